@@ -1,0 +1,55 @@
+# td_module(NAME USES …): one object library per folder of src/.
+#
+# Each module gets its own include folder in the build tree, made of links to just the headers it
+# may include: "MODULE/header.h" for internal headers, "tapedeck/header.h" for public ones. An
+# include of anything else does not compile.
+
+# The module that owns each public header; a header not listed here belongs to the module of its name.
+set(TD_HEADER_OWNER_ops tape)
+
+set(TD_MODULES "" CACHE INTERNAL "")
+
+function(td_link_headers folder module)
+    file(MAKE_DIRECTORY ${folder}/tapedeck)
+    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${module} ${folder}/${module} SYMBOLIC)
+    file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/tapedeck/*.h)
+    foreach(header IN LISTS headers)
+        get_filename_component(stem ${header} NAME_WE)
+        set(owner ${stem})
+        if(DEFINED TD_HEADER_OWNER_${stem})
+            set(owner ${TD_HEADER_OWNER_${stem}})
+        endif()
+        if(owner STREQUAL module)
+            file(CREATE_LINK ${header} ${folder}/tapedeck/${stem}.h SYMBOLIC)
+        endif()
+    endforeach()
+endfunction()
+
+function(td_module name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES")
+    set(visible ${name})
+    foreach(used IN LISTS arg_USES)
+        list(APPEND visible ${TD_VISIBLE_${used}})
+    endforeach()
+    list(REMOVE_DUPLICATES visible)
+    set(TD_VISIBLE_${name} ${visible} CACHE INTERNAL "")
+    set(TD_MODULES ${TD_MODULES} ${name} CACHE INTERNAL "")
+
+    set(folder ${CMAKE_BINARY_DIR}/visible/${name})
+    file(REMOVE_RECURSE ${folder})
+    foreach(module IN LISTS visible)
+        td_link_headers(${folder} ${module})
+    endforeach()
+
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c
+         ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+    if(NOT sources)
+        return()
+    endif()
+    add_library(td_${name} OBJECT ${sources})
+    target_include_directories(td_${name} PRIVATE ${folder})
+    target_link_libraries(td_${name} PRIVATE td_flags)
+    if(COMMAND td_module_extras_${name})
+        cmake_language(CALL td_module_extras_${name} td_${name})
+    endif()
+endfunction()

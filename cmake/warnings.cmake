@@ -1,0 +1,12 @@
+# Warnings and sanitizers that every target is built with.
+add_library(td_flags INTERFACE)
+target_compile_options(td_flags INTERFACE
+    -Wall -Wextra -Wshadow -Wpointer-arith -Wundef
+    $<$<COMPILE_LANGUAGE:C>:-Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla>
+    $<$<BOOL:${TAPEDECK_WERROR}>:-Werror>)
+target_compile_definitions(td_flags INTERFACE _GNU_SOURCE TD_VERSION_STRING="${PROJECT_VERSION}")
+if(TAPEDECK_SANITIZE)
+    target_compile_options(td_flags INTERFACE -fsanitize=${TAPEDECK_SANITIZE}
+                           -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(td_flags INTERFACE -fsanitize=${TAPEDECK_SANITIZE})
+endif()

@@ -1,0 +1,73 @@
+/* Status codes, error texts and what every other header needs.
+ *
+ * Functions that can fail return a td_status (0 is success) or a pointer (NULL is failure). Both
+ * take an optional td_error, owned by the caller, which receives the status and one sentence that
+ * says what was wrong, where, and what to do. On failure outputs are untouched.
+ */
+#ifndef TAPEDECK_BASE_H
+#define TAPEDECK_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TD_API __attribute__((visibility("default")))
+#define TD_NODISCARD __attribute__((warn_unused_result))
+#define TD_PRINTF(text, arguments) __attribute__((format(printf, text, arguments)))
+#else
+#define TD_API
+#define TD_NODISCARD
+#define TD_PRINTF(text, arguments)
+#endif
+
+/* Values are part of the binary interface: only ever append. */
+#define TD_STATUS_LIST(X)                                                                          \
+    X(OK, "ok")                                                                                    \
+    X(INVALID, "invalid argument")                                                                 \
+    X(SHAPE, "shapes do not fit")                                                                  \
+    X(DTYPE, "wrong element type")                                                                 \
+    X(NOT_FOUND, "not found")                                                                      \
+    X(EXISTS, "already exists")                                                                    \
+    X(MEMORY, "out of memory")                                                                     \
+    X(IO, "input/output error")                                                                    \
+    X(FORMAT, "malformed file")                                                                    \
+    X(UNSUPPORTED, "not supported")                                                                \
+    X(RANGE, "out of range")                                                                       \
+    X(BUSY, "in use")                                                                              \
+    X(STATE, "not possible now")                                                                   \
+    X(INTERRUPTED, "interrupted")
+
+typedef enum td_status {
+#define TD_STATUS_MEMBER(name, text) TD_##name,
+    TD_STATUS_LIST(TD_STATUS_MEMBER)
+#undef TD_STATUS_MEMBER
+} td_status;
+
+#define TD_ERROR_TEXT_SIZE 1024
+
+/* Owned by the caller; initialise with {0}. */
+typedef struct td_error {
+    td_status status;
+    char text[TD_ERROR_TEXT_SIZE];
+} td_error;
+
+/* The status's short English text, never NULL. */
+TD_API const char *td_status_text(td_status status);
+
+/* Fills error (may be NULL) and returns status, so that `return td_error_set(error, …)` works.
+ * A text longer than the buffer is cut and ends in "…". */
+TD_API td_status td_error_set(td_error *error, td_status status, const char *format, ...)
+    TD_PRINTF(3, 4);
+
+/* "MAJOR.MINOR.PATCH" of the library that is running. */
+TD_API const char *td_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,102 @@
+/* Tensors: n-dimensional arrays, contiguous and row-major; and views, which describe memory that
+ * somebody else owns.
+ *
+ * A tensor made by td_tensor_create or td_tensor_from is owned by the caller (td_tensor_destroy).
+ * A tensor returned by an operation (ops.h) belongs to its tape and lives until td_tape_reset.
+ */
+#ifndef TAPEDECK_TENSOR_H
+#define TAPEDECK_TENSOR_H
+
+#include "tapedeck/base.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TD_MAX_RANK 8
+
+/* Values are part of the binary interface: only ever append. */
+#define TD_DTYPE_LIST(X)                                                                           \
+    X(FLOAT32, "float32", float)                                                                   \
+    X(INT32, "int32", int32_t)                                                                     \
+    X(INT64, "int64", int64_t)                                                                     \
+    X(UINT8, "uint8", uint8_t)                                                                     \
+    X(FLOAT64, "float64", double)
+
+typedef enum td_dtype {
+#define TD_DTYPE_MEMBER(name, text, type) TD_##name,
+    TD_DTYPE_LIST(TD_DTYPE_MEMBER)
+#undef TD_DTYPE_MEMBER
+        TD_DTYPE_COUNT
+} td_dtype;
+
+/* "float32"; NULL for a value that is no dtype. */
+TD_API const char *td_dtype_name(td_dtype dtype);
+/* Bytes of one element; 0 for a value that is no dtype. */
+TD_API size_t td_dtype_size(td_dtype dtype);
+
+/* A shape: rank dimensions, each >= 0. Rank 0 is a scalar (one element). */
+typedef struct td_shape {
+    int32_t rank;
+    int64_t dims[TD_MAX_RANK];
+} td_shape;
+
+/* TD_SHAPE(64, 28, 28, 1); at least one dimension. A scalar's shape is (td_shape){0}. */
+#define TD_SHAPE(...)                                                                              \
+    ((td_shape){.rank = (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),             \
+                .dims = {__VA_ARGS__}})
+
+/* Checks rank, dimensions and that count and bytes fit int64_t; count may be NULL. */
+TD_API TD_NODISCARD td_status td_shape_check(const td_shape *shape, td_dtype dtype, int64_t *count,
+                                             td_error *error);
+TD_API bool td_shape_equal(const td_shape *a, const td_shape *b);
+
+#define TD_SHAPE_TEXT_SIZE 192
+/* Writes "(64, 28, 28, 1)" into text and returns it. */
+TD_API const char *td_shape_text(const td_shape *shape, char text[TD_SHAPE_TEXT_SIZE]);
+
+/* Memory that somebody else owns, described. With a release callback, the receiver may keep the
+ * memory without copying it and calls release(owner) exactly once when done, from any thread;
+ * without one, the memory is valid for the duration of the call only. */
+typedef struct td_view {
+    td_dtype dtype;
+    td_shape shape;
+    const void *data;
+    void (*release)(void *owner);
+    void *owner;
+} td_view;
+
+typedef struct td_tensor td_tensor;
+
+/* Zero-filled. name is copied and may be NULL. NULL on failure. */
+TD_API td_tensor *td_tensor_create(const char *name, td_dtype dtype, td_shape shape,
+                                   td_error *error);
+/* A copy of the values at data. */
+TD_API td_tensor *td_tensor_from(const char *name, td_dtype dtype, td_shape shape,
+                                 const void *data, td_error *error);
+/* A tensor over memory that the caller keeps valid and unchanged while the tensor is in use. */
+TD_API td_tensor *td_tensor_borrow(const char *name, td_dtype dtype, td_shape shape, void *data,
+                                   td_error *error);
+/* Accepts NULL. Only for tensors of the three functions above. */
+TD_API void td_tensor_destroy(td_tensor *tensor);
+
+TD_API const char *td_tensor_name(const td_tensor *tensor); /* never NULL */
+TD_API td_dtype td_tensor_dtype(const td_tensor *tensor);
+TD_API td_shape td_tensor_shape(const td_tensor *tensor);
+TD_API int64_t td_tensor_count(const td_tensor *tensor);
+TD_API void *td_tensor_data(const td_tensor *tensor);
+/* The first element of a float32 tensor. */
+TD_API float td_tensor_scalar(const td_tensor *tensor);
+/* A view without a release callback. */
+TD_API td_view td_view_of(const td_tensor *tensor);
+
+/* Prints like numpy does: name, shape, values; large tensors are summarised with "...".
+ * Returns TD_IO when the stream fails. */
+TD_API td_status td_tensor_print(const td_tensor *tensor, FILE *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
