@@ -1,0 +1,29 @@
+/* Bump allocation for one step: everything is given back at once by a reset.
+ *
+ * An arena is counted. Its owner holds one reference; whoever keeps memory of it past the step
+ * (the deck) takes another, and the owner then leaves the arena alone until it is the only holder.
+ * Allocation and reset belong to the owner's thread; ref and unref may be called from any.
+ */
+#ifndef TAPEDECK_BASE_ARENA_H
+#define TAPEDECK_BASE_ARENA_H
+
+#include "tapedeck/base.h"
+
+typedef struct td__arena td__arena;
+
+td__arena *td__arena_create(void);
+void td__arena_ref(td__arena *arena);
+/* Frees the arena with its last reference. Accepts NULL. */
+void td__arena_unref(td__arena *arena);
+/* True when nobody but the owner holds the arena. */
+bool td__arena_is_sole(const td__arena *arena);
+
+/* Aligned to TD__ALIGNMENT, not zeroed; NULL when memory is exhausted. */
+void *td__arena_alloc(td__arena *arena, size_t bytes);
+/* Gives everything back. Room that was needed in several pieces becomes one piece, so that a step
+ * like the last one allocates nothing. */
+void td__arena_reset(td__arena *arena);
+/* Bytes held from the system. */
+size_t td__arena_capacity(const td__arena *arena);
+
+#endif

@@ -1,0 +1,33 @@
+/* What a tensor is inside. */
+#ifndef TAPEDECK_TENSOR_TENSOR_H
+#define TAPEDECK_TENSOR_TENSOR_H
+
+#include "tapedeck/tensor.h"
+
+struct td_tensor {
+    td_dtype dtype;
+    td_shape shape;
+    int64_t count; /* product of the dimensions, checked when the tensor was made */
+    void *data;
+    const char *name; /* never NULL; owned when the tensor is on the heap */
+
+    /* Of tape tensors only. */
+    uint64_t recording; /* serial number of the tape's recording that made it; 0: on the heap */
+    int32_t slot;       /* its place on that tape */
+    bool disconnected;  /* a gradient that is zero because the loss does not depend on the target */
+    bool owns_data;     /* heap tensors: data is freed with the tensor */
+};
+
+static inline float *td__floats(const td_tensor *tensor) { return (float *)tensor->data; }
+
+/* Negative axes count from the end. False when out of range. */
+static inline bool td__axis(int32_t rank, int32_t axis, int32_t *out) {
+    int32_t resolved = axis < 0 ? axis + rank : axis;
+    if (resolved < 0 || resolved >= rank) {
+        return false;
+    }
+    *out = resolved;
+    return true;
+}
+
+#endif
