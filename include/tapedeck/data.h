@@ -1,0 +1,183 @@
+/* Data sets: files or generators in, batches of float32 examples out.
+ *
+ *     td_dataset *digits = td_dataset_open(
+ *         TD_DATA(.train = "digits.csv.gz", .label = TD_NAMES("last"), .input = TD_SHAPE(8, 8, 1),
+ *                 .scale = 0.0625, .validation_share = 0.2, .batch = 32, .seed = 7), &error);
+ *     td_batches *batches = td_batches_create(digits, TD_TRAINING, 0, &error);
+ *     for (uint64_t epoch = 1; epoch <= 10; epoch++) {
+ *         td_batches_start(batches, epoch);
+ *         for (td_batch batch; td_batches_next(batches, &batch);) {
+ *             … batch.input, batch.label, batch.rows …
+ *         }
+ *     }
+ *
+ * What is read, chosen by what the file is, not by its name alone:
+ *   .csv, .csv.gz     RFC 4180; numbers, text only in the label column and in ignored columns
+ *   .npy, .npz        any number type, either byte order, C or Fortran order
+ *   IDX, IDX .gz      images and labels in two files
+ *   a folder          one sub-folder of PNG and JPEG files a class, all images of one size
+ *   .generate         synthetic sets, no file at all
+ *
+ * NPY and uncompressed IDX files are mapped, never loaded: they may be larger than memory, and must
+ * not be cut short while the data set is open. A large CSV is parsed once into a cache file.
+ *
+ * A data set does not change once open; any number of threads may read it. A td_batches belongs to
+ * one thread at a time.
+ */
+#ifndef TAPEDECK_DATA_H
+#define TAPEDECK_DATA_H
+
+#include "tapedeck/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct td_dataset td_dataset;
+typedef struct td_batches td_batches;
+
+/* A list of names; borrowed. */
+typedef struct td_names {
+    const char *const *items;
+    size_t count;
+} td_names;
+
+/* TD_NAMES("width", "height") */
+#define TD_NAMES(...)                                                                              \
+    ((td_names){(const char *const[]){__VA_ARGS__},                                                \
+                sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)})
+
+typedef enum td_part { TD_TRAINING, TD_VALIDATION } td_part;
+
+/* What a label is. Values are part of the binary interface: only ever append. */
+typedef enum td_label_kind {
+    TD_LABEL_AUTO,    /* CLASS for one text or whole non-negative number an example, else VALUES */
+    TD_LABEL_CLASS,   /* int32 class numbers from 0; text becomes classes in alphabetical order */
+    TD_LABEL_VALUES,  /* float32, one or more an example */
+    TD_LABEL_ONE_HOT, /* float32, one for each class: 1 for the example's class, else 0 */
+    TD_LABEL_NONE,    /* leave labels out */
+} td_label_kind;
+
+typedef enum td_header { TD_HEADER_AUTO, TD_HEADER_YES, TD_HEADER_NO } td_header;
+
+/* Synthetic data; zero is each field's default. Which generator takes which field is in
+ * docs/data.md; td_generate_set knows too. */
+typedef struct td_generate_options {
+    const char *name; /* adding, sine, xor, blobs, two_moons, images; NULL: none */
+    int64_t examples; /* 1000 */
+    int64_t length;   /* time steps (adding 50, sine 20) */
+    int64_t classes;  /* blobs 3, images 4 (at most 6) */
+    int64_t features; /* blobs 2 */
+    int64_t size;     /* height and width (images 16) */
+    double noise;     /* standard deviation of noise added to the inputs; none */
+    double spread;    /* standard deviation within a blob; 1 */
+} td_generate_options;
+
+/* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
+ * pointers are borrowed for the duration of the call. */
+typedef struct td_data_options {
+    size_t struct_size;            /* sizeof(td_data_options); TD_DATA fills it in */
+    const char *train;             /* file or folder */
+    td_generate_options generate;  /* instead of train */
+    const char *labels;            /* NPY, IDX: the file of labels. IDX default: the file whose name
+                                      has "labels" for "images" and "idx1" for "idx3", if there */
+    const char *validation;        /* a file or folder of its own, of the same format … */
+    const char *validation_labels; /* … and its labels */
+    double validation_share;       /* or: this share of the examples, drawn by seed */
+    td_shape input;                /* shape of one example; rank 0: as the file has it */
+    td_names label;                /* CSV, 2-D NPY: columns that are labels; the rest are inputs. A
+                                      file without header has columns 0, 1, …; "last" is the last
+                                      column unless one has that name */
+    td_names ignore;               /* CSV: columns to leave out */
+    td_label_kind label_kind;
+    td_header header;  /* CSV: whether the first line has the columns' names */
+    const char *x, *y; /* NPZ: array of inputs ("x") and of labels ("y", if there) */
+    double scale;      /* multiplies inputs; 0: 1 */
+    bool standardize;  /* each input gets mean 0, variance 1 over the training part;
+                          one that never changes becomes 0 */
+    const float *mean,
+        *deviation;       /* standardise with these instead (info's, of another data set) */
+    int64_t normal_count; /* how many of each */
+    td_names classes;     /* the classes of text labels and image folders, in order (info's,
+                             of another data set); default: found in the file */
+    int64_t batch;        /* examples a batch; 0: 32 */
+    bool in_order;        /* the file's own order every epoch; default: shuffled */
+    uint64_t seed;        /* of shuffling, splitting and generating */
+    const char *cache;    /* folder for parsed CSV files; NULL: $TAPEDECK_CACHE, else
+                             $XDG_CACHE_HOME/tapedeck, else ~/.cache/tapedeck */
+    int64_t memory;       /* most bytes that data which cannot be mapped may take (NPZ,
+                             compressed IDX, images, generators); 0: 4 GiB */
+} td_data_options;
+
+#define TD_DATA(...) (&(td_data_options){.struct_size = sizeof(td_data_options), __VA_ARGS__})
+
+/* Sets a generator's field by its name, for example ("length", 50), as an experiment file has it.
+ * TD_NOT_FOUND when options->name takes no such field, TD_RANGE for a value it cannot have; the
+ * text says what would do. */
+TD_API TD_NODISCARD td_status td_generate_set(td_generate_options *options, const char *field,
+                                              double value, td_error *error);
+
+/* NULL on failure: TD_NOT_FOUND (file, column, array), TD_FORMAT (malformed, with file, line, row
+ * and column), TD_SHAPE, TD_RANGE, TD_UNSUPPORTED, TD_INVALID, TD_IO, TD_MEMORY. */
+TD_API td_dataset *td_dataset_open(const td_data_options *options, td_error *error);
+/* Accepts NULL. Batches made from it must be destroyed before. */
+TD_API void td_dataset_close(td_dataset *dataset);
+
+/* Pointers live as long as the data set. */
+typedef struct td_data_info {
+    td_shape input;                 /* of one example */
+    td_label_kind label_kind;       /* never TD_LABEL_AUTO */
+    td_shape label;                 /* of one example's label: rank 0 for a class number */
+    int64_t classes;                /* 0 for values and without labels */
+    const char *const *class_names; /* NULL when the classes are just numbers */
+    int64_t training, validation;   /* examples in each part */
+    const float *mean, *deviation;  /* of each input element; NULL unless standardised */
+    int64_t normal_count;           /* how many of each */
+    int64_t batch;                  /* as the options have it */
+} td_data_info;
+
+TD_API const td_data_info *td_dataset_info(const td_dataset *dataset);
+
+/* Reads any examples of a part: the numbers in rows are rows of the file (from 0, without its
+ * header), as td_batch has them. input holds count examples, label (may be NULL) count labels of
+ * info's kind. TD_RANGE for a row outside the file. */
+TD_API TD_NODISCARD td_status td_dataset_read(const td_dataset *dataset, td_part part,
+                                              const int64_t *rows, int64_t count, float *input,
+                                              void *label, td_error *error);
+/* The rows of a part in the file's order: first, first + 1, …; at most count are written. Returns
+ * how many were. */
+TD_API int64_t td_dataset_rows(const td_dataset *dataset, td_part part, int64_t first,
+                               int64_t count, int64_t *rows);
+
+/* Valid until the next call on the same td_batches. Never NULL data; label.data is NULL for
+ * TD_LABEL_NONE. */
+typedef struct td_batch {
+    int64_t count;       /* examples; only the last batch of an epoch may have fewer than `batch` */
+    int64_t index;       /* number of the batch within the epoch, from 0 */
+    td_view input;       /* float32 (count, …info.input) */
+    td_view label;       /* int32 or float32 (count, …info.label) */
+    const int64_t *rows; /* each example's row in its file, from 0 */
+} td_batch;
+
+/* Batches of one part, at the start of epoch 1; batch 0 means the data set's own. The training part
+ * is shuffled unless in_order, the validation part never is. NULL on failure. */
+TD_API td_batches *td_batches_create(const td_dataset *dataset, td_part part, int64_t batch,
+                                     td_error *error);
+TD_API void td_batches_destroy(td_batches *batches);
+
+/* To the start of an epoch. Its order is a function of the data set, its seed and the epoch alone,
+ * whatever was read before. */
+TD_API void td_batches_start(td_batches *batches, uint64_t epoch);
+/* Batches in an epoch, the last short one included. */
+TD_API int64_t td_batches_count(const td_batches *batches);
+/* Makes td_batches_next go on with this batch (from 0) of the current epoch; at or past the end,
+ * it returns false. */
+TD_API void td_batches_seek(td_batches *batches, int64_t index);
+/* False at the end of the epoch. Allocates nothing. Points into the data set itself when that has
+ * the batch as it is, otherwise into the batches' own buffer. */
+TD_API bool td_batches_next(td_batches *batches, td_batch *batch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
