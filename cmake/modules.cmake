@@ -6,6 +6,7 @@
 
 # The module that owns each public header; a header not listed here belongs to the module of its name.
 set(TD_HEADER_OWNER_ops tape)
+set(TD_HEADER_OWNER_stats tensor)
 
 set(TD_MODULES "" CACHE INTERNAL "")
 

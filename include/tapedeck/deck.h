@@ -1,0 +1,293 @@
+/* The deck: records what happens inside a training program, whatever it is written with.
+ *
+ *     td_deck *deck = td_deck_open("runs/demo", &error);
+ *     td_deck_track(deck, .what = "loss", .to = "csv");
+ *     td_deck_track(deck, .what = "*.error", .every = 50, .form = TD_HISTOGRAM | TD_STATS);
+ *     for (int64_t step = 1; step <= steps; step++) {
+ *         …
+ *         td_deck_scalar(deck, "loss", loss);
+ *         if (td_deck_wants(deck, "hidden.error")) {
+ *             td_deck_record(deck, "hidden.error", view);
+ *         }
+ *         td_deck_step(deck, epoch, step);
+ *     }
+ *     status = td_deck_close(deck, &error);
+ *
+ * Threads: any thread may record into a deck at any time between td_deck_open and td_deck_close.
+ * td_deck_batch, td_deck_begin and td_deck_step come from one thread at a time; a record belongs
+ * to the step that is open when it is made.
+ *
+ * Errors: recording never stops a training program. Calls that record return a status that may be
+ * ignored; the first error is kept and returned, with its text, by td_deck_flush and td_deck_close.
+ */
+#ifndef TAPEDECK_DECK_H
+#define TAPEDECK_DECK_H
+
+#include "tapedeck/stats.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- What is recorded: forms ---------------------------------------------------------------- */
+
+/* How a signal is written. Bits: a track may ask for several. Only ever append. */
+#define TD_FORM_LIST(X)                                                                            \
+    X(TENSOR, "tensor", 0)       /* the array, all of it */                                        \
+    X(ROWS, "rows", 1)           /* one row for each example */                                    \
+    X(LONG, "long", 2)           /* one row for each element */                                    \
+    X(STATS, "stats", 3)         /* td_stats */                                                    \
+    X(HISTOGRAM, "histogram", 4) /* td_histogram, and td_stats with it */                          \
+    X(IMAGE, "image", 5)         /* the array as a picture */                                      \
+    X(SCALAR, "scalar", 6)       /* one number; of a larger tensor its mean */                     \
+    X(HASH, "hash", 7)           /* a 64-bit fingerprint */                                        \
+    X(TEXT, "text", 8)           /* what td_deck_text was given */
+
+typedef enum td_form {
+    TD_FORM_DEFAULT = 0, /* each sink's own choice */
+#define TD_FORM_MEMBER(name, text, bit) TD_##name = 1 << (bit),
+    TD_FORM_LIST(TD_FORM_MEMBER)
+#undef TD_FORM_MEMBER
+} td_form;
+
+/* "histogram" for exactly one form's bit, otherwise NULL; and back (0 when there is none). */
+TD_API const char *td_form_name(uint32_t form);
+TD_API uint32_t td_form_find(const char *name);
+
+/* ---- Where it goes: sinks ------------------------------------------------------------------- */
+
+/* One thing to write. Everything it points to is valid during the call only. */
+typedef struct td_record {
+    const char *signal; /* the name as it was given: any bytes */
+    int32_t
+        signal_index; /* dense, from 0, the same for the whole run: index a sink's state by it */
+    td_form form;     /* exactly one */
+    int64_t epoch;    /* from 1 (0: unknown) */
+    int64_t step;     /* from 1 */
+    double wall_time; /* seconds since 1970 */
+    bool history;     /* from before the condition fired; steps then come out of order */
+    td_form degraded_from;         /* the form that was asked for and did not fit, or 0 */
+    const td_view *view;           /* TENSOR, ROWS, LONG, IMAGE; row-major; NULL otherwise */
+    double value;                  /* SCALAR */
+    const td_stats *stats;         /* STATS, HISTOGRAM; NULL otherwise */
+    const td_histogram *histogram; /* HISTOGRAM; NULL otherwise */
+    uint64_t hash;                 /* HASH */
+    const char *text;              /* TEXT: text_length bytes and a 0; NULL otherwise */
+    size_t text_length;
+    const int64_t *samples; /* the data set's row of each of the view's rows (view->shape.dims[0]),
+                             * or NULL when that is not known */
+    const td_view *labels;  /* the label of each row: dims[0] as the view's; or NULL */
+} td_record;
+
+/* Something the deck did that its reader should know. */
+#define TD_EVENT_LIST(X)                                                                           \
+    X(TRIGGER, "trigger")       /* a condition fired */                                            \
+    X(DROP, "drop")             /* records were dropped; count says how many */                    \
+    X(DEGRADE, "degrade")       /* records were written in a smaller form */                       \
+    X(HISTORY, "history")       /* steps before a trigger that no longer fitted */                 \
+    X(OVERHEAD, "overhead")     /* the overhead budget made the deck record less, or more again */ \
+    X(SINK_ERROR, "sink error") /* a sink failed; said once for each sink */
+
+typedef enum td_event_kind {
+#define TD_EVENT_MEMBER(name, text) TD_EVENT_##name,
+    TD_EVENT_LIST(TD_EVENT_MEMBER)
+#undef TD_EVENT_MEMBER
+} td_event_kind;
+
+typedef struct td_event {
+    td_event_kind kind;
+    int64_t epoch;
+    int64_t step;
+    double wall_time;
+    int64_t count;      /* how many records it is about */
+    const char *signal; /* or NULL */
+    const char *text;   /* one sentence */
+} td_event;
+
+/* "trigger", …; NULL for a value that is none. */
+TD_API const char *td_event_name(td_event_kind kind);
+
+/* A sink's own state: each class defines its struct td_sink. */
+typedef struct td_sink td_sink;
+
+typedef struct td_sink_options {
+    size_t size;        /* sizeof(td_sink_options) */
+    const char *folder; /* the run's folder, which exists and is this run's alone */
+    const char *run;    /* the folder's last part: the run's name */
+} td_sink_options;
+
+/* How a sink is written. open is called by the thread that opens the deck or adds a track, all
+ * other functions by the deck's writer thread, one at a time: a sink needs no locks. After a failed
+ * open nothing is called. Functions marked optional may be NULL.
+ *
+ * A failed call leaves the sink usable and its files valid: the record is counted as dropped, the
+ * error reported once, and later records are tried again after a pause. TD_INTERRUPTED and TD_BUSY
+ * are tried again at once, a few times. */
+typedef struct td_sink_class {
+    size_t size; /* sizeof(td_sink_class) */
+    const char *name;
+    uint32_t forms;         /* what it can write */
+    uint32_t default_forms; /* what a track without a form means for it; TD_SCALAR and TD_TEXT are
+                             * always added */
+    uint32_t always;        /* forms it gets whatever `to` says; not 0: opened with the deck */
+    bool standard;          /* one of the sinks that a track without `to` goes to */
+
+    td_status (*open)(const td_sink_options *options, td_sink **sink, td_error *error);
+    /* Optional. A track names this signal (not by a glob) and will send these forms. In the order
+     * of tracks and of names within a track, so that columns can be put in that order. */
+    td_status (*expect)(td_sink *sink, const char *signal, uint32_t forms, td_error *error);
+    td_status (*write)(td_sink *sink, const td_record *record, td_error *error);
+    /* Optional. All records of this step, so far, have been written; only called when there was
+     * one. A step may come again: with what a trigger found in its history. */
+    td_status (*end_step)(td_sink *sink, int64_t epoch, int64_t step, td_error *error);
+    /* Optional. */
+    td_status (*event)(td_sink *sink, const td_event *event, td_error *error);
+    /* Optional. A fact about the run as a whole: the last value for a key counts. */
+    td_status (*note)(td_sink *sink, const char *key, const char *value, td_error *error);
+    /* Once it returns TD_OK, everything written so far survives kill -9 and loss of power. Also
+     * called now and then when there is nothing else to do. */
+    td_status (*flush)(td_sink *sink, td_error *error);
+    /* Flushes and releases everything, whatever it returns. */
+    td_status (*close)(td_sink *sink, td_error *error);
+} td_sink_class;
+
+/* ---- The deck ------------------------------------------------------------------------------- */
+
+typedef struct td_deck td_deck;
+
+/* What happens to a record that does not fit into the queue. */
+typedef enum td_policy {
+    TD_POLICY_BLOCK,   /* the training thread waits for the writer: nothing is lost */
+    TD_POLICY_DROP,    /* the record is dropped, and counted */
+    TD_POLICY_DEGRADE, /* tensors become histograms, histograms statistics; dropped at last */
+} td_policy;
+
+typedef struct td_deck_options {
+    size_t size; /* sizeof(td_deck_options); 0 in a field means its default */
+    td_policy policy;
+    int64_t queue_bytes;   /* all that waits for the writer; default 256 MiB */
+    int64_t history_bytes; /* all that conditions keep back; default 64 MiB */
+    double overhead;       /* budget: the deck's share of step time, 0.05 is 5 %; 0: none */
+    uint64_t seed;         /* of random samples */
+    bool stop_on_error;    /* td_deck_step returns a sink's error instead of TD_OK */
+    bool exact_folder;     /* TD_EXISTS when the folder is taken, instead of NAME-2, NAME-3 … */
+    bool no_index;         /* sinks that take every record (run.db) only get what names them */
+    const td_sink_class *const *sinks; /* more sinks than the built-in ones; NULL at the end */
+} td_deck_options;
+
+/* Creates the run's folder: folder, or folder-2, folder-3, … when that exists. A run is never
+ * overwritten, and two processes never share one. NULL on failure. */
+TD_API td_deck *td_deck_open(const char *folder, td_error *error);
+/* options may be NULL and is copied. */
+TD_API td_deck *td_deck_open_with(const char *folder, const td_deck_options *options,
+                                  td_error *error);
+/* The folder that was created; valid until td_deck_close. */
+TD_API const char *td_deck_folder(const td_deck *deck);
+
+/* Steps, for .at: TD_AT(1, 10, 100). */
+typedef struct td_steps {
+    const int64_t *steps;
+    size_t count;
+} td_steps;
+#define TD_AT(...)                                                                                 \
+    ((td_steps){(const int64_t[]){__VA_ARGS__},                                                    \
+                sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)})
+
+/* One wish: which signals, when, in which form, where to. Zero means default. */
+typedef struct td_track {
+    size_t size;      /* sizeof(td_track); td_deck_track fills it in */
+    const char *what; /* names and globs (* ? [a-z]), separated by commas; \ takes the next
+                       * character as it is; default "*" */
+    int64_t every;    /* steps: N, 2N, …; from .start when that is given; default 1, if neither
+                       * .every_epochs nor .at is given */
+    int64_t every_epochs; /* the last step of epochs N, 2N, … */
+    td_steps at;          /* these steps */
+    int64_t start, end;   /* only steps in start … end (0: no limit) */
+    int64_t sample;       /* that many random rows of the tensor instead of all */
+    const char *when;     /* only when this holds at the end of the step, see docs/recording.md */
+    int64_t history;      /* with .when: also the steps up to this many before it held */
+    uint32_t form;        /* td_form bits */
+    const char *to;       /* names of sinks, separated by commas; default the standard ones */
+} td_track;
+
+/* Adds a track; from the next step on it has its effect (from this one when nothing has been
+ * recorded yet). The text of an error is what td_deck_flush and td_deck_close return. */
+#define td_deck_track(deck, ...)                                                                   \
+    td_deck_track_with((deck), &(td_track){.size = sizeof(td_track), __VA_ARGS__}, NULL)
+/* The plain function. Everything in track is copied. TD_INVALID with a caret under the place when
+ * .when does not parse, TD_NOT_FOUND for an unknown sink, a sink's own error when it cannot open.
+ */
+TD_API td_status td_deck_track_with(td_deck *deck, const td_track *track, td_error *error);
+
+/* A signal of a deck: its name, looked up once. Valid until td_deck_close. */
+typedef struct td_signal td_signal;
+/* NULL only when memory is exhausted. */
+TD_API td_signal *td_deck_signal(td_deck *deck, const char *name);
+/* Whether rows of this signal are examples of the batch (default true): false for parameters, so
+ * that td_deck_batch's rows are not put beside them. */
+TD_API void td_signal_set_batched(td_signal *signal, bool batched);
+
+/* Whether anything wants this signal in the open step. Costs a few nanoseconds. */
+TD_API bool td_deck_wants(td_deck *deck, const char *name);
+TD_API bool td_signal_wants(const td_signal *signal);
+
+/* Tells the deck of a tensor. The memory is read during the call only, unless the view has a
+ * release callback: then it may be kept until release is called, which happens exactly once,
+ * whatever is returned. Nothing happens when nothing wants the signal. */
+TD_API td_status td_deck_record(td_deck *deck, const char *name, td_view view);
+TD_API td_status td_signal_record(td_signal *signal, td_view view);
+TD_API td_status td_deck_scalar(td_deck *deck, const char *name, double value);
+TD_API td_status td_signal_scalar(td_signal *signal, double value);
+TD_API td_status td_deck_text(td_deck *deck, const char *name, const char *text);
+/* A fact about the run: model, machine, arguments. */
+TD_API td_status td_deck_note(td_deck *deck, const char *key, const char *value);
+
+/* Which examples this step is about: their rows in the data set, and optionally the label of each
+ * (labels->shape.dims[0] == count). Copied; valid until the step is closed. */
+TD_API td_status td_deck_batch(td_deck *deck, const int64_t *rows, int64_t count);
+TD_API td_status td_deck_batch_labels(td_deck *deck, const int64_t *rows, int64_t count,
+                                      const td_view *labels);
+
+/* Says which step comes next, and whether it is the last of its epoch. Optional: the deck expects
+ * 1 and then the step after the last one closed; but only a deck that was told can know that a
+ * tensor wanted at the end of an epoch is not wanted before, and need not copy it every step. */
+TD_API td_status td_deck_begin(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end);
+/* Closes the step: conditions are decided and what qualifies is handed to the writer. Returns
+ * TD_OK, or a sink's error when the options ask to stop on one. */
+TD_API td_status td_deck_step(td_deck *deck, int64_t epoch, int64_t step);
+TD_API td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end);
+
+/* Returns when everything recorded in closed steps is written and safe on disk. The first error
+ * since the last flush, if any; later records go on being written. */
+TD_API td_status td_deck_flush(td_deck *deck, td_error *error);
+/* Closes an open step that holds something, writes everything, ends the writer and frees the deck,
+ * whatever it returns: the first error since the last flush. Accepts NULL. */
+TD_API td_status td_deck_close(td_deck *deck, td_error *error);
+
+/* A record counts once for each sink that is to get it. At any instant
+ * submitted == written + dropped + pending. */
+typedef struct td_deck_counters {
+    size_t size; /* in: sizeof(td_deck_counters) */
+    int64_t submitted;
+    int64_t written;
+    int64_t dropped; /* for want of room, memory or a working sink */
+    int64_t pending; /* in the queue */
+    int64_t failed;  /* of the dropped: those that a sink could not write */
+    int64_t degraded;
+    int64_t triggers;
+    int64_t history_lost; /* snapshots that no longer fitted history_bytes */
+    int64_t steps;
+    int64_t queue_bytes;      /* held for the writer now */
+    int64_t queue_bytes_peak; /* never more than the option */
+    int64_t history_held;     /* bytes that conditions hold back now */
+    double cost_seconds;      /* what recording has cost the calling threads, waiting included */
+    double wait_seconds;      /* of that: waiting for room in the queue */
+    double step_seconds;      /* from the first to the last closed step */
+    double writer_seconds;    /* what sinks have cost the writer thread */
+} td_deck_counters;
+TD_API void td_deck_count(td_deck *deck, td_deck_counters *counters);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
