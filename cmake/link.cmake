@@ -15,6 +15,11 @@ function(td_library name)
     target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>
                                $<INSTALL_INTERFACE:include>)
     target_link_libraries(${name} PRIVATE td_flags ${TD_LINK_LIBRARIES})
+    # Only td_… leaves the library, whatever C++ templates and static archives bring along; calls
+    # inside it are bound when it is linked.
+    target_link_options(${name} PRIVATE LINKER:-Bsymbolic-functions
+                        LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
+    set_target_properties(${name} PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
     # Tests see internal functions too.
     add_library(${name}_internal STATIC ${objects})
     target_include_directories(${name}_internal PUBLIC ${CMAKE_SOURCE_DIR}/include
@@ -28,4 +33,19 @@ function(td_program name folder)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME tapedeck)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/${folder})
     target_link_libraries(${name} PRIVATE td_flags tapedeck)
+endfunction()
+
+# td_folder_programs(PREFIX LIBRARY FOLDER): every FOLDER/*.c is a program of its own, built into the
+# same folder of the build tree. Sets PREFIX_PROGRAMS to their names; the targets are PREFIX_NAME.
+function(td_folder_programs prefix library folder)
+    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
+    set(names "")
+    foreach(source IN LISTS sources)
+        get_filename_component(name ${source} NAME_WE)
+        add_executable(${prefix}_${name} ${source})
+        set_target_properties(${prefix}_${name} PROPERTIES OUTPUT_NAME ${name})
+        target_link_libraries(${prefix}_${name} PRIVATE td_flags ${library} m)
+        list(APPEND names ${name})
+    endforeach()
+    set(${prefix}_PROGRAMS ${names} PARENT_SCOPE)
 endfunction()

@@ -26,7 +26,7 @@
 #define assert_close(a, b, relative, absolute)                                                     \
     do {                                                                                           \
         double close_a = (double)(a), close_b = (double)(b);                                       \
-        if (!(fabs(close_a - close_b) <= (absolute) + (relative) * fabs(close_b))) {               \
+        if (!(fabs(close_a - close_b) <= (absolute) + (relative)*fabs(close_b))) {                 \
             fail_msg("%s is %.9g, expected %.9g", #a, close_a, close_b);                           \
         }                                                                                          \
     } while (0)

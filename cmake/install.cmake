@@ -1,0 +1,28 @@
+# cmake --install: the library, its headers, the program, pkg-config's file, the man page and the
+# shell completion.
+include(GNUInstallDirs)
+
+set_target_properties(tapedeck PROPERTIES INSTALL_RPATH "")
+install(TARGETS tapedeck LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tapedeck DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+
+if(TARGET tapedeck_program)
+    # The program finds the library beside itself, whatever the prefix.
+    file(RELATIVE_PATH libraries_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+    set_target_properties(tapedeck_program PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_bin}")
+    install(TARGETS tapedeck_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+configure_file(${CMAKE_SOURCE_DIR}/packaging/tapedeck.pc.in ${CMAKE_BINARY_DIR}/tapedeck.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/tapedeck.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+if(EXISTS ${CMAKE_SOURCE_DIR}/packaging/tapedeck.1)
+    install(FILES ${CMAKE_SOURCE_DIR}/packaging/tapedeck.1
+            DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+if(EXISTS ${CMAKE_SOURCE_DIR}/packaging/tapedeck.bash)
+    install(FILES ${CMAKE_SOURCE_DIR}/packaging/tapedeck.bash RENAME tapedeck
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endif()
