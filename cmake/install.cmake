@@ -2,7 +2,6 @@
 # shell completion.
 include(GNUInstallDirs)
 
-set_target_properties(tapedeck PROPERTIES INSTALL_RPATH "")
 install(TARGETS tapedeck LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tapedeck DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
@@ -14,6 +13,9 @@ if(TARGET tapedeck_program)
     install(TARGETS tapedeck_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+# The file says where things are relative to itself, so that an installed tree can be moved.
+file(RELATIVE_PATH prefix_from_pkgconfig ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
+     ${CMAKE_INSTALL_PREFIX})
 configure_file(${CMAKE_SOURCE_DIR}/packaging/tapedeck.pc.in ${CMAKE_BINARY_DIR}/tapedeck.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tapedeck.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
