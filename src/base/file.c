@@ -1,0 +1,130 @@
+/* Complete writes, atomic publishing and safe names; see file.h. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool td__write_all(int file, const void *data, size_t size, off_t offset) {
+    const char *bytes = data;
+    while (size > 0) {
+        ssize_t written = pwrite(file, bytes, size, offset);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            errno = written == 0 ? ENOSPC : errno;
+            return false;
+        }
+        bytes += written;
+        offset += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+td_status td__file_error(td_error *error, const char *name, const char *verb) {
+    char reason[128];
+    return td_error_set(error, TD_IO, "%s: cannot %s: %s", name, verb,
+                        strerror_r(errno, reason, sizeof reason));
+}
+
+int td__folder_open(const char *path, td_error *error) {
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        td__file_error(error, path, "open the folder");
+    }
+    return folder;
+}
+
+int td__folder_create(int folder, const char *name, td_error *error) {
+    if (mkdirat(folder, name, 0777) != 0 && errno != EEXIST) {
+        td__file_error(error, name, "create the folder");
+        return -1;
+    }
+    int created = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (created < 0) {
+        td__file_error(error, name, "open the folder");
+    }
+    return created;
+}
+
+static int sync_file(int file) {
+    int result;
+    do {
+        result = fdatasync(file);
+    } while (result != 0 && errno == EINTR);
+    return result;
+}
+
+td_status td__file_publish(int folder, const char *name, const void *data, size_t size,
+                           bool durable, td_error *error) {
+    char draft[256]; /* hidden, and never a signal's file name: those begin with no '.' */
+    if ((size_t)snprintf(draft, sizeof draft, ".%s.new", name) >= sizeof draft) {
+        return td_error_set(error, TD_INVALID, "%s: the name is too long", name);
+    }
+    int file = openat(folder, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file < 0) {
+        return td__file_error(error, name, "create");
+    }
+    bool good = td__write_all(file, data, size, 0) && (!durable || sync_file(file) == 0);
+    int reason = errno;
+    if (close(file) != 0 && good) {
+        good = false;
+        reason = errno;
+    }
+    if (good && renameat(folder, draft, folder, name) == 0) {
+        return TD_OK;
+    }
+    reason = good ? errno : reason;
+    unlinkat(folder, draft, 0);
+    errno = reason;
+    return td__file_error(error, name, "write");
+}
+
+/* FNV-1a, mixed once more so that every bit of the name reaches every digit. */
+static uint64_t hash_name(const char *name) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *name; name++) {
+        hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
+    }
+    hash ^= hash >> 32;
+    hash *= 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+static bool is_plain(char c, bool first) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || (c == '.' && !first);
+}
+
+char *td__file_name(char out[TD__FILE_NAME_SIZE], const char *signal) {
+    enum { SUFFIX = 17 };
+    static const char hex[] = "0123456789ABCDEF";
+    if (!*signal) {
+        return memcpy(out, "%00", 4);
+    }
+    size_t length = 0, cut = 0; /* cut: how much stays when a suffix must fit */
+    for (const char *at = signal; *at; at++) {
+        bool plain = is_plain(*at, at == signal);
+        size_t size = plain ? 1 : 3;
+        if (length + size > TD__FILE_NAME_LENGTH) {
+            snprintf(out + cut, SUFFIX + 1, "~%016llx", (unsigned long long)hash_name(signal));
+            return out;
+        }
+        if (plain) {
+            out[length] = *at;
+        } else {
+            out[length] = '%';
+            out[length + 1] = hex[(uint8_t)*at >> 4];
+            out[length + 2] = hex[(uint8_t)*at & 15];
+        }
+        length += size;
+        cut = length <= TD__FILE_NAME_LENGTH - SUFFIX ? length : cut;
+    }
+    out[length] = 0;
+    return out;
+}

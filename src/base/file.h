@@ -1,0 +1,41 @@
+/* Files: complete writes, atomic publishing, and names that are safe whatever a signal is called.
+ *
+ * Everything is relative to an open folder, so that renaming a run while it is written does no
+ * harm and nothing is ever created outside of it. Errors name the file; errno is 0 or says why. */
+#ifndef TAPEDECK_BASE_FILE_H
+#define TAPEDECK_BASE_FILE_H
+
+#include "tapedeck/base.h"
+
+#include <sys/types.h>
+
+/* Writes all of it, whatever signals and short writes come between. False, with errno, when that
+ * is not possible; part of it may then have been written. */
+bool td__write_all(int file, const void *data, size_t size, off_t offset);
+
+/* Opens the folder for the functions below; -1 on failure. Close with close(). */
+int td__folder_open(const char *path, td_error *error);
+/* Creates a folder inside folder unless it is there, and opens it; -1 on failure. */
+int td__folder_create(int folder, const char *name, td_error *error);
+
+/* Creates or replaces name with these bytes in one instant: readers see the old file, the new one,
+ * or none, never a part. When durable, the file's bytes are on disk before it has its name. A name
+ * longer than 250 bytes is TD_INVALID. */
+TD_NODISCARD td_status td__file_publish(int folder, const char *name, const void *data, size_t size,
+                                        bool durable, td_error *error);
+
+/* Fills error from errno: "metrics.csv: cannot write: No space left on device". */
+td_status td__file_error(td_error *error, const char *name, const char *verb);
+
+/* The longest name td__file_name makes, and the room it wants. */
+#define TD__FILE_NAME_LENGTH 200
+#define TD__FILE_NAME_SIZE (TD__FILE_NAME_LENGTH + 1)
+
+/* A file name for a signal's name (any bytes): letters, digits, '_' and '-' stay, '.' too unless it
+ * comes first, all else becomes %XX. The empty name is "%00". A name that would be longer than
+ * TD__FILE_NAME_LENGTH is cut, and ends in '~' and 16 hexadecimal digits, a hash of all of it;
+ * '~' occurs in no other. Different signals have different names (but for a collision of hashes).
+ * Returns out. */
+char *td__file_name(char out[TD__FILE_NAME_SIZE], const char *signal);
+
+#endif
