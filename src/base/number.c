@@ -5,6 +5,7 @@
 #include "base/number_std.h"
 
 #include <endian.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -197,6 +198,16 @@ size_t td__format_double(char *out, double value) {
     return negative + place(out, digits[0], rest, count, exponent, 15);
 }
 
+size_t td__format_value(char *out, double value) {
+    float single = (float)value;
+    bool is_float = (double)single == value && truncf(single) != single;
+    return is_float ? td__format_float(out, single) : td__format_double(out, value);
+}
+
+size_t td__format_rounded(char *out, double value, int digits) {
+    return td__general_text(out, TD__NUMBER_ROOM, value, digits);
+}
+
 size_t td__format_uint(char *out, uint64_t value) {
     uint64_t scale = 100000000;
     if (value < scale) {
@@ -217,50 +228,4 @@ size_t td__format_int(char *out, int64_t value) {
     bool negative = value < 0;
     return negative +
            td__format_uint(out + negative, negative ? -(uint64_t)value : (uint64_t)value);
-}
-
-td_status td__parse_int(const char *text, size_t length, int64_t *value) {
-    size_t at = 0;
-    bool negative = length > 0 && text[0] == '-';
-    if (negative || (length > 0 && text[0] == '+')) {
-        at++;
-    }
-    if (at == length) {
-        return TD_FORMAT;
-    }
-    int64_t result = 0; /* towards the sign, so that INT64_MIN is reached */
-    bool overflow = false;
-    for (; at < length; at++) {
-        int digit = text[at] - '0';
-        if (digit < 0 || digit > 9) {
-            return TD_FORMAT;
-        }
-        overflow |= __builtin_mul_overflow(result, 10, &result);
-        overflow |= __builtin_add_overflow(result, negative ? -digit : digit, &result);
-    }
-    if (overflow) {
-        return TD_RANGE;
-    }
-    *value = result;
-    return TD_OK;
-}
-
-/* std::from_chars takes no '+' and would take "nan(text)". */
-static bool is_number(const char **text, size_t *length) {
-    if (*length > 0 && **text == '+') {
-        ++*text;
-        --*length;
-        if (*length > 0 && **text == '-') {
-            return false;
-        }
-    }
-    return *length > 0 && (*text)[*length - 1] != ')';
-}
-
-td_status td__parse_float(const char *text, size_t length, float *value) {
-    return is_number(&text, &length) ? td__from_chars_float(text, length, value) : TD_FORMAT;
-}
-
-td_status td__parse_double(const char *text, size_t length, double *value) {
-    return is_number(&text, &length) ? td__from_chars_double(text, length, value) : TD_FORMAT;
 }

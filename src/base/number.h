@@ -1,4 +1,4 @@
-/* Numbers as text and back, the same in every locale.
+/* Numbers as text, the same in every locale. (The way back is base/parse.h.)
  *
  * A float is written as the shortest decimal text that reads back to the same bits (the nearest to
  * the float's value where several are as short): "0.1", "-0.0", "16777216", "1e-9", "nan", "-inf".
@@ -20,12 +20,10 @@ size_t td__format_double(char *out, double value);
 size_t td__format_int(char *out, int64_t value);
 size_t td__format_uint(char *out, uint64_t value);
 
-/* The whole of text must be a decimal number: an optional sign, digits with an optional point, an
- * optional exponent; or nan, inf, infinity in any case (floating point only). No spaces. TD_FORMAT
- * otherwise. TD_RANGE when it is too large for the type; a number too small becomes zero or the
- * nearest subnormal. value is written on success only. */
-TD_NODISCARD td_status td__parse_float(const char *text, size_t length, float *value);
-TD_NODISCARD td_status td__parse_double(const char *text, size_t length, double *value);
-TD_NODISCARD td_status td__parse_int(const char *text, size_t length, int64_t *value);
+/* A number that may have been a float before it became a double: as a float when it is one exactly
+ * and no integer, so that the float 0.1 is "0.1" and not "0.10000000149011612". */
+size_t td__format_value(char *out, double value);
+/* At most digits (1 … 17) significant digits, as printf's %g: for people, not for files. */
+size_t td__format_rounded(char *out, double value, int digits);
 
 #endif

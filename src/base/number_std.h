@@ -11,9 +11,8 @@ extern "C" {
 /* The shortest digits d[.]ddd of a finite value > 0 (at most 17) and the exponent of the first. */
 void td__shortest_digits(double value, char *digits, int32_t *count, int32_t *exponent);
 
-/* The whole of text, or TD_FORMAT; TD_RANGE when too large. */
-td_status td__from_chars_float(const char *text, size_t length, float *value);
-td_status td__from_chars_double(const char *text, size_t length, double *value);
+/* As printf's %.*g; returns the length. */
+size_t td__general_text(char *out, size_t size, double value, int digits);
 
 #ifdef __cplusplus
 }

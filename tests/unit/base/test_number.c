@@ -105,10 +105,8 @@ static void check_shortest(uint32_t bits) {
     }
     const char *text = float_text(value);
     assert_true(strlen(text) <= TD__NUMBER_TEXT);
-    float back;
-    assert_int_equal(td__parse_float(text, strlen(text), &back), TD_OK);
+    float back = strtof(text, NULL);
     assert_memory_equal(&back, &value, sizeof value);
-    assert_true(strtof(text, NULL) == value);
     if ((bits & 0x7fffff) == 0) {
         return; /* the nearest shorter decimal need not be the one inside a lopsided interval */
     }
@@ -149,9 +147,8 @@ static void double_text_reads_back_to_the_same_bits(void **state) {
         }
         const char *text = double_text(value);
         assert_true(strlen(text) <= TD__NUMBER_TEXT);
-        assert_int_equal(td__parse_double(text, strlen(text), &back), TD_OK);
+        back = strtod(text, NULL);
         assert_memory_equal(&back, &value, sizeof value);
-        assert_true(strtod(text, NULL) == value);
     }
 }
 
@@ -170,92 +167,30 @@ static void integers_are_written_like_printf(void **state) {
         text[td__format_int(text, value)] = 0;
         snprintf(expected, sizeof expected, "%lld", (long long)value);
         assert_string_equal(text, expected);
-        int64_t back;
-        assert_int_equal(td__parse_int(text, strlen(text), &back), TD_OK);
-        assert_true(back == value);
         text[td__format_uint(text, (uint64_t)value)] = 0;
         snprintf(expected, sizeof expected, "%llu", (unsigned long long)value);
         assert_string_equal(text, expected);
     }
 }
 
-static void parsing_takes_the_whole_text_or_nothing(void **state) {
-    (void)state;
-    static const char *const wrong[] = {"",     " 1",  "1 ",    "1,5", "0x10", "1e",   "e5",
-                                        ".",    "+",   "-",     "+-1", "--1",  "1..2", "nan(1)",
-                                        "inf2", "1_0", "1e5.0", "٣",   "\t1"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        double value = 7;
-        float single = 7;
-        int64_t integer = 7;
-        assert_int_equal(td__parse_double(wrong[i], strlen(wrong[i]), &value), TD_FORMAT);
-        assert_int_equal(td__parse_float(wrong[i], strlen(wrong[i]), &single), TD_FORMAT);
-        assert_int_equal(td__parse_int(wrong[i], strlen(wrong[i]), &integer), TD_FORMAT);
-        assert_true(value == 7 && single == 7 && integer == 7);
-    }
-    int64_t integer;
-    assert_int_equal(td__parse_int("1.0", 3, &integer), TD_FORMAT);
-    assert_int_equal(td__parse_int("+12", 3, &integer), TD_OK);
-    assert_int_equal(integer, 12);
-    assert_int_equal(td__parse_int("12rest", 2, &integer), TD_OK);
-}
-
-static void parsing_reads_every_usual_spelling(void **state) {
+static void a_value_that_is_a_float_is_written_as_one(void **state) {
     (void)state;
     static const struct {
+        double value;
         const char *text;
-        double value;
-    } cases[] = {{"1", 1},
-                 {"+1.5", 1.5},
-                 {".5", 0.5},
-                 {"5.", 5},
-                 {"1E3", 1000},
-                 {"1e+3", 1000},
-                 {"-1e-3", -0.001},
-                 {"007", 7},
-                 {"inf", INFINITY},
-                 {"-Inf", -INFINITY},
-                 {"INFINITY", INFINITY},
-                 {"+inf", INFINITY}};
+    } cases[] = {{(double)0.1f, "0.1"},    {0.1, "0.1"},
+                 {(double)0.3f, "0.3"},    {0.1 + 0.2, "0.30000000000000004"},
+                 {123456792, "123456792"}, {9007199254740992, "9007199254740992"},
+                 {-0.0, "-0.0"},           {1e300, "1e300"},
+                 {INFINITY, "inf"},        {NAN, "nan"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        double value;
-        assert_int_equal(td__parse_double(cases[i].text, strlen(cases[i].text), &value), TD_OK);
-        assert_true(value == cases[i].value);
+        char text[TD__NUMBER_ROOM + 1];
+        text[td__format_value(text, cases[i].value)] = 0;
+        assert_string_equal(text, cases[i].text);
     }
-    float nan;
-    assert_int_equal(td__parse_float("NaN", 3, &nan), TD_OK);
-    assert_true(isnan(nan));
-}
-
-static void too_large_is_an_error_and_too_small_is_zero(void **state) {
-    (void)state;
-    double value = 7;
-    float single = 7;
-    int64_t integer = 7;
-    assert_int_equal(td__parse_double("1e400", 5, &value), TD_RANGE);
-    assert_int_equal(td__parse_double("-1e99999999999999999999", 23, &value), TD_RANGE);
-    assert_int_equal(td__parse_float("1e39", 4, &single), TD_RANGE);
-    assert_int_equal(td__parse_int("9223372036854775808", 19, &integer), TD_RANGE);
-    assert_int_equal(td__parse_int("-9223372036854775809", 20, &integer), TD_RANGE);
-    assert_int_equal(td__parse_int("99999999999999999999999", 23, &integer), TD_RANGE);
-    assert_true(value == 7 && single == 7 && integer == 7);
-
-    assert_int_equal(td__parse_double("1e-400", 6, &value), TD_OK);
-    assert_true(value == 0 && !signbit(value));
-    assert_int_equal(td__parse_double("-1e-99999999999999999999", 24, &value), TD_OK);
-    assert_true(value == 0 && signbit(value));
-    assert_int_equal(td__parse_float("-1e-50", 6, &single), TD_OK);
-    assert_true(single == 0 && signbit(single));
-
-    char digits[1024];
-    memset(digits, '1', sizeof digits); /* 1024 digits, times 10^-400: still too large */
-    memcpy(digits + 1019, "e-400", 5);
-    assert_int_equal(td__parse_double(digits, sizeof digits, &value), TD_RANGE);
-    memset(digits, '0', sizeof digits); /* 0.000…1 */
-    digits[1] = '.';
-    digits[1023] = '1';
-    assert_int_equal(td__parse_double(digits, sizeof digits, &value), TD_OK);
-    assert_true(value == 0);
+    char text[TD__NUMBER_ROOM + 1];
+    text[td__format_rounded(text, 0.693147182, 4)] = 0;
+    assert_string_equal(text, "0.6931");
 }
 
 static void the_locale_changes_nothing(void **state) {
@@ -263,12 +198,8 @@ static void the_locale_changes_nothing(void **state) {
     static const char *const commas[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "de_DE@euro"};
     for (size_t i = 0; i < sizeof commas / sizeof *commas && !setlocale(LC_ALL, commas[i]); i++) {
     }
-    double value;
     assert_string_equal(float_text(1.5f), "1.5");
     assert_string_equal(double_text(1234567.25), "1234567.25");
-    assert_int_equal(td__parse_double("1.5", 3, &value), TD_OK);
-    assert_true(value == 1.5);
-    assert_int_equal(td__parse_double("1,5", 3, &value), TD_FORMAT);
     setlocale(LC_ALL, "C");
 }
 
@@ -279,9 +210,7 @@ int main(void) {
         cmocka_unit_test(float_text_is_the_shortest_that_reads_back),
         cmocka_unit_test(double_text_reads_back_to_the_same_bits),
         cmocka_unit_test(integers_are_written_like_printf),
-        cmocka_unit_test(parsing_takes_the_whole_text_or_nothing),
-        cmocka_unit_test(parsing_reads_every_usual_spelling),
-        cmocka_unit_test(too_large_is_an_error_and_too_small_is_zero),
+        cmocka_unit_test(a_value_that_is_a_float_is_written_as_one),
         cmocka_unit_test(the_locale_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
