@@ -54,7 +54,7 @@ TD_API double td_bin_right(int32_t index);
 TD_API TD_NODISCARD td_status td_stats_of(const td_view *view, td_stats *stats, td_error *error);
 
 /* bins has room for TD_HISTOGRAM_BINS and is what histogram then points to. stats may be NULL;
- * asking for both is cheaper than asking twice. */
+ * asking for both is cheaper than asking twice. TD_RANGE beyond 2^32 - 1 elements. */
 TD_API TD_NODISCARD td_status td_histogram_of(const td_view *view, td_stats *stats,
                                               td_bin bins[TD_HISTOGRAM_BINS],
                                               td_histogram *histogram, td_error *error);

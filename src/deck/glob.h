@@ -1,0 +1,18 @@
+/* Globs over signal names: * any run of bytes (dots included), ? one byte, [a-z] or [!a-z] one of a
+ * set; \ takes the next byte as it is. Bytes, not characters: names may be anything. */
+#ifndef TAPEDECK_DECK_GLOB_H
+#define TAPEDECK_DECK_GLOB_H
+
+#include "tapedeck/base.h"
+
+bool td__glob_match(const char *pattern, const char *name);
+/* Whether the pattern can match more than one name. */
+bool td__glob_is_pattern(const char *pattern);
+/* Takes the \ out of a pattern that is a plain name, in place. */
+void td__glob_unescape(char *pattern);
+
+/* Splits "a, b.*, c\,d" at commas; blanks around items are dropped, escapes are kept. Returns
+ * count copied items in one block that td__free releases, or NULL when memory is exhausted. */
+char **td__glob_split(const char *list, size_t *count);
+
+#endif

@@ -1,0 +1,116 @@
+/* Logarithmic histograms out of the float's own bits.
+ *
+ * bits >> 20 keeps sign, exponent and three bits of the mantissa: for positive floats it grows with
+ * the value from 0 to 2047, for negative ones from 2048 down the other way. Counting goes into a
+ * table of the thread's own, which is all zero between calls and is then listed by value. */
+#include "tensor/stats.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    HALF = TD_HISTOGRAM_BINS / 2,
+    INFINITE = 255 << 3, /* first table entry of an exponent that is no number */
+};
+
+static _Thread_local td__bin_counts table_of_thread[TD_HISTOGRAM_BINS];
+
+/* The magnitude at which table entry i (0 … HALF) begins. */
+static double edge(int32_t i) {
+    int exponent = i >> 3, mantissa = i & 7;
+    double subnormal = ldexp(mantissa, -126 - 3);
+    return exponent == 0 ? subnormal : ldexp(8 + mantissa, exponent - 127 - 3);
+}
+
+double td_bin_left(int32_t index) {
+    return index >= HALF ? edge(index - HALF) : -edge(HALF - index);
+}
+
+double td_bin_right(int32_t index) {
+    return index >= HALF ? edge(index - HALF + 1) : -edge(HALF - 1 - index) + 0.0;
+}
+
+typedef struct counting {
+    td__bin_kernel *bin;
+    td__bin_counts *table;
+} counting;
+
+static void count_block(const float *x, size_t count, void *context) {
+    const counting *to = context;
+    to->bin(x, count, to->table);
+}
+
+/* Entries that are looked at together: most of a table is empty. */
+enum { LINE = 16 };
+
+static bool line_is_empty(const td__bin_counts *line) {
+    uint64_t words[LINE], any = 0;
+    memcpy(words, line, sizeof words);
+    for (int i = 0; i < LINE; i++) {
+        any |= words[i];
+    }
+    return any == 0;
+}
+
+/* Appends an entry as the bin of that index, and clears it. */
+static int32_t emit(td__bin_counts *entry, int32_t index, td_bin *bins, int32_t used) {
+    int64_t count = (int64_t)(*entry)[0] + (*entry)[1];
+    if (count) {
+        memset(entry, 0, sizeof *entry);
+        bins[used++] = (td_bin){.index = index, .count = count};
+    }
+    return used;
+}
+
+/* Lists what the table holds by value and leaves it zero. */
+static int32_t collect(td__bin_counts *table, td_bin *bins) {
+    /* Not numbers: counted elsewhere. */
+    memset(table + INFINITE, 0, (HALF - INFINITE) * sizeof *table);
+    memset(table + HALF + INFINITE, 0, (HALF - INFINITE) * sizeof *table);
+    int32_t used = 0;
+    for (int32_t line = HALF - LINE; line >= 0; line -= LINE) {
+        int32_t stop = line_is_empty(table + HALF + line) ? line + LINE : line;
+        for (int32_t i = line + LINE - 1; i >= stop; i--) {
+            used = emit(table + HALF + i, HALF - 1 - i, bins, used);
+        }
+    }
+    for (int32_t line = 0; line < HALF; line += LINE) {
+        int32_t stop = line_is_empty(table + line) ? line : line + LINE;
+        for (int32_t i = line; i < stop; i++) {
+            used = emit(table + i, HALF + i, bins, used);
+        }
+    }
+    return used;
+}
+
+td_status td_histogram_of(const td_view *view, td_stats *stats, td_bin bins[TD_HISTOGRAM_BINS],
+                          td_histogram *histogram, td_error *error) {
+    int64_t count;
+    td_status status = td__view_check(view, &count, error);
+    if (status != TD_OK) {
+        return status;
+    }
+    if (count > (int64_t)UINT32_MAX) {
+        return td_error_set(error, TD_RANGE, "a histogram takes at most %lld elements, not %lld",
+                            (long long)UINT32_MAX, (long long)count);
+    }
+    td_stats unused;
+    counting to = {td__kernels_here()->bin, table_of_thread};
+    td__stats_walk(view, count, stats ? stats : &unused, count_block, &to);
+    *histogram = (td_histogram){.bins = bins, .bin_count = collect(to.table, bins)};
+    return TD_OK;
+}
+
+void td_histogram_merge(const td_histogram *a, const td_histogram *b,
+                        td_bin bins[TD_HISTOGRAM_BINS], td_histogram *merged) {
+    int32_t i = 0, k = 0, used = 0;
+    while (i < a->bin_count || k < b->bin_count) {
+        int32_t left = i < a->bin_count ? a->bins[i].index : TD_HISTOGRAM_BINS;
+        int32_t right = k < b->bin_count ? b->bins[k].index : TD_HISTOGRAM_BINS;
+        td_bin bin = {.index = left < right ? left : right};
+        bin.count += left == bin.index ? a->bins[i++].count : 0;
+        bin.count += right == bin.index ? b->bins[k++].count : 0;
+        bins[used++] = bin;
+    }
+    *merged = (td_histogram){.bins = bins, .bin_count = used};
+}

@@ -1,0 +1,158 @@
+/* Statistics of a view: walks it in blocks and joins their moments (Chan, Golub, LeVeque):
+ *
+ *     delta = mean_b - mean_a,   mean = mean_a + delta n_b/n,
+ *     m2    = m2_a + m2_b + delta^2 n_a n_b/n
+ *
+ * Float32 goes through the fast kernels; a block that they refuse, and every other type, is taken
+ * element by element in a type whose range holds the squares. */
+#include "tensor/stats.h"
+
+#include <math.h>
+
+/* long double: squares of any double neither overflow nor vanish. */
+typedef struct moments {
+    int64_t finite;
+    long double mean;
+    long double m2;
+    double min;
+    double max;
+} moments;
+
+static void join(moments *all, int64_t count, long double mean, long double m2, double min,
+                 double max) {
+    if (count == 0) {
+        return;
+    }
+    long double n = (long double)(all->finite + count), part = (long double)count;
+    long double delta = mean - all->mean;
+    all->mean += delta * part / n;
+    all->m2 += m2 + delta * delta * (long double)all->finite * part / n;
+    all->min = all->finite && all->min < min ? all->min : min;
+    all->max = all->finite && all->max > max ? all->max : max;
+    all->finite += count;
+}
+
+/* WIDE holds sums of squares of TYPE. */
+#define DEFINE_CAREFUL(name, TYPE, WIDE)                                                           \
+    static void name(const TYPE *x, size_t count, int64_t offset, td_stats *stats, moments *all) { \
+        WIDE sum = 0, m2 = 0;                                                                      \
+        double min = INFINITY, max = -INFINITY;                                                    \
+        int64_t finite = 0;                                                                        \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            double v = (double)x[i];                                                               \
+            if (isfinite(v)) {                                                                     \
+                sum += (WIDE)v;                                                                    \
+                min = v < min ? v : min;                                                           \
+                max = v > max ? v : max;                                                           \
+                stats->zeros += v == 0;                                                            \
+                finite++;                                                                          \
+                continue;                                                                          \
+            }                                                                                      \
+            stats->nan += isnan(v);                                                                \
+            stats->inf += isinf(v) != 0;                                                           \
+            if (stats->first_nonfinite < 0) {                                                      \
+                stats->first_nonfinite = offset + (int64_t)i;                                      \
+            }                                                                                      \
+        }                                                                                          \
+        WIDE mean = finite ? sum / (WIDE)finite : 0;                                               \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            WIDE d = (WIDE)x[i] - mean;                                                            \
+            m2 += isfinite((double)x[i]) ? d * d : 0;                                              \
+        }                                                                                          \
+        join(all, finite, mean, m2, min, max);                                                     \
+    }
+
+DEFINE_CAREFUL(careful_float32, float, double)
+DEFINE_CAREFUL(careful_float64, double, long double)
+
+static void add_float32(const td__kernels *kernels, const float *x, size_t count, int64_t offset,
+                        td_stats *stats, moments *all) {
+    size_t whole = count & ~(size_t)7;
+    td__block block;
+    if (whole && kernels->block(x, whole, &block)) {
+        stats->zeros += block.zeros;
+        join(all, (int64_t)whole, block.mean, block.m2, block.min, block.max);
+    } else {
+        whole = 0;
+    }
+    careful_float32(x + whole, count - whole, offset + (int64_t)whole, stats, all);
+}
+
+/* The finite values of a block as float32, for histograms: what is too large for float32 becomes
+ * its largest value, not an infinity. */
+static void to_float32(const double *wide, size_t count, float *narrow) {
+    const double limit = (double)3.40282346638528859812e+38f;
+    for (size_t i = 0; i < count; i++) {
+        double v = wide[i];
+        double cut = v > limit ? limit : v < -limit ? -limit : v;
+        narrow[i] = (float)(isinf(v) ? v : cut);
+    }
+}
+
+/* A block of any type but float32, as doubles. */
+static void to_float64(td_dtype dtype, const void *data, int64_t first, size_t count,
+                       double *wide) {
+#define WIDEN(name, text, type)                                                                    \
+    case TD_##name:                                                                                \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            wide[i] = (double)((const type *)data)[first + (int64_t)i];                            \
+        }                                                                                          \
+        break;
+    switch (dtype) {
+        TD_DTYPE_LIST(WIDEN)
+    case TD_DTYPE_COUNT:
+        break;
+    }
+#undef WIDEN
+}
+
+void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__each_block *each,
+                    void *context) {
+    const td__kernels *kernels = td__kernels_here();
+    moments all = {0};
+    *stats = (td_stats){.count = count, .first_nonfinite = -1};
+    for (int64_t first = 0; first < count; first += TD__BLOCK) {
+        size_t block = (size_t)(count - first < TD__BLOCK ? count - first : TD__BLOCK);
+        if (view->dtype == TD_FLOAT32) {
+            const float *x = (const float *)view->data + first;
+            add_float32(kernels, x, block, first, stats, &all);
+            if (each) {
+                each(x, block, context);
+            }
+            continue;
+        }
+        double wide[TD__BLOCK];
+        to_float64(view->dtype, view->data, first, block, wide);
+        careful_float64(wide, block, first, stats, &all);
+        if (each) {
+            float narrow[TD__BLOCK];
+            to_float32(wide, block, narrow);
+            each(narrow, block, context);
+        }
+    }
+    bool any = all.finite > 0;
+    long double n = (long double)all.finite;
+    stats->mean = any ? (double)all.mean : (double)NAN;
+    stats->std = any ? (double)sqrtl(all.m2 / n) : (double)NAN;
+    stats->norm = any ? (double)sqrtl(all.m2 + n * all.mean * all.mean) : (double)NAN;
+    stats->min = any ? all.min : (double)NAN;
+    stats->max = any ? all.max : (double)NAN;
+}
+
+td_status td__view_check(const td_view *view, int64_t *count, td_error *error) {
+    td_status status = td_shape_check(&view->shape, view->dtype, count, error);
+    if (status == TD_OK && *count > 0 && !view->data) {
+        return td_error_set(error, TD_INVALID, "the view of %lld elements has no data",
+                            (long long)*count);
+    }
+    return status;
+}
+
+td_status td_stats_of(const td_view *view, td_stats *stats, td_error *error) {
+    int64_t count;
+    td_status status = td__view_check(view, &count, error);
+    if (status == TD_OK) {
+        td__stats_walk(view, count, stats, NULL, NULL);
+    }
+    return status;
+}

@@ -1,0 +1,47 @@
+/* The statistics kernels: one block of elements at a time, small enough to stay in the first-level
+ * cache while it is read twice. */
+#ifndef TAPEDECK_TENSOR_STATS_H
+#define TAPEDECK_TENSOR_STATS_H
+
+#include "tapedeck/stats.h"
+
+#define TD__BLOCK 2048 /* elements */
+
+/* What a clean block (finite, squares within float range) comes to. */
+typedef struct td__block {
+    double mean;
+    double m2; /* sum of (x - mean)^2 */
+    double min;
+    double max;
+    int64_t zeros;
+} td__block;
+
+/* count <= TD__BLOCK, a multiple of 8, not 0. False when a value is NaN or infinite, or when float
+ * arithmetic could over- or underflow: block is then undefined. */
+typedef bool td__block_kernel(const float *x, size_t count, td__block *block);
+
+/* Counts by bits >> 20, each in two halves: neighbours go to different ones, so that equal values
+ * in a row do not wait for one another's store. */
+typedef uint32_t td__bin_counts[2];
+typedef void td__bin_kernel(const float *x, size_t count, td__bin_counts *table);
+
+typedef struct td__kernels {
+    td__block_kernel *block;
+    td__bin_kernel *bin;
+} td__kernels;
+
+/* Both sets, for tests to compare; avx2 is NULL where the machine has none. */
+const td__kernels *td__kernels_portable(void);
+const td__kernels *td__kernels_avx2(void);
+/* The best that this machine runs. */
+const td__kernels *td__kernels_here(void);
+
+/* Walks a view block by block; each block is also handed to `each` (may be NULL) as float32. */
+typedef void td__each_block(const float *x, size_t count, void *context);
+void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__each_block *each,
+                    void *context);
+
+/* The view's element count, or an error for what is no tensor. */
+td_status td__view_check(const td_view *view, int64_t *count, td_error *error);
+
+#endif

@@ -1,0 +1,227 @@
+/* Block kernels in plain C, and in AVX2 chosen at run time.
+ *
+ * A block is read twice: first its sum, minimum, maximum and zeros; then, about the mean m found,
+ * d = x - m:  mean = m + sum(d)/n,  m2 = sum(d^2) - sum(d)^2/n.  The second pass costs little (the
+ * block is in cache) and makes float lanes precise: the correction removes the rounding of the
+ * first sum, and nothing large is subtracted from something large. Sums are reordered into lanes.
+ *
+ * NaN and infinities are not looked for: they make the sum non-finite, and only then does somebody
+ * else count them. */
+#include "tensor/stats.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Differences in this range have squares that float holds, 1024 of them summed. */
+#define LARGEST 1e17
+#define SMALLEST 1e-15
+
+static bool in_range(double sum, double min, double max) {
+    double range = max - min;
+    return isfinite(sum) && max < LARGEST && min > -LARGEST && (range > SMALLEST || range == 0);
+}
+
+static void finish(td__block *block, double n, double m, double d, double d2) {
+    double m2 = d2 - d * d / n;
+    block->mean = m + d / n;
+    block->m2 = m2 > 0 ? m2 : 0;
+}
+
+enum { LANES = 8 };
+
+static bool portable_block(const float *x, size_t count, td__block *block) {
+    float sum[LANES] = {0}, min[LANES], max[LANES];
+    int32_t zeros[LANES] = {0};
+    memcpy(min, x, sizeof min);
+    memcpy(max, x, sizeof max);
+    for (size_t i = 0; i < count; i += LANES) {
+        for (size_t k = 0; k < LANES; k++) {
+            float v = x[i + k];
+            sum[k] += v;
+            min[k] = v < min[k] ? v : min[k];
+            max[k] = v > max[k] ? v : max[k];
+            zeros[k] += v == 0.0f;
+        }
+    }
+    double total = sum[0];
+    block->min = min[0];
+    block->max = max[0];
+    block->zeros = zeros[0];
+    for (size_t k = 1; k < LANES; k++) {
+        total += sum[k];
+        block->min = fmin(block->min, min[k]);
+        block->max = fmax(block->max, max[k]);
+        block->zeros += zeros[k];
+    }
+    if (!in_range(total, block->min, block->max)) {
+        return false;
+    }
+    double n = (double)count;
+    float m = (float)(total / n);
+    float d1[LANES] = {0}, d2[LANES] = {0};
+    for (size_t i = 0; i < count; i += LANES) {
+        for (size_t k = 0; k < LANES; k++) {
+            float d = x[i + k] - m;
+            d1[k] += d;
+            d2[k] += d * d;
+        }
+    }
+    double first = 0, second = 0;
+    for (size_t k = 0; k < LANES; k++) {
+        first += d1[k];
+        second += d2[k];
+    }
+    finish(block, n, m, first, second);
+    return true;
+}
+
+static void portable_bin(const float *x, size_t count, td__bin_counts *table) {
+    for (size_t i = 0; i < count; i++) {
+        float value = x[i] + 0.0f; /* -0 becomes 0 */
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        table[bits >> 20][i % 2]++;
+    }
+}
+
+const td__kernels *td__kernels_portable(void) {
+    static const td__kernels kernels = {portable_block, portable_bin};
+    return &kernels;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+
+#define AVX2 __attribute__((target("avx2,fma")))
+
+AVX2 static inline double sum_lanes(__m256 v) {
+    __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+    __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+    __m256d pairs = _mm256_add_pd(low, high);
+    __m128d two = _mm_add_pd(_mm256_castpd256_pd128(pairs), _mm256_extractf128_pd(pairs, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+AVX2 static inline float min_lanes(__m256 v) {
+    __m128 four = _mm_min_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    four = _mm_min_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_min_ss(four, _mm_movehdup_ps(four)));
+}
+
+AVX2 static inline int64_t sum_ints(__m256i v) {
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1));
+    return _mm_cvtsi128_si32(four);
+}
+
+/* A comparison that holds is -1. */
+AVX2 static inline __m256i minus_one_where_zero(__m256i count, __m256 v) {
+    __m256 is_zero = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_EQ_OQ);
+    return _mm256_add_epi32(count, _mm256_castps_si256(is_zero));
+}
+
+/* Four independent chains hide the latency of an addition; the quicker instructions need fewer, and
+ * all of them together must fit sixteen registers. */
+enum { CHAINS = 4 };
+
+AVX2 static inline double sum_chains(const __m256 chain[CHAINS]) {
+    return sum_lanes(
+        _mm256_add_ps(_mm256_add_ps(chain[0], chain[1]), _mm256_add_ps(chain[2], chain[3])));
+}
+
+AVX2 static inline double first_pass(const float *x, size_t count, td__block *block) {
+    const __m256 zero = _mm256_setzero_ps();
+    __m256 sum[CHAINS] = {zero, zero, zero, zero};
+    __m256 min = _mm256_loadu_ps(x), max = min;
+    __m256i zeros[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+    size_t i = 0;
+    for (; i + 8 * CHAINS <= count; i += 8 * CHAINS) {
+#pragma GCC unroll 2
+        for (int c = 0; c < CHAINS; c += 2) {
+            __m256 v = _mm256_loadu_ps(x + i + 8 * c), w = _mm256_loadu_ps(x + i + 8 * c + 8);
+            sum[c] = _mm256_add_ps(sum[c], v);
+            sum[c + 1] = _mm256_add_ps(sum[c + 1], w);
+            min = _mm256_min_ps(min, _mm256_min_ps(v, w));
+            max = _mm256_max_ps(max, _mm256_max_ps(v, w));
+            zeros[0] = minus_one_where_zero(zeros[0], v);
+            zeros[1] = minus_one_where_zero(zeros[1], w);
+        }
+    }
+    for (; i < count; i += 8) {
+        __m256 v = _mm256_loadu_ps(x + i);
+        sum[0] = _mm256_add_ps(sum[0], v);
+        min = _mm256_min_ps(min, v);
+        max = _mm256_max_ps(max, v);
+        zeros[0] = minus_one_where_zero(zeros[0], v);
+    }
+    block->min = min_lanes(min);
+    block->max = -min_lanes(_mm256_sub_ps(zero, max));
+    block->zeros = -sum_ints(_mm256_add_epi32(zeros[0], zeros[1]));
+    return sum_chains(sum);
+}
+
+AVX2 static bool avx2_block(const float *x, size_t count, td__block *block) {
+    double sum = first_pass(x, count, block);
+    if (!in_range(sum, block->min, block->max)) {
+        return false;
+    }
+    double n = (double)count;
+    float m = (float)(sum / n);
+    const __m256 centre = _mm256_set1_ps(m), zero = _mm256_setzero_ps();
+    __m256 d1[CHAINS] = {zero, zero, zero, zero}, d2[CHAINS] = {zero, zero, zero, zero};
+    size_t i = 0;
+    for (; i + 8 * CHAINS <= count; i += 8 * CHAINS) {
+#pragma GCC unroll 4
+        for (int c = 0; c < CHAINS; c++) {
+            __m256 d = _mm256_sub_ps(_mm256_loadu_ps(x + i + 8 * c), centre);
+            d1[c] = _mm256_add_ps(d1[c], d);
+            d2[c] = _mm256_fmadd_ps(d, d, d2[c]);
+        }
+    }
+    for (; i < count; i += 8) {
+        __m256 d = _mm256_sub_ps(_mm256_loadu_ps(x + i), centre);
+        d1[0] = _mm256_add_ps(d1[0], d);
+        d2[0] = _mm256_fmadd_ps(d, d, d2[0]);
+    }
+    finish(block, n, m, sum_chains(d1), sum_chains(d2));
+    return true;
+}
+
+AVX2 static void avx2_bin(const float *x, size_t count, td__bin_counts *table) {
+    const __m256 zero = _mm256_setzero_ps();
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        __m256i bits = _mm256_castps_si256(_mm256_add_ps(_mm256_loadu_ps(x + i), zero));
+        __m256i bins = _mm256_srli_epi32(bits, 20);
+        uint64_t a = (uint64_t)_mm256_extract_epi64(bins, 0); /* two bins in each */
+        uint64_t b = (uint64_t)_mm256_extract_epi64(bins, 1);
+        uint64_t c = (uint64_t)_mm256_extract_epi64(bins, 2);
+        uint64_t d = (uint64_t)_mm256_extract_epi64(bins, 3);
+        table[(uint32_t)a][0]++;
+        table[a >> 32][1]++;
+        table[(uint32_t)b][0]++;
+        table[b >> 32][1]++;
+        table[(uint32_t)c][0]++;
+        table[c >> 32][1]++;
+        table[(uint32_t)d][0]++;
+        table[d >> 32][1]++;
+    }
+    portable_bin(x + i, count - i, table);
+}
+
+const td__kernels *td__kernels_avx2(void) {
+    static const td__kernels kernels = {avx2_block, avx2_bin};
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels : NULL;
+}
+#else
+const td__kernels *td__kernels_avx2(void) {
+    return NULL;
+}
+#endif
+
+const td__kernels *td__kernels_here(void) {
+    const td__kernels *best = td__kernels_avx2();
+    return best ? best : td__kernels_portable();
+}
