@@ -56,6 +56,12 @@ TD_API uint32_t td_form_find(const char *name);
 
 /* ---- Where it goes: sinks ------------------------------------------------------------------- */
 
+/* Where a record was put. */
+typedef struct td_place {
+    char file[256]; /* below the run's folder; "" when nowhere */
+    int64_t record; /* the record's index in that file, from 0 */
+} td_place;
+
 /* One thing to write. Everything it points to is valid during the call only. */
 typedef struct td_record {
     const char *signal; /* the name as it was given: any bytes */
@@ -77,6 +83,8 @@ typedef struct td_record {
     const int64_t *samples; /* the data set's row of each of the view's rows (view->shape.dims[0]),
                              * or NULL when that is not known */
     const td_view *labels;  /* the label of each row: dims[0] as the view's; or NULL */
+    td_place *place; /* filled in by a sink that keeps the tensor, for those that are handed the
+                      * record after it (see `always`); empty at first; may be NULL */
 } td_record;
 
 /* Something the deck did that its reader should know. */
@@ -114,6 +122,7 @@ typedef struct td_sink_options {
     size_t size;        /* sizeof(td_sink_options) */
     const char *folder; /* the run's folder, which exists and is this run's alone */
     const char *run;    /* the folder's last part: the run's name */
+    FILE *stream;       /* for what is printed; NULL: stdout */
 } td_sink_options;
 
 /* How a sink is written. open is called by the thread that opens the deck or adds a track, all
@@ -129,8 +138,9 @@ typedef struct td_sink_class {
     uint32_t forms;         /* what it can write */
     uint32_t default_forms; /* what a track without a form means for it; TD_SCALAR and TD_TEXT are
                              * always added */
-    uint32_t always;        /* forms it gets whatever `to` says; not 0: opened with the deck */
-    bool standard;          /* one of the sinks that a track without `to` goes to */
+    uint32_t always; /* forms it gets whatever `to` says, after the other sinks; not 0: opened
+                      * with the deck */
+    bool standard;   /* one of the sinks that a track without `to` goes to */
 
     td_status (*open)(const td_sink_options *options, td_sink **sink, td_error *error);
     /* Optional. A track names this signal (not by a glob) and will send these forms. In the order
@@ -173,6 +183,7 @@ typedef struct td_deck_options {
     bool exact_folder;     /* TD_EXISTS when the folder is taken, instead of NAME-2, NAME-3 … */
     bool no_index;         /* sinks that take every record (run.db) only get what names them */
     const td_sink_class *const *sinks; /* more sinks than the built-in ones; NULL at the end */
+    FILE *stream; /* what the print sink writes to, kept open by the caller; default stdout */
 } td_deck_options;
 
 /* Creates the run's folder: folder, or folder-2, folder-3, … when that exists. A run is never
