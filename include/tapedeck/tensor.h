@@ -74,8 +74,8 @@ typedef struct td_tensor td_tensor;
 TD_API td_tensor *td_tensor_create(const char *name, td_dtype dtype, td_shape shape,
                                    td_error *error);
 /* A copy of the values at data. */
-TD_API td_tensor *td_tensor_from(const char *name, td_dtype dtype, td_shape shape,
-                                 const void *data, td_error *error);
+TD_API td_tensor *td_tensor_from(const char *name, td_dtype dtype, td_shape shape, const void *data,
+                                 td_error *error);
 /* A tensor over memory that the caller keeps valid and unchanged while the tensor is in use. */
 TD_API td_tensor *td_tensor_borrow(const char *name, td_dtype dtype, td_shape shape, void *data,
                                    td_error *error);

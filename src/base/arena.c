@@ -20,7 +20,8 @@ struct td__arena {
 
 enum { FIRST_BLOCK = 64 * 1024, HUGE_PAGE = 2 * 1024 * 1024 };
 
-static const size_t header_size = (sizeof(block) + TD__ALIGNMENT - 1) & ~(size_t)(TD__ALIGNMENT - 1);
+static const size_t header_size =
+    (sizeof(block) + TD__ALIGNMENT - 1) & ~(size_t)(TD__ALIGNMENT - 1);
 
 td__arena *td__arena_create(void) {
     td__arena *arena = td__calloc(1, sizeof *arena);
@@ -115,4 +116,6 @@ void td__arena_reset(td__arena *arena) {
     }
 }
 
-size_t td__arena_capacity(const td__arena *arena) { return arena->capacity; }
+size_t td__arena_capacity(const td__arena *arena) {
+    return arena->capacity;
+}

@@ -42,7 +42,9 @@ char *td__strdup(const char *text) {
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
-void td__free(void *pointer) { free(pointer); }
+void td__free(void *pointer) {
+    free(pointer);
+}
 
 void *td__aligned_alloc(size_t size) {
     size_t rounded;
@@ -53,7 +55,9 @@ void *td__aligned_alloc(size_t size) {
     return aligned_alloc(TD__ALIGNMENT, rounded ? rounded : TD__ALIGNMENT);
 }
 
-void td__aligned_free(void *pointer) { free(pointer); }
+void td__aligned_free(void *pointer) {
+    free(pointer);
+}
 
 bool td__grow(void *items, size_t *capacity, size_t needed, size_t maximum, size_t size) {
     if (needed <= *capacity) {

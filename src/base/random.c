@@ -10,7 +10,9 @@ static uint64_t splitmix(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-static uint64_t rotate(uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
+static uint64_t rotate(uint64_t x, int k) {
+    return (x << k) | (x >> (64 - k));
+}
 
 void td__random_seed(td__random *random, uint64_t seed, uint64_t stream) {
     uint64_t mixed = seed;

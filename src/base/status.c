@@ -37,4 +37,6 @@ td_status td_error_set(td_error *error, td_status status, const char *format, ..
     return status;
 }
 
-const char *td_version(void) { return TD_VERSION_STRING; }
+const char *td_version(void) {
+    return TD_VERSION_STRING;
+}

@@ -14,11 +14,17 @@ static const struct {
 #undef DTYPE_ROW
 };
 
-static bool is_dtype(td_dtype dtype) { return (size_t)dtype < sizeof dtypes / sizeof dtypes[0]; }
+static bool is_dtype(td_dtype dtype) {
+    return (size_t)dtype < sizeof dtypes / sizeof dtypes[0];
+}
 
-const char *td_dtype_name(td_dtype dtype) { return is_dtype(dtype) ? dtypes[dtype].name : NULL; }
+const char *td_dtype_name(td_dtype dtype) {
+    return is_dtype(dtype) ? dtypes[dtype].name : NULL;
+}
 
-size_t td_dtype_size(td_dtype dtype) { return is_dtype(dtype) ? dtypes[dtype].size : 0; }
+size_t td_dtype_size(td_dtype dtype) {
+    return is_dtype(dtype) ? dtypes[dtype].size : 0;
+}
 
 td_status td_shape_check(const td_shape *shape, td_dtype dtype, int64_t *count, td_error *error) {
     if (!is_dtype(dtype)) {
@@ -50,8 +56,7 @@ td_status td_shape_check(const td_shape *shape, td_dtype dtype, int64_t *count, 
 }
 
 bool td_shape_equal(const td_shape *a, const td_shape *b) {
-    return a->rank == b->rank &&
-           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
 }
 
 const char *td_shape_text(const td_shape *shape, char text[TD_SHAPE_TEXT_SIZE]) {
@@ -134,12 +139,24 @@ void td_tensor_destroy(td_tensor *tensor) {
     td__free(tensor);
 }
 
-const char *td_tensor_name(const td_tensor *tensor) { return tensor->name; }
-td_dtype td_tensor_dtype(const td_tensor *tensor) { return tensor->dtype; }
-td_shape td_tensor_shape(const td_tensor *tensor) { return tensor->shape; }
-int64_t td_tensor_count(const td_tensor *tensor) { return tensor->count; }
-void *td_tensor_data(const td_tensor *tensor) { return tensor->data; }
-float td_tensor_scalar(const td_tensor *tensor) { return td__floats(tensor)[0]; }
+const char *td_tensor_name(const td_tensor *tensor) {
+    return tensor->name;
+}
+td_dtype td_tensor_dtype(const td_tensor *tensor) {
+    return tensor->dtype;
+}
+td_shape td_tensor_shape(const td_tensor *tensor) {
+    return tensor->shape;
+}
+int64_t td_tensor_count(const td_tensor *tensor) {
+    return tensor->count;
+}
+void *td_tensor_data(const td_tensor *tensor) {
+    return tensor->data;
+}
+float td_tensor_scalar(const td_tensor *tensor) {
+    return td__floats(tensor)[0];
+}
 
 td_view td_view_of(const td_tensor *tensor) {
     return (td_view){.dtype = tensor->dtype, .shape = tensor->shape, .data = tensor->data};

@@ -18,7 +18,9 @@ struct td_tensor {
     bool owns_data;     /* heap tensors: data is freed with the tensor */
 };
 
-static inline float *td__floats(const td_tensor *tensor) { return (float *)tensor->data; }
+static inline float *td__floats(const td_tensor *tensor) {
+    return (float *)tensor->data;
+}
 
 /* Negative axes count from the end. False when out of range. */
 static inline bool td__axis(int32_t rank, int32_t axis, int32_t *out) {
