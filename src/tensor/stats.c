@@ -102,7 +102,7 @@ static void to_float64(td_dtype dtype, const void *data, int64_t first, size_t c
     switch (dtype) {
         TD_DTYPE_LIST(WIDEN)
     case TD_DTYPE_COUNT:
-        assert(!"a view's dtype is checked before its values are read");
+        assert(false && "a view's dtype is checked before its values are read");
     }
 #undef WIDEN
 }
