@@ -1,0 +1,186 @@
+/* Packs the right operand into panels, then lets threads share the tiles.
+ *
+ * The left operand is read where it is: rows through tile_dot, or columns (transpose_a) through
+ * tile_outer. The inner dimension is cut into blocks whose panel stays in the second-level cache.
+ */
+#include "tape/gemm.h"
+
+#include "tape/parallel.h"
+
+#include <string.h>
+
+enum {
+    BLOCK_K = 2048,          /* rows of a panel: 2048 x 32 floats are 256 KiB */
+    WORTH_A_THREAD = 400000, /* multiply-adds */
+    MAXIMUM_TILE_ROWS = 16
+};
+
+int64_t td__panel_count(int64_t n) {
+    int width = td__kernels()->panel_width;
+    return (n + width - 1) / width;
+}
+
+size_t td__panels_bytes(int64_t n, int64_t k) {
+    return (size_t)(td__panel_count(n) * td__kernels()->panel_width * k) * sizeof(float);
+}
+
+static void pack_rows(const float *b, int64_t ldb, int64_t columns, int64_t width, int64_t k,
+                      float *packed) {
+    for (int64_t i = 0; i < k; i++, b += ldb, packed += width) {
+        memcpy(packed, b, (size_t)columns * sizeof *b);
+        for (int64_t j = columns; j < width; j++) {
+            packed[j] = 0;
+        }
+    }
+}
+
+/* Columns of the panel are rows of b. Four at a time, so that whole cache lines are used. */
+static void pack_transposed(const float *b, int64_t ldb, int64_t columns, int64_t width, int64_t k,
+                            float *packed) {
+    int64_t j = 0;
+    for (; j + 4 <= columns; j += 4) {
+        const float *b0 = b + j * ldb, *b1 = b0 + ldb, *b2 = b1 + ldb, *b3 = b2 + ldb;
+        float *to = packed + j;
+        for (int64_t i = 0; i < k; i++, to += width) {
+            to[0] = b0[i];
+            to[1] = b1[i];
+            to[2] = b2[i];
+            to[3] = b3[i];
+        }
+    }
+    for (; j < width; j++) {
+        for (int64_t i = 0; i < k; i++) {
+            packed[i * width + j] = j < columns ? b[j * ldb + i] : 0.0f;
+        }
+    }
+}
+
+void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k,
+                     int64_t first, int64_t last, float *packed) {
+    int64_t width = td__kernels()->panel_width;
+    for (int64_t p = first; p < last; p++) {
+        int64_t column = p * width;
+        int64_t columns = n - column < width ? n - column : width;
+        float *panel = packed + p * width * k;
+        if (transpose) {
+            pack_transposed(b + column * ldb, ldb, columns, width, k, panel);
+        } else {
+            pack_rows(b + column, ldb, columns, width, k, panel);
+        }
+    }
+}
+
+typedef struct product {
+    const td__gemm_arguments *arguments;
+    const td__kernels_table *kernels;
+    float *packed;      /* panels of the whole b */
+    float *padded_bias; /* bias filled up to whole panels, or NULL */
+    int64_t panel_count;
+    bool split_panels; /* threads share panels, otherwise rows */
+} product;
+
+/* One tile over rows [row, row + rows) and panel p. */
+static void tile(const product *x, int64_t row, int rows, int64_t p) {
+    const td__gemm_arguments *g = x->arguments;
+    int64_t width = x->kernels->panel_width, column = p * width;
+    int columns = (int)(g->n - column < width ? g->n - column : width);
+    const float *panel = x->packed + p * width * g->k;
+    float *c = g->c + row * g->ldc + column;
+    int64_t done = 0;
+    do {
+        int64_t block = g->k - done < BLOCK_K ? g->k - done : BLOCK_K;
+        bool last = done + block == g->k;
+        int flags =
+            (done ? TD__TILE_ADD : g->flags & TD__TILE_ADD) | (last ? g->flags & TD__TILE_RELU : 0);
+        if (g->transpose_a) {
+            const float *start = g->a + done * g->lda + row;
+            x->kernels->tile_outer(rows, columns, 1, block, g->lda, &start, panel + done * width,
+                                   width, c, g->ldc, flags);
+        } else {
+            const float *starts[MAXIMUM_TILE_ROWS];
+            for (int r = 0; r < rows; r++) {
+                starts[r] = g->a + (row + r) * g->lda + done;
+            }
+            const float *bias = x->padded_bias && !done ? x->padded_bias + column : NULL;
+            x->kernels->tile_dot(rows, columns, 1, block, 0, starts, panel + done * width, width,
+                                 bias, c, g->ldc, flags);
+        }
+        done += block;
+    } while (done < g->k);
+}
+
+/* Panels outside, rows inside: a panel stays in the cache while all rows pass it. */
+static void tiles(const product *x, int64_t first_row, int64_t last_row, int64_t first_panel,
+                  int64_t last_panel) {
+    int most = x->kernels->tile_rows;
+    for (int64_t p = first_panel; p < last_panel; p++) {
+        for (int64_t row = first_row; row < last_row;) {
+            int64_t left = last_row - row;
+            /* Two tiles of like size beat a full one and a thin one. */
+            int rows = (int)(left >= 2 * most ? most : left > most ? (left + 1) / 2 : left);
+            tile(x, row, rows, p);
+            row += rows;
+        }
+    }
+}
+
+static void pack_part(void *context, int part, int64_t begin, int64_t end) {
+    (void)part;
+    product *x = context;
+    const td__gemm_arguments *g = x->arguments;
+    td__pack_panels(g->b, g->ldb, g->transpose_b, g->n, g->k, begin, end, x->packed);
+}
+
+static void multiply_part(void *context, int part, int64_t begin, int64_t end) {
+    product *x = context;
+    if (x->split_panels) {
+        pack_part(context, part, begin, end);
+        tiles(x, 0, x->arguments->m, begin, end);
+    } else {
+        tiles(x, begin, end, 0, x->panel_count);
+    }
+}
+
+/* An empty inner dimension: the sum of nothing. */
+static void fill_empty(const td__gemm_arguments *g) {
+    for (int64_t i = 0; i < g->m && !(g->flags & TD__TILE_ADD); i++) {
+        for (int64_t j = 0; j < g->n; j++) {
+            float value = g->bias ? g->bias[j] : 0.0f;
+            g->c[i * g->ldc + j] = g->flags & TD__TILE_RELU && value < 0 ? 0.0f : value;
+        }
+    }
+}
+
+td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
+    if (g->m == 0 || g->n == 0) {
+        return TD_OK;
+    }
+    if (g->k == 0) {
+        fill_empty(g);
+        return TD_OK;
+    }
+    product x = {.arguments = g, .kernels = td__kernels(), .panel_count = td__panel_count(g->n)};
+    size_t panels = td__panels_bytes(g->n, g->k);
+    size_t bias = g->bias ? td__panels_bytes(g->n, 1) : 0;
+    td__buffer *memory = td__temporary(tape, panels + bias);
+    if (!memory) {
+        return TD_MEMORY;
+    }
+    x.packed = memory->data;
+    if (g->bias) {
+        x.padded_bias = memory->data + panels / sizeof(float);
+        memset(x.padded_bias, 0, bias);
+        memcpy(x.padded_bias, g->bias, (size_t)g->n * sizeof(float));
+    }
+    x.split_panels = x.panel_count >= 2 * td_threads();
+    int64_t count = x.split_panels ? x.panel_count : g->m;
+    int64_t work = g->m * g->n * g->k / count; /* per panel, or per row */
+    int64_t minimum = WORTH_A_THREAD / (work ? work : 1) + 1;
+    if (!x.split_panels) {
+        td__parallel(x.panel_count, 1, (1 << 18) / (g->k * x.kernels->panel_width) + 1, pack_part,
+                     &x);
+    }
+    td__parallel(count, x.split_panels ? 1 : x.kernels->tile_rows, minimum, multiply_part, &x);
+    td__buffer_drop(tape, memory);
+    return TD_OK;
+}

@@ -1,0 +1,34 @@
+/* Matrix products c = op(a) op(b), row-major, over all threads. */
+#ifndef TAPEDECK_TAPE_GEMM_H
+#define TAPEDECK_TAPE_GEMM_H
+
+#include "tape/kernels.h"
+#include "tape/op.h"
+
+typedef struct td__gemm_arguments {
+    int64_t m, n, k;
+    const float *a; /* (m, k), or (k, m) with transpose_a */
+    int64_t lda;
+    bool transpose_a;
+    const float *b; /* (k, n), or (n, k) with transpose_b */
+    int64_t ldb;
+    bool transpose_b;
+    const float *bias; /* (n,), added to each row, or NULL */
+    float *c;          /* (m, n) */
+    int64_t ldc;
+    int flags; /* TD__TILE_ADD, TD__TILE_RELU */
+} td__gemm_arguments;
+
+/* TD_MEMORY (and the tape's error) when there is no memory to pack b. k = 0 gives zeros (or bias).
+ */
+td_status td__gemm(td_tape *tape, const td__gemm_arguments *arguments);
+
+/* The right operand cut into panels as the tiles want them: panel p holds columns
+ * [p * panel_width, …) of all k rows, the last one filled up with zeros. */
+int64_t td__panel_count(int64_t n);
+size_t td__panels_bytes(int64_t n, int64_t k);
+/* Packs panels [first, last) of b into packed (which has room for all). */
+void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k,
+                     int64_t first, int64_t last, float *packed);
+
+#endif

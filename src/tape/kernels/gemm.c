@@ -1,0 +1,191 @@
+/* Tiles of matrix products: TILE_ROWS rows by one or two vectors of columns, kept in registers over
+ * the whole inner dimension. Each row's operand is a broadcast scalar, so that rows can come from
+ * anywhere: rows of a matrix, columns of one, or the patches of an image.
+ *
+ * Sums run in order of k for each element; only their grouping over calls depends on the caller.
+ */
+#include "tape/kernels/variant.h"
+
+#include <string.h>
+
+typedef float vec __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4)));
+typedef int32_t mask __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4)));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vec load(const float *p) {
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+INLINE vec rectify(vec v) {
+    mask keep = ~(v < (vec){0}); /* NaN stays */
+    return (vec)(((mask)v) & keep);
+}
+
+/* Writes one row of a tile. */
+INLINE void store(const int vectors, const vec *sum, int columns, float *c, int flags) {
+    vec value[2];
+    float padded[2 * TD__LANES];
+    bool whole = columns == vectors * TD__LANES;
+    if (flags & TD__TILE_ADD) {
+        if (!whole) {
+            memset(padded, 0, sizeof padded);
+            memcpy(padded, c, (size_t)columns * sizeof *c);
+        }
+        const float *from = whole ? c : padded;
+        for (int v = 0; v < vectors; v++) {
+            value[v] = sum[v] + load(from + v * TD__LANES);
+        }
+    } else {
+        for (int v = 0; v < vectors; v++) {
+            value[v] = sum[v];
+        }
+    }
+    if (flags & TD__TILE_RELU) {
+        for (int v = 0; v < vectors; v++) {
+            value[v] = rectify(value[v]);
+        }
+    }
+    if (whole) {
+        for (int v = 0; v < vectors; v++) {
+            memcpy(c + v * TD__LANES, &value[v], sizeof value[v]);
+        }
+    } else {
+        memcpy(padded, value, (size_t)vectors * sizeof value[0]);
+        memcpy(c, padded, (size_t)columns * sizeof *c);
+    }
+}
+
+INLINE void dot(const int row_count, const int vectors, int columns, int64_t segments,
+                int64_t segment, int64_t segment_stride, const float *const *rows, const float *b,
+                int64_t ldb, const float *bias, float *c, int64_t ldc, int flags) {
+    vec sum[TD__TILE_ROWS][2];
+    const float *a[TD__TILE_ROWS];
+#pragma GCC unroll 16
+    for (int r = 0; r < row_count; r++) {
+        a[r] = rows[r];
+        for (int v = 0; v < vectors; v++) {
+            sum[r][v] = bias ? load(bias + v * TD__LANES) : (vec){0};
+        }
+    }
+    for (int64_t s = 0; s < segments; s++) {
+        int64_t offset = s * segment_stride;
+        for (int64_t k = 0; k < segment; k++) {
+            vec b0 = load(b), b1 = vectors > 1 ? load(b + TD__LANES) : b0;
+            b += ldb;
+#pragma GCC unroll 16
+            for (int r = 0; r < row_count; r++) {
+                float scalar = a[r][offset + k];
+                sum[r][0] += b0 * scalar;
+                if (vectors > 1) {
+                    sum[r][1] += b1 * scalar;
+                }
+            }
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < row_count; r++) {
+        store(vectors, sum[r], columns, c + r * ldc, flags);
+    }
+}
+
+INLINE void outer(const int row_count, const int vectors, int columns, int64_t segments,
+                  int64_t segment, int64_t stride, const float *const *starts, const float *b,
+                  int64_t ldb, float *c, int64_t ldc, int flags) {
+    vec sum[TD__TILE_ROWS][2];
+#pragma GCC unroll 16
+    for (int r = 0; r < row_count; r++) {
+        sum[r][0] = sum[r][1] = (vec){0};
+    }
+    for (int64_t s = 0; s < segments; s++) {
+        const float *a = starts[s];
+        for (int64_t k = 0; k < segment; k++) {
+            vec b0 = load(b), b1 = vectors > 1 ? load(b + TD__LANES) : b0;
+            b += ldb;
+#pragma GCC unroll 16
+            for (int r = 0; r < row_count; r++) {
+                float scalar = a[r];
+                sum[r][0] += b0 * scalar;
+                if (vectors > 1) {
+                    sum[r][1] += b1 * scalar;
+                }
+            }
+            a += stride;
+        }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < row_count; r++) {
+        store(vectors, sum[r], columns, c + r * ldc, flags);
+    }
+}
+
+/* One function for each number of rows and vectors, so that the loops above unroll. */
+typedef void dot_tile(int columns, int64_t segments, int64_t segment, int64_t segment_stride,
+                      const float *const *rows, const float *b, int64_t ldb, const float *bias,
+                      float *c, int64_t ldc, int flags);
+typedef void outer_tile(int columns, int64_t segments, int64_t segment, int64_t stride,
+                        const float *const *starts, const float *b, int64_t ldb, float *c,
+                        int64_t ldc, int flags);
+
+#define DEFINE_TILE(rows_, vectors_)                                                               \
+    static void dot_##rows_##_##vectors_(int columns, int64_t segments, int64_t segment,           \
+                                         int64_t segment_stride, const float *const *rows,         \
+                                         const float *b, int64_t ldb, const float *bias, float *c, \
+                                         int64_t ldc, int flags) {                                 \
+        dot(rows_, vectors_, columns, segments, segment, segment_stride, rows, b, ldb, bias, c,    \
+            ldc, flags);                                                                           \
+    }                                                                                              \
+    static void outer_##rows_##_##vectors_(int columns, int64_t segments, int64_t segment,         \
+                                           int64_t stride, const float *const *starts,             \
+                                           const float *b, int64_t ldb, float *c, int64_t ldc,     \
+                                           int flags) {                                            \
+        outer(rows_, vectors_, columns, segments, segment, stride, starts, b, ldb, c, ldc, flags); \
+    }
+#define DEFINE_TILES(rows_) DEFINE_TILE(rows_, 1) DEFINE_TILE(rows_, 2)
+#define DOT_PAIR(rows_)                                                                            \
+    { dot_##rows_##_1, dot_##rows_##_2 }
+#define OUTER_PAIR(rows_)                                                                          \
+    { outer_##rows_##_1, outer_##rows_##_2 }
+
+#if TD__TILE_ROWS == 14
+#define EACH(X, S)                                                                                 \
+    X(1)                                                                                           \
+    S X(2) S X(3) S X(4) S X(5) S X(6) S X(7) S X(8) S X(9) S X(10) S X(11) S X(12) S X(13)        \
+        S X(14)
+#elif TD__TILE_ROWS == 8
+#define EACH(X, S) X(1) S X(2) S X(3) S X(4) S X(5) S X(6) S X(7) S X(8)
+#elif TD__TILE_ROWS == 6
+#define EACH(X, S) X(1) S X(2) S X(3) S X(4) S X(5) S X(6)
+#else
+#define EACH(X, S) X(1) S X(2) S X(3) S X(4)
+#endif
+#define COMMA ,
+#define NOTHING
+EACH(DEFINE_TILES, NOTHING)
+
+static dot_tile *const dot_tiles[TD__TILE_ROWS][2] = {EACH(DOT_PAIR, COMMA)};
+static outer_tile *const outer_tiles[TD__TILE_ROWS][2] = {EACH(OUTER_PAIR, COMMA)};
+
+static void tile_dot(int row_count, int columns, int64_t segments, int64_t segment,
+                     int64_t segment_stride, const float *const *rows, const float *b, int64_t ldb,
+                     const float *bias, float *c, int64_t ldc, int flags) {
+    dot_tiles[row_count - 1][columns > TD__LANES](columns, segments, segment, segment_stride, rows,
+                                                  b, ldb, bias, c, ldc, flags);
+}
+
+static void tile_outer(int row_count, int columns, int64_t segments, int64_t segment,
+                       int64_t stride, const float *const *starts, const float *b, int64_t ldb,
+                       float *c, int64_t ldc, int flags) {
+    outer_tiles[row_count - 1][columns > TD__LANES](columns, segments, segment, stride, starts, b,
+                                                    ldb, c, ldc, flags);
+}
+
+void TD__VARIANT(td__fill_gemm)(td__kernels_table *table) {
+    table->tile_rows = TD__TILE_ROWS;
+    table->panel_width = 2 * TD__LANES;
+    table->vector_width = TD__LANES;
+    table->tile_dot = tile_dot;
+    table->tile_outer = tile_outer;
+}

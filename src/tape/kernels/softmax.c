@@ -1,0 +1,93 @@
+/* Softmax and log-softmax over rows.
+ *
+ * y = e^(x - m) / sum e^(x - m), m the row's maximum; dx = y (g - sum g y)
+ * y = x - m - ln sum e^(x - m); dx = g - e^y sum g
+ */
+#include "tape/kernels/math.h"
+#include "tape/kernels/variant.h"
+
+static float row_max(int64_t n, const float *x) {
+    float best = x[0];
+#pragma omp simd reduction(max : best)
+    for (int64_t i = 0; i < n; i++) {
+        best = x[i] > best ? x[i] : best;
+    }
+    return best;
+}
+
+/* A row of -inf (everything masked) has no maximum to subtract. */
+static float safe_max(int64_t n, const float *x) {
+    float best = row_max(n, x);
+    return best < -3.40282347e+38f ? 0.0f : best;
+}
+
+static void softmax(int64_t rows, int64_t n, const float *x, float *y) {
+    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
+        float most = safe_max(n, x), total = 0;
+#pragma omp simd reduction(+ : total)
+        for (int64_t i = 0; i < n; i++) {
+            float e = td__expf(x[i] - most);
+            y[i] = e;
+            total += e;
+        }
+        float scale = total == 0.0f ? 0.0f : 1.0f / total;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            y[i] *= scale;
+        }
+    }
+}
+
+static void softmax_backward(int64_t rows, int64_t n, const float *y, const float *g, bool add,
+                             float *dx) {
+    for (int64_t r = 0; r < rows; r++, y += n, g += n, dx += n) {
+        float total = 0;
+#pragma omp simd reduction(+ : total)
+        for (int64_t i = 0; i < n; i++) {
+            total += g[i] * y[i];
+        }
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            float d = y[i] * (g[i] - total);
+            dx[i] = add ? dx[i] + d : d;
+        }
+    }
+}
+
+static void log_softmax(int64_t rows, int64_t n, const float *x, float *y) {
+    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
+        float most = safe_max(n, x), total = 0;
+#pragma omp simd reduction(+ : total)
+        for (int64_t i = 0; i < n; i++) {
+            total += td__expf(x[i] - most);
+        }
+        float log_total = td__logf(total);
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            y[i] = x[i] - most - log_total;
+        }
+    }
+}
+
+static void log_softmax_backward(int64_t rows, int64_t n, const float *y, const float *g, bool add,
+                                 float *dx) {
+    for (int64_t r = 0; r < rows; r++, y += n, g += n, dx += n) {
+        float total = 0;
+#pragma omp simd reduction(+ : total)
+        for (int64_t i = 0; i < n; i++) {
+            total += g[i];
+        }
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            float d = g[i] - td__expf(y[i]) * total;
+            dx[i] = add ? dx[i] + d : d;
+        }
+    }
+}
+
+void TD__VARIANT(td__fill_softmax)(td__kernels_table *table) {
+    table->softmax = softmax;
+    table->softmax_backward = softmax_backward;
+    table->log_softmax = log_softmax;
+    table->log_softmax_backward = log_softmax_backward;
+}

@@ -1,0 +1,16 @@
+/* Puts one variant's table together. */
+#include "tape/kernels/variant.h"
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+void TD__VARIANT(td__fill_kernels)(td__kernels_table *table);
+
+void TD__VARIANT(td__fill_kernels)(td__kernels_table *table) {
+    table->name = TEXT(TD_VARIANT);
+    TD__VARIANT(td__fill_elementwise)(table);
+    TD__VARIANT(td__fill_activation)(table);
+    TD__VARIANT(td__fill_softmax)(table);
+    TD__VARIANT(td__fill_gemm)(table);
+    TD__VARIANT(td__fill_optimizer)(table);
+}

@@ -1,0 +1,147 @@
+/* Activations after a product. */
+#include "tape/linear.h"
+
+#include "tape/kernels.h"
+#include "tape/parallel.h"
+#include "tape/tape.h"
+
+bool td__activation_uses_output(td_activation activation) {
+    static const bool uses_output[TD_ACTIVATION_COUNT] = {
+        [TD_LINEAR] = true, [TD_RELU] = true,    [TD_LEAKY_RELU] = true,  [TD_ELU] = true,
+        [TD_SELU] = true,   [TD_SIGMOID] = true, [TD_TANH] = true,        [TD_EXPONENTIAL] = true,
+        [TD_RELU6] = true,  [TD_SOFTMAX] = true, [TD_LOG_SOFTMAX] = true, [TD_HARD_SIGMOID] = true,
+    };
+    return uses_output[activation];
+}
+
+float td__activation_alpha(td_activation activation, float alpha) {
+    if (alpha != 0) {
+        return alpha;
+    }
+    return activation == TD_LEAKY_RELU ? 0.2f : 1.0f;
+}
+
+bool td__linear_check(td_tape *tape, const char *op, td_activation activation) {
+    if ((unsigned)activation < TD_ACTIVATION_COUNT && td__kernels()->activate[activation]) {
+        return true;
+    }
+    const char *name = td_activation_name(activation);
+    td__fail(tape, TD_INVALID,
+             "%s: activation %s is not one of single elements; use td_activate on "
+             "the result",
+             op, name ? name : "(unknown)");
+    return false;
+}
+
+typedef struct activation_work {
+    td_activation activation;
+    float alpha;
+    const float *x, *g;
+    float *y;
+    bool add;
+} activation_work;
+
+static void activate_part(void *context, int part, int64_t begin, int64_t end) {
+    (void)part;
+    const activation_work *w = context;
+    td__kernels()->activate[w->activation](end - begin, w->alpha, w->x + begin, w->y + begin);
+}
+
+static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+    (void)part;
+    const activation_work *w = context;
+    td__kernels()->activate_backward[w->activation](end - begin, w->alpha, w->x + begin,
+                                                    w->g + begin, w->add, w->y + begin);
+}
+
+void td__activate_all(td_activation activation, float alpha, int64_t n, const float *x, float *y) {
+    activation_work work = {.activation = activation, .alpha = alpha, .x = x, .y = y};
+    td__parallel(n, 64, TD__GRAIN, activate_part, &work);
+}
+
+void td__activate_backward_all(td_activation activation, float alpha, int64_t n, const float *v,
+                               const float *g, bool add, float *dx) {
+    activation_work work = {
+        .activation = activation, .alpha = alpha, .x = v, .g = g, .y = dx, .add = add};
+    td__parallel(n, 64, TD__GRAIN, backward_part, &work);
+}
+
+td__linear *td__linear_begin(td_tape *tape, td_tensor *y, td_activation activation) {
+    td__linear *linear = td__scratch(tape, sizeof *linear);
+    if (!linear) {
+        return NULL;
+    }
+    *linear = (td__linear){.activation = activation,
+                           .alpha = td__activation_alpha(activation, 0),
+                           .fused_relu = activation == TD_RELU,
+                           .z = td__floats(y)};
+    if (!td__activation_uses_output(activation)) {
+        linear->z = td__scratch(tape, (size_t)y->count * sizeof(float));
+    }
+    return linear->z ? linear : NULL;
+}
+
+void td__linear_end(td_tensor *y, const td__linear *linear) {
+    if (linear->activation != TD_LINEAR && !linear->fused_relu) {
+        td__activate_all(linear->activation, linear->alpha, y->count, linear->z, td__floats(y));
+    }
+}
+
+typedef struct sum_work {
+    const float *x;
+    int64_t n;
+    float *partial; /* (parts, n) */
+} sum_work;
+
+static void sum_part(void *context, int part, int64_t begin, int64_t end) {
+    const sum_work *w = context;
+    td__kernels()->sum_rows(end - begin, w->n, w->x + begin * w->n, false,
+                            w->partial + part * w->n);
+}
+
+td_status td__sum_rows_all(td_tape *tape, int64_t rows, int64_t n, const float *x, bool add,
+                           float *sums) {
+    if (td_threads() == 1 || rows * n < 2 * TD__GRAIN) {
+        td__kernels()->sum_rows(rows, n, x, add, sums);
+        return TD_OK;
+    }
+    td__buffer *partial = td__temporary(tape, (size_t)(td_threads() * n) * sizeof(float));
+    if (!partial) {
+        return TD_MEMORY;
+    }
+    sum_work work = {.x = x, .n = n, .partial = partial->data};
+    int parts = td__parallel(rows, 1, TD__GRAIN / n + 1, sum_part, &work);
+    td__kernels()->sum_rows(parts, n, partial->data, add, sums);
+    td__buffer_drop(tape, partial);
+    return TD_OK;
+}
+
+td_status td__linear_backward(td_tape *tape, td__node *node, const td__linear *linear, int64_t rows,
+                              int64_t out, int32_t bias_input, td__buffer **dz) {
+    td__buffer *gradient = tape->slots[node->output->slot].gradient;
+    if (linear->activation == TD_LINEAR) {
+        gradient->references++;
+    } else {
+        const float *g = gradient->data;
+        gradient = td__buffer_take(tape, gradient->bytes);
+        if (!gradient) {
+            return TD_MEMORY;
+        }
+        bool from_output = td__activation_uses_output(linear->activation);
+        td__activate_backward_all(linear->activation, linear->alpha, rows * out,
+                                  from_output ? td__floats(node->output) : linear->z, g, false,
+                                  gradient->data);
+    }
+    td_status status = TD_OK;
+    if (node->inputs[bias_input].tensor && td__wants(tape, node, bias_input)) {
+        bool add;
+        float *db = td__gradient(tape, node, bias_input, &add);
+        status = db ? td__sum_rows_all(tape, rows, out, gradient->data, add, db) : TD_MEMORY;
+    }
+    if (status) {
+        td__buffer_drop(tape, gradient);
+    } else {
+        *dz = gradient;
+    }
+    return status;
+}

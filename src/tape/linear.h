@@ -1,0 +1,36 @@
+/* What dense and convolution layers share: the activation after the product, and its way back. */
+#ifndef TAPEDECK_TAPE_LINEAR_H
+#define TAPEDECK_TAPE_LINEAR_H
+
+#include "tape/op.h"
+
+typedef struct td__linear {
+    td_activation activation;
+    float alpha;
+    bool fused_relu; /* the product's kernel applies it */
+    float *z;        /* where the product goes: the output itself, or memory of its own when the
+                        derivative needs it */
+} td__linear;
+
+/* Refuses activations over rows (softmax, log_softmax): those are operations of their own. */
+bool td__linear_check(td_tape *tape, const char *op, td_activation activation);
+/* NULL (and the tape's error) when memory is exhausted. */
+td__linear *td__linear_begin(td_tape *tape, td_tensor *y, td_activation activation);
+/* Applies the activation to z, unless the kernel did. */
+void td__linear_end(td_tensor *y, const td__linear *linear);
+/* *dz = gradient before the activation, (rows, out), one reference for the caller; adds the
+ * gradient of the bias, input number bias_input. */
+td_status td__linear_backward(td_tape *tape, td__node *node, const td__linear *linear, int64_t rows,
+                              int64_t out, int32_t bias_input, td__buffer **dz);
+
+/* The default of an activation's alpha when 0 is given. */
+float td__activation_alpha(td_activation activation, float alpha);
+/* y = f(x) or dx (=|+=) g f', over all threads. */
+void td__activate_all(td_activation activation, float alpha, int64_t n, const float *x, float *y);
+void td__activate_backward_all(td_activation activation, float alpha, int64_t n, const float *v,
+                               const float *g, bool add, float *dx);
+/* sums (+)= column sums of x (rows, n), over all threads. */
+td_status td__sum_rows_all(td_tape *tape, int64_t rows, int64_t n, const float *x, bool add,
+                           float *sums);
+
+#endif

@@ -1,0 +1,21 @@
+/* Splitting work over threads. One thread runtime for the whole process: OpenMP's. */
+#ifndef TAPEDECK_TAPE_PARALLEL_H
+#define TAPEDECK_TAPE_PARALLEL_H
+
+#include "tapedeck/tape.h"
+
+#define TD__MAX_THREADS 256
+
+/* body does items [begin, end) as part number part (0 <= part < TD__MAX_THREADS). */
+typedef void td__parallel_body(void *context, int part, int64_t begin, int64_t end);
+
+/* Runs body over [0, count) in contiguous parts, one per thread, cut at multiples of step. With
+ * fewer than minimum items per thread fewer threads are used. The parts depend on the arguments and
+ * td_threads() alone, so that sums per part are the same bits every time. Returns the parts. */
+int td__parallel(int64_t count, int64_t step, int64_t minimum, td__parallel_body *body,
+                 void *context);
+
+/* Items of element-wise work that are worth a thread: below this waking it costs more. */
+#define TD__GRAIN 16384
+
+#endif

@@ -1,0 +1,61 @@
+/* The tape's insides, shared by tape.c (recording) and gradient.c (the backward walk).
+ *
+ * Every tensor the tape knows has a slot: those its operations made, and the heap tensors given to
+ * them (leaves), which are found through a hash table because they may be on several tapes.
+ * Invariants: nodes are in execution order, so an input's producer always precedes its user;
+ * slots[node.output->slot].producer is that node; a leaf has producer -1.
+ */
+#ifndef TAPEDECK_TAPE_TAPE_H
+#define TAPEDECK_TAPE_TAPE_H
+
+#include "base/arena.h"
+#include "tape/op.h"
+
+typedef struct td__slot {
+    td_tensor *tensor;
+    int32_t producer;   /* node, or -1 for a leaf */
+    int32_t first_user; /* first node that reads it: when the walk has passed that one, the gradient
+                           is complete; -1 until used */
+    /* Of the gradient under way. */
+    bool needed;          /* a target depends on it, or it is one */
+    bool is_target;       /* its gradient is kept */
+    td__buffer *gradient; /* sum of the contributions so far; NULL: none yet */
+    td__buffer *pending;  /* a contribution between td__gradient_begin and _end */
+    td_tensor *result;    /* what the caller gets, once complete */
+} td__slot;
+
+typedef struct td__leaf {
+    const td_tensor *tensor;
+    uint64_t recording; /* of another recording: the entry is free */
+    int32_t slot;
+} td__leaf;
+
+struct td_tape {
+    td__arena *arena;   /* of this recording */
+    td__arena **arenas; /* all, the current one included */
+    size_t arena_count, arena_capacity;
+    size_t spare_bytes; /* how much memory views may keep alive before td_tape_view stops sharing */
+    uint64_t recording; /* serial number, unique in the process */
+
+    td__node *nodes;
+    size_t node_count, node_capacity;
+    td__slot *slots;
+    size_t slot_count, slot_capacity;
+    td__leaf *leaves; /* open addressing, a power of two */
+    size_t leaf_count, leaf_capacity;
+    td__buffer **free_buffers; /* memory of this recording that nobody uses any more */
+    size_t free_count, free_capacity;
+
+    td_error error;    /* the first since the last reset */
+    const char *label; /* the layer that is running, or NULL */
+    uint64_t seed, step, random_count;
+    bool no_history;
+    bool training;
+};
+
+/* The slot of a tensor this tape knows, or -1. */
+int32_t td__slot_of(const td_tape *tape, const td_tensor *tensor);
+/* A buffer with one reference, values not set; NULL when memory is exhausted. */
+td__buffer *td__buffer_take(td_tape *tape, size_t bytes);
+
+#endif

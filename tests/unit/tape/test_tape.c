@@ -1,0 +1,145 @@
+#include "test.h"
+
+#include "base/memory.h"
+#include "tapedeck/ops.h"
+
+/* y = relu(x W + b), one row: values by hand. */
+static void gradients_of_a_dense_layer_are_right_by_hand(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tensor *x = td_tensor_from("x", TD_FLOAT32, TD_SHAPE(1, 2), (float[]){1, 2}, &error);
+    td_tensor *w = td_tensor_from("w", TD_FLOAT32, TD_SHAPE(2, 2), (float[]){1, -1, 3, -4}, &error);
+    td_tensor *b = td_tensor_from("b", TD_FLOAT32, TD_SHAPE(2), (float[]){0.5f, 0.5f}, &error);
+    td_tensor *y = td_dense(tape, x, w, b, TD_RELU);
+    assert_non_null(y);
+    const float *values = td_tensor_data(y);
+    assert_close(values[0], 7.5, 0, 0);
+    assert_close(values[1], 0, 0, 0);
+    td_tensor *targets[] = {x, w, b, y}, *gradients[4];
+    assert_ok(td_tape_gradient(tape, y, 4, targets, gradients, &error), error);
+    const float *dx = td_tensor_data(gradients[0]), *dw = td_tensor_data(gradients[1]);
+    const float *db = td_tensor_data(gradients[2]), *dy = td_tensor_data(gradients[3]);
+    assert_close(dx[0], 1, 0, 0);
+    assert_close(dx[1], 3, 0, 0);
+    assert_close(dw[0], 1, 0, 0);
+    assert_close(dw[1], 0, 0, 0);
+    assert_close(dw[2], 2, 0, 0);
+    assert_close(dw[3], 0, 0, 0);
+    assert_close(db[0], 1, 0, 0);
+    assert_close(db[1], 0, 0, 0);
+    assert_close(dy[0], 1, 0, 0);
+    td_tensor_destroy(x);
+    td_tensor_destroy(w);
+    td_tensor_destroy(b);
+    td_tape_destroy(tape);
+}
+
+static void a_target_the_tape_never_saw_is_named(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(3), &error);
+    td_tensor *stranger = td_tensor_create("stranger", TD_FLOAT32, TD_SHAPE(3, 2), &error);
+    td_tensor *y = td_tanh(tape, x), *gradient = NULL;
+    assert_int_equal(td_tape_gradient(tape, y, 1, &stranger, &gradient, &error), TD_NOT_FOUND);
+    assert_string_equal(
+        error.text, "gradient: the tape never saw target 0, 'stranger' of shape (3, 2); give it "
+                    "to an operation on this tape first");
+    assert_null(gradient);
+    td_tensor_destroy(x);
+    td_tensor_destroy(stranger);
+    td_tape_destroy(tape);
+}
+
+static void a_target_the_loss_does_not_depend_on_gets_zeros_and_says_so(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(3), &error);
+    td_tensor *y = td_tanh(tape, x), *aside = td_sigmoid(tape, x);
+    td_tensor *targets[] = {aside, x}, *gradients[2];
+    assert_ok(td_tape_gradient(tape, y, 2, targets, gradients, &error), error);
+    assert_true(td_tensor_is_disconnected(gradients[0]));
+    assert_close(td_tensor_scalar(gradients[0]), 0, 0, 0);
+    assert_false(td_tensor_is_disconnected(gradients[1]));
+    assert_close(td_tensor_scalar(gradients[1]), 1, 1e-6, 0);
+    td_tensor_destroy(x);
+    td_tape_destroy(tape);
+}
+
+static void a_step_after_the_first_two_allocates_nothing(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(64, 300), &error);
+    td_tensor *w = td_tensor_create("w", TD_FLOAT32, TD_SHAPE(300, 300), &error);
+    uint64_t before = 0;
+    for (int step = 0; step < 10; step++) {
+        td_tensor *h = td_dense(tape, x, w, NULL, TD_TANH);
+        td_tensor *y = td_dense(tape, h, w, NULL, TD_GELU), *gradient;
+        assert_ok(td_tape_gradient(tape, y, 1, &w, &gradient, &error), error);
+        td_tape_reset(tape);
+        if (step == 2) {
+            before = td__allocation_count();
+        }
+    }
+    assert_int_equal(td__allocation_count(), before);
+    td_tensor_destroy(x);
+    td_tensor_destroy(w);
+    td_tape_destroy(tape);
+}
+
+static void errors_are_sticky_and_the_first_one_is_kept(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(4, 3), &error);
+    td_tensor *w = td_tensor_create("w", TD_FLOAT32, TD_SHAPE(2, 5), &error);
+    td_tensor *y = td_dense(tape, x, w, NULL, TD_LINEAR);
+    assert_null(y);
+    assert_null(td_tanh(tape, y));
+    assert_int_equal(td_tape_status(tape, &error), TD_SHAPE);
+    assert_string_equal(error.text, "dense: input (4, 3) does not fit kernel (2, 5): the input's "
+                                    "last dimension must be the kernel's first");
+    td_tape_reset(tape);
+    assert_int_equal(td_tape_status(tape, &error), TD_OK);
+    assert_non_null(td_tanh(tape, x));
+    td_tensor_destroy(x);
+    td_tensor_destroy(w);
+    td_tape_destroy(tape);
+}
+
+static void a_kept_view_outlives_the_reset(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tensor *x = td_tensor_from("x", TD_FLOAT32, TD_SHAPE(1), (float[]){0.5f}, &error);
+    td_tensor *zero = td_tensor_create("zero", TD_FLOAT32, TD_SHAPE(1), &error);
+    td_tensor *y = td_tanh(tape, x);
+    float expected = td_tensor_scalar(y);
+    td_view view = td_tape_view(tape, y);
+    assert_non_null(view.release);
+    for (int step = 0; step < 3; step++) {
+        td_tape_reset(tape);
+        assert_non_null(td_tanh(tape, zero));
+    }
+    assert_close(*(const float *)view.data, expected, 0, 0);
+    td_tape_destroy(tape);
+    assert_close(*(const float *)view.data, expected, 0, 0);
+    view.release(view.owner);
+    td_tensor_destroy(x);
+    td_tensor_destroy(zero);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_of_a_dense_layer_are_right_by_hand),
+        cmocka_unit_test(a_target_the_tape_never_saw_is_named),
+        cmocka_unit_test(a_target_the_loss_does_not_depend_on_gets_zeros_and_says_so),
+        cmocka_unit_test(a_step_after_the_first_two_allocates_nothing),
+        cmocka_unit_test(errors_are_sticky_and_the_first_one_is_kept),
+        cmocka_unit_test(a_kept_view_outlives_the_reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
