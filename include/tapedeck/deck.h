@@ -123,6 +123,10 @@ typedef struct td_sink_options {
     const char *folder; /* the run's folder, which exists and is this run's alone */
     const char *run;    /* the folder's last part: the run's name */
     FILE *stream;       /* for what is printed; NULL: stdout */
+    int64_t resume;     /* not 0: the folder holds a run that goes on after this step. A file's
+                         * records of later steps are removed and new ones appended, except that
+                         * TensorBoard's events begin a new file that says from which step on it
+                         * replaces the old one */
 } td_sink_options;
 
 /* How a sink is written. open is called by the thread that opens the deck or adds a track, all
@@ -183,7 +187,10 @@ typedef struct td_deck_options {
     bool exact_folder;     /* TD_EXISTS when the folder is taken, instead of NAME-2, NAME-3 … */
     bool no_index;         /* sinks that take every record (run.db) only get what names them */
     const td_sink_class *const *sinks; /* more sinks than the built-in ones; NULL at the end */
-    FILE *stream; /* what the print sink writes to, kept open by the caller; default stdout */
+    FILE *stream;   /* what the print sink writes to, kept open by the caller; default stdout */
+    int64_t resume; /* not 0: folder is a run that exists and goes on after this step; its files
+                     * lose what they have of later steps and continue. TD_NOT_FOUND when there is
+                     * no such folder */
 } td_deck_options;
 
 /* Creates the run's folder: folder, or folder-2, folder-3, … when that exists. A run is never
