@@ -8,15 +8,14 @@
 
 #include <string.h>
 
-typedef float vec __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4)));
+/* Unaligned, and allowed to look at floats. */
+typedef float vec __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4), may_alias));
 typedef int32_t mask __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4)));
 
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE vec load(const float *p) {
-    vec v;
-    memcpy(&v, p, sizeof v);
-    return v;
+    return *(const vec *)p;
 }
 
 INLINE vec rectify(vec v) {
@@ -50,10 +49,12 @@ INLINE void store(const int vectors, const vec *sum, int columns, float *c, int 
     }
     if (whole) {
         for (int v = 0; v < vectors; v++) {
-            memcpy(c + v * TD__LANES, &value[v], sizeof value[v]);
+            *(vec *)(c + v * TD__LANES) = value[v];
         }
     } else {
-        memcpy(padded, value, (size_t)vectors * sizeof value[0]);
+        for (int v = 0; v < vectors; v++) {
+            *(vec *)(padded + v * TD__LANES) = value[v];
+        }
         memcpy(c, padded, (size_t)columns * sizeof *c);
     }
 }
@@ -152,8 +153,7 @@ typedef void outer_tile(int columns, int64_t segments, int64_t segment, int64_t 
 #if TD__TILE_ROWS == 14
 #define EACH(X, S)                                                                                 \
     X(1)                                                                                           \
-    S X(2) S X(3) S X(4) S X(5) S X(6) S X(7) S X(8) S X(9) S X(10) S X(11) S X(12) S X(13)        \
-        S X(14)
+    S X(2) S X(3) S X(4) S X(5) S X(6) S X(7) S X(8) S X(9) S X(10) S X(11) S X(12) S X(13) S X(14)
 #elif TD__TILE_ROWS == 8
 #define EACH(X, S) X(1) S X(2) S X(3) S X(4) S X(5) S X(6) S X(7) S X(8)
 #elif TD__TILE_ROWS == 6
