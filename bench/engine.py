@@ -1,10 +1,12 @@
 """Training steps of Tapedeck and of PyTorch, in turns: ./dev bench engine [--networks M1,M3] …
 
-PyTorch runs in its best set-up: for each network and thread count its memory formats, its two Adams,
-the OpenBLAS builds that are installed and bound or unbound threads are tried, and the fastest is kept
-and named. Tapedeck runs as any program runs it.
+PyTorch runs in its best set-up: for each network and thread count the OpenBLAS builds that are
+installed and bound or unbound threads are tried, and the fastest is kept and named. Networks with
+images run both as PyTorch lays them out by default (nchw) and channels-last (nhwc), a row each.
+Tapedeck runs as any program runs it.
 
-A network's goal is the most that (Tapedeck's median / PyTorch's median) may be. The share of peak
+A network's goal is the most that (Tapedeck's median / PyTorch's median) may be; it is judged on the
+faster of PyTorch's rows. The share of peak
 counts the multiply-adds of matrix products and convolutions only, against what bench/peak.c reaches.
 """
 import argparse
@@ -21,6 +23,7 @@ PEER = [sys.executable, os.path.join(HERE, "peers", "engine.py")]
 
 GOALS = {"M1": (1 / 50, 1 / 50), "M2": (1 / 50, 1 / 50), "M3": (0.45, 0.45), "M4": (0.75, 0.65),
          "M5a": (0.7, 0.7), "M5b": (0.85, 0.85)}
+IMAGES = {"M3", "M5b"}
 
 
 def megaflops(batch, first, rest):
@@ -53,23 +56,25 @@ def peer_environments(threads):
     paths = {os.path.basename(path).replace("openblas-", "OpenBLAS "): path
              for path in sorted(glob.glob("/usr/lib/*/openblas-*"))} or {"default BLAS": ""}
     for name, path in paths.items():
-        for bound in ("", "bound") if threads > 1 else ("",):
-            environment = {"LD_LIBRARY_PATH": path, "OMP_NUM_THREADS": str(threads),
-                           "OPENBLAS_NUM_THREADS": str(threads)}
-            if bound:
-                environment["OMP_PROC_BIND"] = "true"
-            yield " ".join(filter(None, (name, bound))), environment
+        environment = {"LD_LIBRARY_PATH": path, "OMP_NUM_THREADS": str(threads),
+                       "OPENBLAS_NUM_THREADS": str(threads)}
+        yield name, environment
+        if threads > 1:
+            yield name + ", bound", {**environment, "OMP_PROC_BIND": "true"}
 
 
-def best_peer(network, threads):
-    """PyTorch's fastest set-up as (description, variant, environment)."""
-    found = []
+def start_best_peer(network, threads, layout):
+    """PyTorch's fastest worker for that layout; its set-up is in its `description`."""
+    peers = []
     for description, environment in peer_environments(threads):
-        output = subprocess.run(PEER + [network, str(threads), "tune"], check=True, text=True,
-                                stdout=subprocess.PIPE, env={**os.environ, **environment}).stdout
-        variant, milliseconds = output.split()
-        found.append((float(milliseconds), f"{variant}, {description}", variant, environment))
-    return min(found, key=lambda entry: entry[0])[1:]
+        peers.append(Worker(PEER + [network, str(threads), layout], environment))
+        peers[-1].description = f"{layout}, {description}" if network in IMAGES else description
+    if len(peers) > 1:
+        times = interleave(peers, rounds=3, milliseconds=100)
+        peers = [peer for _, peer in sorted(zip(times, peers), key=lambda pair: pair[0].best)]
+        for peer in peers[1:]:
+            peer.close()
+    return peers[0]
 
 
 def peak_gigaflops(threads, so_far=0.0):
@@ -79,21 +84,25 @@ def peak_gigaflops(threads, so_far=0.0):
 
 
 def compare(network, threads, options, peaks):
-    """Prints one row; true when the goal is met."""
-    description, variant, environment = best_peer(network, threads)
-    with Worker(PEER + [network, str(threads), variant], environment) as peer, \
-            Worker([options.tapedeck, network, str(threads)]) as ours:
-        ours_time, peer_time = interleave([ours, peer], options.rounds, options.milliseconds)
-        ours_memory, peer_memory = ours.memory() / 1024, peer.memory() / 1024
-    peak = peaks[threads] = peak_gigaflops(threads, peaks[threads])
-    ratio = ours_time.median / peer_time.median
+    """Prints a row for each layout of PyTorch's; true when the goal is met."""
+    ours = Worker([options.tapedeck, network, str(threads)])
+    peers = [start_best_peer(network, threads, layout)
+             for layout in (["nchw", "nhwc"] if network in IMAGES else ["nchw"])]
+    times = interleave([ours] + peers, options.rounds, options.milliseconds)
+    peaks[threads] = peak_gigaflops(threads, peaks[threads])
+    share = MEGAFLOPS[network] / times[0].median / peaks[threads]
     goal = GOALS[network][min(threads, 2) - 1]
-    gigaflops = MEGAFLOPS[network] / ours_time.median
-    print(f"{network:<4} {threads:>3}  {ours_time.median:>9.4f} {ours_time.best:>9.4f}  "
-          f"{peer_time.median:>9.4f} {peer_time.best:>9.4f}  {ratio:>7.4f} {goal:>6.3f} "
-          f"{'met   ' if ratio <= goal else 'missed'} {gigaflops / peak:>6.1%}  "
-          f"{ours_memory:>6.0f} {peer_memory:>6.0f}  {description}", flush=True)
-    return ratio <= goal
+    judged = min(times[1:], key=lambda time: time.median)
+    met = times[0].median <= goal * judged.median
+    for peer, time in zip(peers, times[1:]):
+        verdict = ("met" if met else "missed") if time is judged else ""
+        print(f"{network:<4} {threads:>3}  {times[0].median:>9.4f} {times[0].best:>9.4f}  "
+              f"{time.median:>9.4f} {time.best:>9.4f}  {times[0].median / time.median:>7.4f} {goal:>6.3f} "
+              f"{verdict:<6} {share:>6.1%}  {ours.memory() / 1024:>6.0f} {peer.memory() / 1024:>7.0f}  "
+              f"{peer.description}", flush=True)
+    for worker in [ours] + peers:
+        worker.close()
+    return met
 
 
 def main():

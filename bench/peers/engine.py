@@ -1,9 +1,8 @@
 """PyTorch's training step for the networks of the engine benchmark.
 
-    engine.py NETWORK THREADS VARIANT     a worker; answers lines on standard input
-    engine.py NETWORK THREADS tune        tries the variants, prints the fastest: VARIANT MS_PER_STEP
+    engine.py NETWORK THREADS LAYOUT      LAYOUT, of images and convolutions: nchw or nhwc
 
-A worker prints `ready`; `run N` trains N steps and answers milliseconds per step, `memory` answers
+A worker, which answers lines on standard input. It prints `ready`; `run N` trains N steps and answers milliseconds per step, `memory` answers
 the peak resident size in KiB, the end of input ends it. build/bench/engine speaks the same lines.
 
 The networks, for whoever implements them again. Adam (0.001, 0.9, 0.999, 1e-7) everywhere, one fixed
@@ -25,11 +24,7 @@ gradients of all parameters (not of the input batch), update.
          conv 64 3x3 stride 2 (32x32 to 16x16) relu, two residual blocks of 64 channels,
          global average pool, dense 10; sparse cross-entropy from logits. No normalisation. A block:
              x = relu(x + conv3x3_same(relu(conv3x3_same(x))))
-
-A variant is one way to set PyTorch up, words joined by "+": `nchw` or `nhwc` is the memory format of
-images and convolutions, `foreach` is Adam's implementation that updates many tensors a call.
 """
-import itertools
 import math
 import resource
 import sys
@@ -101,19 +96,12 @@ INPUTS = {"M1": (32, 5), "M2": (10, 10), "M3": (64, 1, 28, 28), "M4": (128, 784)
 CLASSES = {"M3": 10, "M4": 10, "M5b": 10}  # the others regress
 
 
-def variants(network):
-    layouts = ["nchw", "nhwc"] if len(INPUTS[network]) == 4 else [None]
-    for layout, adam in itertools.product(layouts, ["single", "foreach"]):
-        yield "+".join(word for word in (layout, adam) if word)
-
-
-def make_step(network, variant):
+def make_step(network, layout):
     """A function that trains one step."""
     torch.manual_seed(1)
-    words = variant.split("+")
     model = NETWORKS[network]()
     inputs = torch.randn(INPUTS[network])
-    if "nhwc" in words:
+    if layout == "nhwc":
         model = model.to(memory_format=torch.channels_last)
         inputs = inputs.to(memory_format=torch.channels_last)
     if network in CLASSES:
@@ -122,7 +110,7 @@ def make_step(network, variant):
     else:
         targets = torch.randn(model(inputs).shape)
         loss_of = F.mse_loss
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.001, eps=1e-7, foreach="foreach" in words)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001, eps=1e-7)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -139,14 +127,6 @@ def milliseconds(step, count):
     return (time.perf_counter() - start) * 1e3 / count
 
 
-def tune(network):
-    steps = {variant: make_step(network, variant) for variant in variants(network)}
-    count = max(1, int(50 / max(milliseconds(step, 3) for step in steps.values())))
-    times = {variant: min(milliseconds(step, count) for _ in range(5)) for variant, step in steps.items()}
-    best = min(times, key=times.get)
-    print(best, times[best])
-
-
 def answer(step):
     print("ready", flush=True)
     for line in sys.stdin:
@@ -160,13 +140,10 @@ def answer(step):
 
 
 def main():
-    network, threads, variant = sys.argv[1:]
+    network, threads, layout = sys.argv[1:]
     torch.set_num_threads(int(threads))
     torch.set_flush_denormal(True)
-    if variant == "tune":
-        tune(network)
-    else:
-        answer(make_step(network, variant))
+    answer(make_step(network, layout))
 
 
 main()

@@ -46,12 +46,6 @@ class Worker:
         self.process.stdin.close()
         self.process.wait()
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
 
 class Times:
     def __init__(self, values):
