@@ -1,0 +1,600 @@
+/* Models made of named layers, optimizers, learning-rate schedules, metrics.
+ *
+ *     td_model *model = td_model_create("classifier", TD_SHAPE(28, 28, 1));    // of one example
+ *     td_add_conv2d(model, .name = "conv1", .filters = 32, .kernel = {3}, .activation = TD_RELU);
+ *     td_add_max_pool2d(model);
+ *     td_add_flatten(model);
+ *     td_add_dense(model, .name = "logits", .units = 10);
+ *     if (td_model_build(model, 7, &error)) …           // the first thing that was wrong, and
+ * where
+ *
+ *     td_tensor *const *weights;
+ *     size_t count = td_model_trainable(model, &weights);
+ *     td_optimizer *adam = td_optimizer_create(TD_OPTIMIZER(.kind = TD_ADAM), count, weights,
+ * &error); td_tensor **gradients = calloc(count, sizeof *gradients); for (…) { td_tensor *logits =
+ * td_model_forward(model, tape, images);                    // (64, 10) td_tensor *loss =
+ * td_sparse_categorical_crossentropy(tape, logits, labels, TD_FROM_LOGITS); if
+ * (td_tape_gradient(tape, loss, count, weights, gradients, &error)) … if (td_optimizer_step(adam,
+ * gradients, &error)) … td_tape_reset(tape);
+ *     }
+ *
+ * Names, defaults, equations and parameter layouts are Keras's. In every option struct zero means
+ * the default; where a number's default is not 0, TD_ZERO is a zero that is meant.
+ *
+ * A model belongs to one thread at a time, and must outlive the recordings it ran on: tensors of a
+ * forward pass borrow their names from it.
+ */
+#ifndef TAPEDECK_NN_H
+#define TAPEDECK_NN_H
+
+#include "tapedeck/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TD_ZERO (-0.0)
+
+/* --- settings: options as keys and values ------------------------------------------------- */
+
+typedef enum td_value_kind {
+    TD_VALUE_NUMBER,
+    TD_VALUE_TEXT,
+    TD_VALUE_BOOL,
+    TD_VALUE_NUMBERS, /* a list, also of one or none */
+    TD_VALUE_TEXTS
+} td_value_kind;
+
+/* All pointers are borrowed. */
+typedef struct td_value {
+    td_value_kind kind;
+    bool boolean;
+    double number;
+    const char *text;
+    const double *numbers;
+    const char *const *texts;
+    size_t count; /* of numbers or texts */
+} td_value;
+
+/* One option of a layer, optimizer or schedule as an experiment file has it: `filters: 32`. */
+typedef struct td_setting {
+    const char *key;
+    td_value value;
+} td_setting;
+
+/* --- initialisers ------------------------------------------------------------------------- */
+
+/* Values are part of the binary interface: only ever append. */
+#define TD_INITIALIZER_LIST(X)                                                                     \
+    X(GLOROT_UNIFORM, "glorot_uniform")                                                            \
+    X(GLOROT_NORMAL, "glorot_normal")                                                              \
+    X(HE_UNIFORM, "he_uniform")                                                                    \
+    X(HE_NORMAL, "he_normal")                                                                      \
+    X(LECUN_UNIFORM, "lecun_uniform")                                                              \
+    X(LECUN_NORMAL, "lecun_normal")                                                                \
+    X(ORTHOGONAL, "orthogonal")                                                                    \
+    X(ZEROS, "zeros")                                                                              \
+    X(ONES, "ones")                                                                                \
+    X(RANDOM_UNIFORM, "random_uniform")     /* in [-0.05, 0.05) */                                 \
+    X(RANDOM_NORMAL, "random_normal")       /* deviation 0.05 */                                   \
+    X(TRUNCATED_NORMAL, "truncated_normal") /* deviation 0.05, redrawn beyond two deviations */
+
+typedef enum td_initializer {
+    TD_INITIALIZER_DEFAULT, /* the layer's own */
+#define TD_INITIALIZER_MEMBER(name, text) TD_##name,
+    TD_INITIALIZER_LIST(TD_INITIALIZER_MEMBER)
+#undef TD_INITIALIZER_MEMBER
+        TD_INITIALIZER_COUNT
+} td_initializer;
+
+/* --- layers ------------------------------------------------------------------------------- */
+
+/* The name in experiment files (its options are td_NAME_layer) and Keras's class. Values are part
+ * of the binary interface: only ever append. */
+#define TD_LAYER_LIST(X)                                                                           \
+    X(DENSE, dense, "Dense")                                                                       \
+    X(CONV1D, conv1d, "Conv1D")                                                                    \
+    X(CONV2D, conv2d, "Conv2D")                                                                    \
+    X(CONV2D_TRANSPOSE, conv2d_transpose, "Conv2DTranspose")                                       \
+    X(MAX_POOL2D, max_pool2d, "MaxPooling2D")                                                      \
+    X(AVERAGE_POOL2D, average_pool2d, "AveragePooling2D")                                          \
+    X(GLOBAL_AVERAGE_POOL2D, global_average_pool2d, "GlobalAveragePooling2D")                      \
+    X(GLOBAL_MAX_POOL2D, global_max_pool2d, "GlobalMaxPooling2D")                                  \
+    X(UP_SAMPLING2D, up_sampling2d, "UpSampling2D")                                                \
+    X(FLATTEN, flatten, "Flatten")                                                                 \
+    X(RESHAPE, reshape, "Reshape")                                                                 \
+    X(DROPOUT, dropout, "Dropout")                                                                 \
+    X(BATCH_NORMALIZATION, batch_normalization, "BatchNormalization")                              \
+    X(LAYER_NORMALIZATION, layer_normalization, "LayerNormalization")                              \
+    X(EMBEDDING, embedding, "Embedding")                                                           \
+    X(SIMPLE_RNN, simple_rnn, "SimpleRNN")                                                         \
+    X(LSTM, lstm, "LSTM")                                                                          \
+    X(GRU, gru, "GRU")                                                                             \
+    X(ACTIVATION, activation, "Activation")                                                        \
+    X(ADD, add, "Add")                                                                             \
+    X(MULTIPLY, multiply, "Multiply")                                                              \
+    X(CONCATENATE, concatenate, "Concatenate")                                                     \
+    X(MULTI_HEAD_ATTENTION, multi_head_attention, "MultiHeadAttention")
+
+typedef enum td_layer_kind {
+#define TD_LAYER_MEMBER(name, word, keras) TD_LAYER_##name,
+    TD_LAYER_LIST(TD_LAYER_MEMBER)
+#undef TD_LAYER_MEMBER
+        TD_LAYER_KIND_COUNT
+} td_layer_kind;
+
+/* "conv2d", "Conv2D"; NULL for a value that is no kind. */
+TD_API const char *td_layer_kind_name(td_layer_kind kind);
+TD_API const char *td_layer_kind_keras(td_layer_kind kind);
+/* TD_NOT_FOUND names the nearest kind. */
+TD_API TD_NODISCARD td_status td_layer_kind_find(const char *name, td_layer_kind *kind,
+                                                 td_error *error);
+
+#define TD_MAX_FROM 16
+
+/* What every layer's options begin with. Pointers are borrowed for the call. */
+#define TD_LAYER_FIELDS                                                                            \
+    size_t struct_size;            /* of the options; td_add_… fill it in */                     \
+    const char *name;              /* NULL: the kind's, with _1, _2, … from the second on */     \
+    const char *from[TD_MAX_FROM]; /* layers it reads, or "input"; none: the layer above */        \
+    bool frozen;                   /* its parameters are not trained */
+
+/* Penalties added to the loss: l1 * sum |w| + l2 * sum w^2. */
+#define TD_REGULARIZER_FIELDS double kernel_l1, kernel_l2, bias_l1, bias_l2;
+
+/* kernel (in, units), bias (units) */
+typedef struct td_dense_layer {
+    TD_LAYER_FIELDS
+    int64_t units;
+    td_activation activation;
+    bool no_bias;                      /* key `use_bias`, the other way round */
+    td_initializer kernel_initializer; /* glorot_uniform */
+    td_initializer bias_initializer;   /* zeros */
+    TD_REGULARIZER_FIELDS
+} td_dense_layer;
+
+/* Where there are two dimensions, {3} is {3, 3}. kernel (height, width, in / groups, filters), bias
+ * (filters) */
+typedef struct td_conv2d_layer {
+    TD_LAYER_FIELDS
+    int64_t filters;
+    int64_t kernel[2];
+    int64_t stride[2];   /* 1 */
+    int64_t dilation[2]; /* 1 */
+    int64_t groups;      /* 1; not conv2d_transpose */
+    td_padding padding;  /* valid; causal is for conv1d */
+    td_activation activation;
+    bool no_bias;
+    td_initializer kernel_initializer;
+    td_initializer bias_initializer;
+    TD_REGULARIZER_FIELDS
+    int64_t output_padding[2]; /* conv2d_transpose */
+} td_conv2d_layer;
+/* kernel (size, in / groups, filters); the second of each pair is not used */
+typedef td_conv2d_layer td_conv1d_layer;
+/* kernel (height, width, filters, in) */
+typedef td_conv2d_layer td_conv2d_transpose_layer;
+
+typedef struct td_max_pool2d_layer {
+    TD_LAYER_FIELDS
+    int64_t size[2];   /* 2 */
+    int64_t stride[2]; /* as size */
+    td_padding padding;
+} td_max_pool2d_layer;
+typedef td_max_pool2d_layer td_average_pool2d_layer;
+
+/* A layer without options of its own. */
+typedef struct td_plain_layer {
+    TD_LAYER_FIELDS
+} td_plain_layer;
+typedef td_plain_layer td_global_average_pool2d_layer;
+typedef td_plain_layer td_global_max_pool2d_layer;
+typedef td_plain_layer td_flatten_layer;
+typedef td_plain_layer td_add_layer;
+typedef td_plain_layer td_multiply_layer;
+
+typedef struct td_up_sampling2d_layer {
+    TD_LAYER_FIELDS
+    int64_t size[2]; /* 2 */
+    td_interpolation interpolation;
+} td_up_sampling2d_layer;
+
+typedef struct td_reshape_layer {
+    TD_LAYER_FIELDS
+    td_shape shape; /* of one example; one dimension may be -1 */
+} td_reshape_layer;
+
+typedef struct td_dropout_layer {
+    TD_LAYER_FIELDS
+    double rate;
+} td_dropout_layer;
+
+/* gamma, beta, moving_mean, moving_variance (channels). Frozen, it runs as in inference. */
+typedef struct td_batch_normalization_layer {
+    TD_LAYER_FIELDS
+    double momentum; /* 0.99 */
+    double epsilon;  /* 1e-3 */
+    bool no_scale;   /* no gamma; key `scale`, the other way round */
+    bool no_center;  /* no beta; key `center` */
+} td_batch_normalization_layer;
+
+/* gamma, beta (channels) */
+typedef struct td_layer_normalization_layer {
+    TD_LAYER_FIELDS
+    double epsilon; /* 1e-3 */
+    bool no_scale;
+    bool no_center;
+} td_layer_normalization_layer;
+
+/* embeddings (vocabulary, width). Reads int32 or int64, or float32 that are whole numbers. */
+typedef struct td_embedding_layer {
+    TD_LAYER_FIELDS
+    int64_t vocabulary;                    /* how many different indices; Keras's input_dim */
+    int64_t width;                         /* Keras's output_dim */
+    td_initializer embeddings_initializer; /* random_uniform */
+} td_embedding_layer;
+
+/* kernel (in, gates * units), recurrent_kernel (units, gates * units), bias (gates * units) */
+typedef struct td_lstm_layer {
+    TD_LAYER_FIELDS
+    int64_t units;
+    bool return_sequences;
+    bool go_backwards;
+    td_activation activation;           /* tanh */
+    td_activation recurrent_activation; /* sigmoid; lstm, gru */
+    bool linear;                        /* the activation is linear after all */
+    bool no_bias;
+    bool no_unit_forget_bias; /* lstm: the forget gate's bias does not start at 1 */
+    bool reset_before;        /* gru; key `reset_after`, the other way round */
+    td_initializer kernel_initializer;
+    td_initializer recurrent_initializer; /* orthogonal */
+    td_initializer bias_initializer;
+    TD_REGULARIZER_FIELDS
+} td_lstm_layer;
+typedef td_lstm_layer td_simple_rnn_layer;
+/* bias (2, 3 * units) unless reset_before */
+typedef td_lstm_layer td_gru_layer;
+
+typedef struct td_activation_layer {
+    TD_LAYER_FIELDS
+    td_activation function;
+    double alpha; /* of leaky_relu (0.2) and elu (1) */
+} td_activation_layer;
+
+typedef struct td_concatenate_layer {
+    TD_LAYER_FIELDS
+    int64_t axis; /* of the batch's shape, -1 the last (0 is the batch: the default, -1) */
+} td_concatenate_layer;
+
+/* from: query; query and value; or query, value and key; Keras's order. One: self-attention.
+ * query_kernel, key_kernel (in, heads, key_dim), value_kernel (in, heads, value_dim),
+ * attention_output_kernel (heads, value_dim, in of the query), and their biases: query_bias (heads,
+ * key_dim), … attention_output_bias (in). */
+typedef struct td_multi_head_attention_layer {
+    TD_LAYER_FIELDS
+    int64_t heads;
+    int64_t key_dim;
+    int64_t value_dim; /* as key_dim */
+    bool causal;       /* a position sees none after it */
+    bool no_bias;
+    td_initializer kernel_initializer;
+    td_initializer bias_initializer;
+    TD_REGULARIZER_FIELDS
+} td_multi_head_attention_layer;
+
+/* --- building a model --------------------------------------------------------------------- */
+
+typedef struct td_model td_model;
+
+/* input: the shape of one example, without the batch; a dimension of -1 fits any size. NULL when
+ * memory is exhausted, which the functions below accept. */
+TD_API td_model *td_model_create(const char *name, td_shape input);
+/* Accepts NULL. */
+TD_API void td_model_destroy(td_model *model);
+
+/* Adds a layer; options is the td_…_layer of that kind. The first error sticks: nothing is added
+ * after it, and td_model_build reports it. */
+TD_API void td_model_add_layer(td_model *model, td_layer_kind kind, const void *options);
+
+#define TD_ADD_LAYER(kind, word, ...)                                                              \
+    TD_ADD_LAYER_SIZED(kind, word, __VA_ARGS__, .struct_size = sizeof(td_##word##_layer))
+#define TD_ADD_LAYER_SIZED(kind, word, model, ...)                                                 \
+    td_model_add_layer((model), TD_LAYER_##kind, &(td_##word##_layer){__VA_ARGS__})
+
+/* td_add_dense(model, .name = "hidden", .units = 128, .activation = TD_RELU) */
+#define td_add_dense(...) TD_ADD_LAYER(DENSE, dense, __VA_ARGS__)
+#define td_add_conv1d(...) TD_ADD_LAYER(CONV1D, conv1d, __VA_ARGS__)
+#define td_add_conv2d(...) TD_ADD_LAYER(CONV2D, conv2d, __VA_ARGS__)
+#define td_add_conv2d_transpose(...) TD_ADD_LAYER(CONV2D_TRANSPOSE, conv2d_transpose, __VA_ARGS__)
+#define td_add_max_pool2d(...) TD_ADD_LAYER(MAX_POOL2D, max_pool2d, __VA_ARGS__)
+#define td_add_average_pool2d(...) TD_ADD_LAYER(AVERAGE_POOL2D, average_pool2d, __VA_ARGS__)
+#define td_add_global_average_pool2d(...)                                                          \
+    TD_ADD_LAYER(GLOBAL_AVERAGE_POOL2D, global_average_pool2d, __VA_ARGS__)
+#define td_add_global_max_pool2d(...)                                                              \
+    TD_ADD_LAYER(GLOBAL_MAX_POOL2D, global_max_pool2d, __VA_ARGS__)
+#define td_add_up_sampling2d(...) TD_ADD_LAYER(UP_SAMPLING2D, up_sampling2d, __VA_ARGS__)
+#define td_add_flatten(...) TD_ADD_LAYER(FLATTEN, flatten, __VA_ARGS__)
+#define td_add_reshape(...) TD_ADD_LAYER(RESHAPE, reshape, __VA_ARGS__)
+#define td_add_dropout(...) TD_ADD_LAYER(DROPOUT, dropout, __VA_ARGS__)
+#define td_add_batch_normalization(...)                                                            \
+    TD_ADD_LAYER(BATCH_NORMALIZATION, batch_normalization, __VA_ARGS__)
+#define td_add_layer_normalization(...)                                                            \
+    TD_ADD_LAYER(LAYER_NORMALIZATION, layer_normalization, __VA_ARGS__)
+#define td_add_embedding(...) TD_ADD_LAYER(EMBEDDING, embedding, __VA_ARGS__)
+#define td_add_simple_rnn(...) TD_ADD_LAYER(SIMPLE_RNN, simple_rnn, __VA_ARGS__)
+#define td_add_lstm(...) TD_ADD_LAYER(LSTM, lstm, __VA_ARGS__)
+#define td_add_gru(...) TD_ADD_LAYER(GRU, gru, __VA_ARGS__)
+#define td_add_activation(...) TD_ADD_LAYER(ACTIVATION, activation, __VA_ARGS__)
+#define td_add_add(...) TD_ADD_LAYER(ADD, add, __VA_ARGS__)
+#define td_add_multiply(...) TD_ADD_LAYER(MULTIPLY, multiply, __VA_ARGS__)
+#define td_add_concatenate(...) TD_ADD_LAYER(CONCATENATE, concatenate, __VA_ARGS__)
+#define td_add_multi_head_attention(...)                                                           \
+    TD_ADD_LAYER(MULTI_HEAD_ATTENTION, multi_head_attention, __VA_ARGS__)
+
+/* Adds a layer from keys and values, as experiment files and saved models have them: "conv2d",
+ * {name: conv1, filters: 32, kernel: 3}. Keys are the options' names; Keras's (kernel_size,
+ * strides, pool_size, …) are understood too. An error leaves the model as it was: TD_NOT_FOUND for
+ * a kind or key that does not exist (with the nearest that does), TD_INVALID for a value of the
+ * wrong type. */
+TD_API TD_NODISCARD td_status td_model_add(td_model *model, const char *kind,
+                                           const td_setting *settings, size_t count,
+                                           td_error *error);
+
+/* Makes and initialises the parameters, or reports the first error of the additions. A parameter's
+ * values depend on seed, its name and its shape alone. Layers cannot be added afterwards. */
+TD_API TD_NODISCARD td_status td_model_build(td_model *model, uint64_t seed, td_error *error);
+
+/* --- running it --------------------------------------------------------------------------- */
+
+/* Runs the layers in order over input (batch, …); returns the last one's output. Errors are the
+ * tape's: NULL, with the layer's name in the message. Whether it is training, the tape says. */
+TD_API td_tensor *td_model_forward(td_model *model, td_tape *tape, td_tensor *input);
+/* loss plus the penalties of the trained layers' regularisers; loss itself when there are none. */
+TD_API td_tensor *td_model_regularize(td_model *model, td_tape *tape, td_tensor *loss);
+
+/* Of the last forward pass, by layer ("input" is the model's input); NULL when there is no such
+ * layer, no forward pass yet, or no pre-activation. Its gradient is the layer's error. */
+TD_API td_tensor *td_model_output(const td_model *model, const char *layer);
+TD_API td_tensor *td_model_preactivation(const td_model *model, const char *layer);
+/* The same by number. */
+TD_API td_tensor *td_model_output_at(const td_model *model, size_t layer);
+TD_API td_tensor *td_model_preactivation_at(const td_model *model, size_t layer);
+
+/* Whether the layers (layer NULL: all that have an activation) compute the pre-activation as a
+ * tensor of its own. It costs a pass over the output, so they do not unless asked to. */
+TD_API TD_NODISCARD td_status td_model_keep_preactivation(td_model *model, const char *layer,
+                                                          bool keep, td_error *error);
+
+typedef enum td_layer_signal { TD_LAYER_OUTPUT, TD_LAYER_PREACTIVATION } td_layer_signal;
+/* Called in the forward pass as soon as the tensor exists. */
+typedef void td_model_watcher(void *user, size_t layer, td_layer_signal signal, td_tensor *tensor);
+/* One at a time; NULL: none. */
+TD_API void td_model_watch(td_model *model, td_model_watcher *watcher, void *user);
+
+/* --- what it consists of ------------------------------------------------------------------ */
+
+/* Lives as long as the model; grows at the end. */
+typedef struct td_layer_info {
+    const char *name; /* "conv1" */
+    td_layer_kind kind;
+    bool frozen;
+    bool has_activation;                     /* a pre-activation can be had */
+    td_shape output;                         /* of one example; -1: any */
+    td_dtype dtype;                          /* of the output */
+    int64_t parameter_elements;              /* in all parameters, as the summary counts */
+    size_t first_parameter, parameter_count; /* among the model's */
+    const int32_t *inputs;                   /* layers it reads; -1: the model's input */
+    size_t input_count;
+    /* All options with defaults filled in, name first, in the form td_model_add takes. Left out:
+     * `from` when it is the layer above, regularisers and `frozen` when there are none. */
+    const td_setting *settings;
+    size_t setting_count;
+} td_layer_info;
+
+typedef struct td_parameter_info {
+    const char *name;      /* "conv1.kernel", the tensor's name too */
+    const char *parameter; /* "kernel" */
+    size_t layer;
+    td_tensor *tensor;   /* owned by the model; its values may be written between steps */
+    bool trainable;      /* neither frozen nor a moving average */
+    bool moving_average; /* moving_mean, moving_variance */
+} td_parameter_info;
+
+TD_API const char *td_model_name(const td_model *model);
+TD_API td_shape td_model_input_shape(const td_model *model);
+/* int32 when an embedding reads the input, otherwise float32. */
+TD_API td_dtype td_model_input_dtype(const td_model *model);
+TD_API size_t td_model_layer_count(const td_model *model);
+/* NULL when there is no such layer. */
+TD_API const td_layer_info *td_model_layer(const td_model *model, size_t layer);
+/* -1 when there is none of that name. */
+TD_API ptrdiff_t td_model_find(const td_model *model, const char *layer);
+
+/* Parameters exist once the model is built. */
+TD_API size_t td_model_parameter_count(const td_model *model);
+TD_API const td_parameter_info *td_model_parameter_at(const td_model *model, size_t index);
+/* td_model_parameter(model, "conv1", "kernel"); NULL when there is none of that name. */
+TD_API td_tensor *td_model_parameter(const td_model *model, const char *layer,
+                                     const char *parameter);
+/* The tensors to train, in order; the array is the model's, valid until td_model_freeze. */
+TD_API size_t td_model_trainable(const td_model *model, td_tensor *const **tensors);
+/* Freezes a layer (NULL: all), or thaws it. An optimizer made before keeps its own list. */
+TD_API TD_NODISCARD td_status td_model_freeze(td_model *model, const char *layer, bool frozen,
+                                              td_error *error);
+
+/* Layers, output shapes and parameter counts, as Keras prints them. TD_IO when the stream fails. */
+TD_API td_status td_model_summary(const td_model *model, FILE *stream);
+
+/* --- learning-rate schedules -------------------------------------------------------------- */
+
+/* rate: the optimizer's learning rate, t: steps made so far less warmup, s: steps, a: end.
+ *   constant      rate
+ *   cosine        rate * ((1 - a) * (1 + cos(pi * min(t, s) / s)) / 2 + a)
+ *   exponential   rate * factor^(t / s)
+ *   step          rate * factor^floor(t / s)
+ *   linear        (rate - a) * (1 - min(t, s) / s) + a
+ *   polynomial    (rate - a) * (1 - min(t, s) / s)^power + a
+ *   piecewise     values[number of boundaries < t]
+ * The first warmup steps rise from 0 in a straight line to where the schedule begins. */
+typedef enum td_schedule_kind {
+    TD_SCHEDULE_CONSTANT,
+    TD_SCHEDULE_COSINE,
+    TD_SCHEDULE_EXPONENTIAL,
+    TD_SCHEDULE_STEP,
+    TD_SCHEDULE_LINEAR,
+    TD_SCHEDULE_POLYNOMIAL,
+    TD_SCHEDULE_PIECEWISE,
+    TD_SCHEDULE_KIND_COUNT
+} td_schedule_kind;
+
+#define TD_MAX_PIECES 32
+typedef struct td_schedule {
+    td_schedule_kind kind;
+    int64_t warmup;
+    int64_t steps; /* 0: not known yet. The training loop sets what remains after warmup */
+    double end;    /* cosine: a share of the rate; linear, polynomial: a rate (1e-4) */
+    double factor; /* exponential 0.96, step 0.1 */
+    double power;  /* 1 */
+    int64_t boundary_count;
+    double boundaries[TD_MAX_PIECES];
+    double values[TD_MAX_PIECES + 1];
+} td_schedule;
+
+/* "cosine"; NULL for a value that is no kind. */
+TD_API const char *td_schedule_kind_name(td_schedule_kind kind);
+/* Fills *schedule from keys and values: "cosine", {warmup: 100}. */
+TD_API TD_NODISCARD td_status td_schedule_configure(td_schedule *schedule, const char *kind,
+                                                    const td_setting *settings, size_t count,
+                                                    td_error *error);
+/* The rate of the step after `done` steps. */
+TD_API double td_schedule_rate(const td_schedule *schedule, double rate, uint64_t done);
+
+/* --- optimizers --------------------------------------------------------------------------- */
+
+typedef enum td_optimizer_kind {
+    TD_SGD,
+    TD_ADAM,
+    TD_ADAMW,
+    TD_RMSPROP,
+    TD_ADAGRAD,
+    TD_OPTIMIZER_KIND_COUNT
+} td_optimizer_kind;
+
+/* Equations and defaults are Keras's (docs/c-api.md). */
+typedef struct td_optimizer_options {
+    size_t struct_size;
+    td_optimizer_kind kind;
+    double learning_rate;       /* 0.01 for sgd, 0.001 for the others */
+    double momentum;            /* sgd, rmsprop */
+    bool nesterov;              /* sgd */
+    double beta_1, beta_2;      /* adam, adamw: 0.9, 0.999 */
+    double rho;                 /* rmsprop: 0.9 */
+    double epsilon;             /* 1e-7 */
+    double weight_decay;        /* adamw: 0.004 */
+    double initial_accumulator; /* adagrad: 0.1 */
+    double clip_norm;           /* scale all gradients together to at most this norm; 0: do not */
+    double clip_value;          /* clip each element to [-clip_value, clip_value]; 0: do not */
+    td_schedule schedule;
+} td_optimizer_options;
+#define TD_OPTIMIZER(...)                                                                          \
+    (&(td_optimizer_options){.struct_size = sizeof(td_optimizer_options), __VA_ARGS__})
+
+/* "adam"; NULL for a value that is no kind. */
+TD_API const char *td_optimizer_kind_name(td_optimizer_kind kind);
+/* Sets the kind and what the keys say ("adam", {learning_rate: 0.001}), the rest to the defaults.
+ * Clipping and schedule stay as they are. */
+TD_API TD_NODISCARD td_status td_optimizer_configure(td_optimizer_options *options,
+                                                     const char *kind, const td_setting *settings,
+                                                     size_t count, td_error *error);
+
+typedef struct td_optimizer td_optimizer;
+
+/* parameters: float32 heap tensors, borrowed until td_optimizer_destroy; their names name the
+ * state. NULL on failure. */
+TD_API td_optimizer *td_optimizer_create(const td_optimizer_options *options, size_t count,
+                                         td_tensor *const parameters[], td_error *error);
+/* Accepts NULL. */
+TD_API void td_optimizer_destroy(td_optimizer *optimizer);
+/* Updates the parameters in place from gradients in their order; NULL leaves a parameter alone.
+ * The gradients are not changed. Allocates nothing. */
+TD_API TD_NODISCARD td_status td_optimizer_step(td_optimizer *optimizer,
+                                                td_tensor *const gradients[], td_error *error);
+
+/* What it runs with, defaults filled in; and as keys and values (learning_rate first). */
+TD_API const td_optimizer_options *td_optimizer_settled(const td_optimizer *optimizer);
+TD_API size_t td_optimizer_settings(const td_optimizer *optimizer, const td_setting **settings);
+TD_API size_t td_schedule_settings(const td_optimizer *optimizer, const td_setting **settings);
+
+/* Steps made so far: with the state and the parameters, all there is to resume from. */
+TD_API uint64_t td_optimizer_steps(const td_optimizer *optimizer);
+TD_API void td_optimizer_set_steps(td_optimizer *optimizer, uint64_t steps);
+/* The learning rate of the last step made (before the first: of the first). */
+TD_API double td_optimizer_rate(const td_optimizer *optimizer);
+/* The norm of all gradients together in the last step, before clipping; only with clip_norm. */
+TD_API double td_optimizer_norm(const td_optimizer *optimizer);
+
+/* State tensors (momenta and the like), named "conv1.kernel.m"; values may be written. */
+TD_API size_t td_optimizer_state_count(const td_optimizer *optimizer);
+TD_API td_tensor *td_optimizer_state(const td_optimizer *optimizer, size_t index);
+/* NULL when there is none of that name. */
+TD_API td_tensor *td_optimizer_find_state(const td_optimizer *optimizer, const char *name);
+
+/* From now on keeps what each step added to parameter number index (all: SIZE_MAX). */
+TD_API TD_NODISCARD td_status td_optimizer_keep_update(td_optimizer *optimizer, size_t index,
+                                                       td_error *error);
+/* The last step's change of a parameter, "conv1.kernel.update"; NULL unless kept. */
+TD_API td_tensor *td_optimizer_update(const td_optimizer *optimizer, size_t index);
+
+/* --- metrics ------------------------------------------------------------------------------ */
+
+/* Prediction against truth, accumulated over batches. accuracy is the one that fits: sparse for
+ * integer truth, binary when there is one output, else categorical; as Keras chooses. */
+#define TD_METRIC_LIST(X)                                                                          \
+    X(ACCURACY, "accuracy")                                                                        \
+    X(SPARSE_CATEGORICAL_ACCURACY, "sparse_categorical_accuracy")                                  \
+    X(CATEGORICAL_ACCURACY, "categorical_accuracy")                                                \
+    X(BINARY_ACCURACY, "binary_accuracy")                                                          \
+    X(TOP_K_ACCURACY, "top_k_accuracy") /* sparse or one-hot truth */                              \
+    X(MAE, "mae")                                                                                  \
+    X(MSE, "mse")                                                                                  \
+    X(R2, "r2") /* mean over outputs of 1 - residual / total sum of squares */
+
+typedef enum td_metric_kind {
+#define TD_METRIC_MEMBER(name, text) TD_METRIC_##name,
+    TD_METRIC_LIST(TD_METRIC_MEMBER)
+#undef TD_METRIC_MEMBER
+        TD_METRIC_KIND_COUNT
+} td_metric_kind;
+
+typedef struct td_metric_options {
+    size_t struct_size;
+    td_metric_kind kind;
+    double threshold; /* binary: above it is class 1 (0.5; TD_ZERO suits logits) */
+    int64_t k;        /* top_k: 5 */
+} td_metric_options;
+#define TD_METRIC(...) (&(td_metric_options){.struct_size = sizeof(td_metric_options), __VA_ARGS__})
+
+/* "accuracy"; NULL for a value that is no kind. */
+TD_API const char *td_metric_kind_name(td_metric_kind kind);
+/* TD_NOT_FOUND names the nearest. */
+TD_API TD_NODISCARD td_status td_metric_kind_find(const char *name, td_metric_kind *kind,
+                                                  td_error *error);
+
+typedef struct td_metric td_metric;
+/* NULL on failure. */
+TD_API td_metric *td_metric_create(const td_metric_options *options, td_error *error);
+/* Accepts NULL. */
+TD_API void td_metric_destroy(td_metric *metric);
+/* prediction: float32 (batch, …, outputs); truth: of the same shape in float32, or class numbers
+ * (int32, int64, uint8) without the last axis. A truth of one value less axis or one axis of size 1
+ * more fits too. */
+TD_API TD_NODISCARD td_status td_metric_update(td_metric *metric, const td_tensor *prediction,
+                                               const td_tensor *truth, td_error *error);
+/* Over what was seen since the last reset; NaN when that is nothing. */
+TD_API double td_metric_value(const td_metric *metric);
+TD_API void td_metric_reset(td_metric *metric);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
