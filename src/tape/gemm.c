@@ -56,12 +56,12 @@ static void pack_transposed(const float *b, int64_t ldb, int64_t columns, int64_
 }
 
 void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k,
-                     int64_t first, int64_t last, float *packed) {
+                     int64_t first, int64_t last, int64_t panel_stride, float *packed) {
     int64_t width = td__kernels()->panel_width;
     for (int64_t p = first; p < last; p++) {
         int64_t column = p * width;
         int64_t columns = n - column < width ? n - column : width;
-        float *panel = packed + p * width * k;
+        float *panel = packed + p * panel_stride;
         if (transpose) {
             pack_transposed(b + column * ldb, ldb, columns, width, k, panel);
         } else {
@@ -79,6 +79,8 @@ typedef struct product {
     bool split_panels; /* threads share panels, otherwise rows */
 } product;
 
+static const int64_t no_offset = 0;
+
 /* One tile over rows [row, row + rows) and panel p. */
 static void tile(const product *x, int64_t row, int rows, int64_t p) {
     const td__gemm_arguments *g = x->arguments;
@@ -94,7 +96,7 @@ static void tile(const product *x, int64_t row, int rows, int64_t p) {
             (done ? TD__TILE_ADD : g->flags & TD__TILE_ADD) | (last ? g->flags & TD__TILE_RELU : 0);
         if (g->transpose_a) {
             const float *start = g->a + done * g->lda + row;
-            x->kernels->tile_outer(rows, columns, 1, block, g->lda, &start, panel + done * width,
+            x->kernels->tile_outer(rows, columns, 1, block, g->lda, &start, 0, panel + done * width,
                                    width, c, g->ldc, flags);
         } else {
             const float *starts[MAXIMUM_TILE_ROWS];
@@ -102,8 +104,8 @@ static void tile(const product *x, int64_t row, int rows, int64_t p) {
                 starts[r] = g->a + (row + r) * g->lda + done;
             }
             const float *bias = x->padded_bias && !done ? x->padded_bias + column : NULL;
-            x->kernels->tile_dot(rows, columns, 1, block, 0, starts, panel + done * width, width,
-                                 bias, c, g->ldc, flags);
+            x->kernels->tile_dot(rows, columns, 1, block, &no_offset, starts, panel + done * width,
+                                 width, bias, c, g->ldc, flags);
         }
         done += block;
     } while (done < g->k);
@@ -128,7 +130,8 @@ static void pack_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     product *x = context;
     const td__gemm_arguments *g = x->arguments;
-    td__pack_panels(g->b, g->ldb, g->transpose_b, g->n, g->k, begin, end, x->packed);
+    td__pack_panels(g->b, g->ldb, g->transpose_b, g->n, g->k, begin, end,
+                    g->k * x->kernels->panel_width, x->packed);
 }
 
 static void multiply_part(void *context, int part, int64_t begin, int64_t end) {

@@ -27,8 +27,9 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *arguments);
  * [p * panel_width, …) of all k rows, the last one filled up with zeros. */
 int64_t td__panel_count(int64_t n);
 size_t td__panels_bytes(int64_t n, int64_t k);
-/* Packs panels [first, last) of b into packed (which has room for all). */
+/* Packs panels [first, last) of b into packed (which has room for all), panel p at p * panel_stride
+ * floats. */
 void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k,
-                     int64_t first, int64_t last, float *packed);
+                     int64_t first, int64_t last, int64_t panel_stride, float *packed);
 
 #endif

@@ -59,14 +59,14 @@ typedef struct td__kernels {
     int tile_rows;    /* most rows of a tile */
     int panel_width;  /* columns of a full panel, a multiple of vector_width */
     int vector_width; /* floats in a register: a panel of at most this many columns is cheaper */
-    /* c[r, j] = sum over s, k of rows[r][s * segment_stride + k] * b[s * segment + k, j] */
+    /* c[r, j] = bias[j] + sum over s, k of rows[r][offsets[s] + k] * b[s * segment + k, j] */
     void (*tile_dot)(int row_count, int columns, int64_t segments, int64_t segment,
-                     int64_t segment_stride, const float *const *rows, const float *b, int64_t ldb,
+                     const int64_t *offsets, const float *const *rows, const float *b, int64_t ldb,
                      const float *bias, float *c, int64_t ldc, int flags);
-    /* c[r, j] = sum over s, k of starts[s][k * stride + r] * b[s * segment + k, j] */
+    /* c[r, j] = sum over s, k of starts[s][offset + k * stride + r] * b[s * segment + k, j] */
     void (*tile_outer)(int row_count, int columns, int64_t segments, int64_t segment,
-                       int64_t stride, const float *const *starts, const float *b, int64_t ldb,
-                       float *c, int64_t ldc, int flags);
+                       int64_t stride, const float *const *starts, int64_t offset, const float *b,
+                       int64_t ldb, float *c, int64_t ldc, int flags);
 
     /* Optimizers: one parameter tensor of n elements, updated in place. */
     void (*sgd)(int64_t n, float rate, const float *g, float *w);

@@ -60,7 +60,7 @@ INLINE void store(const int vectors, const vec *sum, int columns, float *c, int 
 }
 
 INLINE void dot(const int row_count, const int vectors, int columns, int64_t segments,
-                int64_t segment, int64_t segment_stride, const float *const *rows, const float *b,
+                int64_t segment, const int64_t *offsets, const float *const *rows, const float *b,
                 int64_t ldb, const float *bias, float *c, int64_t ldc, int flags) {
     vec sum[TD__TILE_ROWS][2];
     const float *a[TD__TILE_ROWS];
@@ -72,7 +72,7 @@ INLINE void dot(const int row_count, const int vectors, int columns, int64_t seg
         }
     }
     for (int64_t s = 0; s < segments; s++) {
-        int64_t offset = s * segment_stride;
+        int64_t offset = offsets[s];
         for (int64_t k = 0; k < segment; k++) {
             vec b0 = load(b), b1 = vectors > 1 ? load(b + TD__LANES) : b0;
             b += ldb;
@@ -93,15 +93,15 @@ INLINE void dot(const int row_count, const int vectors, int columns, int64_t seg
 }
 
 INLINE void outer(const int row_count, const int vectors, int columns, int64_t segments,
-                  int64_t segment, int64_t stride, const float *const *starts, const float *b,
-                  int64_t ldb, float *c, int64_t ldc, int flags) {
+                  int64_t segment, int64_t stride, const float *const *starts, int64_t offset,
+                  const float *b, int64_t ldb, float *c, int64_t ldc, int flags) {
     vec sum[TD__TILE_ROWS][2];
 #pragma GCC unroll 16
     for (int r = 0; r < row_count; r++) {
         sum[r][0] = sum[r][1] = (vec){0};
     }
     for (int64_t s = 0; s < segments; s++) {
-        const float *a = starts[s];
+        const float *a = starts[s] + offset;
         for (int64_t k = 0; k < segment; k++) {
             vec b0 = load(b), b1 = vectors > 1 ? load(b + TD__LANES) : b0;
             b += ldb;
@@ -123,26 +123,27 @@ INLINE void outer(const int row_count, const int vectors, int columns, int64_t s
 }
 
 /* One function for each number of rows and vectors, so that the loops above unroll. */
-typedef void dot_tile(int columns, int64_t segments, int64_t segment, int64_t segment_stride,
+typedef void dot_tile(int columns, int64_t segments, int64_t segment, const int64_t *offsets,
                       const float *const *rows, const float *b, int64_t ldb, const float *bias,
                       float *c, int64_t ldc, int flags);
 typedef void outer_tile(int columns, int64_t segments, int64_t segment, int64_t stride,
-                        const float *const *starts, const float *b, int64_t ldb, float *c,
-                        int64_t ldc, int flags);
+                        const float *const *starts, int64_t offset, const float *b, int64_t ldb,
+                        float *c, int64_t ldc, int flags);
 
 #define DEFINE_TILE(rows_, vectors_)                                                               \
     static void dot_##rows_##_##vectors_(int columns, int64_t segments, int64_t segment,           \
-                                         int64_t segment_stride, const float *const *rows,         \
+                                         const int64_t *offsets, const float *const *rows,         \
                                          const float *b, int64_t ldb, const float *bias, float *c, \
                                          int64_t ldc, int flags) {                                 \
-        dot(rows_, vectors_, columns, segments, segment, segment_stride, rows, b, ldb, bias, c,    \
-            ldc, flags);                                                                           \
+        dot(rows_, vectors_, columns, segments, segment, offsets, rows, b, ldb, bias, c, ldc,      \
+            flags);                                                                                \
     }                                                                                              \
     static void outer_##rows_##_##vectors_(int columns, int64_t segments, int64_t segment,         \
                                            int64_t stride, const float *const *starts,             \
-                                           const float *b, int64_t ldb, float *c, int64_t ldc,     \
-                                           int flags) {                                            \
-        outer(rows_, vectors_, columns, segments, segment, stride, starts, b, ldb, c, ldc, flags); \
+                                           int64_t offset, const float *b, int64_t ldb, float *c,  \
+                                           int64_t ldc, int flags) {                               \
+        outer(rows_, vectors_, columns, segments, segment, stride, starts, offset, b, ldb, c, ldc, \
+              flags);                                                                              \
     }
 #define DEFINE_TILES(rows_) DEFINE_TILE(rows_, 1) DEFINE_TILE(rows_, 2)
 #define DOT_PAIR(rows_)                                                                            \
@@ -169,17 +170,17 @@ static dot_tile *const dot_tiles[TD__TILE_ROWS][2] = {EACH(DOT_PAIR, COMMA)};
 static outer_tile *const outer_tiles[TD__TILE_ROWS][2] = {EACH(OUTER_PAIR, COMMA)};
 
 static void tile_dot(int row_count, int columns, int64_t segments, int64_t segment,
-                     int64_t segment_stride, const float *const *rows, const float *b, int64_t ldb,
+                     const int64_t *offsets, const float *const *rows, const float *b, int64_t ldb,
                      const float *bias, float *c, int64_t ldc, int flags) {
-    dot_tiles[row_count - 1][columns > TD__LANES](columns, segments, segment, segment_stride, rows,
-                                                  b, ldb, bias, c, ldc, flags);
+    dot_tiles[row_count - 1][columns > TD__LANES](columns, segments, segment, offsets, rows, b, ldb,
+                                                  bias, c, ldc, flags);
 }
 
 static void tile_outer(int row_count, int columns, int64_t segments, int64_t segment,
-                       int64_t stride, const float *const *starts, const float *b, int64_t ldb,
-                       float *c, int64_t ldc, int flags) {
-    outer_tiles[row_count - 1][columns > TD__LANES](columns, segments, segment, stride, starts, b,
-                                                    ldb, c, ldc, flags);
+                       int64_t stride, const float *const *starts, int64_t offset, const float *b,
+                       int64_t ldb, float *c, int64_t ldc, int flags) {
+    outer_tiles[row_count - 1][columns > TD__LANES](columns, segments, segment, stride, starts,
+                                                    offset, b, ldb, c, ldc, flags);
 }
 
 void TD__VARIANT(td__fill_gemm)(td__kernels_table *table) {

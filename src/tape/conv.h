@@ -1,0 +1,42 @@
+/* The three products of a convolution, without unfolding the image.
+ *
+ * A convolution is a matrix product whose left rows are patches. A patch is a few contiguous runs
+ * of a channels-last image (taps), so the tiles of gemm.h read it where it is: forward and backward
+ * to the input through tile_dot, backward to the kernel through tile_outer. Borders are made by
+ * copying the image into a padded one when there are any.
+ */
+#ifndef TAPEDECK_TAPE_CONV_H
+#define TAPEDECK_TAPE_CONV_H
+
+#include "tape/op.h"
+
+/* input (batch, height, width, channels), kernel (kernel[0], kernel[1], channels / groups,
+ * filters), output (batch, out[0], out[1], filters) */
+typedef struct td__conv {
+    int64_t batch, height, width, channels;
+    int64_t kernel[2], filters, groups;
+    int64_t stride[2], dilation[2];
+    int64_t before[2]; /* padding above and on the left; what is needed after follows from out */
+    int64_t out[2];
+} td__conv;
+
+/* Output size and padding along one axis as Keras has them; false when the kernel does not fit. */
+bool td__conv_axis(int64_t size, int64_t kernel, int64_t stride, int64_t dilation,
+                   td_padding padding, int64_t *out, int64_t *before);
+
+/* Strides, dilations and groups with their defaults; false (and the tape's error) when one is not
+ * positive. options may be NULL. */
+bool td__conv_settings(td_tape *tape, const char *op, const td_conv_options *options,
+                       td__conv *conv);
+
+/* y = x * kernel + bias, flags TD__TILE_…; bias may be NULL */
+td_status td__conv_forward(td_tape *tape, const td__conv *conv, const float *x, const float *kernel,
+                           const float *bias, float *y, int flags);
+/* dx = what dz at the output means at the input; bias (channels) may be NULL */
+td_status td__conv_to_input(td_tape *tape, const td__conv *conv, const float *dz,
+                            const float *kernel, const float *bias, float *dx, int flags);
+/* dw (=|+=) what dz at the output means at the kernel */
+td_status td__conv_to_kernel(td_tape *tape, const td__conv *conv, const float *x, const float *dz,
+                             bool add, float *dw);
+
+#endif

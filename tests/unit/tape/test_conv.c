@@ -1,0 +1,174 @@
+/* The three convolution products against sums written out, over random geometries. */
+#include "test.h"
+
+#include "base/random.h"
+#include "tape/conv.h"
+#include "tape/kernels.h"
+
+typedef struct arrays {
+    float *x, *kernel, *bias, *y, *dx, *dw;
+    double *y_sum, *dx_sum, *dw_sum;
+    int64_t x_count, kernel_count, y_count;
+} arrays;
+
+static float *random_floats(td__random *random, int64_t count) {
+    float *values = malloc((size_t)(count + 1) * sizeof *values);
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)(td__random_uniform(random) * 2 - 1);
+    }
+    return values;
+}
+
+static arrays make_arrays(td__random *random, const td__conv *c) {
+    arrays a = {.x_count = c->batch * c->height * c->width * c->channels,
+                .kernel_count = c->kernel[0] * c->kernel[1] * c->channels / c->groups * c->filters,
+                .y_count = c->batch * c->out[0] * c->out[1] * c->filters};
+    a.x = random_floats(random, a.x_count);
+    a.kernel = random_floats(random, a.kernel_count);
+    a.bias = random_floats(random, c->filters);
+    a.y = random_floats(random, a.y_count);
+    a.dx = random_floats(random, a.x_count);
+    a.dw = random_floats(random, a.kernel_count);
+    a.y_sum = calloc((size_t)a.y_count + 1, sizeof(double));
+    a.dx_sum = calloc((size_t)a.x_count + 1, sizeof(double));
+    a.dw_sum = calloc((size_t)a.kernel_count + 1, sizeof(double));
+    return a;
+}
+
+static void free_arrays(arrays *a) {
+    void *all[] = {a->x, a->kernel, a->bias, a->y, a->dx, a->dw, a->y_sum, a->dx_sum, a->dw_sum};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        free(all[i]);
+    }
+}
+
+/* Calls visit for every product x[i] * kernel[k] that is a part of y[o]. */
+static void each_product(const td__conv *c, void (*visit)(arrays *, int64_t, int64_t, int64_t),
+                         arrays *a) {
+    int64_t depth = c->channels / c->groups, per_group = c->filters / c->groups;
+    for (int64_t o = 0; o < a->y_count; o++) {
+        int64_t n = o % c->filters, j = o / c->filters % c->out[1];
+        int64_t i = o / c->filters / c->out[1] % c->out[0];
+        int64_t b = o / c->filters / c->out[1] / c->out[0];
+        for (int64_t k = 0; k < c->kernel[0] * c->kernel[1] * depth; k++) {
+            int64_t d = k % depth, v = k / depth % c->kernel[1], u = k / depth / c->kernel[1];
+            int64_t row = i * c->stride[0] + u * c->dilation[0] - c->before[0];
+            int64_t column = j * c->stride[1] + v * c->dilation[1] - c->before[1];
+            if (row >= 0 && row < c->height && column >= 0 && column < c->width) {
+                int64_t channel = n / per_group * depth + d;
+                visit(a, ((b * c->height + row) * c->width + column) * c->channels + channel,
+                      k * c->filters + n, o);
+            }
+        }
+    }
+}
+
+static void sum_products(arrays *a, int64_t x, int64_t kernel, int64_t y) {
+    a->y_sum[y] += (double)a->x[x] * (double)a->kernel[kernel];
+}
+
+/* y holds the gradient here. */
+static void sum_gradients(arrays *a, int64_t x, int64_t kernel, int64_t y) {
+    a->dx_sum[x] += (double)a->y[y] * (double)a->kernel[kernel];
+    a->dw_sum[kernel] += (double)a->y[y] * (double)a->x[x];
+}
+
+static void check(td_tape *tape, td__random *random, const td__conv *c) {
+    arrays a = make_arrays(random, c);
+    assert_int_equal(td__conv_forward(tape, c, a.x, a.kernel, a.bias, a.y, TD__TILE_RELU), TD_OK);
+    each_product(c, sum_products, &a);
+    for (int64_t i = 0; i < a.y_count; i++) {
+        double expected = a.y_sum[i] + (double)a.bias[i % c->filters];
+        assert_close(a.y[i], expected > 0 ? expected : 0, 1e-5, 1e-5);
+    }
+    each_product(c, sum_gradients, &a);
+    assert_int_equal(td__conv_to_input(tape, c, a.y, a.kernel, NULL, a.dx, 0), TD_OK);
+    for (int64_t i = 0; i < a.x_count; i++) {
+        assert_close(a.dx[i], a.dx_sum[i], 1e-4, 1e-4);
+    }
+    assert_int_equal(td__conv_to_kernel(tape, c, a.x, a.y, false, a.dw), TD_OK);
+    assert_int_equal(td__conv_to_kernel(tape, c, a.x, a.y, true, a.dw), TD_OK);
+    for (int64_t i = 0; i < a.kernel_count; i++) {
+        assert_close(a.dw[i], 2 * a.dw_sum[i], 1e-4, 1e-3);
+    }
+    free_arrays(&a);
+    td_tape_reset(tape);
+}
+
+static int64_t between(td__random *random, int64_t low, int64_t high) {
+    return low + (int64_t)td__random_below(random, (uint64_t)(high - low + 1));
+}
+
+static void products_agree_with_sums_written_out(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td__random random;
+    td__random_seed(&random, 1, 0);
+    int tried = 0;
+    while (tried < 300) {
+        td__conv c = {.batch = between(&random, 1, 4),
+                      .height = between(&random, 1, 12),
+                      .width = between(&random, 1, 12),
+                      .groups = between(&random, 1, 3),
+                      .kernel = {between(&random, 1, 4), between(&random, 1, 4)},
+                      .stride = {between(&random, 1, 3), between(&random, 1, 3)},
+                      .dilation = {between(&random, 1, 2), between(&random, 1, 2)}};
+        if (td__random_below(&random, 2)) {
+            c.groups = 1;
+        }
+        c.channels = c.groups * between(&random, 1, 18);
+        c.filters = c.groups * between(&random, 1, 40);
+        td_padding padding = td__random_below(&random, 2) ? TD_PADDING_SAME : TD_PADDING_VALID;
+        if (!td__conv_axis(c.height, c.kernel[0], c.stride[0], c.dilation[0], padding, &c.out[0],
+                           &c.before[0]) ||
+            !td__conv_axis(c.width, c.kernel[1], c.stride[1], c.dilation[1], padding, &c.out[1],
+                           &c.before[1])) {
+            continue;
+        }
+        td_threads_set(1 + tried % 2);
+        check(tape, &random, &c);
+        tried++;
+    }
+    td_tape_destroy(tape);
+}
+
+static void a_batch_that_keeps_two_threads_busy_agrees_too(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td__random random;
+    td__random_seed(&random, 2, 0);
+    td_threads_set(2);
+    check(tape, &random,
+          &(td__conv){.batch = 8,
+                      .height = 28,
+                      .width = 28,
+                      .channels = 1,
+                      .kernel = {3, 3},
+                      .filters = 32,
+                      .groups = 1,
+                      .stride = {1, 1},
+                      .dilation = {1, 1},
+                      .out = {26, 26}});
+    check(tape, &random,
+          &(td__conv){.batch = 4,
+                      .height = 13,
+                      .width = 13,
+                      .channels = 32,
+                      .kernel = {3, 3},
+                      .filters = 64,
+                      .groups = 1,
+                      .stride = {1, 1},
+                      .dilation = {1, 1},
+                      .out = {11, 11}});
+    td_tape_destroy(tape);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_agree_with_sums_written_out),
+        cmocka_unit_test(a_batch_that_keeps_two_threads_busy_agrees_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
