@@ -53,7 +53,7 @@ typedef enum td_part { TD_TRAINING, TD_VALIDATION } td_part;
 typedef enum td_label_kind {
     TD_LABEL_AUTO,    /* CLASS for one text or whole non-negative number an example, else VALUES */
     TD_LABEL_CLASS,   /* int32 class numbers from 0; text becomes classes in alphabetical order */
-    TD_LABEL_VALUES,  /* float32, one or more an example */
+    TD_LABEL_VALUES,  /* float32, one or more an example; of text, the class numbers */
     TD_LABEL_ONE_HOT, /* float32, one for each class: 1 for the example's class, else 0 */
     TD_LABEL_NONE,    /* leave labels out */
 } td_label_kind;

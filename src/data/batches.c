@@ -1,0 +1,169 @@
+/* Batches of a part: an order for each epoch, and one buffer that every batch is gathered into. */
+#include "base/memory.h"
+#include "data/dataset.h"
+#include "data/streams.h"
+
+#include <string.h>
+
+struct td_batches {
+    const td_dataset *dataset;
+    const td__part *part;
+    int64_t batch;     /* examples */
+    int64_t next;      /* number of the next batch in the epoch */
+    uint32_t *order;   /* this epoch's rows; NULL: in order */
+    float *input;      /* (batch, …input) */
+    void *label;       /* (batch, …label) */
+    int64_t *rows;     /* (batch) */
+    size_t label_size; /* bytes of one label; 0 without */
+};
+
+/* Order and buffers; false when memory is exhausted. */
+static bool allocate(td_batches *b) {
+    size_t count = (size_t)b->batch;
+    int64_t values;
+    if (!td__multiply(b->batch, b->dataset->tables[b->part->table].input.count, &values) ||
+        values > INT64_MAX / (int64_t)sizeof(float)) {
+        return false;
+    }
+    b->input = td__aligned_alloc((size_t)values * sizeof(float));
+    b->label = td__calloc(count, b->label_size);
+    b->rows = td__calloc(count, sizeof *b->rows);
+    bool shuffled = b->part == &b->dataset->parts[TD_TRAINING] && !b->dataset->in_order;
+    if (shuffled) {
+        b->order = td__calloc((size_t)b->part->count, sizeof *b->order);
+    }
+    return b->input && b->label && b->rows && (b->order || !shuffled);
+}
+
+td_batches *td_batches_create(const td_dataset *dataset, td_part part, int64_t batch,
+                              td_error *error) {
+    const td__part *p = &dataset->parts[part];
+    if (batch < 0 || p->count == 0) {
+        td_error_set(error, batch < 0 ? TD_RANGE : TD_NOT_FOUND,
+                     batch < 0 ? "a batch cannot have a negative number of examples"
+                               : "the data set has no validation part");
+        return NULL;
+    }
+    if (part == TD_TRAINING && !dataset->in_order && p->count > UINT32_MAX) {
+        td_error_set(error, TD_RANGE, "%lld examples are too many to shuffle; use them in order",
+                     (long long)p->count);
+        return NULL;
+    }
+    td_batches *b = td__calloc(1, sizeof *b);
+    if (b) {
+        batch = batch ? batch : dataset->info.batch;
+        b->dataset = dataset;
+        b->part = p;
+        b->batch = batch < p->count ? batch : p->count;
+        if (dataset->info.label_kind != TD_LABEL_NONE) {
+            b->label_size =
+                (size_t)td__label_count(dataset) * td_dtype_size(td__label_dtype(dataset));
+        }
+    }
+    if (!b || !allocate(b)) {
+        td_error_set(error, TD_MEMORY, "no memory for batches of %lld examples", (long long)batch);
+        td_batches_destroy(b);
+        return NULL;
+    }
+    td_batches_start(b, 1);
+    return b;
+}
+
+void td_batches_destroy(td_batches *batches) {
+    if (!batches) {
+        return;
+    }
+    td__free(batches->order);
+    td__aligned_free(batches->input);
+    td__free(batches->label);
+    td__free(batches->rows);
+    td__free(batches);
+}
+
+void td_batches_start(td_batches *batches, uint64_t epoch) {
+    batches->next = 0;
+    if (!batches->order) {
+        return;
+    }
+    for (int64_t i = 0; i < batches->part->count; i++) {
+        batches->order[i] = (uint32_t)td__part_row(batches->part, i);
+    }
+    td__shuffle(batches->order, batches->part->count, batches->dataset->seed,
+                TD__STREAM_SHUFFLE + epoch);
+}
+
+int64_t td_batches_count(const td_batches *batches) {
+    return (batches->part->count + batches->batch - 1) / batches->batch;
+}
+
+void td_batches_seek(td_batches *batches, int64_t index) {
+    int64_t count = td_batches_count(batches);
+    batches->next = index < 0 ? 0 : index < count ? index : count;
+}
+
+static td_shape with_count(const td_shape *shape, int64_t count) {
+    td_shape whole = {.rank = shape->rank + 1, .dims = {count}};
+    memcpy(whole.dims + 1, shape->dims, (size_t)shape->rank * sizeof *shape->dims);
+    return whole;
+}
+
+/* Where the batch lies in the data set already; NULL when it must be gathered. Rows of a part that
+ * is not shuffled ascend, so the first and the last tell whether there are gaps. */
+static const float *inputs_in_place(const td_batches *b, int64_t count) {
+    if (b->order || b->rows[count - 1] - b->rows[0] != count - 1) {
+        return NULL;
+    }
+    const float *rows = td__input_rows(b->dataset, b->part->table);
+    return rows ? rows + b->rows[0] * b->dataset->tables[b->part->table].input.count : NULL;
+}
+
+static const float *gather_inputs(td_batches *b, int64_t count) {
+    int table = b->part->table;
+    int64_t width = b->dataset->tables[table].input.count;
+    const float *rows = td__input_rows(b->dataset, table);
+    for (int64_t i = 0; i < count; i++) {
+        float *to = b->input + i * width;
+        if (rows) {
+            memcpy(to, rows + b->rows[i] * width, (size_t)width * sizeof *to);
+        } else {
+            td__input_row(b->dataset, table, b->rows[i], to);
+        }
+    }
+    return b->input;
+}
+
+static const void *gather_labels(td_batches *b, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        td__label_read(b->dataset, b->part->table, b->rows[i],
+                       (char *)b->label + (size_t)i * b->label_size);
+    }
+    return b->label;
+}
+
+bool td_batches_next(td_batches *b, td_batch *batch) {
+    int64_t first = b->next * b->batch, left = b->part->count - first;
+    if (left <= 0) {
+        return false;
+    }
+    int64_t count = left < b->batch ? left : b->batch;
+    for (int64_t i = 0; i < count; i++) {
+        b->rows[i] = b->order ? (int64_t)b->order[first + i] : td__part_row(b->part, first + i);
+    }
+    const td_data_info *info = &b->dataset->info;
+    const float *input = inputs_in_place(b, count);
+    *batch = (td_batch){
+        .count = count,
+        .index = b->next,
+        .input = {.dtype = TD_FLOAT32,
+                  .shape = with_count(&info->input, count),
+                  .data = input ? input : gather_inputs(b, count)},
+        .rows = b->rows,
+    };
+    if (b->label_size > 0) {
+        batch->label = (td_view){.dtype = td__label_dtype(b->dataset),
+                                 .shape = with_count(&info->label, count),
+                                 .data = gather_labels(b, count)};
+    }
+    b->next++;
+    return true;
+}

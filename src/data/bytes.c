@@ -1,0 +1,235 @@
+/* Mapping, loading and streaming files. */
+#include "data/bytes.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+struct td__input {
+    char *path;
+    gzFile file;           /* NULL over memory */
+    const uint8_t *memory; /* what is left of it */
+    size_t left;
+    int64_t total; /* read so far */
+    struct stat stat;
+};
+
+static td_status cannot_open(const char *path, td_error *error) {
+    return td_error_set(error, errno == ENOENT || errno == ENOTDIR ? TD_NOT_FOUND : TD_IO, "%s: %s",
+                        path, strerror(errno));
+}
+
+/* Anything but a regular file could block, or end anywhere. */
+static td_status open_regular(const char *path, int *descriptor, struct stat *status,
+                              td_error *error) {
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0) {
+        return cannot_open(path, error);
+    }
+    if (fstat(opened, status) != 0 || !S_ISREG(status->st_mode)) {
+        close(opened);
+        return td_error_set(error, TD_UNSUPPORTED, "%s is not a regular file", path);
+    }
+    *descriptor = opened;
+    return TD_OK;
+}
+
+td_status td__bytes_map(td__bytes *bytes, const char *path, td_error *error) {
+    int descriptor = -1;
+    struct stat status;
+    td_status opened = open_regular(path, &descriptor, &status, error);
+    if (opened) {
+        return opened;
+    }
+    *bytes = (td__bytes){.size = (size_t)status.st_size, .mapped = true};
+    void *data = NULL;
+    if (bytes->size > 0) {
+        data = mmap(NULL, bytes->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    }
+    int reason = errno;
+    close(descriptor);
+    if (data == MAP_FAILED) {
+        *bytes = (td__bytes){0};
+        return td_error_set(error, TD_IO, "%s: cannot be mapped: %s", path, strerror(reason));
+    }
+    bytes->data = data;
+    return TD_OK;
+}
+
+td_status td__bytes_load(td__bytes *bytes, const char *path, int64_t maximum, td_error *error) {
+    td__input *input = NULL;
+    td_status status = td__input_open(&input, path, error);
+    uint8_t *data = NULL;
+    size_t size = 0, capacity = 0;
+    size_t most = (size_t)maximum + 1; /* tells a file of just the maximum from a larger one */
+    while (!status) {
+        size_t wanted = size + (1 << 20) < most ? size + (1 << 20) : most, got = 0;
+        if (!td__grow(&data, &capacity, wanted, most, 1)) {
+            status = td_error_set(error, TD_MEMORY, "%s: no memory for its content", path);
+            break;
+        }
+        status = td__input_read(input, data + size, capacity - size, &got, error);
+        size += got;
+        if (!status && size == most) {
+            status =
+                td_error_set(error, TD_RANGE,
+                             "%s has more than %lld bytes unpacked; unpack it to a file, which "
+                             "is mapped, or raise `memory`",
+                             path, (long long)maximum);
+        }
+        if (size < capacity) {
+            break;
+        }
+    }
+    td__input_close(input);
+    if (status) {
+        td__free(data);
+        return status;
+    }
+    *bytes = (td__bytes){.data = data, .size = size};
+    return TD_OK;
+}
+
+td_status td__bytes_get(td__bytes *bytes, const char *path, int64_t maximum, td_error *error) {
+    td_status status = td__bytes_map(bytes, path, error);
+    if (!status && bytes->size >= 2 && bytes->data[0] == 0x1F && bytes->data[1] == 0x8B) {
+        td__bytes_release(bytes);
+        status = td__bytes_load(bytes, path, maximum, error);
+    }
+    return status;
+}
+
+void td__bytes_release(td__bytes *bytes) {
+    if (bytes->mapped && bytes->data) {
+        munmap((void *)(uintptr_t)bytes->data, bytes->size);
+    } else if (!bytes->mapped) {
+        td__free((void *)(uintptr_t)bytes->data);
+    }
+    *bytes = (td__bytes){0};
+}
+
+td_status td__input_memory(td__input **input, const char *path, const void *data, size_t size,
+                           td_error *error) {
+    td__input *opened = td__calloc(1, sizeof *opened);
+    char *copy = td__strdup(path);
+    if (!opened || !copy) {
+        td__free(opened);
+        td__free(copy);
+        return td_error_set(error, TD_MEMORY, "%s: no memory to read it", path);
+    }
+    *opened = (td__input){.path = copy, .memory = data, .left = size};
+    *input = opened;
+    return TD_OK;
+}
+
+td_status td__input_open(td__input **input, const char *path, td_error *error) {
+    td__input *opened = NULL;
+    td_status status = td__input_memory(&opened, path, NULL, 0, error);
+    if (status) {
+        return status;
+    }
+    int descriptor = -1;
+    status = open_regular(path, &descriptor, &opened->stat, error);
+    if (!status) {
+        opened->file = gzdopen(descriptor, "rb");
+        if (!opened->file) {
+            close(descriptor);
+            status = td_error_set(error, TD_MEMORY, "%s: no memory to read it", path);
+        } else {
+            gzbuffer(opened->file, 1 << 17);
+        }
+    }
+    if (status) {
+        td__input_close(opened);
+        return status;
+    }
+    *input = opened;
+    return TD_OK;
+}
+
+static td_status read_file(td__input *input, void *buffer, size_t size, size_t *got,
+                           td_error *error) {
+    unsigned most = size > (1u << 30) ? 1u << 30 : (unsigned)size;
+    int count = gzread(input->file, buffer, most);
+    int code = Z_OK;
+    const char *text = gzerror(input->file, &code);
+    if (count < 0 || (count == 0 && code != Z_OK && code != Z_STREAM_END)) {
+        if (code == Z_ERRNO) {
+            return td_error_set(error, TD_IO, "%s: %s", input->path, strerror(errno));
+        }
+        return td_error_set(error, TD_FORMAT, "%s: damaged gzip file (%s)", input->path,
+                            code == Z_BUF_ERROR ? "it ends too early" : text);
+    }
+    input->total += count;
+    if (!gzdirect(input->file) && input->total > TD__UNPACKED_MAXIMUM) {
+        return td_error_set(error, TD_RANGE,
+                            "%s: unpacks to more than %lld GiB; unpack it yourself", input->path,
+                            (long long)(TD__UNPACKED_MAXIMUM >> 30));
+    }
+    *got = (size_t)count;
+    return TD_OK;
+}
+
+td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *got,
+                         td_error *error) {
+    size_t total = 0;
+    if (!input->file) {
+        total = size < input->left ? size : input->left;
+        if (total > 0) {
+            memcpy(buffer, input->memory, total);
+            input->memory += total;
+            input->left -= total;
+        }
+    }
+    while (input->file && total < size) {
+        size_t count = 0;
+        td_status status = read_file(input, (char *)buffer + total, size - total, &count, error);
+        if (status) {
+            return status;
+        }
+        if (count == 0) {
+            break;
+        }
+        total += count;
+    }
+    *got = total;
+    return TD_OK;
+}
+
+const char *td__input_path(const td__input *input) {
+    return input->path;
+}
+
+const struct stat *td__input_stat(const td__input *input) {
+    return &input->stat;
+}
+
+td_status td__input_unchanged(const td__input *input, td_error *error) {
+    struct stat now;
+    const struct stat *then = &input->stat;
+    if (!input->file) {
+        return TD_OK;
+    }
+    if (stat(input->path, &now) != 0 || now.st_size != then->st_size ||
+        now.st_mtim.tv_sec != then->st_mtim.tv_sec ||
+        now.st_mtim.tv_nsec != then->st_mtim.tv_nsec || now.st_ino != then->st_ino) {
+        return td_error_set(error, TD_STATE, "%s was changed while it was read; try again",
+                            input->path);
+    }
+    return TD_OK;
+}
+
+void td__input_close(td__input *input) {
+    if (!input) {
+        return;
+    }
+    if (input->file) {
+        gzclose_r(input->file);
+    }
+    td__free(input->path);
+    td__free(input);
+}

@@ -1,0 +1,45 @@
+/* The bytes of a file: as a stream, or all of them in memory. Gzip is unpacked on the way.
+ *
+ * The one place that uses zlib. */
+#ifndef TAPEDECK_DATA_BYTES_H
+#define TAPEDECK_DATA_BYTES_H
+
+#include "tapedeck/base.h"
+
+#include <sys/stat.h>
+
+/* A gzip file may unpack to at most this. */
+#define TD__UNPACKED_MAXIMUM ((int64_t)64 << 30)
+
+/* Zero is none. Readers move their position in data; base and size stay. */
+typedef struct td__bytes {
+    const uint8_t *data;
+    size_t size;
+    bool mapped; /* else from td__realloc */
+} td__bytes;
+
+/* Maps a file, which must not be cut short while it is mapped. */
+td_status td__bytes_map(td__bytes *bytes, const char *path, td_error *error);
+/* Reads a file, unpacked, into memory; TD_RANGE when it has more than maximum bytes. */
+td_status td__bytes_load(td__bytes *bytes, const char *path, int64_t maximum, td_error *error);
+/* Maps a plain file, loads a gzip one. */
+td_status td__bytes_get(td__bytes *bytes, const char *path, int64_t maximum, td_error *error);
+void td__bytes_release(td__bytes *bytes);
+
+/* A stream of a file's unpacked bytes. */
+typedef struct td__input td__input;
+
+td_status td__input_open(td__input **input, const char *path, td_error *error);
+/* Over memory that stays valid; path is for messages. Not unpacked. */
+td_status td__input_memory(td__input **input, const char *path, const void *data, size_t size,
+                           td_error *error);
+/* Fills buffer; fewer bytes than size, and got, only at the end of the file. */
+td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *got, td_error *error);
+const char *td__input_path(const td__input *input);
+/* The file as it was when it was opened; all zero over memory. */
+const struct stat *td__input_stat(const td__input *input);
+/* TD_STATE when the file has been changed since it was opened. */
+td_status td__input_unchanged(const td__input *input, td_error *error);
+void td__input_close(td__input *input);
+
+#endif

@@ -1,0 +1,257 @@
+/* Layout of a cache file: a header of 64-bit numbers, padded to TD__STORE_HEADER bytes; inputs and
+ * labels as float32; the key and the classes as text, each ending in a NUL.
+ *
+ * The header is written last, after the data has reached the disk, and the file gets its name after
+ * that: a file with a valid header is complete. */
+#include "data/cache.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAGIC 0x0001565343445400u /* bytes 0 "TDCSV" 1 0; read back wrong on other byte orders */
+
+typedef struct header {
+    uint64_t magic;
+    int64_t source_size, source_seconds, source_nanoseconds;
+    int64_t rows, inputs, labels; /* inputs, labels: in a row */
+    int64_t text_size, name_count;
+    uint64_t check; /* hash of the fields above and of the text */
+} header;
+
+static uint64_t hash(uint64_t h, const void *data, size_t size) {
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < size; i++) {
+        h = (h ^ bytes[i]) * 0x100000001B3u;
+    }
+    return h;
+}
+
+static uint64_t check_of(const header *h, const char *text) {
+    uint64_t fields = hash(0xCBF29CE484222325u, h, offsetof(header, check));
+    return hash(fields, text, (size_t)h->text_size);
+}
+
+/* A growing text. */
+typedef struct growing {
+    char *data;
+    size_t length, capacity;
+} growing;
+
+static bool append(growing *t, const char *data, size_t length) {
+    if (!td__grow(&t->data, &t->capacity, t->length + length + 1, 1 << 30, 1)) {
+        return false;
+    }
+    memcpy(t->data + t->length, data, length);
+    t->length += length;
+    t->data[t->length] = 0;
+    return true;
+}
+
+static bool append_names(growing *t, const char *what, const td_names *names) {
+    bool done = append(t, what, strlen(what));
+    for (size_t i = 0; done && i < names->count; i++) {
+        done = append(t, "\n ", 2) && append(t, names->items[i], strlen(names->items[i]));
+    }
+    return done;
+}
+
+static char *key_of(const td__request *request) {
+    const td_data_options *options = request->options;
+    char *absolute = realpath(request->path, NULL);
+    const char *path = absolute ? absolute : request->path;
+    char modes[32];
+    snprintf(modes, sizeof modes, "\nheader %d", (int)options->header);
+    growing key = {0};
+    bool done = append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
+                append_names(&key, "\nlabel", &options->label) &&
+                append_names(&key, "\nignore", &options->ignore);
+    free(absolute);
+    if (!done) {
+        td__free(key.data);
+        return NULL;
+    }
+    return key.data;
+}
+
+static char *join(const char *a, const char *b) {
+    growing joined = {0};
+    if (!append(&joined, a, strlen(a)) || !append(&joined, b, strlen(b))) {
+        td__free(joined.data);
+        return NULL;
+    }
+    return joined.data;
+}
+
+/* False when memory is exhausted. */
+static bool choose_folder(const char *wanted, char **folder) {
+    static const struct {
+        const char *variable, *below;
+    } places[] = {
+        {"TAPEDECK_CACHE", ""}, {"XDG_CACHE_HOME", "/tapedeck"}, {"HOME", "/.cache/tapedeck"}};
+    if (wanted) {
+        *folder = td__strdup(wanted);
+        return *folder != NULL;
+    }
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const char *value = getenv(places[i].variable);
+        if (value && *value) {
+            *folder = join(value, places[i].below);
+            return *folder != NULL;
+        }
+    }
+    return true;
+}
+
+td_status td__cache_init(td__cache *cache, const td__request *request, const struct stat *source,
+                         td_error *error) {
+    td__cache made = {.source_size = source->st_size,
+                      .source_seconds = source->st_mtim.tv_sec,
+                      .source_nanoseconds = source->st_mtim.tv_nsec,
+                      .key = key_of(request)};
+    bool done = made.key && choose_folder(request->options->cache, &made.folder);
+    if (done && made.folder) {
+        char name[32];
+        snprintf(name, sizeof name, "/%016llx.csv-cache",
+                 (unsigned long long)hash(0xCBF29CE484222325u, made.key, strlen(made.key)));
+        made.path = join(made.folder, name);
+        done = made.path != NULL;
+    }
+    if (!done) {
+        td__cache_release(&made);
+        return td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+    }
+    *cache = made;
+    return TD_OK;
+}
+
+/* Sizes that add up to just this file, checked without overflow. */
+static bool sizes_fit(const header *h, size_t size) {
+    int64_t width, values, bytes, total;
+    return h->rows > 0 && h->inputs > 0 && h->labels >= 0 && h->text_size > 0 &&
+           h->name_count >= 0 && h->name_count <= TD__NAMES_MAXIMUM &&
+           !__builtin_add_overflow(h->inputs, h->labels, &width) &&
+           td__multiply(h->rows, width, &values) &&
+           td__multiply(values, (int64_t)sizeof(float), &bytes) &&
+           !__builtin_add_overflow(bytes, h->text_size, &total) &&
+           !__builtin_add_overflow(total, (int64_t)TD__STORE_HEADER, &total) &&
+           (uint64_t)total == size;
+}
+
+/* The class names behind the key; false unless they are just as many as the header says. */
+static bool read_names(td__names *names, const header *h, const char *text) {
+    const char *end = text + h->text_size;
+    for (int64_t i = 0; i < h->name_count; i++) {
+        const char *nul = text < end ? memchr(text, 0, (size_t)(end - text)) : NULL;
+        if (!nul || td__names_add(names, text) != i) {
+            return false;
+        }
+        text = nul + 1;
+    }
+    return text == end;
+}
+
+static bool is_usable(const td__cache *cache, const td__bytes *bytes, header *h,
+                      const char **names) {
+    if (bytes->size < TD__STORE_HEADER) {
+        return false;
+    }
+    memcpy(h, bytes->data, sizeof *h);
+    if (h->magic != MAGIC || h->source_size != cache->source_size ||
+        h->source_seconds != cache->source_seconds ||
+        h->source_nanoseconds != cache->source_nanoseconds || !sizes_fit(h, bytes->size)) {
+        return false;
+    }
+    const char *text = (const char *)bytes->data + bytes->size - h->text_size;
+    size_t key_size = strlen(cache->key) + 1;
+    *names = text + key_size;
+    return h->check == check_of(h, text) && (size_t)h->text_size >= key_size &&
+           memcmp(text, cache->key, key_size) == 0;
+}
+
+bool td__cache_load(const td__cache *cache, td__table *table) {
+    td__bytes bytes = {0};
+    header h;
+    const char *text = NULL;
+    if (!cache->path || td__bytes_map(&bytes, cache->path, NULL)) {
+        return false;
+    }
+    td__names names = {0};
+    bool usable = is_usable(cache, &bytes, &h, &text);
+    if (usable) {
+        header rest = h;
+        rest.text_size -= (int64_t)strlen(cache->key) + 1;
+        usable = read_names(&names, &rest, text);
+    }
+    if (!usable) {
+        td__names_release(&names);
+        td__bytes_release(&bytes);
+        return false;
+    }
+    const uint8_t *data = bytes.data + TD__STORE_HEADER;
+    table->rows = h.rows;
+    table->bytes[0] = bytes;
+    table->classes = names;
+    table->label_untyped = true;
+    table->input = td__array_plain(data, TD__F32, TD_SHAPE(h.inputs), h.inputs);
+    if (h.labels > 0) {
+        data += h.rows * h.inputs * (int64_t)sizeof(float);
+        table->label = td__array_plain(data, TD__F32, TD_SHAPE(h.labels), h.labels);
+    }
+    return true;
+}
+
+static bool append_text(growing *t, const td__cache *cache, const td__names *classes) {
+    bool done = append(t, cache->key, strlen(cache->key) + 1);
+    for (size_t i = 0; done && i < classes->count; i++) {
+        done = append(t, classes->items[i], strlen(classes->items[i]) + 1);
+    }
+    return done;
+}
+
+td_status td__cache_publish(const td__cache *cache, td__store *store, int64_t rows,
+                            const td__names *classes, td_error *error) {
+    td_status status = td__store_join(store, error);
+    if (status) {
+        return status;
+    }
+    growing t = {0};
+    if (!append_text(&t, cache, classes)) {
+        td__free(t.data);
+        return td_error_set(error, TD_MEMORY, "no memory to write the cache of a CSV file");
+    }
+    header h = {.magic = MAGIC,
+                .source_size = cache->source_size,
+                .source_seconds = cache->source_seconds,
+                .source_nanoseconds = cache->source_nanoseconds,
+                .rows = rows,
+                .inputs = store->inputs.total / rows,
+                .labels = store->labels.total / rows,
+                .text_size = (int64_t)t.length,
+                .name_count = (int64_t)classes->count};
+    h.check = check_of(&h, t.data);
+    int64_t end =
+        TD__STORE_HEADER + (store->inputs.total + store->labels.total) * (int64_t)sizeof(float);
+    int file = store->inputs.file;
+    bool done = td__write_all(file, t.data, t.length, end) && fdatasync(file) == 0 &&
+                td__write_all(file, &h, sizeof h, 0) && rename(store->path, cache->path) == 0;
+    td__free(t.data);
+    if (!done) {
+        return td_error_set(error, TD_IO, "cannot write the cache file %s: %s", cache->path,
+                            strerror(errno));
+    }
+    td__free(store->path);
+    store->path = NULL;
+    return TD_OK;
+}
+
+void td__cache_release(td__cache *cache) {
+    td__free(cache->folder);
+    td__free(cache->path);
+    td__free(cache->key);
+    *cache = (td__cache){0};
+}

@@ -1,0 +1,365 @@
+/* The rows of a CSV file. */
+#include "data/csv.h"
+#include "base/memory.h"
+#include "base/parse.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+td__csv_outcome td__csv_fail(td__csv *csv, td_status status, const char *format, ...) {
+    char text[TD_ERROR_TEXT_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    csv->status = td_error_set(csv->error, status, "%s", text);
+    return TD__CSV_FAILED;
+}
+
+td__csv_outcome td__csv_fill(td__csv *csv) {
+    size_t kept = csv->buffer ? (size_t)(csv->end - csv->next) : 0;
+    if (!csv->buffer || kept == csv->capacity) {
+        size_t capacity = csv->capacity ? csv->capacity * 2 : TD__CSV_BUFFER;
+        if (capacity > TD__CSV_RECORD_MAXIMUM) {
+            return td__csv_fail(csv, TD_RANGE,
+                                "%s line %lld: a row of more than %d MiB; is a quote not closed?",
+                                csv->path, (long long)csv->line, TD__CSV_RECORD_MAXIMUM >> 20);
+        }
+        size_t next = csv->buffer ? (size_t)(csv->next - csv->buffer) : 0;
+        char *buffer = td__realloc(csv->buffer, capacity + TD__CSV_PADDING, 1);
+        if (!buffer) {
+            return td__csv_fail(csv, TD_MEMORY, "%s: no memory", csv->path);
+        }
+        csv->buffer = buffer;
+        csv->capacity = capacity;
+        csv->next = buffer + next;
+    }
+    memmove(csv->buffer, csv->next, kept);
+    size_t got = 0;
+    csv->status =
+        td__input_read(csv->input, csv->buffer + kept, csv->capacity - kept, &got, csv->error);
+    csv->next = csv->buffer;
+    csv->end = csv->buffer + kept + got;
+    memset(csv->end, '\n', TD__CSV_PADDING);
+    csv->finished = got < csv->capacity - kept;
+    return csv->status ? TD__CSV_FAILED : TD__CSV_RECORD;
+}
+
+td__csv_outcome td__csv_skip_empty(const td__csv *csv, char **next, int64_t *line) {
+    for (;; ++*line) {
+        char *p = *next;
+        if (p == csv->end) {
+            return csv->finished ? TD__CSV_END : TD__CSV_INCOMPLETE;
+        }
+        bool empty = *p == '\n' || (*p == '\r' && p[1] == '\n');
+        if (!empty) {
+            return TD__CSV_RECORD;
+        }
+        if (*p == '\r' && p + 1 == csv->end && !csv->finished) {
+            return TD__CSV_INCOMPLETE;
+        }
+        *next = td__csv_behind_line(csv, p);
+    }
+}
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+/* From behind the opening quote to the closing one. */
+static td__csv_outcome scan_quoted(td__csv *csv, char *from, td__csv_cell *cell) {
+    char *p = from;
+    csv->quotes_seen = true;
+    for (;;) {
+        p = memchr(p, '"', (size_t)(csv->end - p));
+        if (!p || p + 1 == csv->end) {
+            if (!csv->finished) {
+                return TD__CSV_INCOMPLETE;
+            }
+            if (!p) {
+                return td__csv_fail(csv, TD_FORMAT,
+                                    "%s line %lld: a quote is opened and never closed", csv->path,
+                                    (long long)csv->line);
+            }
+            break;
+        }
+        if (p[1] != '"') {
+            break;
+        }
+        p += 2;
+    }
+    *cell = (td__csv_cell){from, (size_t)(p - from), true, p + 1};
+    return TD__CSV_RECORD;
+}
+
+td__csv_outcome td__csv_scan(td__csv *csv, char *from, td__csv_cell *cell) {
+    char *p = from;
+    while (is_blank(*p)) {
+        p++;
+    }
+    if (*p == '"') {
+        td__csv_outcome outcome = scan_quoted(csv, p + 1, cell);
+        if (outcome != TD__CSV_RECORD) {
+            return outcome;
+        }
+        p = cell->behind;
+        while (is_blank(*p)) {
+            p++;
+        }
+    } else {
+        *cell = (td__csv_cell){.text = p};
+        while (!td__csv_is_cell_end(p)) {
+            p++;
+        }
+        cell->length = (size_t)(p - cell->text);
+        while (cell->length > 0 && is_blank(cell->text[cell->length - 1])) {
+            cell->length--;
+        }
+    }
+    /* A line end at the buffer's end may not be one; nor may a CR just before it. */
+    if (p + (*p == '\r') >= csv->end && !csv->finished) {
+        return TD__CSV_INCOMPLETE;
+    }
+    if (!td__csv_is_cell_end(p)) {
+        return td__csv_fail(csv, TD_FORMAT,
+                            "%s line %lld: text behind a closing quote; double the quotes inside "
+                            "a quoted field",
+                            csv->path, (long long)csv->line);
+    }
+    cell->behind = p;
+    return TD__CSV_RECORD;
+}
+
+bool td__csv_text(const td__csv_cell *cell, char *text, size_t size) {
+    size_t length = 0, i = 0;
+    for (; i < cell->length && length + 1 < size; i++) {
+        char c = cell->text[i];
+        text[length++] = c ? c : ' ';
+        i += cell->quoted && c == '"'; /* the second of a pair */
+    }
+    text[length] = 0;
+    return i >= cell->length;
+}
+
+bool td__csv_is_number(const td__csv_cell *cell, float *value) {
+    char text[512];
+    if (!td__csv_text(cell, text, sizeof text)) {
+        return false;
+    }
+    const char *p = text;
+    while (is_blank(*p)) {
+        p++;
+    }
+    const char *end = td__parse_float32(p, value);
+    while (end && is_blank(*end)) {
+        end++;
+    }
+    return end && *end == 0;
+}
+
+/* "digits.csv line 3 (row 2), column 'age'" */
+static const char *place(const td__csv *csv, int64_t column, char *text, size_t size) {
+    char number[32];
+    snprintf(number, sizeof number, "%lld", (long long)column);
+    snprintf(text, size, "%s line %lld (row %lld), column '%.100s'", csv->path,
+             (long long)csv->line, (long long)csv->rows + 1,
+             csv->names ? csv->names[column] : number);
+    return text;
+}
+
+static bool is_missing(const char *text) {
+    static const char *const words[] = {"", "na", "n/a", "nan", "null", "?"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static td__csv_outcome bad_number(td__csv *csv, int64_t column, const td__csv_cell *cell) {
+    char where[512], text[64];
+    bool whole = td__csv_text(cell, text, sizeof text);
+    place(csv, column, where, sizeof where);
+    if (whole && is_missing(text)) {
+        return td__csv_fail(csv, TD_FORMAT,
+                            "%s: the value is missing%s%s%s; fill it in, remove the row, or "
+                            "`ignore` the column",
+                            where, *text ? " ('" : "", text, *text ? "')" : "");
+    }
+    float value;
+    if (td__csv_is_number(cell, &value)) {
+        return td__csv_fail(csv, TD_RANGE, "%s: '%s' is not a finite float32", where, text);
+    }
+    return td__csv_fail(csv, TD_FORMAT,
+                        "%s: a number was expected, found '%s%s'; `ignore` the column, or name it "
+                        "as the `label`",
+                        where, text, whole ? "" : "…");
+}
+
+/* A cell that the fast path could not take: quoted, cut off by the buffer's end, or wrong. */
+static td__csv_outcome number_slowly(td__csv *csv, char **p, int64_t column, float *value) {
+    td__csv_cell cell;
+    td__csv_outcome outcome = td__csv_scan(csv, *p, &cell);
+    if (outcome != TD__CSV_RECORD) {
+        return outcome;
+    }
+    if (!td__csv_is_number(&cell, value) || !isfinite(*value)) {
+        return bad_number(csv, column, &cell);
+    }
+    *p = cell.behind;
+    return TD__CSV_RECORD;
+}
+
+static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *value) {
+    td__csv_cell cell;
+    td__csv_outcome outcome = td__csv_scan(csv, *p, &cell);
+    if (outcome != TD__CSV_RECORD) {
+        return outcome;
+    }
+    char text[TD__NAME_LENGTH_MAXIMUM + 1], where[512];
+    bool whole = td__csv_text(&cell, text, sizeof text);
+    if (is_missing(text)) {
+        return bad_number(csv, column, &cell);
+    }
+    if (td__csv_is_number(&cell, value) && isfinite(*value)) {
+        return td__csv_fail(csv, TD_FORMAT,
+                            "%s: a class name was expected, as in the first row, found the number "
+                            "'%s'",
+                            place(csv, column, where, sizeof where), text);
+    }
+    if (!whole) {
+        return td__csv_fail(csv, TD_RANGE, "%s: a class name of more than %d bytes",
+                            place(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
+    }
+    int64_t number = td__names_add(&csv->classes, text);
+    if (number < 0) {
+        return td__csv_fail(csv, TD_RANGE, "%s: no memory, or more than %d different classes",
+                            place(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
+    }
+    *value = (float)number;
+    *p = cell.behind;
+    return TD__CSV_RECORD;
+}
+
+static td__csv_outcome wrong_width(td__csv *csv, int64_t found, bool more) {
+    return td__csv_fail(
+        csv, TD_FORMAT, "%s line %lld (row %lld): %lld field%s%s, but the %s has %lld", csv->path,
+        (long long)csv->line, (long long)csv->rows + 1, (long long)found, found == 1 ? "" : "s",
+        more ? " or more" : "", csv->names ? "header" : "first row", (long long)csv->column_count);
+}
+
+/* One or two digits and a comma, without a branch on which: the bulk of image data. */
+static inline bool parse_tiny(char **p, float *value) {
+    const char *c = *p;
+    unsigned a = (unsigned char)c[0] - (unsigned)'0', b = (unsigned char)c[1] - (unsigned)'0';
+    bool one = c[1] == ',', two = b < 10 && c[2] == ',';
+    if (a >= 10 || !(one | two)) {
+        return false;
+    }
+    *value = (float)(one ? a : a * 10 + b);
+    *p += 2 - one;
+    return true;
+}
+
+/* One cell, whatever its column is for; p moves to the comma or line end behind it. */
+static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
+    const td__csv_column *c = &csv->columns[column];
+    float *value = &csv->values[c->slot];
+    if (c->use == TD__CSV_NUMBER) {
+        if (parse_tiny(p, value)) {
+            return TD__CSV_RECORD;
+        }
+        char *from = *p;
+        while (is_blank(*from)) {
+            from++;
+        }
+        bool quoted = *from == '"';
+        char *end = (char *)(uintptr_t)td__parse_float32(from + quoted, value);
+        if (end && quoted) {
+            end = *end == '"' ? end + 1 : NULL;
+        }
+        while (end && is_blank(*end)) {
+            end++;
+        }
+        if (!end || !td__csv_is_cell_end(end) || !isfinite(*value)) {
+            return number_slowly(csv, p, column, value);
+        }
+        *p = end;
+        return TD__CSV_RECORD;
+    }
+    if (c->use == TD__CSV_CLASS) {
+        return class_of(csv, p, column, value);
+    }
+    td__csv_cell cell;
+    td__csv_outcome outcome = td__csv_scan(csv, *p, &cell);
+    *p = outcome == TD__CSV_RECORD ? cell.behind : *p;
+    return outcome;
+}
+
+static td__csv_outcome parse_record(td__csv *csv) {
+    td__csv_outcome outcome = td__csv_skip_empty(csv, &csv->next, &csv->line);
+    if (outcome != TD__CSV_RECORD) {
+        return outcome;
+    }
+    char *p = csv->next;
+    int64_t last = csv->column_count - 1;
+    for (int64_t column = 0;; column++) {
+        outcome = parse_cell(csv, &p, column);
+        if (outcome != TD__CSV_RECORD) {
+            return outcome;
+        }
+        if (*p == ',' && column < last) {
+            p++;
+            continue;
+        }
+        if (p + (*p == '\r') >= csv->end && !csv->finished) {
+            return TD__CSV_INCOMPLETE;
+        }
+        if (*p == ',' || column < last) {
+            return wrong_width(csv, *p == ',' ? column + 2 : column + 1, *p == ',');
+        }
+        break;
+    }
+    char *behind = td__csv_behind_line(csv, p);
+    csv->line++;
+    if (csv->quotes_seen) {
+        for (const char *q = csv->next; (q = memchr(q, '\n', (size_t)(p - q))); q++) {
+            csv->line++;
+        }
+    }
+    csv->next = behind;
+    return TD__CSV_RECORD;
+}
+
+td_status td__csv_parse(td__csv *csv, td__store *store) {
+    for (;;) {
+        td__csv_outcome outcome = parse_record(csv);
+        if (outcome == TD__CSV_INCOMPLETE) {
+            outcome = td__csv_fill(csv);
+            if (outcome == TD__CSV_RECORD) {
+                continue;
+            }
+        }
+        if (outcome == TD__CSV_FAILED) {
+            return csv->status;
+        }
+        if (outcome == TD__CSV_END) {
+            break;
+        }
+        csv->status =
+            td__store_add(store, csv->values, (size_t)csv->input_count,
+                          csv->values + csv->input_count, (size_t)csv->label_count, csv->error);
+        if (csv->status) {
+            return csv->status;
+        }
+        csv->rows++;
+    }
+    if (csv->rows == 0) {
+        csv->status = td_error_set(csv->error, TD_FORMAT, "%s has a header but no rows", csv->path);
+    }
+    return csv->status;
+}

@@ -1,0 +1,95 @@
+/* Reading CSV (RFC 4180): the parser's state, shared by its two halves.
+ *
+ * The text passes through one buffer, a record (row) at a time. A record that is not all in the
+ * buffer yet is INCOMPLETE: the buffer is filled up, and the record parsed again from its start. A
+ * few line ends stand behind the buffer's last byte, so that loops over digits need no bounds
+ * check. */
+#ifndef TAPEDECK_DATA_CSV_H
+#define TAPEDECK_DATA_CSV_H
+
+#include "data/store.h"
+#include "data/table.h"
+
+enum {
+    TD__CSV_BUFFER = 1 << 20,         /* bytes at first */
+    TD__CSV_RECORD_MAXIMUM = 1 << 26, /* bytes; a longer row is an error */
+    TD__CSV_COLUMN_MAXIMUM = 1 << 20,
+    TD__CSV_PADDING = 3, /* line ends behind the text */
+};
+
+typedef enum td__csv_outcome {
+    TD__CSV_RECORD,
+    TD__CSV_INCOMPLETE,
+    TD__CSV_END,
+    TD__CSV_FAILED, /* status and error are set */
+} td__csv_outcome;
+
+typedef enum td__csv_use { TD__CSV_NUMBER, TD__CSV_CLASS, TD__CSV_IGNORED } td__csv_use;
+
+typedef struct td__csv_column {
+    td__csv_use use;
+    int32_t slot; /* in values */
+} td__csv_column;
+
+typedef struct td__csv {
+    const td_data_options *options; /* label, ignore and header are used */
+    td__input *input;
+    const char *path;
+    td_error *error;
+    td_status status;
+
+    char *buffer; /* capacity + TD__CSV_PADDING bytes */
+    size_t capacity;
+    char *next; /* the next record */
+    char *end;  /* of what was read; line ends stand here */
+    bool finished;
+    int64_t line;     /* of the next record, from 1 */
+    bool quotes_seen; /* so a record may span lines */
+
+    char **names;            /* from the header; NULL without */
+    td__csv_column *columns; /* column_count of each */
+    int64_t column_count;
+    int64_t input_count, label_count;
+    float *values;     /* a row: inputs, then labels */
+    int64_t rows;      /* so far */
+    td__names classes; /* texts of the label column */
+} td__csv;
+
+/* A cell as it stands in the buffer. */
+typedef struct td__csv_cell {
+    const char *text; /* without quotes and surrounding blanks */
+    size_t length;
+    bool quoted;  /* text may hold doubled quotes and line ends */
+    char *behind; /* the comma or line end behind it */
+} td__csv_cell;
+
+/* Zero-initialised but for options, input and error. */
+td_status td__csv_start(td__csv *csv);
+/* All rows into store. */
+td_status td__csv_parse(td__csv *csv, td__store *store);
+void td__csv_release(td__csv *csv);
+
+/* --- shared by csv.c and csv_header.c --------------------------------------------------------- */
+
+td__csv_outcome td__csv_fail(td__csv *csv, td_status status, const char *format, ...)
+    TD_PRINTF(3, 4);
+/* RECORD or INCOMPLETE, or FAILED for a quote that is never closed and the like. */
+td__csv_outcome td__csv_scan(td__csv *csv, char *from, td__csv_cell *cell);
+/* The cell's text with doubled quotes made single, cut at size - 1 bytes; false when it was cut. */
+bool td__csv_text(const td__csv_cell *cell, char *text, size_t size);
+bool td__csv_is_number(const td__csv_cell *cell, float *value);
+/* Reads more; FAILED when the record is too long or reading fails. */
+td__csv_outcome td__csv_fill(td__csv *csv);
+/* Moves next past empty lines, counting them: RECORD, INCOMPLETE or END. */
+td__csv_outcome td__csv_skip_empty(const td__csv *csv, char **next, int64_t *line);
+/* Whether a cell ends at p: comma, LF or CRLF. */
+static inline bool td__csv_is_cell_end(const char *p) {
+    return *p == ',' || *p == '\n' || (*p == '\r' && p[1] == '\n');
+}
+/* Behind the line end at p, at most end. */
+static inline char *td__csv_behind_line(const td__csv *csv, char *p) {
+    p += 1 + (*p == '\r');
+    return p < csv->end ? p : csv->end;
+}
+
+#endif

@@ -1,0 +1,223 @@
+/* The beginning of a CSV file: is there a header, what are the columns, which are labels. */
+#include "base/memory.h"
+#include "data/csv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_SIZE = 256 }; /* longer names are cut */
+
+/* The cells of one record: their texts, and whether each is a number. */
+typedef struct fields {
+    char **texts;
+    bool *numbers;
+    size_t count, text_capacity, number_capacity;
+} fields;
+
+static void release_fields(fields *f) {
+    for (size_t i = 0; i < f->count; i++) {
+        td__free(f->texts[i]);
+    }
+    td__free(f->texts);
+    td__free(f->numbers);
+    *f = (fields){0};
+}
+
+static td__csv_outcome add_field(td__csv *csv, fields *f, const td__csv_cell *cell) {
+    char text[NAME_SIZE];
+    float value;
+    td__csv_text(cell, text, sizeof text);
+    if (f->count >= TD__CSV_COLUMN_MAXIMUM) {
+        return td__csv_fail(csv, TD_RANGE, "%s line %lld: more than %d columns", csv->path,
+                            (long long)csv->line, TD__CSV_COLUMN_MAXIMUM);
+    }
+    if (!td__grow(&f->texts, &f->text_capacity, f->count + 1, TD__CSV_COLUMN_MAXIMUM,
+                  sizeof *f->texts) ||
+        !td__grow(&f->numbers, &f->number_capacity, f->count + 1, TD__CSV_COLUMN_MAXIMUM,
+                  sizeof *f->numbers) ||
+        !(f->texts[f->count] = td__strdup(text))) {
+        return td__csv_fail(csv, TD_MEMORY, "%s: no memory", csv->path);
+    }
+    f->numbers[f->count++] = td__csv_is_number(cell, &value);
+    return TD__CSV_RECORD;
+}
+
+/* The record at from; behind receives where the next one begins. */
+static td__csv_outcome read_fields(td__csv *csv, char *from, fields *f, char **behind) {
+    td__csv_cell cell = {.behind = from - 1};
+    do {
+        td__csv_outcome outcome = td__csv_scan(csv, cell.behind + 1, &cell);
+        if (outcome == TD__CSV_RECORD) {
+            outcome = add_field(csv, f, &cell);
+        }
+        if (outcome != TD__CSV_RECORD) {
+            return outcome;
+        }
+    } while (*cell.behind == ',');
+    *behind = td__csv_behind_line(csv, cell.behind);
+    return TD__CSV_RECORD;
+}
+
+/* A header names columns: somewhere it has text where the row below has a number. A first line of
+ * numbers is data, and so is one with text only where the second line has text too. */
+static bool is_header(const fields *first, const fields *second) {
+    if (second->count == 0) {
+        bool text = false;
+        for (size_t i = 0; i < first->count; i++) {
+            text = text || !first->numbers[i];
+        }
+        return text;
+    }
+    for (size_t i = 0; i < first->count && i < second->count; i++) {
+        if (!first->numbers[i] && second->numbers[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Both first records, the second of which may be missing. */
+static td__csv_outcome read_beginning(td__csv *csv, fields *first, fields *second, char **behind) {
+    td__csv_outcome outcome = td__csv_skip_empty(csv, &csv->next, &csv->line);
+    if (outcome == TD__CSV_RECORD) {
+        outcome = read_fields(csv, csv->next, first, behind);
+    }
+    if (outcome != TD__CSV_RECORD) {
+        return outcome;
+    }
+    char *second_start = *behind, *unused;
+    int64_t lines = 0;
+    outcome = td__csv_skip_empty(csv, &second_start, &lines);
+    if (outcome == TD__CSV_RECORD) {
+        return read_fields(csv, second_start, second, &unused);
+    }
+    return outcome == TD__CSV_END ? TD__CSV_RECORD : outcome;
+}
+
+/* How a message names a column. */
+static const char *column_name(const td__csv *csv, int64_t column, char text[NAME_SIZE]) {
+    if (csv->names) {
+        return csv->names[column];
+    }
+    snprintf(text, NAME_SIZE, "%lld", (long long)column);
+    return text;
+}
+
+static td_status use_columns(td__csv *csv, const td_names *names, td__csv_use use) {
+    for (size_t i = 0; i < names->count; i++) {
+        int64_t column = 0;
+        char text[NAME_SIZE];
+        csv->status = td__column_find((const char *const *)csv->names, csv->column_count,
+                                      names->items[i], csv->path, &column, csv->error);
+        if (csv->status) {
+            return csv->status;
+        }
+        td__csv_column *c = &csv->columns[column];
+        if (c->use != TD__CSV_NUMBER || c->slot >= 0) {
+            return csv->status = td_error_set(csv->error, TD_INVALID,
+                                              "%s: column '%s' is named twice in `label` and "
+                                              "`ignore`",
+                                              csv->path, column_name(csv, column, text));
+        }
+        c->use = use;
+        c->slot = use == TD__CSV_IGNORED ? 0 : (int32_t)csv->label_count++;
+    }
+    return TD_OK;
+}
+
+/* Gives every column its use and its place in a row's values. */
+static td_status assign_columns(td__csv *csv, const fields *data) {
+    csv->columns = td__calloc((size_t)csv->column_count, sizeof *csv->columns);
+    csv->values = td__calloc((size_t)csv->column_count, sizeof *csv->values);
+    if (!csv->columns || !csv->values) {
+        return csv->status = td_error_set(csv->error, TD_MEMORY, "%s: no memory", csv->path);
+    }
+    for (int64_t i = 0; i < csv->column_count; i++) {
+        csv->columns[i].slot = -1;
+    }
+    if (use_columns(csv, &csv->options->ignore, TD__CSV_IGNORED) ||
+        use_columns(csv, &csv->options->label, TD__CSV_NUMBER)) {
+        return csv->status;
+    }
+    for (int64_t i = 0; i < csv->column_count; i++) {
+        td__csv_column *c = &csv->columns[i];
+        if (c->slot < 0) {
+            c->slot = (int32_t)csv->input_count++;
+        } else if (c->use == TD__CSV_NUMBER) {
+            c->slot = -2 - c->slot; /* a label: its place is known when all inputs are counted */
+        }
+    }
+    for (int64_t i = 0; i < csv->column_count; i++) {
+        td__csv_column *c = &csv->columns[i];
+        if (c->slot < 0) {
+            c->slot = (int32_t)csv->input_count + (-2 - c->slot);
+            bool text = (size_t)i < data->count && !data->numbers[i] && data->texts[i][0];
+            c->use = text && csv->label_count == 1 ? TD__CSV_CLASS : TD__CSV_NUMBER;
+        }
+    }
+    if (csv->input_count == 0) {
+        return csv->status = td_error_set(csv->error, TD_INVALID,
+                                          "%s: all %lld columns are labels or ignored; no input is "
+                                          "left",
+                                          csv->path, (long long)csv->column_count);
+    }
+    return TD_OK;
+}
+
+/* Decides on the header and takes it, so that next is the first row of data. */
+static td_status take_header(td__csv *csv, fields *first, const fields *second, char *behind) {
+    td_header wanted = csv->options->header;
+    bool header = wanted == TD_HEADER_YES || (wanted == TD_HEADER_AUTO && is_header(first, second));
+    csv->column_count = (int64_t)first->count;
+    if (header) {
+        csv->names = first->texts;
+        first->texts = NULL;
+        first->count = 0;
+        for (char *p = csv->next; p < behind; p++) {
+            csv->line += *p == '\n';
+        }
+        csv->next = behind;
+    }
+    return assign_columns(csv, header ? second : first);
+}
+
+td_status td__csv_start(td__csv *csv) {
+    csv->path = td__input_path(csv->input);
+    csv->line = 1;
+    fields first = {0}, second = {0};
+    char *behind = NULL;
+    td__csv_outcome outcome = td__csv_fill(csv);
+    if (outcome != TD__CSV_FAILED) {
+        if (csv->end - csv->next >= 3 && memcmp(csv->next, "\xEF\xBB\xBF", 3) == 0) {
+            csv->next += 3;
+        }
+        while ((outcome = read_beginning(csv, &first, &second, &behind)) == TD__CSV_INCOMPLETE) {
+            release_fields(&first);
+            release_fields(&second);
+            if (td__csv_fill(csv) == TD__CSV_FAILED) {
+                outcome = TD__CSV_FAILED;
+                break;
+            }
+        }
+    }
+    if (outcome == TD__CSV_END) {
+        csv->status = td_error_set(csv->error, TD_FORMAT, "%s is empty", csv->path);
+    } else if (outcome == TD__CSV_RECORD) {
+        csv->status = take_header(csv, &first, &second, behind);
+    }
+    release_fields(&first);
+    release_fields(&second);
+    return csv->status;
+}
+
+void td__csv_release(td__csv *csv) {
+    for (int64_t i = 0; csv->names && i < csv->column_count; i++) {
+        td__free(csv->names[i]);
+    }
+    td__free(csv->names);
+    td__free(csv->columns);
+    td__free(csv->values);
+    td__free(csv->buffer);
+    td__names_release(&csv->classes);
+    *csv = (td__csv){0};
+}

@@ -1,0 +1,71 @@
+/* From a CSV file to a table: out of the cache, or parsed into memory or into the cache. */
+#include "base/memory.h"
+#include "data/cache.h"
+#include "data/csv.h"
+
+/* The store's memory becomes the table's. */
+static void take_memory(td__table *table, td__store *store, td__csv *csv) {
+    td__stream *inputs = &store->inputs, *labels = &store->labels;
+    table->rows = csv->rows;
+    table->floats = inputs->values;
+    table->bytes[0] =
+        (td__bytes){(const uint8_t *)inputs->values, (size_t)inputs->total * sizeof(float), false};
+    table->bytes[1] =
+        (td__bytes){(const uint8_t *)labels->values, (size_t)labels->total * sizeof(float), false};
+    inputs->values = labels->values = NULL;
+    table->label_untyped = true;
+    table->input = td__array_plain(table->bytes[0].data, TD__F32, TD_SHAPE(csv->input_count),
+                                   csv->input_count);
+    if (csv->label_count > 0) {
+        table->label = td__array_plain(table->bytes[1].data, TD__F32, TD_SHAPE(csv->label_count),
+                                       csv->label_count);
+    }
+    table->classes = csv->classes;
+    csv->classes = (td__names){0};
+}
+
+static td_status parse(td__table *table, const td__request *request, td__input *input,
+                       const td__cache *cache, td_error *error) {
+    td__csv csv = {.options = request->options, .input = input, .error = error};
+    td__store store;
+    td__store_init(&store, cache->folder);
+    td_status status = td__csv_start(&csv);
+    if (!status) {
+        status = td__csv_parse(&csv, &store);
+    }
+    if (!status) {
+        status = td__input_unchanged(input, error);
+    }
+    if (!status && !store.path) {
+        take_memory(table, &store, &csv);
+    } else if (!status) {
+        status = td__cache_publish(cache, &store, csv.rows, &csv.classes, error);
+        if (!status && !td__cache_load(cache, table)) {
+            status = td_error_set(error, TD_IO, "%s: its cache file %s cannot be read back",
+                                  request->path, cache->path);
+        }
+    }
+    td__csv_release(&csv);
+    td__store_release(&store);
+    return status;
+}
+
+td_status td__csv_read(td__table *table, const td__request *request, td_error *error) {
+    td__input *input = NULL;
+    td__cache cache = {0};
+    if (request->labels) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: the labels of a CSV file are columns of it: name them in `label`",
+                            request->path);
+    }
+    td_status status = td__input_open(&input, request->path, error);
+    if (!status) {
+        status = td__cache_init(&cache, request, td__input_stat(input), error);
+    }
+    if (!status && !td__cache_load(&cache, table)) {
+        status = parse(table, request, input, &cache, error);
+    }
+    td__cache_release(&cache);
+    td__input_close(input);
+    return status;
+}

@@ -1,0 +1,239 @@
+/* Opening a data set: options checked, files read, parts split, labels and inputs prepared. */
+#include "data/dataset.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { PEEK = 512 };
+
+#define MEMORY_DEFAULT ((int64_t)4 << 30)
+
+static bool is_npy(const uint8_t *b, size_t size) {
+    return size >= 6 && memcmp(b, "\x93NUMPY", 6) == 0;
+}
+
+static bool is_npz(const uint8_t *b, size_t size) {
+    return size >= 4 && (memcmp(b, "PK\3\4", 4) == 0 || memcmp(b, "PK\5\6", 4) == 0);
+}
+
+static bool is_idx(const uint8_t *b, size_t size) {
+    return size >= 4 && b[0] == 0 && b[1] == 0 && b[2] >= 8 && b[2] <= 14 && b[3] > 0;
+}
+
+static bool is_text(const uint8_t *b, size_t size) {
+    return !memchr(b, 0, size);
+}
+
+static const struct {
+    bool (*is)(const uint8_t *beginning, size_t size);
+    td__reader *read;
+} formats[] = {{is_npy, td__npy_read},
+               {is_npz, td__npz_read},
+               {is_idx, td__idx_read},
+               {is_text, td__csv_read}};
+
+static td_status choose_reader(const char *path, td__reader **reader, td_error *error) {
+    struct stat file;
+    if (stat(path, &file) == 0 && S_ISDIR(file.st_mode)) {
+        *reader = td__images_read;
+        return TD_OK;
+    }
+    uint8_t beginning[PEEK];
+    size_t size = 0;
+    td__input *input = NULL;
+    td_status status = td__input_open(&input, path, error);
+    if (!status) {
+        status = td__input_read(input, beginning, sizeof beginning, &size, error);
+    }
+    td__input_close(input);
+    for (size_t i = 0; !status && i < sizeof formats / sizeof *formats; i++) {
+        if (formats[i].is(beginning, size)) {
+            *reader = formats[i].read;
+            return TD_OK;
+        }
+    }
+    return status ? status
+                  : td_error_set(error, TD_FORMAT,
+                                 "%s: neither CSV, NPY, NPZ, IDX nor a folder of images", path);
+}
+
+static td_status check_options(const td_data_options *o, td_error *error) {
+    if (!o->train == !o->generate.name) {
+        return td_error_set(error, TD_INVALID, "a data set needs one of `train` and `generate`");
+    }
+    if (!(o->validation_share >= 0 && o->validation_share < 1)) {
+        return td_error_set(error, TD_RANGE,
+                            "a validation share of %g; a number from 0 to 1 is expected",
+                            o->validation_share);
+    }
+    if (o->validation && (o->validation_share > 0 || o->generate.name)) {
+        return td_error_set(error, TD_INVALID,
+                            "`validation` is either a file, beside a `train` file, or a share");
+    }
+    if (o->validation_labels && !o->validation) {
+        return td_error_set(error, TD_INVALID, "`validation_labels` needs a `validation` file");
+    }
+    bool scaled = o->scale != 0 && o->scale != 1;
+    if (!isfinite((float)o->scale) || (scaled && (o->standardize || o->mean))) {
+        return td_error_set(error, TD_INVALID,
+                            "`scale` must be a finite number, and not be there with "
+                            "`standardize`");
+    }
+    if (o->batch < 0 || o->memory < 0 || o->memory > INT64_MAX / 4) {
+        return td_error_set(error, TD_RANGE, "`batch` and `memory` must be positive");
+    }
+    return TD_OK;
+}
+
+/* The shape of one example: as asked for, if it has as many elements as the file's. */
+static td_status choose_input(td_dataset *dataset, const td_data_options *options,
+                              td_error *error) {
+    const td__array *input = &dataset->tables[0].input;
+    const char *path = options->train ? options->train : options->generate.name;
+    char wanted[TD_SHAPE_TEXT_SIZE], found[TD_SHAPE_TEXT_SIZE];
+    int64_t count = 0;
+    dataset->info.input = options->input.rank ? options->input : input->shape;
+    td_status status = td_shape_check(&dataset->info.input, TD_FLOAT32, &count, error);
+    if (status) {
+        return status;
+    }
+    td_shape_text(&dataset->info.input, wanted);
+    if (count != input->count || dataset->info.input.rank >= TD_MAX_RANK) {
+        return td_error_set(error, TD_SHAPE,
+                            "`input` %s has %lld elements, but an example in %s has %lld, %s",
+                            wanted, (long long)count, path, (long long)input->count,
+                            td_shape_text(&input->shape, found));
+    }
+    if (dataset->table_count == 2 && dataset->tables[1].input.count != count) {
+        return td_error_set(
+            error, TD_SHAPE, "an example in %s has %lld elements, but one in %s has %lld", path,
+            (long long)count, options->validation, (long long)dataset->tables[1].input.count);
+    }
+    return TD_OK;
+}
+
+static td_status read_tables(td_dataset *dataset, const td_data_options *options, td_error *error) {
+    const td__request requests[2] = {
+        {options->train, options->labels, options},
+        {options->validation, options->validation_labels, options},
+    };
+    dataset->table_count = options->validation ? 2 : 1;
+    for (int t = 0; t < dataset->table_count; t++) {
+        td__reader *reader = td__generate;
+        td_status status = TD_OK;
+        if (requests[t].path) {
+            status = choose_reader(requests[t].path, &reader, error);
+        }
+        if (!status) {
+            status = reader(&dataset->tables[t], &requests[t], error);
+        }
+        if (status) {
+            return status;
+        }
+    }
+    return TD_OK;
+}
+
+static td_status prepare(td_dataset *dataset, const td_data_options *options, td_error *error) {
+    td_status status = read_tables(dataset, options, error);
+    if (!status) {
+        status = choose_input(dataset, options, error);
+    }
+    if (!status) {
+        status = td__split(dataset, options->validation_share, error);
+    }
+    if (!status) {
+        status = td__labels_prepare(dataset, options, error);
+    }
+    if (!status) {
+        status = td__normalize_prepare(dataset, options, error);
+    }
+    dataset->info.training = dataset->parts[TD_TRAINING].count;
+    dataset->info.validation = dataset->parts[TD_VALIDATION].count;
+    return status;
+}
+
+td_dataset *td_dataset_open(const td_data_options *options, td_error *error) {
+    /* A caller built against another version may have fewer or more fields. */
+    td_data_options all = {0};
+    size_t size = options->struct_size;
+    if (size < sizeof size) {
+        td_error_set(error, TD_INVALID, "td_data_options without struct_size: use TD_DATA");
+        return NULL;
+    }
+    memcpy(&all, options, size < sizeof all ? size : sizeof all);
+    if (check_options(&all, error)) {
+        return NULL;
+    }
+    all.memory = all.memory ? all.memory : MEMORY_DEFAULT;
+    all.batch = all.batch ? all.batch : 32;
+    td_dataset *dataset = td__calloc(1, sizeof *dataset);
+    if (!dataset) {
+        td_error_set(error, TD_MEMORY, "no memory for a data set");
+        return NULL;
+    }
+    dataset->seed = all.seed;
+    dataset->in_order = all.in_order;
+    dataset->info.batch = all.batch;
+    if (prepare(dataset, &all, error)) {
+        td_dataset_close(dataset);
+        return NULL;
+    }
+    return dataset;
+}
+
+void td_dataset_close(td_dataset *dataset) {
+    if (!dataset) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        td__table_release(&dataset->tables[i]);
+        td__free(dataset->classes[i]);
+        td__free(dataset->parts[i].rows);
+    }
+    for (int64_t i = 0; dataset->class_names && i < dataset->info.classes; i++) {
+        td__free(dataset->class_names[i]);
+    }
+    td__free(dataset->class_names);
+    td__free(dataset->mean);
+    td__free(dataset->deviation);
+    td__free(dataset);
+}
+
+const td_data_info *td_dataset_info(const td_dataset *dataset) {
+    return &dataset->info;
+}
+
+int64_t td_dataset_rows(const td_dataset *dataset, td_part part, int64_t first, int64_t count,
+                        int64_t *rows) {
+    const td__part *p = &dataset->parts[part];
+    int64_t written = 0;
+    for (; written < count && first + written < p->count; written++) {
+        rows[written] = td__part_row(p, first + written);
+    }
+    return written;
+}
+
+td_status td_dataset_read(const td_dataset *dataset, td_part part, const int64_t *rows,
+                          int64_t count, float *input, void *label, td_error *error) {
+    int table = dataset->parts[part].table;
+    int64_t total = dataset->parts[part].count ? dataset->tables[table].rows : 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (rows[i] < 0 || rows[i] >= total) {
+            return td_error_set(error, TD_RANGE, "row %lld of a data set with %lld rows",
+                                (long long)rows[i], (long long)total);
+        }
+    }
+    int64_t width = dataset->tables[table].input.count;
+    int64_t label_size =
+        td__label_count(dataset) * (int64_t)td_dtype_size(td__label_dtype(dataset));
+    for (int64_t i = 0; i < count; i++) {
+        td__input_row(dataset, table, rows[i], input + i * width);
+        if (label && dataset->info.label_kind != TD_LABEL_NONE) {
+            td__label_read(dataset, table, rows[i], (char *)label + i * label_size);
+        }
+    }
+    return TD_OK;
+}

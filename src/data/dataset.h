@@ -1,0 +1,53 @@
+/* An open data set: one or two tables, their labels, and which rows belong to which part. */
+#ifndef TAPEDECK_DATA_DATASET_H
+#define TAPEDECK_DATA_DATASET_H
+
+#include "data/table.h"
+
+typedef struct td__part {
+    int table;      /* index of its table */
+    uint32_t *rows; /* ascending; NULL: all rows of the table */
+    int64_t count;
+} td__part;
+
+struct td_dataset {
+    td_data_info info;
+    td__table
+        tables[2]; /* the training part's and, where that has its own, the validation part's */
+    int table_count;
+    int32_t *classes[2];     /* each table's labels as class numbers; NULL for values */
+    char **class_names;      /* info.classes of them, or NULL */
+    td__part parts[2];       /* by td_part */
+    float scale;             /* 1 unless set */
+    float *mean, *deviation; /* NULL unless standardised */
+    bool changed[2];         /* the table's floats have been scaled and standardised in place */
+    bool in_order;
+    uint64_t seed;
+};
+
+/* labels.c: decides what the labels are and checks them. */
+td_status td__labels_prepare(td_dataset *dataset, const td_data_options *options, td_error *error);
+/* The label of one row, in info's kind, to a place for info.label's elements. */
+void td__label_read(const td_dataset *dataset, int table, int64_t row, void *label);
+/* Elements and type of one label as handed out. */
+int64_t td__label_count(const td_dataset *dataset);
+td_dtype td__label_dtype(const td_dataset *dataset);
+
+/* normalize.c: mean and deviation from the training part, and inputs in memory changed in place. */
+td_status td__normalize_prepare(td_dataset *dataset, const td_data_options *options,
+                                td_error *error);
+/* One row's inputs as batches hand them out. */
+void td__input_row(const td_dataset *dataset, int table, int64_t row, float *values);
+/* All rows one after the other when they are in memory as batches hand them out; else NULL. */
+const float *td__input_rows(const td_dataset *dataset, int table);
+
+/* split.c */
+td_status td__split(td_dataset *dataset, double share, td_error *error);
+/* Puts count rows into an order that depends on seed and stream alone. */
+void td__shuffle(uint32_t *rows, int64_t count, uint64_t seed, uint64_t stream);
+
+static inline int64_t td__part_row(const td__part *part, int64_t index) {
+    return part->rows ? (int64_t)part->rows[index] : index;
+}
+
+#endif

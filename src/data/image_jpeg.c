@@ -1,0 +1,43 @@
+/* JPEG, through libturbojpeg. */
+#include "data/image.h"
+
+#include <turbojpeg.h>
+
+td_status td__jpeg_describe(const td__bytes *bytes, const char *what, td__image_size *size,
+                            td_error *error) {
+    int width = 0, height = 0, subsampling = 0, colours = 0;
+    tjhandle handle = tjInitDecompress();
+    if (!handle) {
+        return td_error_set(error, TD_MEMORY, "%s: no memory", what);
+    }
+    td_status status = TD_OK;
+    if (tjDecompressHeader3(handle, bytes->data, bytes->size, &width, &height, &subsampling,
+                            &colours) != 0) {
+        status = td_error_set(error, TD_FORMAT, "%s: damaged JPEG header (%s)", what,
+                              tjGetErrorStr2(handle));
+    } else if (colours == TJCS_CMYK || colours == TJCS_YCCK) {
+        status = td_error_set(error, TD_UNSUPPORTED, "%s: a CMYK image; convert it to RGB or grey",
+                              what);
+    } else {
+        *size = (td__image_size){height, width, colours == TJCS_GRAY ? 1 : 3};
+    }
+    tjDestroy(handle);
+    return status;
+}
+
+td_status td__jpeg_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
+                          uint8_t *pixels, td_error *error) {
+    tjhandle handle = tjInitDecompress();
+    if (!handle) {
+        return td_error_set(error, TD_MEMORY, "%s: no memory", what);
+    }
+    td_status status = TD_OK;
+    int flags = TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
+    if (tjDecompress2(handle, bytes->data, bytes->size, pixels, (int)size->width, 0,
+                      (int)size->height, size->channels == 1 ? TJPF_GRAY : TJPF_RGB, flags) != 0) {
+        status = td_error_set(error, TD_FORMAT, "%s: damaged JPEG image (%s)", what,
+                              tjGetErrorStr2(handle));
+    }
+    tjDestroy(handle);
+    return status;
+}

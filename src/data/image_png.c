@@ -1,0 +1,132 @@
+/* PNG, through libpng.
+ *
+ * libpng reports errors by longjmp. Everything that must survive one lives in a decoder owned by
+ * the caller of the function that calls setjmp. */
+#include "base/memory.h"
+#include "data/image.h"
+
+#include <png.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct decoder {
+    png_structp png;
+    png_infop info;
+    const uint8_t *next; /* not yet read */
+    size_t left;
+    uint8_t *pixels; /* as libpng delivers them: height rows of row_size bytes */
+    png_bytep *rows;
+    size_t row_size;
+    int channels;
+    jmp_buf failure;
+    char reason[128];
+} decoder;
+
+td_status td__png_describe(const td__bytes *bytes, const char *what, td__image_size *size,
+                           td_error *error) {
+    const uint8_t *b = bytes->data;
+    if (bytes->size < 33 || memcmp(b + 12, "IHDR", 4) != 0) {
+        return td_error_set(error, TD_FORMAT, "%s: damaged PNG header", what);
+    }
+    size->width = (int64_t)b[16] << 24 | (int64_t)b[17] << 16 | (int64_t)b[18] << 8 | b[19];
+    size->height = (int64_t)b[20] << 24 | (int64_t)b[21] << 16 | (int64_t)b[22] << 8 | b[23];
+    size->channels = b[25] & PNG_COLOR_MASK_COLOR ? 3 : 1;
+    return TD_OK;
+}
+
+static void read_bytes(png_structp png, png_bytep to, size_t size) {
+    decoder *d = png_get_io_ptr(png);
+    if (size > d->left) {
+        png_error(png, "it ends too early");
+    }
+    memcpy(to, d->next, size);
+    d->next += size;
+    d->left -= size;
+}
+
+static void fail(png_structp png, png_const_charp reason) {
+    decoder *d = png_get_error_ptr(png);
+    snprintf(d->reason, sizeof d->reason, "%s", reason);
+    longjmp(d->failure, 1);
+}
+
+static void ignore_warning(png_structp png, png_const_charp reason) {
+    (void)png;
+    (void)reason;
+}
+
+/* Reads the image into the decoder's pixels; false with a reason. */
+static bool decode(decoder *d, const td__image_size *size) {
+    if (setjmp(d->failure)) {
+        return false;
+    }
+    d->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, d, fail, ignore_warning);
+    d->info = d->png ? png_create_info_struct(d->png) : NULL;
+    if (!d->info) {
+        snprintf(d->reason, sizeof d->reason, "no memory");
+        return false;
+    }
+    png_set_read_fn(d->png, d, read_bytes);
+    png_read_info(d->png, d->info);
+    if (png_get_image_height(d->png, d->info) != size->height ||
+        png_get_image_width(d->png, d->info) != size->width) {
+        png_error(d->png, "two sizes");
+    }
+    png_set_expand(d->png);
+    png_set_scale_16(d->png);
+    png_set_strip_alpha(d->png);
+    png_set_interlace_handling(d->png);
+    png_read_update_info(d->png, d->info);
+    d->row_size = png_get_rowbytes(d->png, d->info);
+    d->channels = png_get_channels(d->png, d->info);
+    d->pixels = td__calloc((size_t)size->height, d->row_size);
+    d->rows = td__calloc((size_t)size->height, sizeof *d->rows);
+    if (!d->pixels || !d->rows) {
+        snprintf(d->reason, sizeof d->reason, "no memory");
+        return false;
+    }
+    for (int64_t y = 0; y < size->height; y++) {
+        d->rows[y] = d->pixels + (size_t)y * d->row_size;
+    }
+    png_read_image(d->png, d->rows);
+    png_read_end(d->png, NULL);
+    return true;
+}
+
+/* From one or three channels to one or three. */
+static void convert(const uint8_t *from, int channels, int64_t count, uint8_t *to, int64_t wanted) {
+    for (int64_t i = 0; i < count; i++, from += channels, to += wanted) {
+        if (channels == wanted) {
+            memcpy(to, from, (size_t)wanted);
+        } else if (wanted == 3) {
+            to[0] = to[1] = to[2] = from[0];
+        } else {
+            to[0] =
+                (uint8_t)((from[0] * 19595u + from[1] * 38470u + from[2] * 7471u + 0x8000u) >> 16);
+        }
+    }
+}
+
+td_status td__png_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
+                         uint8_t *pixels, td_error *error) {
+    decoder *d = td__calloc(1, sizeof *d);
+    if (!d) {
+        return td_error_set(error, TD_MEMORY, "%s: no memory", what);
+    }
+    d->next = bytes->data;
+    d->left = bytes->size;
+    td_status status = TD_OK;
+    if (!decode(d, size) || (d->channels != 1 && d->channels != 3)) {
+        status = td_error_set(error, TD_FORMAT, "%s: damaged PNG image (%s)", what, d->reason);
+    }
+    for (int64_t y = 0; !status && y < size->height; y++) {
+        convert(d->rows[y], d->channels, size->width, pixels + y * size->width * size->channels,
+                size->channels);
+    }
+    png_destroy_read_struct(&d->png, &d->info, NULL);
+    td__free(d->pixels);
+    td__free(d->rows);
+    td__free(d);
+    return status;
+}

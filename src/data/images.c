@@ -1,0 +1,237 @@
+/* A folder of images: each sub-folder is a class, in alphabetical order, and each PNG or JPEG file
+ * in it an example. All images have one size. They are kept as bytes and become floats a batch at a
+ * time. */
+#include "base/memory.h"
+#include "data/image.h"
+#include "data/table.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+enum { FILES_MAXIMUM = 1 << 26 };
+
+/* Paths, in alphabetical order. */
+typedef struct list {
+    char **items;
+    size_t count, capacity;
+} list;
+
+static void release_list(list *l) {
+    for (size_t i = 0; i < l->count; i++) {
+        td__free(l->items[i]);
+    }
+    td__free(l->items);
+    *l = (list){0};
+}
+
+static bool is_image(const char *path) {
+    static const char *const endings[] = {".png", ".jpg", ".jpeg"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++) {
+        if (strcasecmp(dot, endings[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_folder(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool add_path(list *l, const char *folder, const char *name, bool (*wanted)(const char *)) {
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = td__calloc(size, 1);
+    if (!path) {
+        return false;
+    }
+    snprintf(path, size, "%s/%s", folder, name);
+    if (!wanted(path)) {
+        td__free(path);
+        return true;
+    }
+    if (!td__grow(&l->items, &l->capacity, l->count + 1, FILES_MAXIMUM, sizeof *l->items)) {
+        td__free(path);
+        return false;
+    }
+    l->items[l->count++] = path;
+    return true;
+}
+
+static td_status list_folder(list *l, const char *folder, bool (*wanted)(const char *),
+                             td_error *error) {
+    DIR *entries = opendir(folder);
+    if (!entries) {
+        return td_error_set(error, TD_IO, "%s: %s", folder, strerror(errno));
+    }
+    size_t first = l->count;
+    bool room = true;
+    for (struct dirent *entry; room && (entry = readdir(entries));) {
+        if (entry->d_name[0] != '.') {
+            room = add_path(l, folder, entry->d_name, wanted);
+        }
+    }
+    closedir(entries);
+    if (!room) {
+        return td_error_set(error, TD_MEMORY, "%s: no memory, or more than %d files", folder,
+                            FILES_MAXIMUM);
+    }
+    if (l->count > first) {
+        qsort(l->items + first, l->count - first, sizeof *l->items, by_name);
+    }
+    return TD_OK;
+}
+
+/* All images of all classes; numbers[i] is the class of image i. */
+typedef struct folder {
+    list classes, images;
+    int32_t *numbers;
+    size_t number_capacity;
+} folder;
+
+static td_status list_classes(folder *f, td__table *table, const char *path, td_error *error) {
+    td_status status = list_folder(&f->classes, path, is_folder, error);
+    if (!status && f->classes.count == 0) {
+        return td_error_set(error, TD_NOT_FOUND,
+                            "%s: no sub-folders; a folder of images has one for each class", path);
+    }
+    for (size_t i = 0; !status && i < f->classes.count; i++) {
+        const char *class = f->classes.items[i];
+        size_t before = f->images.count;
+        status = list_folder(&f->images, class, is_image, error);
+        if (!status && f->images.count == before) {
+            status = td_error_set(error, TD_NOT_FOUND, "%s: no PNG or JPEG images in it", class);
+        }
+        if (!status && (td__names_add(&table->classes, strrchr(class, '/') + 1) != (int64_t)i ||
+                        !td__grow(&f->numbers, &f->number_capacity, f->images.count, FILES_MAXIMUM,
+                                  sizeof *f->numbers))) {
+            status = td_error_set(error, TD_MEMORY, "%s: no memory, or more than %d classes", path,
+                                  TD__NAMES_MAXIMUM);
+        }
+        for (size_t j = before; !status && j < f->images.count; j++) {
+            f->numbers[j] = (int32_t)i;
+        }
+    }
+    return status;
+}
+
+/* The size that all images must have: what the options ask for in channels, else the first's. */
+static td_status choose_size(const folder *f, const td_data_options *options, td__image_size *size,
+                             td_error *error) {
+    td__bytes bytes = {0};
+    const char *first = f->images.items[0];
+    td_status status = td__bytes_map(&bytes, first, error);
+    if (!status) {
+        status = td__image_describe(&bytes, first, size, error);
+    }
+    td__bytes_release(&bytes);
+    if (status || options->input.rank != 3) {
+        return status;
+    }
+    int64_t channels = options->input.dims[2];
+    if (channels != 1 && channels != 3) {
+        return td_error_set(error, TD_SHAPE,
+                            "`input` asks for images of %lld channels; 1 (grey) or 3 (colour) can "
+                            "be had",
+                            (long long)channels);
+    }
+    size->channels = channels;
+    return TD_OK;
+}
+
+static td_status decode(const char *path, const char *first, const td__image_size *size,
+                        bool channels_chosen, uint8_t *pixels, td_error *error) {
+    td__bytes bytes = {0};
+    td__image_size found = {0};
+    td_status status = td__bytes_map(&bytes, path, error);
+    if (!status) {
+        status = td__image_describe(&bytes, path, &found, error);
+    }
+    if (!status && (found.height != size->height || found.width != size->width)) {
+        status = td_error_set(error, TD_SHAPE,
+                              "%s has %lld x %lld pixels, but %s has %lld x %lld; all images must "
+                              "have one size",
+                              path, (long long)found.width, (long long)found.height, first,
+                              (long long)size->width, (long long)size->height);
+    }
+    if (!status && !channels_chosen && found.channels != size->channels) {
+        status = td_error_set(error, TD_SHAPE,
+                              "%s is %s, but %s is %s; `input: [%lld, %lld, 1]` makes all of them "
+                              "grey, 3 colour",
+                              path, found.channels == 1 ? "grey" : "in colour", first,
+                              size->channels == 1 ? "grey" : "in colour", (long long)size->height,
+                              (long long)size->width);
+    }
+    if (!status) {
+        status = td__image_decode(&bytes, path, size, pixels, error);
+    }
+    td__bytes_release(&bytes);
+    return status;
+}
+
+static td_status decode_all(const folder *f, td__table *table, const td__request *request,
+                            td_error *error) {
+    td__image_size size;
+    td_status status = choose_size(f, request->options, &size, error);
+    if (status) {
+        return status;
+    }
+    int64_t one = size.height * size.width * size.channels, total;
+    int64_t count = (int64_t)f->images.count;
+    if (!td__multiply(one, count, &total) || total > request->options->memory) {
+        return td_error_set(error, TD_RANGE,
+                            "%s: %lld images of %lld bytes are more than %lld bytes; save them as "
+                            ".npy, which is mapped, or raise `memory`",
+                            request->path, (long long)count, (long long)one,
+                            (long long)request->options->memory);
+    }
+    uint8_t *pixels = td__realloc(NULL, (size_t)total, 1);
+    if (!pixels) {
+        return td_error_set(error, TD_MEMORY, "%s: no memory for %lld bytes of images",
+                            request->path, (long long)total);
+    }
+    table->bytes[0] = (td__bytes){pixels, (size_t)total, false};
+    for (int64_t i = 0; !status && i < count; i++) {
+        status = decode(f->images.items[i], f->images.items[0], &size,
+                        request->options->input.rank == 3, pixels + i * one, error);
+    }
+    table->rows = count;
+    table->input =
+        td__array_plain(pixels, TD__U8, TD_SHAPE(size.height, size.width, size.channels), one);
+    return status;
+}
+
+td_status td__images_read(td__table *table, const td__request *request, td_error *error) {
+    folder f = {0};
+    td_status status = TD_OK;
+    if (request->labels || request->options->label.count > 0) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: the labels of a folder of images are its sub-folders; leave out "
+                            "`label` and `labels`",
+                            request->path);
+    }
+    status = list_classes(&f, table, request->path, error);
+    if (!status) {
+        status = decode_all(&f, table, request, error);
+    }
+    if (!status) {
+        table->bytes[1] =
+            (td__bytes){(const uint8_t *)f.numbers, f.images.count * sizeof *f.numbers, false};
+        table->label = td__array_plain(f.numbers, TD__I32, TD_SHAPE(1), 1);
+        f.numbers = NULL;
+    }
+    release_list(&f.classes);
+    release_list(&f.images);
+    td__free(f.numbers);
+    return status;
+}

@@ -1,0 +1,215 @@
+/* What a data set's labels are: class numbers, values, or one-hot rows. */
+#include "base/memory.h"
+#include "data/dataset.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLASS_MAXIMUM = 1 << 24, AUTO_CLASS_MAXIMUM = 65536 };
+
+static bool is_class(double value, double maximum) {
+    return value >= 0 && value < maximum && value == floor(value);
+}
+
+/* AUTO: text, or one whole number an example, is a class. */
+static td_label_kind guess(const td__table *table) {
+    const td__array *label = &table->label;
+    if (table->classes.count > 0) {
+        return TD_LABEL_CLASS;
+    }
+    if (label->count != 1 || (td__element_is_float(label->element) && !table->label_untyped)) {
+        return TD_LABEL_VALUES;
+    }
+    for (int64_t row = 0; row < table->rows; row++) {
+        if (!is_class(td__array_value(label, row, 0), AUTO_CLASS_MAXIMUM)) {
+            return TD_LABEL_VALUES;
+        }
+    }
+    return TD_LABEL_CLASS;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The class names of the data set: those given, else the training table's, sorted. */
+static td_status take_names(td_dataset *dataset, const td_data_options *options, td_error *error) {
+    const td__names *found = &dataset->tables[0].classes;
+    bool given = options->classes.count > 0;
+    size_t count = given ? options->classes.count : found->count;
+    dataset->class_names = td__calloc(count, sizeof *dataset->class_names);
+    bool room = dataset->class_names != NULL;
+    for (size_t i = 0; room && i < count; i++) {
+        dataset->class_names[i] = td__strdup(given ? options->classes.items[i] : found->items[i]);
+        room = dataset->class_names[i] != NULL;
+        dataset->info.classes = room ? (int64_t)i + 1 : (int64_t)i;
+    }
+    if (!room) {
+        return td_error_set(error, TD_MEMORY, "no memory for %zu classes", count);
+    }
+    if (!given) {
+        qsort(dataset->class_names, count, sizeof *dataset->class_names, by_name);
+    }
+    dataset->info.class_names = (const char *const *)dataset->class_names;
+    return TD_OK;
+}
+
+/* numbers[i]: the data set's class of the table's text i. */
+static td_status match_names(const td_dataset *dataset, const td__table *table, int32_t *numbers,
+                             td_error *error) {
+    td__names known = {0};
+    td_status status = TD_OK;
+    for (int64_t i = 0; !status && i < dataset->info.classes; i++) {
+        if (td__names_add(&known, dataset->class_names[i]) != i) {
+            status = td_error_set(error, TD_INVALID, "class '%s' is there twice, or no memory",
+                                  dataset->class_names[i]);
+        }
+    }
+    for (size_t i = 0; !status && i < table->classes.count; i++) {
+        numbers[i] = (int32_t)td__names_find(&known, table->classes.items[i]);
+        if (numbers[i] < 0) {
+            status = td_error_set(error, TD_FORMAT,
+                                  "class '%s' is not one of the %lld classes known from training "
+                                  "('%s', …)",
+                                  table->classes.items[i], (long long)dataset->info.classes,
+                                  dataset->class_names[0]);
+        }
+    }
+    td__names_release(&known);
+    return status;
+}
+
+/* All of a table's labels as class numbers; raises info.classes for labels without names. */
+static td_status read_classes(td_dataset *dataset, int t, const int32_t *numbers, td_error *error) {
+    const td__table *table = &dataset->tables[t];
+    const td__array *label = &table->label;
+    int64_t total, texts = (int64_t)table->classes.count;
+    if (!td__multiply(table->rows, label->count, &total) ||
+        !(dataset->classes[t] = td__calloc((size_t)total, sizeof(int32_t)))) {
+        return td_error_set(error, TD_MEMORY, "no memory for the labels of %lld examples",
+                            (long long)table->rows);
+    }
+    int32_t *class = dataset->classes[t];
+    for (int64_t row = 0; row < table->rows; row++) {
+        for (int64_t i = 0; i < label->count; i++) {
+            double value = td__array_value(label, row, i);
+            if (!is_class(value, texts ? (double)texts : CLASS_MAXIMUM)) {
+                return td_error_set(error, TD_FORMAT,
+                                    "the label of row %lld is %g, which is no class number (0, 1, "
+                                    "2, …); a regression has a loss such as mse",
+                                    (long long)row + 1, value);
+            }
+            *class = texts ? numbers[(int64_t)value] : (int32_t)value;
+            if (!texts && *class >= dataset->info.classes) {
+                dataset->info.classes = *class + 1;
+            }
+            class ++;
+        }
+    }
+    return TD_OK;
+}
+
+static td_status prepare_classes(td_dataset *dataset, const td_data_options *options,
+                                 td_error *error) {
+    bool named = dataset->tables[0].classes.count > 0;
+    td_status status = named ? take_names(dataset, options, error) : TD_OK;
+    for (int t = 0; !status && t < dataset->table_count; t++) {
+        const td__table *table = &dataset->tables[t];
+        int32_t *numbers = td__calloc(table->classes.count, sizeof *numbers);
+        if (!numbers) {
+            status = td_error_set(error, TD_MEMORY, "no memory for class names");
+        } else if ((table->classes.count > 0) != named) {
+            status = td_error_set(error, TD_FORMAT,
+                                  "labels are text in one of the training and validation files, "
+                                  "numbers in the other");
+        } else if (named) {
+            status = match_names(dataset, table, numbers, error);
+        }
+        if (!status) {
+            status = read_classes(dataset, t, numbers, error);
+        }
+        td__free(numbers);
+    }
+    return status;
+}
+
+static td_status check_labels(const td_dataset *dataset, td_error *error) {
+    const td__table *a = &dataset->tables[0], *b = &dataset->tables[1];
+    if (dataset->table_count < 2) {
+        return TD_OK;
+    }
+    if (!b->label.data || a->label.count != b->label.count) {
+        return td_error_set(error, TD_SHAPE,
+                            "the training examples have %lld labels each, the validation examples "
+                            "%lld",
+                            (long long)a->label.count, (long long)b->label.count);
+    }
+    return TD_OK;
+}
+
+td_status td__labels_prepare(td_dataset *dataset, const td_data_options *options, td_error *error) {
+    const td__table *table = &dataset->tables[0];
+    td_data_info *info = &dataset->info;
+    info->label_kind = options->label_kind;
+    if (!table->label.data || options->label_kind == TD_LABEL_NONE) {
+        info->label_kind = TD_LABEL_NONE;
+        return TD_OK;
+    }
+    td_status status = check_labels(dataset, error);
+    if (status) {
+        return status;
+    }
+    if (info->label_kind == TD_LABEL_AUTO) {
+        info->label_kind = guess(table);
+    }
+    info->label = table->label.shape;
+    if (info->label_kind == TD_LABEL_VALUES && table->classes.count == 0) {
+        return TD_OK;
+    }
+    if (info->label_kind != TD_LABEL_VALUES && table->label.count == 1) {
+        info->label = (td_shape){0};
+    }
+    status = prepare_classes(dataset, options, error);
+    if (!status && info->label_kind == TD_LABEL_ONE_HOT) {
+        if (info->label.rank + 2 > TD_MAX_RANK) {
+            return td_error_set(error, TD_SHAPE, "labels of %d dimensions cannot be made one-hot",
+                                info->label.rank);
+        }
+        info->label.dims[info->label.rank++] = info->classes;
+    }
+    return status;
+}
+
+int64_t td__label_count(const td_dataset *dataset) {
+    int64_t count = dataset->tables[0].label.count;
+    return dataset->info.label_kind == TD_LABEL_ONE_HOT ? count * dataset->info.classes : count;
+}
+
+td_dtype td__label_dtype(const td_dataset *dataset) {
+    return dataset->info.label_kind == TD_LABEL_CLASS ? TD_INT32 : TD_FLOAT32;
+}
+
+void td__label_read(const td_dataset *dataset, int table, int64_t row, void *label) {
+    const td__array *array = &dataset->tables[table].label;
+    if (!dataset->classes[table]) {
+        td__array_read(array, row, label);
+        return;
+    }
+    const int32_t *classes = dataset->classes[table] + row * array->count;
+    if (dataset->info.label_kind == TD_LABEL_CLASS) {
+        memcpy(label, classes, (size_t)array->count * sizeof *classes);
+        return;
+    }
+    float *values = label;
+    if (dataset->info.label_kind == TD_LABEL_VALUES) {
+        for (int64_t i = 0; i < array->count; i++) {
+            values[i] = (float)classes[i];
+        }
+        return;
+    }
+    memset(values, 0, (size_t)(array->count * dataset->info.classes) * sizeof *values);
+    for (int64_t i = 0; i < array->count; i++) {
+        values[i * dataset->info.classes + classes[i]] = 1;
+    }
+}

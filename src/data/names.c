@@ -1,0 +1,72 @@
+/* A list of different texts with a hash table (FNV-1a, linear probing, at most half full). */
+#include "base/memory.h"
+#include "data/table.h"
+
+#include <string.h>
+
+static uint64_t hash(const char *text) {
+    uint64_t h = 0xCBF29CE484222325u;
+    for (; *text; text++) {
+        h = (h ^ (unsigned char)*text) * 0x100000001B3u;
+    }
+    return h ^ (h >> 32);
+}
+
+/* Where the text is, or the free slot where it belongs. */
+static size_t find_slot(const td__names *names, const char *text) {
+    size_t slot = hash(text) & (names->slot_count - 1);
+    while (names->slots[slot] && strcmp(names->items[names->slots[slot] - 1], text) != 0) {
+        slot = (slot + 1) & (names->slot_count - 1);
+    }
+    return slot;
+}
+
+static bool grow_slots(td__names *names) {
+    td__names larger = *names;
+    larger.slot_count = names->slot_count ? names->slot_count * 2 : 32;
+    larger.slots = td__calloc(larger.slot_count, sizeof *larger.slots);
+    if (!larger.slots) {
+        return false;
+    }
+    for (size_t i = 0; i < names->count; i++) {
+        larger.slots[find_slot(&larger, names->items[i])] = (uint32_t)i + 1;
+    }
+    td__free(names->slots);
+    *names = larger;
+    return true;
+}
+
+int64_t td__names_find(const td__names *names, const char *text) {
+    return names->slot_count ? (int64_t)names->slots[find_slot(names, text)] - 1 : -1;
+}
+
+int64_t td__names_add(td__names *names, const char *text) {
+    int64_t found = td__names_find(names, text);
+    if (found >= 0) {
+        return found;
+    }
+    if ((names->count + 1) * 2 > names->slot_count && !grow_slots(names)) {
+        return -1;
+    }
+    if (!td__grow(&names->items, &names->capacity, names->count + 1, TD__NAMES_MAXIMUM,
+                  sizeof *names->items)) {
+        return -1;
+    }
+    char *copy = td__strdup(text);
+    if (!copy) {
+        return -1;
+    }
+    size_t slot = find_slot(names, text);
+    names->items[names->count++] = copy;
+    names->slots[slot] = (uint32_t)names->count;
+    return (int64_t)names->count - 1;
+}
+
+void td__names_release(td__names *names) {
+    for (size_t i = 0; i < names->count; i++) {
+        td__free(names->items[i]);
+    }
+    td__free(names->items);
+    td__free(names->slots);
+    *names = (td__names){0};
+}

@@ -1,0 +1,119 @@
+/* Scaling and standardising inputs: x * scale, or (x - mean) / deviation for each element. */
+#include "base/memory.h"
+#include "data/dataset.h"
+
+#include <math.h>
+#include <string.h>
+
+static void change(const td_dataset *dataset, float *values, int64_t count) {
+    if (dataset->mean) {
+        const float *mean = dataset->mean, *deviation = dataset->deviation;
+        for (int64_t i = 0; i < count; i++) {
+            values[i] = (values[i] - mean[i]) / deviation[i];
+        }
+    } else if (dataset->scale != 1) {
+        for (int64_t i = 0; i < count; i++) {
+            values[i] *= dataset->scale;
+        }
+    }
+}
+
+void td__input_row(const td_dataset *dataset, int table, int64_t row, float *values) {
+    const td__array *input = &dataset->tables[table].input;
+    td__array_read(input, row, values);
+    if (!dataset->changed[table]) {
+        change(dataset, values, input->count);
+    }
+}
+
+const float *td__input_rows(const td_dataset *dataset, int table) {
+    bool as_it_is = dataset->changed[table] || (!dataset->mean && dataset->scale == 1);
+    return as_it_is ? td__array_floats(&dataset->tables[table].input) : NULL;
+}
+
+/* Welford's update in double: mean_n = mean + d / n, squares_n = squares + d (x - mean_n), where d
+ * = x - mean. A column that never changes has squares of exactly 0. */
+static td_status measure(td_dataset *dataset, td_error *error) {
+    const td__array *input = &dataset->tables[0].input;
+    const td__part *part = &dataset->parts[TD_TRAINING];
+    int64_t count = input->count;
+    double *mean = td__calloc((size_t)count, sizeof *mean);
+    double *squares = td__calloc((size_t)count, sizeof *squares);
+    float *row = td__calloc((size_t)count, sizeof *row);
+    td_status status = TD_OK;
+    if (!mean || !squares || !row) {
+        status = td_error_set(error, TD_MEMORY, "no memory to standardise %lld inputs",
+                              (long long)count);
+    }
+    for (int64_t n = 0; !status && n < part->count; n++) {
+        td__array_read(input, td__part_row(part, n), row);
+        double weight = 1 / (double)(n + 1);
+        for (int64_t i = 0; i < count; i++) {
+            double difference = (double)row[i] - mean[i];
+            mean[i] += difference * weight;
+            squares[i] += difference * ((double)row[i] - mean[i]);
+        }
+    }
+    for (int64_t i = 0; !status && i < count; i++) {
+        float deviation = (float)sqrt(squares[i] / (double)part->count);
+        dataset->mean[i] = (float)mean[i];
+        dataset->deviation[i] = deviation > 0 ? deviation : 1;
+        if (!isfinite(dataset->mean[i]) || !isfinite(deviation)) {
+            status = td_error_set(error, TD_RANGE,
+                                  "input %lld cannot be standardised: its values are not finite or "
+                                  "too large",
+                                  (long long)i);
+        }
+    }
+    td__free(mean);
+    td__free(squares);
+    td__free(row);
+    return status;
+}
+
+static td_status take_given(td_dataset *dataset, const td_data_options *options, int64_t count,
+                            td_error *error) {
+    if (!options->deviation || options->normal_count != count) {
+        return td_error_set(error, TD_SHAPE, "%lld means and deviations were given for %lld inputs",
+                            (long long)options->normal_count, (long long)count);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(options->mean[i]) || !(options->deviation[i] > 0)) {
+            return td_error_set(error, TD_RANGE, "the given mean or deviation of input %lld is %s",
+                                (long long)i, "no finite mean or no positive deviation");
+        }
+    }
+    memcpy(dataset->mean, options->mean, (size_t)count * sizeof(float));
+    memcpy(dataset->deviation, options->deviation, (size_t)count * sizeof(float));
+    return TD_OK;
+}
+
+td_status td__normalize_prepare(td_dataset *dataset, const td_data_options *options,
+                                td_error *error) {
+    int64_t count = dataset->tables[0].input.count;
+    dataset->scale = options->scale == 0 ? 1 : (float)options->scale;
+    if (options->standardize || options->mean) {
+        dataset->mean = td__calloc((size_t)count, sizeof(float));
+        dataset->deviation = td__calloc((size_t)count, sizeof(float));
+        if (!dataset->mean || !dataset->deviation) {
+            return td_error_set(error, TD_MEMORY, "no memory to standardise %lld inputs",
+                                (long long)count);
+        }
+        td_status status =
+            options->mean ? take_given(dataset, options, count, error) : measure(dataset, error);
+        if (status) {
+            return status;
+        }
+        dataset->info.mean = dataset->mean;
+        dataset->info.deviation = dataset->deviation;
+        dataset->info.normal_count = count;
+    }
+    for (int t = 0; t < dataset->table_count; t++) {
+        td__table *table = &dataset->tables[t];
+        for (int64_t row = 0; table->floats && row < table->rows; row++) {
+            change(dataset, table->floats + row * count, count);
+        }
+        dataset->changed[t] = table->floats != NULL;
+    }
+    return TD_OK;
+}

@@ -1,0 +1,17 @@
+/* NPY: an array of numbers with a short description before it. */
+#ifndef TAPEDECK_DATA_NPY_H
+#define TAPEDECK_DATA_NPY_H
+
+#include "data/table.h"
+
+/* Describes the array in bytes, which stay where they are. what names it in messages. */
+td_status td__npy_parse(td__array *array, int64_t *rows, const td__bytes *bytes, const char *what,
+                        td_error *error);
+/* The same for IDX. */
+td_status td__idx_parse(td__array *array, int64_t *rows, const td__bytes *bytes, const char *what,
+                        td_error *error);
+/* That labels has as many rows as the inputs; takes it into the table, also on failure. */
+td_status td__table_take_label(td__table *table, td__array label, int64_t rows, const char *path,
+                               const char *what, td_error *error);
+
+#endif

@@ -1,0 +1,147 @@
+/* Tables: releasing them, finding and taking apart columns. */
+#include "data/table.h"
+#include "base/memory.h"
+#include "base/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void td__table_release(td__table *table) {
+    td__array_release(&table->input);
+    td__array_release(&table->label);
+    td__names_release(&table->classes);
+    td__bytes_release(&table->bytes[0]);
+    td__bytes_release(&table->bytes[1]);
+    *table = (td__table){0};
+}
+
+/* A column number, written plainly; -1 for anything else. */
+static int64_t column_number(const char *text, int64_t count) {
+    int64_t number = 0;
+    for (const char *p = text; *p; p++) {
+        if (*p < '0' || *p > '9' || number > count) {
+            return -1;
+        }
+        number = number * 10 + (*p - '0');
+    }
+    return *text && number < count ? number : -1;
+}
+
+static td_status not_a_column(const char *const *names, int64_t count, const char *wanted,
+                              const char *path, td_error *error) {
+    if (!names) {
+        return td_error_set(error, TD_NOT_FOUND,
+                            "%s: no column '%.100s'; the file has no header, so its columns are "
+                            "numbers: 0 to %lld, or `last`",
+                            path, wanted, (long long)count - 1);
+    }
+    const char *nearest = td__nearest_word(wanted, names, (size_t)count);
+    if (nearest) {
+        return td_error_set(error, TD_NOT_FOUND, "%s: no column '%.100s'; did you mean '%s'?", path,
+                            wanted, nearest);
+    }
+    return td_error_set(error, TD_NOT_FOUND,
+                        "%s: no column '%.100s'; the header has %lld names, '%.100s' to '%.100s'",
+                        path, wanted, (long long)count, names[0], names[count - 1]);
+}
+
+td_status td__column_find(const char *const *names, int64_t count, const char *wanted,
+                          const char *path, int64_t *column, td_error *error) {
+    int64_t found = -1;
+    for (int64_t i = 0; names && i < count; i++) {
+        if (strcmp(names[i], wanted) == 0) {
+            if (found >= 0) {
+                return td_error_set(error, TD_FORMAT,
+                                    "%s: columns %lld and %lld are both called '%.100s'", path,
+                                    (long long)found + 1, (long long)i + 1, wanted);
+            }
+            found = i;
+        }
+    }
+    if (found < 0 && !names) {
+        found = column_number(wanted, count);
+    }
+    if (found < 0 && strcmp(wanted, "last") == 0) {
+        found = count - 1;
+    }
+    if (found < 0) {
+        return not_a_column(names, count, wanted, path, error);
+    }
+    *column = found;
+    return TD_OK;
+}
+
+/* The same rows with only the chosen columns. */
+static bool pick(td__array *picked, const td__array *from, const int64_t *columns, int64_t count) {
+    int64_t *offsets = td__calloc((size_t)count, sizeof *offsets);
+    if (!offsets) {
+        return false;
+    }
+    int64_t size = (int64_t)td__element_size(from->element);
+    for (int64_t i = 0; i < count; i++) {
+        offsets[i] = from->offsets ? from->offsets[columns[i]] : columns[i] * size;
+    }
+    *picked = *from;
+    picked->shape = TD_SHAPE(count);
+    picked->count = count;
+    picked->offsets = offsets;
+    return true;
+}
+
+td_status td__table_split_columns(td__table *table, const td__request *request, td_error *error) {
+    const td_names *label = &request->options->label;
+    td__array all = table->input;
+    if (label->count == 0) {
+        return TD_OK;
+    }
+    if (table->label.data || all.shape.rank != 1) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: `label` can only name columns of a two-dimensional array without "
+                            "other labels",
+                            request->path);
+    }
+    if ((int64_t)label->count >= all.count) {
+        return td_error_set(error, TD_INVALID, "%s: %zu labels of %lld columns leave no input",
+                            request->path, label->count, (long long)all.count);
+    }
+    /* Labels first, then the inputs in their order. */
+    int64_t *columns = td__calloc((size_t)all.count, sizeof *columns);
+    bool *taken = td__calloc((size_t)all.count, sizeof *taken);
+    td__array inputs = {0}, labels = {0};
+    td_status status = TD_OK;
+    int64_t count = 0;
+    if (!columns || !taken) {
+        status = td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+    }
+    for (size_t i = 0; !status && i < label->count; i++) {
+        int64_t column = 0;
+        status = td__column_find(NULL, all.count, label->items[i], request->path, &column, error);
+        if (!status && taken[column]) {
+            status = td_error_set(error, TD_INVALID, "%s: column '%s' is a label twice",
+                                  request->path, label->items[i]);
+        } else if (!status) {
+            taken[column] = true;
+            columns[count++] = column;
+        }
+    }
+    int64_t label_count = count;
+    for (int64_t i = 0; !status && i < all.count; i++) {
+        if (!taken[i]) {
+            columns[count++] = i;
+        }
+    }
+    if (!status && (!pick(&labels, &all, columns, label_count) ||
+                    !pick(&inputs, &all, columns + label_count, count - label_count))) {
+        td__array_release(&labels);
+        status = td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+    }
+    td__free(columns);
+    td__free(taken);
+    if (!status) {
+        td__array_release(&table->input);
+        table->input = inputs;
+        table->label = labels;
+        table->label_untyped = true; /* one type for all columns says little about a label */
+    }
+    return status;
+}

@@ -1,0 +1,111 @@
+/* What a reader makes of a file: rows of inputs, rows of labels, and the memory that holds them.
+ *
+ * Arrays describe memory as the file has it (any number type, byte order and layout) and convert
+ * to float32 a row at a time, so that a mapped file is never copied as a whole. */
+#ifndef TAPEDECK_DATA_TABLE_H
+#define TAPEDECK_DATA_TABLE_H
+
+#include "data/bytes.h"
+#include "tapedeck/data.h"
+
+/* Number types found in files: name, C type that holds it, unsigned integer of the same size. */
+#define TD__ELEMENT_LIST(X)                                                                        \
+    X(U8, uint8_t, uint8_t)                                                                        \
+    X(I8, int8_t, uint8_t)                                                                         \
+    X(U16, uint16_t, uint16_t)                                                                     \
+    X(I16, int16_t, uint16_t)                                                                      \
+    X(U32, uint32_t, uint32_t)                                                                     \
+    X(I32, int32_t, uint32_t)                                                                      \
+    X(U64, uint64_t, uint64_t)                                                                     \
+    X(I64, int64_t, uint64_t)                                                                      \
+    X(F16, uint16_t, uint16_t)                                                                     \
+    X(F32, float, uint32_t)                                                                        \
+    X(F64, double, uint64_t)
+
+typedef enum td__element {
+#define TD__ELEMENT_MEMBER(name, type, bits) TD__##name,
+    TD__ELEMENT_LIST(TD__ELEMENT_MEMBER)
+#undef TD__ELEMENT_MEMBER
+        TD__ELEMENT_COUNT
+} td__element;
+
+size_t td__element_size(td__element element);
+bool td__element_is_float(td__element element);
+
+/* Rows of numbers. Element i of row r is at data + r * row_stride + (offsets ? offsets[i] : i *
+ * its size). */
+typedef struct td__array {
+    const uint8_t *data; /* borrowed; NULL: no array */
+    td__element element;
+    bool swap;          /* the file's byte order is not the machine's */
+    td_shape shape;     /* of one row */
+    int64_t count;      /* elements in a row: the shape's product */
+    int64_t row_stride; /* bytes */
+    int64_t *offsets;   /* owned; bytes; NULL: one after the other */
+} td__array;
+
+/* An array of the given rows, described as files do: type, shape with rows first, order. Checks
+ * that it fits size bytes. what names it in messages. */
+td_status td__array_describe(td__array *array, int64_t *rows, const uint8_t *data, size_t size,
+                             td__element element, bool swap, bool fortran, const td_shape *shape,
+                             const char *what, td_error *error);
+/* Row-major native float32 or int32 in memory. */
+td__array td__array_plain(const void *data, td__element element, td_shape shape, int64_t count);
+/* The row as float32. */
+void td__array_read(const td__array *array, int64_t row, float *values);
+double td__array_value(const td__array *array, int64_t row, int64_t index);
+/* The first row when all rows are float32 in the machine's order, one after the other; else NULL.
+ */
+const float *td__array_floats(const td__array *array);
+void td__array_release(td__array *array);
+
+/* A list of different texts, numbered as they came. */
+typedef struct td__names {
+    char **items;
+    size_t count, capacity;
+    uint32_t *slots; /* hash table: number + 1, 0 is free */
+    size_t slot_count;
+} td__names;
+
+#define TD__NAMES_MAXIMUM 65536
+#define TD__NAME_LENGTH_MAXIMUM 255
+
+/* The text's number, added if new; -1 when memory or the maximum is exhausted. */
+int64_t td__names_add(td__names *names, const char *text);
+/* -1 when it is not there. */
+int64_t td__names_find(const td__names *names, const char *text);
+void td__names_release(td__names *names);
+
+/* One file, read. Zero-initialise; td__table_release whatever happened. */
+typedef struct td__table {
+    int64_t rows;
+    td__array input, label; /* label.data is NULL without labels */
+    td__names classes;      /* of text labels, which then are numbers in it */
+    bool label_untyped;     /* the file does not say whether labels are whole numbers: CSV */
+    float *floats;          /* input's data when that is plain float32 that may be written */
+    td__bytes bytes[2];     /* what input and label point into */
+} td__table;
+
+void td__table_release(td__table *table);
+
+/* What a reader is asked for. */
+typedef struct td__request {
+    const char *path;
+    const char *labels;             /* file of labels, or NULL */
+    const td_data_options *options; /* all fields present, memory filled in */
+} td__request;
+
+typedef td_status td__reader(td__table *table, const td__request *request, td_error *error);
+td__reader td__csv_read, td__npy_read, td__npz_read, td__idx_read, td__images_read;
+/* path is not looked at. */
+td__reader td__generate;
+
+/* Splits the columns of an array of rank-1 rows into input and label, by the options' label names
+ * (column numbers, "last"). */
+td_status td__table_split_columns(td__table *table, const td__request *request, td_error *error);
+
+/* Finds a column by its name, or by its number where names is NULL. */
+td_status td__column_find(const char *const *names, int64_t count, const char *wanted,
+                          const char *path, int64_t *column, td_error *error);
+
+#endif
