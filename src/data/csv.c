@@ -115,6 +115,12 @@ td__csv_outcome td__csv_scan(td__csv *csv, char *from, td__csv_cell *cell) {
             p++;
         }
         cell->length = (size_t)(p - cell->text);
+        if (memchr(cell->text, '\r', cell->length) && (p < csv->end || csv->finished)) {
+            return td__csv_fail(csv, TD_FORMAT,
+                                "%s line %lld: a carriage return without a line feed; lines end in "
+                                "LF or CRLF",
+                                csv->path, (long long)csv->line);
+        }
         while (cell->length > 0 && is_blank(cell->text[cell->length - 1])) {
             cell->length--;
         }

@@ -76,6 +76,14 @@ static bool is_header(const fields *first, const fields *second) {
     return false;
 }
 
+static int64_t line_ends(const char *from, const char *end) {
+    int64_t count = 0;
+    for (; from < end; from++) {
+        count += *from == '\n';
+    }
+    return count;
+}
+
 /* Both first records, the second of which may be missing. */
 static td__csv_outcome read_beginning(td__csv *csv, fields *first, fields *second, char **behind) {
     td__csv_outcome outcome = td__csv_skip_empty(csv, &csv->next, &csv->line);
@@ -86,11 +94,13 @@ static td__csv_outcome read_beginning(td__csv *csv, fields *first, fields *secon
         return outcome;
     }
     char *second_start = *behind, *unused;
-    int64_t lines = 0;
-    outcome = td__csv_skip_empty(csv, &second_start, &lines);
+    int64_t line = csv->line;
+    csv->line += line_ends(csv->next, *behind);
+    outcome = td__csv_skip_empty(csv, &second_start, &csv->line);
     if (outcome == TD__CSV_RECORD) {
-        return read_fields(csv, second_start, second, &unused);
+        outcome = read_fields(csv, second_start, second, &unused);
     }
+    csv->line = line;
     return outcome == TD__CSV_END ? TD__CSV_RECORD : outcome;
 }
 
@@ -173,9 +183,7 @@ static td_status take_header(td__csv *csv, fields *first, const fields *second, 
         csv->names = first->texts;
         first->texts = NULL;
         first->count = 0;
-        for (char *p = csv->next; p < behind; p++) {
-            csv->line += *p == '\n';
-        }
+        csv->line += line_ends(csv->next, behind);
         csv->next = behind;
     }
     return assign_columns(csv, header ? second : first);
