@@ -7,6 +7,7 @@
 
 #include "tape/parallel.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -73,8 +74,10 @@ void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int
 typedef struct product {
     const td__gemm_arguments *arguments;
     const td__kernels_table *kernels;
-    float *packed;      /* panels of the whole b */
-    float *padded_bias; /* bias filled up to whole panels, or NULL */
+    float *packed; /* panels of the whole b, to be filled */
+    const float *panels;
+    int64_t panel_stride, ldb; /* floats between panels, and between rows of a panel */
+    float *padded_bias;        /* bias filled up to whole panels, or NULL */
     int64_t panel_count;
     bool split_panels; /* threads share panels, otherwise rows */
 } product;
@@ -86,7 +89,7 @@ static void tile(const product *x, int64_t row, int rows, int64_t p) {
     const td__gemm_arguments *g = x->arguments;
     int64_t width = x->kernels->panel_width, column = p * width;
     int columns = (int)(g->n - column < width ? g->n - column : width);
-    const float *panel = x->packed + p * width * g->k;
+    const float *panel = x->panels + p * x->panel_stride;
     float *c = g->c + row * g->ldc + column;
     int64_t done = 0;
     do {
@@ -96,16 +99,16 @@ static void tile(const product *x, int64_t row, int rows, int64_t p) {
             (done ? TD__TILE_ADD : g->flags & TD__TILE_ADD) | (last ? g->flags & TD__TILE_RELU : 0);
         if (g->transpose_a) {
             const float *start = g->a + done * g->lda + row;
-            x->kernels->tile_outer(rows, columns, 1, block, g->lda, &start, 0, panel + done * width,
-                                   width, c, g->ldc, flags);
+            x->kernels->tile_outer(rows, columns, 1, block, g->lda, &start, 0,
+                                   panel + done * x->ldb, x->ldb, c, g->ldc, flags);
         } else {
             const float *starts[MAXIMUM_TILE_ROWS];
             for (int r = 0; r < rows; r++) {
                 starts[r] = g->a + (row + r) * g->lda + done;
             }
             const float *bias = x->padded_bias && !done ? x->padded_bias + column : NULL;
-            x->kernels->tile_dot(rows, columns, 1, block, &no_offset, starts, panel + done * width,
-                                 width, bias, c, g->ldc, flags);
+            x->kernels->tile_dot(rows, columns, 1, block, &no_offset, starts, panel + done * x->ldb,
+                                 x->ldb, bias, c, g->ldc, flags);
         }
         done += block;
     } while (done < g->k);
@@ -169,7 +172,9 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     if (!memory) {
         return TD_MEMORY;
     }
-    x.packed = memory->data;
+    x.panels = x.packed = memory->data;
+    x.ldb = x.kernels->panel_width;
+    x.panel_stride = g->k * x.ldb;
     if (g->bias) {
         x.padded_bias = memory->data + panels / sizeof(float);
         memset(x.padded_bias, 0, bias);
@@ -186,4 +191,42 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     td__parallel(count, x.split_panels ? 1 : x.kernels->tile_rows, minimum, multiply_part, &x);
     td__buffer_drop(tape, memory);
     return TD_OK;
+}
+
+/* The product on this thread, with panels at hand. */
+static void multiply_serial(const td__gemm_arguments *g, const float *panels, int64_t panel_stride,
+                            int64_t ldb) {
+    assert(!g->bias);
+    product x = {.arguments = g,
+                 .kernels = td__kernels(),
+                 .panels = panels,
+                 .panel_stride = panel_stride,
+                 .ldb = ldb,
+                 .panel_count = td__panel_count(g->n)};
+    if (g->k == 0) {
+        fill_empty(g);
+    } else {
+        tiles(&x, 0, g->m, 0, x.panel_count);
+    }
+}
+
+void td__pack(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k, float *packed) {
+    td__pack_panels(b, ldb, transpose, n, k, 0, td__panel_count(n), k * td__kernels()->panel_width,
+                    packed);
+}
+
+void td__gemm_packed(const td__gemm_arguments *g, const float *packed) {
+    int64_t width = td__kernels()->panel_width;
+    multiply_serial(g, packed, g->k * width, width);
+}
+
+void td__gemm_serial(const td__gemm_arguments *g, float *packing) {
+    const td__kernels_table *kernels = td__kernels();
+    /* Rows of whole vectors are panels already: no tile reads past their end. */
+    if (!g->transpose_b && g->n % kernels->vector_width == 0) {
+        multiply_serial(g, g->b, kernels->panel_width, g->ldb);
+    } else {
+        td__pack(g->b, g->ldb, g->transpose_b, g->n, g->k, packing);
+        td__gemm_packed(g, packing);
+    }
 }

@@ -16,6 +16,15 @@ enum {
     TD__TILE_RELU = 2 /* c = max(c, 0) */
 };
 
+/* How a pooling window lies over an image with channels last, cut to what is inside it. */
+typedef struct td__window {
+    int64_t rows, columns; /* taps inside the image */
+    int64_t row_stride;    /* floats between rows of the image */
+    int64_t step;          /* floats between the windows of neighbouring pixels */
+    int64_t first_tap;     /* number of the first tap inside, row by row over the whole window */
+    int64_t tap_row;       /* taps in a row of the whole window */
+} td__window;
+
 typedef struct td__kernels {
     const char *name; /* "portable", "avx2", "avx512" */
 
@@ -67,6 +76,55 @@ typedef struct td__kernels {
     void (*tile_outer)(int row_count, int columns, int64_t segments, int64_t segment,
                        int64_t stride, const float *const *starts, int64_t offset, const float *b,
                        int64_t ldb, float *c, int64_t ldc, int flags);
+
+    /* Pooling: `pixels` neighbouring windows, x (or dx) at the first tap of the first one. The
+     * number of the largest tap goes to bytes or words, whichever is not NULL. */
+    void (*max_pool)(int64_t pixels, int64_t channels, const td__window *window, const float *x,
+                     float *y, uint8_t *bytes, int32_t *words);
+    void (*max_pool_backward)(int64_t pixels, int64_t channels, const td__window *window,
+                              const uint8_t *bytes, const int32_t *words, const float *g, bool add,
+                              float *dx);
+    /* y (=|+=) scale * sum of the window; dx at each tap (=|+=) scale * g */
+    void (*sum_pool)(int64_t pixels, int64_t channels, const td__window *window, float scale,
+                     const float *x, bool add, float *y);
+    void (*spread)(int64_t pixels, int64_t channels, const td__window *window, float scale,
+                   const float *g, bool add, float *dx);
+
+    /* Layer normalisation of rows of width n; stats: (rows, 2), mean and 1 / standard deviation. */
+    void (*layer_norm)(int64_t rows, int64_t n, float epsilon, const float *x, const float *gamma,
+                       const float *beta, float *stats, float *y);
+    void (*layer_norm_backward)(int64_t rows, int64_t n, const float *x, const float *stats,
+                                const float *gamma, const float *g, bool add, float *dx);
+    void (*layer_norm_sums)(int64_t rows, int64_t n, const float *x, const float *stats,
+                            const float *g, float *dgamma, float *dbeta);
+    /* Batch normalisation over rows of n channels: mean and sum of squared deviations; sums of g
+     * and of g (x - mean). */
+    void (*channel_moments)(int64_t rows, int64_t n, const float *x, float *mean, float *squares);
+    void (*channel_sums)(int64_t rows, int64_t n, const float *x, const float *mean, const float *g,
+                         float *sums, float *products);
+    /* y = (x - mean) scale + offset; dx (=|+=) g scale + (x - mean) slope + offset. count elements
+     * in rows of n, the last one perhaps not whole. */
+    void (*channel_scale)(int64_t count, int64_t n, const float *x, const float *mean,
+                          const float *scale, const float *offset, float *y);
+    void (*channel_backward)(int64_t count, int64_t n, const float *x, const float *g,
+                             const float *mean, const float *scale, const float *slope,
+                             const float *offset, bool add, float *dx);
+
+    /* Attention, in place over rows of n scores: x = softmax(scale x + mask); mask may be NULL and
+     * has strides 0 where it broadcasts; causal: row r sees columns <= r. d = scale p (d - sum d p)
+     */
+    void (*attention_softmax)(int64_t rows, int64_t n, float scale, const float *mask,
+                              const int64_t mask_strides[2], bool causal, float *x);
+    void (*attention_softmax_backward)(int64_t rows, int64_t n, float scale, const float *p,
+                                       float *d);
+
+    /* Recurrent cells, one example: gates of width n side by side. */
+    void (*lstm_cell)(int64_t n, const float *gates, const float *previous, float *cell);
+    void (*lstm_cell_backward)(int64_t n, const float *gates, const float *previous,
+                               const float *shown, const float *dh, float *dc, float *dgates);
+    void (*gru_state)(int64_t n, const float *gates, const float *previous, float *state);
+    void (*gru_state_backward)(int64_t n, const float *gates, const float *previous, float *dh,
+                               float *dgates);
 
     /* Optimizers: one parameter tensor of n elements, updated in place. */
     void (*sgd)(int64_t n, float rate, const float *g, float *w);

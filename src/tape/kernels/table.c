@@ -12,5 +12,9 @@ void TD__VARIANT(td__fill_kernels)(td__kernels_table *table) {
     TD__VARIANT(td__fill_activation)(table);
     TD__VARIANT(td__fill_softmax)(table);
     TD__VARIANT(td__fill_gemm)(table);
+    TD__VARIANT(td__fill_pool)(table);
+    TD__VARIANT(td__fill_normalization)(table);
+    TD__VARIANT(td__fill_attention)(table);
+    TD__VARIANT(td__fill_recurrent)(table);
     TD__VARIANT(td__fill_optimizer)(table);
 }

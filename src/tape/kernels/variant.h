@@ -28,6 +28,10 @@ void TD__VARIANT(td__fill_elementwise)(td__kernels_table *table);
 void TD__VARIANT(td__fill_activation)(td__kernels_table *table);
 void TD__VARIANT(td__fill_softmax)(td__kernels_table *table);
 void TD__VARIANT(td__fill_gemm)(td__kernels_table *table);
+void TD__VARIANT(td__fill_pool)(td__kernels_table *table);
+void TD__VARIANT(td__fill_normalization)(td__kernels_table *table);
+void TD__VARIANT(td__fill_attention)(td__kernels_table *table);
+void TD__VARIANT(td__fill_recurrent)(td__kernels_table *table);
 void TD__VARIANT(td__fill_optimizer)(td__kernels_table *table);
 
 #endif

@@ -1,0 +1,29 @@
+/* One register of floats, in GCC's vector types: arithmetic is the compiler's. */
+#ifndef TAPEDECK_TAPE_KERNELS_VECTOR_H
+#define TAPEDECK_TAPE_KERNELS_VECTOR_H
+
+#include "tape/kernels/math.h"
+#include "tape/kernels/variant.h"
+
+/* Unaligned, and allowed to look at floats. A comparison gives a mask: all bits of a lane, or none.
+ */
+typedef float td__vec
+    __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4), may_alias));
+typedef int32_t td__mask
+    __attribute__((vector_size(TD__LANES * sizeof(int32_t)), aligned(4), may_alias));
+typedef uint8_t td__bytes __attribute__((vector_size(TD__LANES), aligned(1), may_alias));
+
+TD__INLINE td__vec td__load(const float *p) {
+    return *(const td__vec *)p;
+}
+
+TD__INLINE void td__store(float *p, td__vec v) {
+    *(td__vec *)p = v;
+}
+
+/* a where the mask is set, b elsewhere */
+TD__INLINE td__vec td__choose(td__mask mask, td__vec a, td__vec b) {
+    return (td__vec)(((td__mask)a & mask) | ((td__mask)b & ~mask));
+}
+
+#endif
