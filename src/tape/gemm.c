@@ -149,10 +149,11 @@ static void multiply_part(void *context, int part, int64_t begin, int64_t end) {
 
 /* An empty inner dimension: the sum of nothing. */
 static void fill_empty(const td__gemm_arguments *g) {
-    for (int64_t i = 0; i < g->m && !(g->flags & TD__TILE_ADD); i++) {
+    for (int64_t i = 0; i < g->m; i++) {
         for (int64_t j = 0; j < g->n; j++) {
-            float value = g->bias ? g->bias[j] : 0.0f;
-            g->c[i * g->ldc + j] = g->flags & TD__TILE_RELU && value < 0 ? 0.0f : value;
+            float *c = &g->c[i * g->ldc + j];
+            float value = (g->bias ? g->bias[j] : 0.0f) + (g->flags & TD__TILE_ADD ? *c : 0.0f);
+            *c = g->flags & TD__TILE_RELU && value < 0 ? 0.0f : value;
         }
     }
 }

@@ -1,0 +1,106 @@
+/* Matrix products against sums written out. */
+#include "test.h"
+
+#include "base/random.h"
+#include "tape/gemm.h"
+
+static td__random generator;
+
+static float *random_floats(int64_t count) {
+    float *values = malloc((size_t)(count + 1) * sizeof *values);
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)(td__random_uniform(&generator) * 2 - 1);
+    }
+    return values;
+}
+
+static void check(td_tape *tape, int64_t m, int64_t n, int64_t k, bool transpose_a,
+                  bool transpose_b, bool with_bias, int flags) {
+    int64_t lda = (transpose_a ? m : k) + 3, ldb = (transpose_b ? k : n) + 1, ldc = n + 2;
+    float *a = random_floats((transpose_a ? k : m) * lda);
+    float *b = random_floats((transpose_b ? n : k) * ldb);
+    float *bias = random_floats(n), *c = random_floats(m * ldc), *before = random_floats(m * ldc);
+    memcpy(before, c, (size_t)(m * ldc) * sizeof *c);
+    assert_int_equal(td__gemm(tape, &(td__gemm_arguments){.m = m,
+                                                          .n = n,
+                                                          .k = k,
+                                                          .a = a,
+                                                          .lda = lda,
+                                                          .transpose_a = transpose_a,
+                                                          .b = b,
+                                                          .ldb = ldb,
+                                                          .transpose_b = transpose_b,
+                                                          .bias = with_bias ? bias : NULL,
+                                                          .c = c,
+                                                          .ldc = ldc,
+                                                          .flags = flags}),
+                     TD_OK);
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < ldc; j++) {
+            double expected = (double)before[i * ldc + j];
+            if (j < n) {
+                double sum = with_bias ? (double)bias[j] : 0;
+                sum += flags & TD__TILE_ADD ? expected : 0;
+                for (int64_t x = 0; x < k; x++) {
+                    sum += (double)(transpose_a ? a[x * lda + i] : a[i * lda + x]) *
+                           (double)(transpose_b ? b[j * ldb + x] : b[x * ldb + j]);
+                }
+                expected = flags & TD__TILE_RELU && sum < 0 ? 0 : sum;
+            }
+            assert_close(c[i * ldc + j], expected, 1e-5, 1e-5 * sqrt((double)k + 1));
+        }
+    }
+    free(a);
+    free(b);
+    free(bias);
+    free(c);
+    free(before);
+    td_tape_reset(tape);
+}
+
+static void products_agree_with_sums_written_out(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td__random_seed(&generator, 1, 0);
+    for (int i = 0; i < 200; i++) {
+        int64_t m = 1 + (int64_t)td__random_below(&generator, 40);
+        int64_t n = 1 + (int64_t)td__random_below(&generator, 80);
+        int64_t k = (int64_t)td__random_below(&generator, 50);
+        bool transpose_a = i % 2, add = i / 4 % 2;
+        td_threads_set(1 + i / 32 % 2);
+        check(tape, m, n, k, transpose_a, i / 2 % 2, !transpose_a && !add && i / 8 % 2,
+              (add ? TD__TILE_ADD : 0) | (i / 16 % 2 ? TD__TILE_RELU : 0));
+    }
+    td_tape_destroy(tape);
+}
+
+static void long_inner_dimensions_go_in_blocks(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_threads_set(2);
+    check(tape, 5, 37, 5000, false, false, true, TD__TILE_RELU);
+    check(tape, 5, 37, 5000, true, false, false, TD__TILE_ADD);
+    td_tape_destroy(tape);
+}
+
+static void threads_share_rows_or_panels(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_threads_set(2);
+    check(tape, 300, 33, 130, false, true, true, 0);  /* rows */
+    check(tape, 40, 300, 130, false, false, true, 0); /* panels */
+    check(tape, 130, 300, 60, true, false, false, TD__TILE_ADD);
+    td_tape_destroy(tape);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_agree_with_sums_written_out),
+        cmocka_unit_test(long_inner_dimensions_go_in_blocks),
+        cmocka_unit_test(threads_share_rows_or_panels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
