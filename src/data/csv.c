@@ -22,7 +22,7 @@ td__csv_outcome td__csv_fail(td__csv *csv, td_status status, const char *format,
 td__csv_outcome td__csv_fill(td__csv *csv) {
     size_t kept = csv->buffer ? (size_t)(csv->end - csv->next) : 0;
     if (!csv->buffer || kept == csv->capacity) {
-        size_t capacity = csv->capacity ? csv->capacity * 2 : TD__CSV_BUFFER;
+        size_t capacity = csv->buffer ? csv->capacity * 2 : csv->capacity;
         if (capacity > TD__CSV_RECORD_MAXIMUM) {
             return td__csv_fail(csv, TD_RANGE,
                                 "%s line %lld: a row of more than %d MiB; is a quote not closed?",
@@ -243,7 +243,9 @@ static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *v
     }
     int64_t number = td__names_add(&csv->classes, text);
     if (number < 0) {
-        return td__csv_fail(csv, TD_RANGE, "%s: no memory, or more than %d different classes",
+        bool full = csv->classes.count == TD__NAMES_MAXIMUM;
+        return td__csv_fail(csv, full ? TD_RANGE : TD_MEMORY,
+                            full ? "%s: more than %d different classes" : "%s: no memory",
                             place(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
     }
     *value = (float)number;

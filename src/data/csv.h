@@ -11,7 +11,7 @@
 #include "data/table.h"
 
 enum {
-    TD__CSV_BUFFER = 1 << 20,         /* bytes at first */
+    TD__CSV_BUFFER = 1 << 20,         /* bytes at first, unless capacity is set */
     TD__CSV_RECORD_MAXIMUM = 1 << 26, /* bytes; a longer row is an error */
     TD__CSV_COLUMN_MAXIMUM = 1 << 20,
     TD__CSV_PADDING = 3, /* line ends behind the text */
@@ -63,7 +63,8 @@ typedef struct td__csv_cell {
     char *behind; /* the comma or line end behind it */
 } td__csv_cell;
 
-/* Zero-initialised but for options, input and error. */
+/* Zero-initialised but for options, input, error and, if it should not be TD__CSV_BUFFER, capacity.
+ */
 td_status td__csv_start(td__csv *csv);
 /* All rows into store. */
 td_status td__csv_parse(td__csv *csv, td__store *store);

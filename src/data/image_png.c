@@ -19,6 +19,7 @@ typedef struct decoder {
     png_bytep *rows;
     size_t row_size;
     int channels;
+    td_status status; /* of a failure */
     jmp_buf failure;
     char reason[128];
 } decoder;
@@ -47,13 +48,20 @@ static void read_bytes(png_structp png, png_bytep to, size_t size) {
 
 static void fail(png_structp png, png_const_charp reason) {
     decoder *d = png_get_error_ptr(png);
-    snprintf(d->reason, sizeof d->reason, "%s", reason);
+    snprintf(d->reason, sizeof d->reason, "damaged PNG image: %s", reason);
+    d->status = TD_FORMAT;
     longjmp(d->failure, 1);
 }
 
 static void ignore_warning(png_structp png, png_const_charp reason) {
     (void)png;
     (void)reason;
+}
+
+static bool no_memory(decoder *d) {
+    snprintf(d->reason, sizeof d->reason, "no memory");
+    d->status = TD_MEMORY;
+    return false;
 }
 
 /* Reads the image into the decoder's pixels; false with a reason. */
@@ -64,8 +72,7 @@ static bool decode(decoder *d, const td__image_size *size) {
     d->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, d, fail, ignore_warning);
     d->info = d->png ? png_create_info_struct(d->png) : NULL;
     if (!d->info) {
-        snprintf(d->reason, sizeof d->reason, "no memory");
-        return false;
+        return no_memory(d);
     }
     png_set_read_fn(d->png, d, read_bytes);
     png_read_info(d->png, d->info);
@@ -80,11 +87,13 @@ static bool decode(decoder *d, const td__image_size *size) {
     png_read_update_info(d->png, d->info);
     d->row_size = png_get_rowbytes(d->png, d->info);
     d->channels = png_get_channels(d->png, d->info);
+    if (d->channels != 1 && d->channels != 3) {
+        png_error(d->png, "neither grey nor RGB");
+    }
     d->pixels = td__calloc((size_t)size->height, d->row_size);
     d->rows = td__calloc((size_t)size->height, sizeof *d->rows);
     if (!d->pixels || !d->rows) {
-        snprintf(d->reason, sizeof d->reason, "no memory");
-        return false;
+        return no_memory(d);
     }
     for (int64_t y = 0; y < size->height; y++) {
         d->rows[y] = d->pixels + (size_t)y * d->row_size;
@@ -117,8 +126,8 @@ td_status td__png_decode(const td__bytes *bytes, const char *what, const td__ima
     d->next = bytes->data;
     d->left = bytes->size;
     td_status status = TD_OK;
-    if (!decode(d, size) || (d->channels != 1 && d->channels != 3)) {
-        status = td_error_set(error, TD_FORMAT, "%s: damaged PNG image (%s)", what, d->reason);
+    if (!decode(d, size)) {
+        status = td_error_set(error, d->status, "%s: %s", what, d->reason);
     }
     for (int64_t y = 0; !status && y < size->height; y++) {
         convert(d->rows[y], d->channels, size->width, pixels + y * size->width * size->channels,

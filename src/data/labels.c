@@ -61,8 +61,12 @@ static td_status match_names(const td_dataset *dataset, const td__table *table, 
     td__names known = {0};
     td_status status = TD_OK;
     for (int64_t i = 0; !status && i < dataset->info.classes; i++) {
-        if (td__names_add(&known, dataset->class_names[i]) != i) {
-            status = td_error_set(error, TD_INVALID, "class '%s' is there twice, or no memory",
+        int64_t number = td__names_add(&known, dataset->class_names[i]);
+        if (number < 0) {
+            status = td_error_set(error, TD_MEMORY, "no memory for %lld classes",
+                                  (long long)dataset->info.classes);
+        } else if (number < i) {
+            status = td_error_set(error, TD_INVALID, "class '%s' is given twice",
                                   dataset->class_names[i]);
         }
     }

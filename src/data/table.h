@@ -70,7 +70,8 @@ typedef struct td__names {
 #define TD__NAMES_MAXIMUM 65536
 #define TD__NAME_LENGTH_MAXIMUM 255
 
-/* The text's number, added if new; -1 when memory or the maximum is exhausted. */
+/* The text's number, added if new; -1 when memory is exhausted, or when there are
+ * TD__NAMES_MAXIMUM texts already. */
 int64_t td__names_add(td__names *names, const char *text);
 /* -1 when it is not there. */
 int64_t td__names_find(const td__names *names, const char *text);

@@ -1,0 +1,61 @@
+/* CSV: the first byte chooses the options, the rest is the file. It is parsed through a buffer that
+ * holds all of it and through one that starts with a few bytes; both must say the same. */
+#include "data/csv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct result {
+    td_status status;
+    int64_t rows;
+    td__store store;
+} result;
+
+static result parse(uint8_t choice, const uint8_t *data, size_t size, size_t capacity) {
+    static const char *const label[] = {"last"}, *const ignore[] = {"0"};
+    td_data_options options = {.label = {label, choice & 1},
+                               .ignore = {ignore, choice >> 1 & 1},
+                               .header = (td_header)((choice >> 2 & 3) % 3)};
+    result r = {0};
+    td_error error = {0};
+    td__input *input = NULL;
+    td__store_init(&r.store, NULL);
+    if (td__input_memory(&input, "fuzz", data, size, &error)) {
+        abort();
+    }
+    td__csv csv = {.options = &options, .input = input, .error = &error, .capacity = capacity};
+    r.status = td__csv_start(&csv);
+    if (!r.status) {
+        r.status = td__csv_parse(&csv, &r.store);
+    }
+    r.rows = csv.rows;
+    if (r.status != error.status) {
+        abort();
+    }
+    td__csv_release(&csv);
+    td__input_close(input);
+    return r;
+}
+
+static bool is_same(const td__stream *a, const td__stream *b) {
+    return a->count == b->count &&
+           (a->count == 0 || memcmp(a->values, b->values, a->count * sizeof(float)) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size == 0) {
+        return 0;
+    }
+    result whole = parse(data[0], data + 1, size - 1, 0);
+    result pieces = parse(data[0], data + 1, size - 1, 3);
+    if (whole.status != pieces.status || whole.rows != pieces.rows ||
+        !is_same(&whole.store.inputs, &pieces.store.inputs) ||
+        !is_same(&whole.store.labels, &pieces.store.labels)) {
+        abort();
+    }
+    td__store_release(&whole.store);
+    td__store_release(&pieces.store);
+    return 0;
+}

@@ -1,0 +1,134 @@
+#include "support.h"
+
+#include <turbojpeg.h>
+
+enum { SIDE = 16 };
+
+static void make_folder(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", scratch, name);
+    assert_int_equal(mkdir(path, 0777), 0);
+}
+
+/* A smooth image, as JPEG likes it. */
+static int pixel(int x, int y, int channel) {
+    return 40 + 8 * x + (channel == 1 ? 0 : 3 * y) + 10 * channel;
+}
+
+static const char *write_jpeg(const char *name, int width, int channels) {
+    uint8_t pixels[2 * SIDE * SIDE * 3];
+    for (int i = 0; i < width * SIDE; i++) {
+        for (int c = 0; c < channels; c++) {
+            pixels[i * channels + c] = (uint8_t)pixel(i % width, i / width, c);
+        }
+    }
+    unsigned char *packed = NULL;
+    unsigned long size = 0;
+    tjhandle handle = tjInitCompress();
+    assert_int_equal(tjCompress2(handle, pixels, width, 0, SIDE,
+                                 channels == 1 ? TJPF_GRAY : TJPF_RGB, &packed, &size,
+                                 channels == 1 ? TJSAMP_GRAY : TJSAMP_444, 100, 0),
+                     0);
+    const char *path = write_bytes(name, packed, size);
+    tjFree(packed);
+    tjDestroy(handle);
+    return path;
+}
+
+static void check_pixels(int channels, const char *folder) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", scratch, folder);
+    td_dataset *data = open_data(TD_DATA(.train = path));
+    assert_int_equal(td_dataset_info(data)->input.dims[2], channels);
+    float input[SIDE * SIDE * 3];
+    int32_t class;
+    int64_t row = 1;
+    td_error error = {0};
+    assert_ok(td_dataset_read(data, TD_TRAINING, &row, 1, input, &class, &error), error);
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        for (int c = 0; c < channels; c++) {
+            assert_close(input[i * channels + c], pixel(i % SIDE, i / SIDE, c), 0, 3);
+        }
+    }
+    assert_int_equal(class, 1);
+    assert_string_equal(td_dataset_info(data)->class_names[0], "0");
+    td_dataset_close(data);
+}
+
+static void jpeg_images_are_decoded(void **state) {
+    (void)state;
+    make_folder("jpeg");
+    make_folder("jpeg/0");
+    make_folder("jpeg/1");
+    write_jpeg("jpeg/0/a.JPG", SIDE, 3);
+    write_jpeg("jpeg/1/a.jpeg", SIDE, 3);
+    write_text("jpeg/1/notes.txt", "not an image");
+    check_pixels(3, "jpeg");
+    make_folder("grey");
+    make_folder("grey/0");
+    make_folder("grey/1");
+    write_jpeg("grey/0/a.jpg", SIDE, 1);
+    write_jpeg("grey/1/a.jpg", SIDE, 1);
+    check_pixels(1, "grey");
+}
+
+static void images_of_another_size_or_kind_are_named(void **state) {
+    (void)state;
+    char path[512];
+    make_folder("mixed");
+    make_folder("mixed/a");
+    snprintf(path, sizeof path, "%s/mixed", scratch);
+    write_jpeg("mixed/a/0.jpg", SIDE, 3);
+    write_jpeg("mixed/a/1.jpg", 2 * SIDE, 3);
+    assert_refused(TD_DATA(.train = path), TD_SHAPE, "mixed/a/1.jpg has 32 x 16", "mixed/a/0.jpg",
+                   "16 x 16");
+    write_jpeg("mixed/a/1.jpg", SIDE, 1);
+    assert_refused(TD_DATA(.train = path), TD_SHAPE, "mixed/a/1.jpg is grey", "0.jpg is in colour",
+                   "input: [16, 16, 1]");
+    td_dataset_close(open_data(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, 1))));
+    assert_refused(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, 2)), TD_SHAPE,
+                   "2 channels");
+    assert_refused(TD_DATA(.train = path, .memory = 1000), TD_RANGE, "2 images of 768 bytes");
+}
+
+static void damaged_images_are_named(void **state) {
+    (void)state;
+    char path[512];
+    make_folder("damaged");
+    make_folder("damaged/a");
+    snprintf(path, sizeof path, "%s/damaged", scratch);
+    const char *jpeg = write_jpeg("damaged/a/0.jpg", SIDE, 3);
+    assert_int_equal(truncate(jpeg, 700), 0);
+    assert_refused(TD_DATA(.train = path), TD_FORMAT, "damaged/a/0.jpg", "JPEG");
+    write_text("damaged/a/0.jpg", "hello");
+    assert_refused(TD_DATA(.train = path), TD_FORMAT, "0.jpg", "neither");
+    write_bytes("damaged/a/0.jpg",
+                "\x89PNG\r\n\x1A\n\0\0\0\rIHDR\x7F\xFF\xFF\xFF\x7F\xFF\xFF\xFF"
+                "\x08\2\0\0\0\0\0\0\0",
+                33);
+    assert_refused(TD_DATA(.train = path), TD_RANGE, "0.jpg", "2147483647 x 2147483647");
+    write_bytes("damaged/a/0.jpg",
+                "\x89PNG\r\n\x1A\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0\0\0\0\0", 33);
+    assert_refused(TD_DATA(.train = path), TD_FORMAT, "0.jpg", "PNG");
+}
+
+static void folders_without_classes_or_images_are_refused(void **state) {
+    (void)state;
+    char path[512];
+    make_folder("empty");
+    snprintf(path, sizeof path, "%s/empty", scratch);
+    assert_refused(TD_DATA(.train = path), TD_NOT_FOUND, "empty", "sub-folders");
+    make_folder("empty/a");
+    assert_refused(TD_DATA(.train = path), TD_NOT_FOUND, "empty/a", "no PNG or JPEG");
+    assert_refused(TD_DATA(.train = path, .label = TD_NAMES("x")), TD_INVALID, "`label`");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jpeg_images_are_decoded),
+        cmocka_unit_test(images_of_another_size_or_kind_are_named),
+        cmocka_unit_test(damaged_images_are_named),
+        cmocka_unit_test(folders_without_classes_or_images_are_refused),
+    };
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+}
