@@ -1,0 +1,49 @@
+/* Saved models: a model with its weights from a file, and back.
+ *
+ *     td_model *model = td_model_load("runs/digits", &error);          // or model.safetensors, …
+ *     status = td_weights_save(model, "weights.csv", &error);
+ *     status = td_weights_load(model, "weights.csv", &error);
+ */
+#ifndef TAPEDECK_MODEL_H
+#define TAPEDECK_MODEL_H
+
+#include "tapedeck/nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Facts kept with a saved model: texts by key. */
+typedef struct td_model_note {
+    const char *key, *value;
+} td_model_note;
+
+/* A built model with its weights, from a run's folder (its model.safetensors, or its last
+ * checkpoint when training has not ended) or a .safetensors file with its architecture. The caller
+ * destroys it. NULL on failure: TD_NOT_FOUND, TD_FORMAT, TD_UNSUPPORTED, TD_SHAPE, TD_MEMORY. */
+TD_API td_model *td_model_load(const char *path, td_error *error);
+/* The same, and a text for each of the keys (NULL where there is none) that td_free_text releases.
+ */
+TD_API td_model *td_model_load_with(const char *path, size_t count, const char *const keys[],
+                                    char *texts[], td_error *error);
+/* Accepts NULL. */
+TD_API void td_free_text(char *text);
+
+/* Writes parameters and architecture to a .safetensors file, which appears complete or not at all.
+ */
+TD_API TD_NODISCARD td_status td_model_save(const td_model *model, const char *path, size_t count,
+                                            const td_model_note *notes, td_error *error);
+
+/* Writes the parameters, by the file's ending: .csv (layer,parameter,index,value), .npz (one array
+ * LAYER.PARAMETER each) or .safetensors (with the architecture). */
+TD_API TD_NODISCARD td_status td_weights_save(const td_model *model, const char *path,
+                                              td_error *error);
+/* Reads parameters by name from .safetensors, .csv or a run's folder into a built model. Every
+ * parameter of the model must be there, in its shape; what else is there is an error too. Nothing
+ * changes on failure: TD_NOT_FOUND, TD_SHAPE, TD_FORMAT, … */
+TD_API TD_NODISCARD td_status td_weights_load(td_model *model, const char *path, td_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,384 @@
+/* Layout: u64le length of the header, the header (JSON, padded with spaces), the data. */
+#include "model/safetensors.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_HEADER (16u << 20)
+#define MAX_TENSORS 100000
+#define METADATA "__metadata__"
+
+static const struct {
+    const char *word;
+    td_dtype dtype;
+} types[] = {{"F32", TD_FLOAT32},
+             {"F64", TD_FLOAT64},
+             {"I32", TD_INT32},
+             {"I64", TD_INT64},
+             {"U8", TD_UINT8}};
+
+struct td__safetensors {
+    const unsigned char *bytes;
+    size_t size;
+    void *map; /* what close unmaps, or NULL */
+    json_t *header;
+    td__named_view *tensors;
+    size_t count;
+};
+
+static int64_t view_bytes(const td_view *view) {
+    int64_t count;
+    return td_shape_check(&view->shape, view->dtype, &count, NULL)
+               ? 0
+               : count * (int64_t)td_dtype_size(view->dtype);
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------
+ */
+
+static uint64_t read_u64(const unsigned char *bytes) {
+    uint64_t value = 0;
+    for (int i = 7; i >= 0; i--) {
+        value = value << 8 | bytes[i];
+    }
+    return value;
+}
+
+static td_status malformed(td_error *error, const char *path, const char *name, const char *what) {
+    return td_error_set(error, TD_FORMAT, "%s: not a sound safetensors file: %s%s%s", path,
+                        name ? name : "", name ? ": " : "", what);
+}
+
+static td_status read_type(const json_t *value, td_dtype *dtype, const char *path, const char *name,
+                           td_error *error) {
+    const char *word = json_string_value(value);
+    if (!word) {
+        return malformed(error, path, name, "dtype is missing");
+    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (!strcmp(types[i].word, word)) {
+            *dtype = types[i].dtype;
+            return TD_OK;
+        }
+    }
+    return td_error_set(error, TD_UNSUPPORTED,
+                        "%s: %s: element type %.16s; F32, F64, I32, I64 and U8 can be read", path,
+                        name, word);
+}
+
+static td_status read_tensor_shape(const json_t *value, td_dtype dtype, td_shape *shape,
+                                   int64_t *bytes, const char *path, const char *name,
+                                   td_error *error) {
+    if (!json_is_array(value) || json_array_size(value) > TD_MAX_RANK) {
+        return malformed(error, path, name, "shape must be a list of at most 8 numbers");
+    }
+    shape->rank = (int32_t)json_array_size(value);
+    for (int32_t i = 0; i < shape->rank; i++) {
+        const json_t *dimension = json_array_get(value, (size_t)i);
+        if (!json_is_integer(dimension) || json_integer_value(dimension) < 0) {
+            return malformed(error, path, name, "a dimension must be a whole number");
+        }
+        shape->dims[i] = json_integer_value(dimension);
+    }
+    int64_t count;
+    if (td_shape_check(shape, dtype, &count, NULL)) {
+        return malformed(error, path, name, "the shape is too large");
+    }
+    *bytes = count * (int64_t)td_dtype_size(dtype);
+    return TD_OK;
+}
+
+/* One entry of the header; offsets are into the data, which is limit bytes long. */
+static td_status read_tensor(const char *name, const json_t *entry, const unsigned char *data,
+                             int64_t limit, td__named_view *tensor, const char *path,
+                             td_error *error) {
+    *tensor = (td__named_view){.name = name};
+    td_view *view = &tensor->view;
+    if (!json_is_object(entry) || json_object_size(entry) != 3) {
+        return malformed(error, path, name, "expected dtype, shape and data_offsets");
+    }
+    int64_t bytes = 0;
+    td_status status = read_type(json_object_get(entry, "dtype"), &view->dtype, path, name, error);
+    if (!status) {
+        status = read_tensor_shape(json_object_get(entry, "shape"), view->dtype, &view->shape,
+                                   &bytes, path, name, error);
+    }
+    if (status) {
+        return status;
+    }
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last)) {
+        return malformed(error, path, name, "data_offsets must be two whole numbers");
+    }
+    int64_t begin = json_integer_value(first), end = json_integer_value(last);
+    if (begin < 0 || end < begin || end > limit || end - begin != bytes) {
+        return malformed(error, path, name, "data_offsets do not fit the shape or the file");
+    }
+    view->data = data + begin;
+    return TD_OK;
+}
+
+static int by_address(const void *left, const void *right) {
+    const td_view *a = &(*(const td__named_view *const *)left)->view;
+    const td_view *b = &(*(const td__named_view *const *)right)->view;
+    if (a->data != b->data) {
+        return a->data < b->data ? -1 : 1;
+    }
+    /* Empty tensors share an address: they come before the one that has bytes. */
+    return (view_bytes(a) > 0) - (view_bytes(b) > 0);
+}
+
+/* Tensors sorted by address follow each other and end with the file. */
+static td_status check_coverage(const td__safetensors *file, const unsigned char *data,
+                                const char *path, td_error *error) {
+    const td__named_view **order = td__calloc(file->count + 1, sizeof *order);
+    if (!order) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    }
+    for (size_t i = 0; i < file->count; i++) {
+        order[i] = &file->tensors[i];
+    }
+    qsort(order, file->count, sizeof *order, by_address);
+    const unsigned char *at = data;
+    td_status status = TD_OK;
+    for (size_t i = 0; i < file->count && !status; i++) {
+        const td_view *view = &order[i]->view;
+        if (view->data != (const void *)at) {
+            status = malformed(error, path, order[i]->name, "a hole or an overlap before its data");
+        }
+        at += view_bytes(view);
+    }
+    if (!status && at != file->bytes + file->size) {
+        status = malformed(error, path, NULL, "bytes after the last tensor");
+    }
+    td__free(order);
+    return status;
+}
+
+static td_status check_metadata(const json_t *metadata, const char *path, td_error *error) {
+    const char *key;
+    json_t *value;
+    if (metadata && !json_is_object(metadata)) {
+        return malformed(error, path, NULL, METADATA " must be a map");
+    }
+    json_object_foreach((json_t *)metadata, key, value) {
+        if (!json_is_string(value)) {
+            return malformed(error, path, key, METADATA " holds texts only");
+        }
+    }
+    return TD_OK;
+}
+
+static td_status read_header(td__safetensors *file, const char *path, td_error *error) {
+    if (file->size < 10) {
+        return malformed(error, path, NULL, "too short");
+    }
+    uint64_t length = read_u64(file->bytes);
+    if (length < 2 || length > MAX_HEADER || length > file->size - 8 || file->bytes[8] != '{') {
+        return malformed(error, path, NULL, "no header");
+    }
+    json_error_t reason;
+    file->header =
+        json_loadb((const char *)file->bytes + 8, (size_t)length, JSON_REJECT_DUPLICATES, &reason);
+    if (!json_is_object(file->header) || json_object_size(file->header) > MAX_TENSORS) {
+        return malformed(error, path, NULL, file->header ? "too many tensors" : reason.text);
+    }
+    const json_t *metadata = json_object_get(file->header, METADATA);
+    td_status status = check_metadata(metadata, path, error);
+    file->tensors = td__calloc(json_object_size(file->header) + 1, sizeof *file->tensors);
+    if (!file->tensors) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    }
+    const unsigned char *data = file->bytes + 8 + length;
+    const char *name;
+    json_t *entry;
+    json_object_foreach(file->header, name, entry) {
+        if (!status && strcmp(name, METADATA) != 0) {
+            status = read_tensor(name, entry, data, (int64_t)(file->size - 8 - length),
+                                 &file->tensors[file->count++], path, error);
+        }
+    }
+    return status ? status : check_coverage(file, data, path, error);
+}
+
+td__safetensors *td__safetensors_parse(const char *path, const void *bytes, size_t size,
+                                       td_error *error) {
+    td__safetensors *file = td__calloc(1, sizeof *file);
+    if (!file) {
+        td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+        return NULL;
+    }
+    file->bytes = bytes;
+    file->size = size;
+    if (read_header(file, path, error)) {
+        td__safetensors_close(file);
+        return NULL;
+    }
+    return file;
+}
+
+td__safetensors *td__safetensors_open(const char *path, td_error *error) {
+    struct stat about;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0 || fstat(descriptor, &about)) {
+        td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: cannot open: %s", path,
+                     strerror(errno));
+        if (descriptor >= 0) {
+            close(descriptor);
+        }
+        return NULL;
+    }
+    size_t size = (size_t)about.st_size;
+    void *map = S_ISREG(about.st_mode) && size > 0
+                    ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0)
+                    : MAP_FAILED;
+    close(descriptor);
+    if (map == MAP_FAILED) {
+        malformed(error, path, NULL, "empty, or no plain file");
+        return NULL;
+    }
+    td__safetensors *file = td__safetensors_parse(path, map, size, error);
+    if (file) {
+        file->map = map;
+    } else {
+        munmap(map, size);
+    }
+    return file;
+}
+
+void td__safetensors_close(td__safetensors *file) {
+    if (!file) {
+        return;
+    }
+    json_decref(file->header);
+    td__free(file->tensors);
+    if (file->map) {
+        munmap(file->map, file->size);
+    }
+    td__free(file);
+}
+
+size_t td__safetensors_count(const td__safetensors *file) {
+    return file->count;
+}
+
+const td__named_view *td__safetensors_at(const td__safetensors *file, size_t index) {
+    return &file->tensors[index];
+}
+
+const td__named_view *td__safetensors_find(const td__safetensors *file, const char *name) {
+    for (size_t i = 0; i < file->count; i++) {
+        if (!strcmp(file->tensors[i].name, name)) {
+            return &file->tensors[i];
+        }
+    }
+    return NULL;
+}
+
+const char *td__safetensors_text(const td__safetensors *file, const char *key) {
+    return json_string_value(json_object_get(json_object_get(file->header, METADATA), key));
+}
+
+/* ---- Writing ----------------------------------------------------------------------------------
+ */
+
+static const char *type_word(td_dtype dtype) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (types[i].dtype == dtype) {
+            return types[i].word;
+        }
+    }
+    return NULL;
+}
+
+static json_t *tensor_entry(const td_view *view, int64_t offset) {
+    json_t *shape = json_array();
+    for (int32_t i = 0; i < view->shape.rank; i++) {
+        json_array_append_new(shape, json_integer(view->shape.dims[i]));
+    }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_word(view->dtype), "shape", shape,
+                     "data_offsets", (json_int_t)offset, (json_int_t)(offset + view_bytes(view)));
+}
+
+/* The header's text, from json_dumps; NULL when memory is exhausted or a text is not UTF-8. */
+static char *header_text(size_t count, const td__named_view *tensors, size_t text_count,
+                         const td__text_pair *texts, int64_t *data_bytes) {
+    json_t *header = json_object(), *metadata = json_object();
+    bool good = header && metadata;
+    for (size_t i = 0; i < text_count && good; i++) {
+        good = !json_object_set_new(metadata, texts[i].key, json_string(texts[i].value));
+    }
+    good = good && !json_object_set(header, METADATA, metadata);
+    int64_t offset = 0;
+    for (size_t i = 0; i < count && good; i++) {
+        good =
+            !json_object_set_new(header, tensors[i].name, tensor_entry(&tensors[i].view, offset));
+        offset += view_bytes(&tensors[i].view);
+    }
+    char *text = good ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(metadata);
+    json_decref(header);
+    *data_bytes = offset;
+    return text;
+}
+
+/* Splits path into an open folder and the name in it. */
+static int open_folder_of(const char *path, const char **name, td_error *error) {
+    const char *slash = strrchr(path, '/');
+    *name = slash ? slash + 1 : path;
+    char *folder = slash ? td__strdup(path) : NULL;
+    if (folder) {
+        folder[slash == path ? 1 : slash - path] = 0;
+    }
+    int descriptor = slash && !folder ? -1 : td__folder_open(slash ? folder : ".", error);
+    td__free(folder);
+    return descriptor;
+}
+
+td_status td__safetensors_write(const char *path, size_t count, const td__named_view *tensors,
+                                size_t text_count, const td__text_pair *texts, td_error *error) {
+    int64_t data_bytes = 0;
+    char *header = header_text(count, tensors, text_count, texts, &data_bytes);
+    size_t length = header ? strlen(header) : 0;
+    size_t padded = (8 + length + 63) / 64 * 64 - 8;
+    unsigned char *bytes = header ? td__calloc(1, 8 + padded + (size_t)data_bytes) : NULL;
+    if (!bytes) {
+        free(header); // NOLINT: jansson's own
+        return td_error_set(error, TD_MEMORY, "%s: out of memory, or a name that is not UTF-8",
+                            path);
+    }
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (unsigned char)(padded >> (8 * i));
+    }
+    memcpy(bytes + 8, header, length);
+    memset(bytes + 8 + length, ' ', padded - length);
+    free(header); // NOLINT: jansson's own
+    unsigned char *at = bytes + 8 + padded;
+    for (size_t i = 0; i < count; i++) {
+        size_t part = (size_t)view_bytes(&tensors[i].view);
+        if (part) {
+            memcpy(at, tensors[i].view.data, part);
+        }
+        at += part;
+    }
+    const char *name;
+    int folder = open_folder_of(path, &name, error);
+    td_status status = folder < 0 ? TD_IO
+                                  : td__file_publish(folder, name, bytes,
+                                                     8 + padded + (size_t)data_bytes, true, error);
+    if (folder >= 0) {
+        close(folder);
+    }
+    td__free(bytes);
+    return status;
+}

@@ -1,0 +1,90 @@
+/* An experiment file, read and checked. */
+#ifndef TAPEDECK_TRAIN_EXPERIMENT_H
+#define TAPEDECK_TRAIN_EXPERIMENT_H
+
+#include "tapedeck/data.h"
+#include "tapedeck/deck.h"
+#include "tapedeck/train.h"
+#include "train/check.h"
+
+/* "10 epochs", "50 steps"; one of the two is 0, both when nothing was said. */
+typedef struct td__interval {
+    int64_t steps, epochs;
+} td__interval;
+
+/* A layer, optimizer or schedule: its name and its settings. */
+typedef struct td__choice {
+    const char *name;    /* NULL: not given */
+    td__yaml_node *node; /* where it stands, for messages and for filling in defaults */
+    td_setting *settings;
+    size_t count;
+} td__choice;
+
+typedef struct td__track_spec {
+    td__yaml_node *node;
+    td_names what;
+    td__interval every;
+    td_steps at;
+    int64_t start, end;
+    int64_t sample;
+    const char *when;
+    int64_t history;
+    td_names forms;
+    uint32_t form; /* td_form bits of forms */
+    td_names to;
+    const char *target; /* of LAYER.loss: a file */
+} td__track_spec;
+
+typedef enum td__target { TD__TARGET_LABEL, TD__TARGET_INPUT } td__target;
+
+typedef struct td__train_spec {
+    td_loss loss;
+    td_loss_options loss_options;
+    td__choice optimizer, schedule;
+    double clip_norm, clip_value;
+    td_names metrics;
+    int target;
+    int64_t epochs, steps; /* steps 0: all of epochs */
+    td__interval checkpoint_every;
+    int64_t checkpoint_keep;
+    const char *stop_monitor; /* early stopping; NULL: none */
+    int stop_mode;            /* 0 auto, 1 min, 2 max */
+    int64_t stop_patience;
+    double stop_min_delta;
+    bool stop_restore_best;
+} td__train_spec;
+
+struct td_experiment {
+    td__yaml *yaml;
+    const char *path, *folder; /* of the file; folder is "" or ends in '/' */
+    const char *name;
+    uint64_t seed;
+    int64_t threads;
+    td_data_options data;
+    bool data_shuffle;
+    td__choice *layers; /* when the model is a list */
+    size_t layer_count;
+    const char *model_file; /* when it is a file */
+    const char *weights;
+    td__train_spec train;
+    td__track_spec *tracks;
+    size_t track_count;
+    double overhead;
+    int policy; /* td_policy */
+    int64_t queue, history;
+};
+
+/* Reports a problem found after reading (a shape, a signal's name) as td_experiment_read would:
+ * error gets "FILE:LINE: TEXT". line 0: without. */
+td_status td__experiment_problem(const td_experiment *experiment, const td__yaml_node *node,
+                                 td_status status, td_error *error, const char *format, ...)
+    TD_PRINTF(5, 6);
+
+/* Writes the settings (as nn has them, defaults filled in) over a choice's fields in the document.
+ */
+TD_NODISCARD td_status td__choice_settle(td__yaml *yaml, td__choice *choice,
+                                         const td_setting *settings, size_t count);
+/* The experiment as YAML, from td__calloc; NULL when memory is exhausted. */
+char *td__experiment_write(const td_experiment *experiment, size_t *size);
+
+#endif

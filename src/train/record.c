@@ -1,0 +1,127 @@
+/* Tracks as an experiment file has them. */
+#include "train/record.h"
+
+#include <string.h>
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+/* The built-in sinks, as `to:` names them. */
+static const char *const sinks[] = {"csv", "npy", "tensorboard", "sqlite", "png", "print", NULL};
+
+static void read_form(td__checker *checker, td__yaml_node *node, void *member) {
+    static const td__field field = {
+        .key = "form", .kind = TD__NAMES, .offset = offsetof(td__track_spec, forms)};
+    td__track_spec *track = member;
+    td__check_field(checker, node, &field, track);
+    const char *words[] = {
+#define FORM_WORD(name, text, bit) text,
+        TD_FORM_LIST(FORM_WORD)
+#undef FORM_WORD
+            NULL};
+    for (size_t i = 0; i < track->forms.count; i++) {
+        uint32_t form = td_form_find(track->forms.items[i]);
+        if (!form) {
+            td__problem_word(checker, node, "form", track->forms.items[i], words);
+        }
+        track->form |= form;
+    }
+}
+
+static void read_to(td__checker *checker, td__yaml_node *node, void *member) {
+    static const td__field field = {.key = "to", .kind = TD__NAMES};
+    td_names *to = member;
+    td__check_field(checker, node, &field, to);
+    for (size_t i = 0; i < to->count; i++) {
+        size_t k = 0;
+        while (sinks[k] && strcmp(sinks[k], to->items[i]) != 0) {
+            k++;
+        }
+        if (!sinks[k]) {
+            td__problem_word(checker, node, "sink", to->items[i], sinks);
+        }
+    }
+}
+
+static void read_at(td__checker *checker, td__yaml_node *node, void *member) {
+    td_steps *at = member;
+    size_t count = node->kind == TD__YAML_LIST ? node->count : 0;
+    int64_t *steps = td__check_alloc(checker, count, sizeof *steps);
+    bool good = count > 0;
+    for (size_t i = 0; good && steps && i < count; i++) {
+        good = node->items[i]->kind == TD__YAML_SCALAR &&
+               td__text_int(node->items[i]->text, &steps[i]) && steps[i] >= 1;
+    }
+    if (!good) {
+        td__problem(checker, node, "expected a list of steps such as [1, 10, 100]");
+        return;
+    }
+    *at = (td_steps){steps, steps ? count : 0};
+}
+
+static const td__field track_fields[] = {
+    {.key = "what", .kind = TD__NAMES, .offset = offsetof(td__track_spec, what), .required = true},
+    {.key = "every",
+     .kind = TD__CUSTOM,
+     .offset = offsetof(td__track_spec, every),
+     .read = td__read_interval},
+    {.key = "at", .kind = TD__CUSTOM, .offset = offsetof(td__track_spec, at), .read = read_at},
+    {.key = "start",
+     .kind = TD__INT,
+     .offset = offsetof(td__track_spec, start),
+     .minimum = 1,
+     .maximum = 1e15},
+    {.key = "end",
+     .kind = TD__INT,
+     .offset = offsetof(td__track_spec, end),
+     .minimum = 1,
+     .maximum = 1e15},
+    {.key = "sample",
+     .kind = TD__INT,
+     .offset = offsetof(td__track_spec, sample),
+     .minimum = 1,
+     .maximum = 1e15},
+    {.key = "when", .kind = TD__TEXT, .offset = offsetof(td__track_spec, when)},
+    {.key = "history",
+     .kind = TD__INT,
+     .offset = offsetof(td__track_spec, history),
+     .minimum = 1,
+     .maximum = 1e9},
+    {.key = "form", .kind = TD__CUSTOM, .offset = 0, .read = read_form},
+    {.key = "to", .kind = TD__CUSTOM, .offset = offsetof(td__track_spec, to), .read = read_to},
+    {.key = "target", .kind = TD__PATH, .offset = offsetof(td__track_spec, target)},
+};
+
+static void check_target(td__checker *checker, const td__track_spec *track) {
+    for (size_t i = 0; track->target && i < track->what.count; i++) {
+        const char *end = strrchr(track->what.items[i], '.');
+        if (!end || strcmp(end, ".loss") != 0 || strpbrk(track->what.items[i], "*?[")) {
+            td__problem(checker, track->node, "target is for LAYER.loss, not for %s",
+                        track->what.items[i]);
+        }
+    }
+}
+
+void td__read_record(td__checker *checker, td__yaml_node *node, void *member) {
+    td_experiment *experiment = member;
+    if (node->kind != TD__YAML_LIST) {
+        if (!td__yaml_is_null(node)) {
+            td__problem(checker, node, "expected a list of tracks: - what: …");
+        }
+        return;
+    }
+    experiment->tracks = td__check_alloc(checker, node->count, sizeof(td__track_spec));
+    for (size_t i = 0; experiment->tracks && i < node->count; i++) {
+        size_t mark = td__path_enter_index(checker, i);
+        td__track_spec *track = &experiment->tracks[experiment->track_count++];
+        track->node = node->items[i];
+        td__check_map(checker, node->items[i], track_fields, COUNT(track_fields), track);
+        check_target(checker, track);
+        if (track->history && !track->when) {
+            td__problem(checker, node->items[i], "history: N needs a condition, when: …");
+        }
+        if (track->at.count && (track->every.steps || track->every.epochs)) {
+            td__problem(checker, node->items[i], "every and at exclude each other");
+        }
+        td__path_leave(checker, mark);
+    }
+}

@@ -1,0 +1,12 @@
+/* The `record:` section. */
+#ifndef TAPEDECK_TRAIN_RECORD_H
+#define TAPEDECK_TRAIN_RECORD_H
+
+#include "train/experiment.h"
+
+/* Reads the list of tracks into the td_experiment at member. */
+void td__read_record(td__checker *checker, td__yaml_node *node, void *member);
+/* "50 steps", "1 epoch", "50": a td__interval. */
+void td__read_interval(td__checker *checker, td__yaml_node *node, void *member);
+
+#endif

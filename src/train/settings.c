@@ -1,0 +1,184 @@
+/* Choices and their settings. */
+#include "train/settings.h"
+
+#include "base/memory.h"
+#include "base/number.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* ---- From YAML --------------------------------------------------------------------------------
+ */
+
+static bool is_number(const td__yaml_node *node, double *value) {
+    return node->kind == TD__YAML_SCALAR && !node->quoted && td__text_number(node->text, value);
+}
+
+static td_value scalar_value(const td__yaml_node *node) {
+    td_value value = {.kind = TD_VALUE_TEXT, .text = node->text};
+    if (is_number(node, &value.number)) {
+        value.kind = TD_VALUE_NUMBER;
+    } else if (!node->quoted && (!strcmp(node->text, "true") || !strcmp(node->text, "false"))) {
+        value.kind = TD_VALUE_BOOL;
+        value.boolean = *node->text == 't';
+    }
+    return value;
+}
+
+/* Numbers when all items are, otherwise texts. */
+static bool list_value(td__checker *checker, const td__yaml_node *node, td_value *value) {
+    double *numbers = td__check_alloc(checker, node->count, sizeof *numbers);
+    const char **texts = td__check_alloc(checker, node->count, sizeof *texts);
+    if (!numbers || !texts) {
+        return false;
+    }
+    size_t numeric = 0;
+    for (size_t i = 0; i < node->count; i++) {
+        if (node->items[i]->kind != TD__YAML_SCALAR) {
+            td__problem(checker, node->items[i], "expected a list of numbers or of names");
+            return false;
+        }
+        numeric += is_number(node->items[i], &numbers[i]);
+        texts[i] = node->items[i]->text;
+    }
+    *value = (td_value){.kind = numeric == node->count ? TD_VALUE_NUMBERS : TD_VALUE_TEXTS,
+                        .numbers = numbers,
+                        .texts = texts,
+                        .count = node->count};
+    return true;
+}
+
+static bool read_value(td__checker *checker, const td__yaml_node *node, td_value *value) {
+    if (node->kind == TD__YAML_MAP || td__yaml_is_null(node)) {
+        td__problem(checker, node, "expected a number, a word or a list");
+        return false;
+    }
+    if (node->kind == TD__YAML_LIST) {
+        return list_value(checker, node, value);
+    }
+    *value = scalar_value(node);
+    return true;
+}
+
+bool td__choice_read(td__checker *checker, td__yaml_node *node, const char *noun,
+                     td__choice *choice) {
+    const td__yaml_node *name;
+    td__yaml_node *fields;
+    if (!td__check_choice(checker, node, noun, &name, &fields)) {
+        return false;
+    }
+    *choice = (td__choice){.name = name->text, .node = node};
+    if (!fields || td__yaml_is_null(fields)) {
+        return true;
+    }
+    size_t mark = td__path_enter(checker, name->text);
+    bool good = fields->kind == TD__YAML_MAP;
+    if (!good) {
+        td__problem(checker, fields, "expected a map, {KEY: VALUE, …}");
+    }
+    choice->settings = good ? td__check_alloc(checker, fields->count, sizeof(td_setting)) : NULL;
+    for (size_t i = 0; choice->settings && i < fields->count; i++) {
+        td_setting *setting = &choice->settings[choice->count];
+        size_t inner = td__path_enter(checker, fields->keys[i]->text);
+        setting->key = fields->keys[i]->text;
+        if (read_value(checker, fields->items[i], &setting->value)) {
+            choice->count++;
+        } else {
+            good = false;
+        }
+        td__path_leave(checker, inner);
+    }
+    td__path_leave(checker, mark);
+    return good && choice->settings;
+}
+
+/* Whether text has word with no letter, digit or underscore on either side. */
+static bool has_word(const char *text, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = strstr(text, word); length && at; at = strstr(at + 1, word)) {
+        bool before = at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        bool after = isalnum((unsigned char)at[length]) || at[length] == '_';
+        if (!before && !after) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void td__choice_problem(td__checker *checker, const td__choice *choice, const td_error *error) {
+    const td__yaml_node *place = choice->node;
+    if (place->kind == TD__YAML_MAP && place->count == 1) {
+        const td__yaml_node *fields = place->items[0];
+        for (size_t i = 0; fields->kind == TD__YAML_MAP && i < fields->count; i++) {
+            if (has_word(error->text, fields->keys[i]->text)) {
+                place = fields->keys[i];
+                break;
+            }
+        }
+    }
+    td__problem(checker, place, "%s", error->text);
+}
+
+/* ---- Back to YAML -----------------------------------------------------------------------------
+ */
+
+static td__yaml_node *number_node(td__yaml *yaml, double number) {
+    char text[TD__NUMBER_ROOM];
+    text[td__format_value(text, number)] = 0;
+    return td__yaml_scalar(yaml, text, false);
+}
+
+/* Text that would read back as something else gets quotes. */
+static td__yaml_node *text_node(td__yaml *yaml, const char *text) {
+    td__yaml_node *node = td__yaml_scalar(yaml, text, false);
+    if (node) {
+        node->quoted = td__yaml_is_null(node) || scalar_value(node).kind != TD_VALUE_TEXT;
+    }
+    return node;
+}
+
+static td__yaml_node *value_node(td__yaml *yaml, const td_value *value) {
+    switch (value->kind) {
+    case TD_VALUE_NUMBER:
+        return number_node(yaml, value->number);
+    case TD_VALUE_BOOL:
+        return td__yaml_scalar(yaml, value->boolean ? "true" : "false", false);
+    case TD_VALUE_TEXT:
+        return text_node(yaml, value->text);
+    case TD_VALUE_NUMBERS:
+    case TD_VALUE_TEXTS:
+        break;
+    }
+    td__yaml_node *list = td__yaml_list(yaml);
+    for (size_t i = 0; list && i < value->count; i++) {
+        td__yaml_node *item = value->kind == TD_VALUE_NUMBERS ? number_node(yaml, value->numbers[i])
+                                                              : text_node(yaml, value->texts[i]);
+        if (td__yaml_append(yaml, list, item)) {
+            return NULL;
+        }
+    }
+    return list;
+}
+
+td_status td__choice_settle(td__yaml *yaml, td__choice *choice, const td_setting *settings,
+                            size_t count) {
+    td__yaml_node *fields = td__yaml_map(yaml), *made = td__yaml_map(yaml);
+    for (size_t i = 0; fields && i < count; i++) {
+        if (td__yaml_put(yaml, fields, settings[i].key, value_node(yaml, &settings[i].value))) {
+            return TD_MEMORY;
+        }
+    }
+    if (!fields || !made || td__yaml_put(yaml, made, choice->name, fields)) {
+        return TD_MEMORY;
+    }
+    /* In place, so that the list or map that holds the choice has it. Line and file stay. */
+    td__yaml_node *node = choice->node;
+    node->kind = TD__YAML_MAP;
+    node->text = "";
+    node->quoted = false;
+    node->count = made->count;
+    node->capacity = made->capacity;
+    node->keys = made->keys;
+    node->items = made->items;
+    return TD_OK;
+}
