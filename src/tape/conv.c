@@ -32,7 +32,8 @@ bool td__conv_axis(int64_t size, int64_t kernel, int64_t stride, int64_t dilatio
 typedef struct image {
     const float *data;
     int64_t height, width, channels;
-    td__buffer *memory; /* NULL: not a copy */
+    int64_t first_row, last_row; /* rows outside [first_row, last_row) are zeros */
+    td__buffer *memory;          /* NULL: not a copy */
 } image;
 
 typedef struct pad_work {
@@ -54,21 +55,23 @@ static void pad_part(void *context, int part, int64_t begin, int64_t end) {
             memset(to, 0, (size_t)w->to_width * pixel);
             continue;
         }
-        /* What lies outside on the left or right of the source is cut off. */
-        int64_t left = w->left > 0 ? w->left : 0;
-        int64_t copied = w->width < w->to_width - left ? w->width : w->to_width - left;
         const float *from = w->from + (row / w->to_height * w->height + y) * w->width * w->channels;
-        memset(to, 0, (size_t)left * pixel);
-        memcpy(to + (size_t)left * pixel, from, (size_t)copied * pixel);
-        memset(to + (size_t)(left + copied) * pixel, 0,
-               (size_t)(w->to_width - left - copied) * pixel);
+        memset(to, 0, (size_t)w->left * pixel);
+        memcpy(to + (size_t)w->left * pixel, from, (size_t)w->width * pixel);
+        memset(to + (size_t)(w->left + w->width) * pixel, 0,
+               (size_t)(w->to_width - w->left - w->width) * pixel);
     }
 }
 
 static td_status pad_image(td_tape *tape, const float *from, int64_t batch, int64_t height,
                            int64_t width, int64_t channels, const int64_t before[2],
                            const int64_t after[2], image *out) {
-    *out = (image){.data = from, .height = height, .width = width, .channels = channels};
+    *out = (image){.data = from,
+                   .height = height,
+                   .width = width,
+                   .channels = channels,
+                   .first_row = before[0],
+                   .last_row = before[0] + height};
     if (before[0] == 0 && before[1] == 0 && after[0] <= 0 && after[1] <= 0) {
         return TD_OK;
     }
@@ -111,7 +114,8 @@ typedef struct patches {
     int64_t rows, columns;
     int64_t step[2];
     int64_t segments, segment;
-    const int64_t *offsets; /* of each segment from the pixel's place in the source */
+    const int64_t *offsets; /* of each segment from the pixel's place in the source; ascending by
+                               row */
     const float *panels;    /* (panel, segments * segment, panel_width) */
     const float *bias;      /* filled up to whole panels, or NULL */
     int64_t n;              /* columns of the product */
@@ -120,14 +124,38 @@ typedef struct patches {
     int flags;
 } patches;
 
-/* One tile of row_count pixels against all panels. */
-static void patch_tile(const patches *p, int row_count, const float *const *starts, float *result) {
+/* A tile being collected: pixels that lie evenly in the result and use the same segments. */
+typedef struct patch_tile {
+    int count;
+    const float *starts[MAXIMUM_TILE_ROWS];
+    float *result;
+    int64_t first, last; /* segments */
+} patch_tile;
+
+/* Multiplies what was collected with all panels. */
+static void flush_tile(const patches *p, patch_tile *tile) {
     int64_t width = p->kernels->panel_width, k = p->segments * p->segment;
-    for (int64_t column = 0; column < p->n; column += width) {
+    int64_t skipped = tile->first * p->segment * width;
+    for (int64_t column = 0; column < p->n && tile->count > 0; column += width) {
         int columns = (int)(p->n - column < width ? p->n - column : width);
-        p->kernels->tile_dot(row_count, columns, p->segments, p->segment, p->offsets, starts,
-                             p->panels + column * k, width, p->bias ? p->bias + column : NULL,
-                             result + column, p->pixel_stride, p->flags);
+        p->kernels->tile_dot(
+            tile->count, columns, tile->last - tile->first, p->segment, p->offsets + tile->first,
+            tile->starts, p->panels + column * k + skipped, width,
+            p->bias ? p->bias + column : NULL, tile->result + column, p->pixel_stride, p->flags);
+    }
+    tile->count = 0;
+}
+
+/* The segments of a row of pixels that are not all in the border above or below. */
+static void used_segments(const patches *p, int64_t row, int64_t *first, int64_t *last) {
+    int64_t stride = p->source.width * p->source.channels;
+    *first = 0;
+    *last = p->segments;
+    while (*first < *last && row + p->offsets[*first] / stride < p->source.first_row) {
+        ++*first;
+    }
+    while (*last > *first && row + p->offsets[*last - 1] / stride >= p->source.last_row) {
+        --*last;
     }
 }
 
@@ -138,28 +166,29 @@ static void patch_part(void *context, int part, int64_t begin, int64_t end) {
     const patches *p = context;
     bool flat =
         p->row_stride == p->columns * p->pixel_stride && p->image_stride == p->rows * p->row_stride;
-    int most = p->kernels->tile_rows, count = 0;
-    const float *starts[MAXIMUM_TILE_ROWS];
-    float *result = NULL;
+    int64_t source_row = p->source.width * p->source.channels;
+    patch_tile tile = {.last = -1};
     for (int64_t row = begin; row < end; row++) {
-        int64_t b = row / p->rows, i = row % p->rows;
-        const float *start = p->source.data + (b * p->source.height + i * p->step[0]) *
-                                                  p->source.width * p->source.channels;
-        float *to = p->result + b * p->image_stride + i * p->row_stride;
+        int64_t b = row / p->rows, i = row % p->rows, first, last;
+        used_segments(p, i * p->step[0], &first, &last);
+        if (!flat || first != tile.first || last != tile.last) {
+            flush_tile(p, &tile);
+            tile.first = first;
+            tile.last = last;
+        }
+        const float *start = p->source.data + (b * p->source.height + i * p->step[0]) * source_row;
+        float *result = p->result + b * p->image_stride + i * p->row_stride;
         for (int64_t j = 0; j < p->columns; j++) {
-            if (count == 0) {
-                result = to + j * p->pixel_stride;
+            if (tile.count == 0) {
+                tile.result = result + j * p->pixel_stride;
             }
-            starts[count++] = start + j * p->step[1] * p->source.channels;
-            if (count == most || (!flat && j + 1 == p->columns)) {
-                patch_tile(p, count, starts, result);
-                count = 0;
+            tile.starts[tile.count++] = start + j * p->step[1] * p->source.channels;
+            if (tile.count == p->kernels->tile_rows) {
+                flush_tile(p, &tile);
             }
         }
     }
-    if (count > 0) {
-        patch_tile(p, count, starts, result);
-    }
+    flush_tile(p, &tile);
 }
 
 static void run_patches(patches *p, int64_t batch) {
