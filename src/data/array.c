@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { PREFETCH_MAXIMUM = 4096 }; /* bytes; what follows, the processor fetches by itself */
+
 /* IEEE 754 binary16: subnormals are scaled, exponent 31 is infinity or NaN. */
 static float half_to_float(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
@@ -49,8 +51,8 @@ static float half_to_float(uint16_t half) {
     static double value_##name(const uint8_t *from, bool swap) {                                   \
         return (double)NUMBER_##name(load_##name(from, swap));                                     \
     }                                                                                              \
-    static void read_##name(const uint8_t *from, const int64_t *offsets, bool swap, int64_t count, \
-                            float *to) {                                                           \
+    static void read_##name(const uint8_t *restrict from, const int64_t *restrict offsets,         \
+                            bool swap, int64_t count, float *restrict to) {                        \
         if (offsets) {                                                                             \
             for (int64_t i = 0; i < count; i++) {                                                  \
                 to[i] = (float)NUMBER_##name(load_##name(from + offsets[i], swap));                \
@@ -166,6 +168,14 @@ td__array td__array_plain(const void *data, td__element element, td_shape shape,
 void td__array_read(const td__array *array, int64_t row, float *values) {
     const uint8_t *from = array->data + row * array->row_stride;
     elements[array->element].read(from, array->offsets, array->swap, array->count, values);
+}
+
+void td__array_prefetch(const td__array *array, int64_t row) {
+    const uint8_t *from = array->data + row * array->row_stride;
+    int64_t size = array->row_stride < PREFETCH_MAXIMUM ? array->row_stride : PREFETCH_MAXIMUM;
+    for (int64_t i = 0; i < size; i += TD__ALIGNMENT) {
+        __builtin_prefetch(from + i);
+    }
 }
 
 double td__array_value(const td__array *array, int64_t row, int64_t index) {

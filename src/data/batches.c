@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { AHEAD = 4 }; /* rows in random order are fetched so many rows before they are needed */
+
 struct td_batches {
     const td_dataset *dataset;
     const td__part *part;
@@ -119,10 +121,14 @@ static const float *inputs_in_place(const td_batches *b, int64_t count) {
 
 static const float *gather_inputs(td_batches *b, int64_t count) {
     int table = b->part->table;
-    int64_t width = b->dataset->tables[table].input.count;
+    const td__array *array = &b->dataset->tables[table].input;
+    int64_t width = array->count;
     const float *rows = td__input_rows(b->dataset, table);
     for (int64_t i = 0; i < count; i++) {
         float *to = b->input + i * width;
+        if (i + AHEAD < count) {
+            td__array_prefetch(array, b->rows[i + AHEAD]);
+        }
         if (rows) {
             memcpy(to, rows + b->rows[i] * width, (size_t)width * sizeof *to);
         } else {

@@ -119,7 +119,8 @@ td_status td__input_memory(td__input **input, const char *path, const void *data
     if (!opened || !copy) {
         td__free(opened);
         td__free(copy);
-        return td_error_set(error, TD_MEMORY, "%s: no memory to read it", path);
+        td_error_set(error, TD_MEMORY, "%s: no memory to read it", path);
+        return TD_MEMORY;
     }
     *opened = (td__input){.path = copy, .memory = data, .left = size};
     *input = opened;

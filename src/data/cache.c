@@ -32,8 +32,9 @@ static uint64_t hash(uint64_t h, const void *data, size_t size) {
 }
 
 static uint64_t check_of(const header *h, const char *text) {
-    uint64_t fields = hash(0xCBF29CE484222325u, h, offsetof(header, check));
-    return hash(fields, text, (size_t)h->text_size);
+    unsigned char fields[offsetof(header, check)];
+    memcpy(fields, h, sizeof fields);
+    return hash(hash(0xCBF29CE484222325u, fields, sizeof fields), text, (size_t)h->text_size);
 }
 
 /* A growing text. */

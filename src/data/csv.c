@@ -80,9 +80,9 @@ static td__csv_outcome scan_quoted(td__csv *csv, char *from, td__csv_cell *cell)
                 return TD__CSV_INCOMPLETE;
             }
             if (!p) {
-                return td__csv_fail(csv, TD_FORMAT,
-                                    "%s line %lld: a quote is opened and never closed", csv->path,
-                                    (long long)csv->line);
+                td__csv_fail(csv, TD_FORMAT, "%s line %lld: a quote is opened and never closed",
+                             csv->path, (long long)csv->line);
+                return TD__CSV_FAILED;
             }
             break;
         }

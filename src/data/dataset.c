@@ -119,8 +119,9 @@ static td_status read_tables(td_dataset *dataset, const td_data_options *options
         {options->train, options->labels, options},
         {options->validation, options->validation_labels, options},
     };
-    dataset->table_count = options->validation ? 2 : 1;
-    for (int t = 0; t < dataset->table_count; t++) {
+    int count = options->validation ? 2 : 1;
+    dataset->table_count = count;
+    for (int t = 0; t < count; t++) {
         td__reader *reader = td__generate;
         td_status status = TD_OK;
         if (requests[t].path) {

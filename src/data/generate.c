@@ -103,8 +103,9 @@ static void make_images(making *m) {
     float brightness = (float)uniform(m, 0.5, 1);
     m->class[0] = (int32_t)(m->number % m->options->classes);
     for (int64_t i = 0; i < size * size; i++) {
-        double x = ((double)(i % size) + 0.5 - middle_x) / radius;
-        double y = ((double)(i / size) + 0.5 - middle_y) / radius;
+        int64_t column = i % size, line = i / size;
+        double x = ((double)column + 0.5 - middle_x) / radius;
+        double y = ((double)line + 0.5 - middle_y) / radius;
         m->input[i] = in_figure(m->class[0], x, y) ? brightness : 0;
     }
 }
@@ -113,18 +114,18 @@ enum { EXAMPLES = 1, LENGTH = 2, CLASSES = 4, FEATURES = 8, SIZE = 16, NOISE = 3
 
 static const struct field {
     const char *name;
-    unsigned bit;
     size_t offset;
-    bool whole;
     double least, most;
+    unsigned bit;
+    bool whole;
 } fields[] = {
-    {"examples", EXAMPLES, offsetof(td_generate_options, examples), true, 1, 4e9},
-    {"length", LENGTH, offsetof(td_generate_options, length), true, 2, 1e6},
-    {"classes", CLASSES, offsetof(td_generate_options, classes), true, 2, 1000},
-    {"features", FEATURES, offsetof(td_generate_options, features), true, 1, 1e6},
-    {"size", SIZE, offsetof(td_generate_options, size), true, 8, 4096},
-    {"noise", NOISE, offsetof(td_generate_options, noise), false, 0, 1e6},
-    {"spread", SPREAD, offsetof(td_generate_options, spread), false, 0, 1e6},
+    {"examples", offsetof(td_generate_options, examples), 1, 4e9, EXAMPLES, true},
+    {"length", offsetof(td_generate_options, length), 2, 1e6, LENGTH, true},
+    {"classes", offsetof(td_generate_options, classes), 2, 1000, CLASSES, true},
+    {"features", offsetof(td_generate_options, features), 1, 1e6, FEATURES, true},
+    {"size", offsetof(td_generate_options, size), 8, 4096, SIZE, true},
+    {"noise", offsetof(td_generate_options, noise), 0, 1e6, NOISE, false},
+    {"spread", offsetof(td_generate_options, spread), 0, 1e6, SPREAD, false},
 };
 enum { FIELD_COUNT = sizeof fields / sizeof *fields };
 
@@ -147,31 +148,28 @@ static td_shape image(const td_generate_options *o) {
 
 static const struct recipe {
     const char *name;
-    unsigned fields;
-    td_generate_options defaults;
-    int64_t most_classes;
-    bool values; /* labels are a value, not a class */
-    td_shape (*shape)(const td_generate_options *options);
     void (*make)(making *m);
+    td_shape (*shape)(const td_generate_options *options);
+    td_generate_options defaults;
+    int64_t most_classes; /* 0: the label is a value, not a class */
+    unsigned fields;
 } recipes[] = {
-    {"adding", EXAMPLES | LENGTH, {.length = 50}, 0, true, series_pairs, make_adding},
-    {"sine", EXAMPLES | LENGTH | NOISE, {.length = 20}, 0, true, series, make_sine},
-    {"xor", EXAMPLES | NOISE, {0}, 2, false, plane, make_xor},
+    {"adding", make_adding, series_pairs, {.length = 50}, 0, EXAMPLES | LENGTH},
+    {"sine", make_sine, series, {.length = 20}, 0, EXAMPLES | LENGTH | NOISE},
+    {"xor", make_xor, plane, {0}, 2, EXAMPLES | NOISE},
     {"blobs",
-     EXAMPLES | CLASSES | FEATURES | SPREAD,
+     make_blobs,
+     features,
      {.classes = 3, .features = 2, .spread = 1},
      1000,
-     false,
-     features,
-     make_blobs},
-    {"two_moons", EXAMPLES | NOISE, {0}, 2, false, plane, make_two_moons},
+     EXAMPLES | CLASSES | FEATURES | SPREAD},
+    {"two_moons", make_two_moons, plane, {0}, 2, EXAMPLES | NOISE},
     {"images",
-     EXAMPLES | CLASSES | SIZE | NOISE,
+     make_images,
+     image,
      {.classes = 4, .size = 16},
      6,
-     false,
-     image,
-     make_images},
+     EXAMPLES | CLASSES | SIZE | NOISE},
 };
 enum { RECIPE_COUNT = sizeof recipes / sizeof *recipes };
 
@@ -295,7 +293,8 @@ static td_status allocate(td__table *table, const td__request *request, const st
     table->rows = options->examples;
     table->floats = inputs;
     table->input = td__array_plain(inputs, TD__F32, shape, count);
-    table->label = td__array_plain(labels, recipe->values ? TD__F32 : TD__I32, TD_SHAPE(1), 1);
+    table->label =
+        td__array_plain(labels, recipe->most_classes == 0 ? TD__F32 : TD__I32, TD_SHAPE(1), 1);
     return TD_OK;
 }
 

@@ -70,7 +70,7 @@ static td_status find_labels(const char *path, char **labels, td_error *error) {
 td_status td__idx_read(td__table *table, const td__request *request, td_error *error) {
     int64_t maximum = request->options->memory, rows = 0;
     char *found = NULL;
-    td__array label;
+    td__array label = {0};
     td_status status = td__bytes_get(&table->bytes[0], request->path, maximum, error);
     if (!status) {
         status = td__idx_parse(&table->input, &table->rows, &table->bytes[0], request->path, error);

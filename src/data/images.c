@@ -102,8 +102,9 @@ typedef struct folder {
 static td_status list_classes(folder *f, td__table *table, const char *path, td_error *error) {
     td_status status = list_folder(&f->classes, path, is_folder, error);
     if (!status && f->classes.count == 0) {
-        return td_error_set(error, TD_NOT_FOUND,
-                            "%s: no sub-folders; a folder of images has one for each class", path);
+        td_error_set(error, TD_NOT_FOUND,
+                     "%s: no sub-folders; a folder of images has one for each class", path);
+        return TD_NOT_FOUND;
     }
     for (size_t i = 0; !status && i < f->classes.count; i++) {
         const char *class = f->classes.items[i];

@@ -5,15 +5,16 @@
 #include <math.h>
 #include <string.h>
 
-static void change(const td_dataset *dataset, float *values, int64_t count) {
+static void change(const td_dataset *dataset, float *restrict values, int64_t count) {
     if (dataset->mean) {
         const float *mean = dataset->mean, *deviation = dataset->deviation;
         for (int64_t i = 0; i < count; i++) {
             values[i] = (values[i] - mean[i]) / deviation[i];
         }
     } else if (dataset->scale != 1) {
+        float scale = dataset->scale;
         for (int64_t i = 0; i < count; i++) {
-            values[i] *= dataset->scale;
+            values[i] *= scale;
         }
     }
 }
@@ -42,8 +43,8 @@ static td_status measure(td_dataset *dataset, td_error *error) {
     float *row = td__calloc((size_t)count, sizeof *row);
     td_status status = TD_OK;
     if (!mean || !squares || !row) {
-        status = td_error_set(error, TD_MEMORY, "no memory to standardise %lld inputs",
-                              (long long)count);
+        status = TD_MEMORY;
+        td_error_set(error, status, "no memory to standardise %lld inputs", (long long)count);
     }
     for (int64_t n = 0; !status && n < part->count; n++) {
         td__array_read(input, td__part_row(part, n), row);

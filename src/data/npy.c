@@ -235,7 +235,7 @@ td_status td__npy_read(td__table *table, const td__request *request, td_error *e
         status = td__npy_parse(&table->input, &table->rows, &table->bytes[0], request->path, error);
     }
     if (!status && request->labels) {
-        td__array label;
+        td__array label = {0};
         int64_t rows = 0;
         status = td__bytes_get(&table->bytes[1], request->labels, maximum, error);
         if (!status) {

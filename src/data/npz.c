@@ -119,7 +119,7 @@ td_status td__npz_read(td__table *table, const td__request *request, td_error *e
     char member[NAME_SIZE];
     snprintf(member, sizeof member, "%s.npy", y);
     if (!status && (options->y || zip_name_locate(archive, member, 0) >= 0)) {
-        td__array label;
+        td__array label = {0};
         int64_t rows = 0;
         status =
             read_array(archive, path, y, options->memory, &label, &rows, &table->bytes[1], error);

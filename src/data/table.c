@@ -111,7 +111,8 @@ td_status td__table_split_columns(td__table *table, const td__request *request, 
     td_status status = TD_OK;
     int64_t count = 0;
     if (!columns || !taken) {
-        status = td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+        status = TD_MEMORY;
+        td_error_set(error, status, "%s: no memory", request->path);
     }
     for (size_t i = 0; !status && i < label->count; i++) {
         int64_t column = 0;

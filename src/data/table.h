@@ -53,6 +53,8 @@ td_status td__array_describe(td__array *array, int64_t *rows, const uint8_t *dat
 td__array td__array_plain(const void *data, td__element element, td_shape shape, int64_t count);
 /* The row as float32. */
 void td__array_read(const td__array *array, int64_t row, float *values);
+/* Begins to fetch a row that will be read soon. */
+void td__array_prefetch(const td__array *array, int64_t row);
 double td__array_value(const td__array *array, int64_t row, int64_t index);
 /* The first row when all rows are float32 in the machine's order, one after the other; else NULL.
  */
