@@ -30,14 +30,21 @@ double td_bin_right(int32_t index) {
     return index >= HALF ? edge(index - HALF + 1) : -edge(HALF - 1 - index) + 0.0;
 }
 
-typedef struct counting {
-    td__bin_kernel *bin;
+typedef struct reducing {
+    td__bin_kernel *bin; /* NULL: no histogram */
     td__bin_counts *table;
-} counting;
+    char *copy; /* where the next block goes, or NULL */
+} reducing;
 
-static void count_block(const float *x, size_t count, void *context) {
-    const counting *to = context;
-    to->bin(x, count, to->table);
+static void reduce_block(const float *x, size_t count, void *context) {
+    reducing *to = context;
+    if (to->bin) {
+        to->bin(x, count, to->table);
+    }
+    if (to->copy) {
+        memcpy(to->copy, x, count * sizeof *x);
+        to->copy += count * sizeof *x;
+    }
 }
 
 /* Entries that are looked at together: most of a table is empty. */
@@ -83,6 +90,20 @@ static int32_t collect(td__bin_counts *table, td_bin *bins) {
     return used;
 }
 
+void td__reduce(const td_view *view, int64_t count, const td__reduction *to) {
+    bool floats = view->dtype == TD_FLOAT32;
+    reducing state = {.bin = to->bins ? td__kernels_here()->bin : NULL,
+                      .table = table_of_thread,
+                      .copy = floats ? to->copy : NULL};
+    td__stats_walk(view, count, to->stats, state.bin || state.copy ? reduce_block : NULL, &state);
+    if (to->bins) {
+        *to->histogram = (td_histogram){to->bins, collect(state.table, to->bins)};
+    }
+    if (to->copy && !floats) {
+        memcpy(to->copy, view->data, (size_t)count * td_dtype_size(view->dtype));
+    }
+}
+
 td_status td_histogram_of(const td_view *view, td_stats *stats, td_bin bins[TD_HISTOGRAM_BINS],
                           td_histogram *histogram, td_error *error) {
     int64_t count;
@@ -95,9 +116,8 @@ td_status td_histogram_of(const td_view *view, td_stats *stats, td_bin bins[TD_H
                             (long long)UINT32_MAX, (long long)count);
     }
     td_stats unused;
-    counting to = {td__kernels_here()->bin, table_of_thread};
-    td__stats_walk(view, count, stats ? stats : &unused, count_block, &to);
-    *histogram = (td_histogram){.bins = bins, .bin_count = collect(to.table, bins)};
+    td__reduction to = {.stats = stats ? stats : &unused, .bins = bins, .histogram = histogram};
+    td__reduce(view, count, &to);
     return TD_OK;
 }
 

@@ -36,6 +36,15 @@ const td__kernels *td__kernels_avx2(void);
 /* The best that this machine runs. */
 const td__kernels *td__kernels_here(void);
 
+/* Everything that one pass over a view can yield; NULL: not wanted. */
+typedef struct td__reduction {
+    td_stats *stats;         /* needed */
+    td_bin *bins;            /* room for TD_HISTOGRAM_BINS */
+    td_histogram *histogram; /* with bins; count <= UINT32_MAX */
+    void *copy;              /* the elements */
+} td__reduction;
+void td__reduce(const td_view *view, int64_t count, const td__reduction *to);
+
 /* Walks a view block by block; each block is also handed to `each` (may be NULL) as float32. */
 typedef void td__each_block(const float *x, size_t count, void *context);
 void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__each_block *each,

@@ -1,0 +1,44 @@
+/* Conditions: expressions over metrics and statistics that decide at the end of a step.
+ *
+ *     expression  = and-term { "or" and-term }
+ *     and-term    = not-term { "and" not-term }
+ *     not-term    = "not" not-term | sum [ ("<" | "<=" | ">" | ">=" | "==" | "!=") sum ]
+ *     sum         = product { ("+" | "-") product }
+ *     product     = unary { ("*" | "/") unary }
+ *     unary       = "-" unary | number | "step" | "epoch" | signal | function | "(" expression ")"
+ *     function    = "nan(" glob ")" | "inf(" glob ")" | "mean(" expression "," whole number ")"
+ *                 | "delta(" expression ")" | "abs(" expression ")"
+ *                 | ("min(" | "max(") expression { "," expression } ")"
+ *     signal      = NAME | NAME.STAT | "any name, quoted"
+ *
+ * A name may be a glob: a comparison with one holds when it holds for at least one signal; min and
+ * max of a glob are over all its signals. A signal without a value is NaN; no comparison holds for
+ * NaN but !=. */
+#ifndef TAPEDECK_DECK_CONDITION_H
+#define TAPEDECK_DECK_CONDITION_H
+
+#include "deck/signal.h"
+
+typedef struct td__condition td__condition;
+
+/* The step that a condition is asked about. */
+typedef struct td__moment {
+    int64_t epoch;
+    int64_t step;
+    uint64_t serial;
+} td__moment;
+
+/* TD_INVALID with the text and a caret under the place. NULL on failure. */
+td__condition *td__condition_parse(const char *text, td_error *error);
+void td__condition_destroy(td__condition *condition);
+const char *td__condition_text(const td__condition *condition);
+
+/* Tells a condition of a signal, once for each. *uses: it looks at the signal; *stats: at its
+ * statistics. Otherwise they are untouched. False when memory is exhausted. */
+bool td__condition_meet(td__condition *condition, td_signal *signal, bool *uses, bool *stats);
+
+/* Called at the end of every step, before asking: mean() and delta() take up new values. */
+void td__condition_update(td__condition *condition, const td__moment *now);
+bool td__condition_holds(const td__condition *condition, const td__moment *now);
+
+#endif

@@ -1,0 +1,445 @@
+/* Opening, flushing and closing a deck; its errors, events and counters. */
+#include "deck/deck.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MIB ((int64_t)1 << 20)
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint32_t form;
+} forms[] = {
+#define FORM(name, text, bit) {text, TD_##name},
+    TD_FORM_LIST(FORM)
+#undef FORM
+};
+
+const char *td_form_name(uint32_t form) {
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (forms[i].form == form) {
+            return forms[i].name;
+        }
+    }
+    return NULL;
+}
+
+uint32_t td_form_find(const char *name) {
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (strcmp(forms[i].name, name) == 0) {
+            return forms[i].form;
+        }
+    }
+    return 0;
+}
+
+const char *td_event_name(td_event_kind kind) {
+    static const char *const names[] = {
+#define EVENT(name, text) text,
+        TD_EVENT_LIST(EVENT)
+#undef EVENT
+    };
+    return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : NULL;
+}
+
+/* ---- Lock ----------------------------------------------------------------------------------- */
+
+void td__deck_lock(td_deck *deck) {
+    pthread_mutex_lock(&deck->lock);
+}
+
+void td__deck_unlock(td_deck *deck) {
+    td__snapshot *borrowed = deck->recycler.borrowed;
+    deck->recycler.borrowed = NULL;
+    pthread_mutex_unlock(&deck->lock);
+    if (borrowed) {
+        td__borrowed_tell(borrowed);
+        pthread_mutex_lock(&deck->lock);
+        td__borrowed_recycle(&deck->recycler, borrowed);
+        pthread_mutex_unlock(&deck->lock);
+    }
+}
+
+/* ---- Errors and messages -------------------------------------------------------------------- */
+
+td_status td__deck_fail(td_deck *deck, td_status status, const char *format, ...) {
+    if (deck->error.status == TD_OK) {
+        char text[TD_ERROR_TEXT_SIZE];
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vsnprintf(text, sizeof text, format, arguments);
+        va_end(arguments);
+        td_error_set(&deck->error, status, "%s", text);
+    }
+    return status;
+}
+
+bool td__deck_message(td_deck *deck, td__entry *entry, const char *first, const char *second,
+                      bool wait) {
+    size_t first_size = strlen(first) + 1, size = first_size + strlen(second) + 1;
+    size_t bytes = sizeof *entry + td__pool_size(size);
+    if (!td__queue_acquire(deck, bytes, wait)) {
+        td__entry_release(&deck->recycler, entry);
+        return false;
+    }
+    entry->bytes = bytes;
+    entry->text = td__pool_take(&deck->recycler.pool, size);
+    entry->text_size = size;
+    if (!entry->text) {
+        deck->queue_used -= bytes;
+        td__entry_release(&deck->recycler, entry);
+        return false;
+    }
+    memcpy(entry->text, first, first_size);
+    memcpy(entry->text + first_size, second, size - first_size);
+    td__queue_push(deck, entry);
+    return true;
+}
+
+void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, int64_t count,
+                    const char *format, ...) {
+    char text[TD_ERROR_TEXT_SIZE + 64];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    td__entry *entry = td__entry_create(&deck->recycler, TD__ENTRY_EVENT);
+    if (!entry) {
+        return; /* it is news about the run, not the run itself */
+    }
+    entry->event = (td_event){.kind = kind,
+                              .epoch = deck->closing_epoch,
+                              .step = deck->closing_step,
+                              .wall_time = td__wall_time(),
+                              .count = count};
+    (void)td__deck_message(deck, entry, signal ? signal->name : "", text, false);
+}
+
+void td__deck_say_losses(td_deck *deck, bool urgent) {
+    int64_t dropped = deck->counters.dropped - deck->dropped_said;
+    int64_t degraded = deck->counters.degraded - deck->degraded_said;
+    if (!dropped && !degraded) {
+        return;
+    }
+    double now = td__seconds();
+    if (!urgent && now - deck->said_at < 1) {
+        return;
+    }
+    deck->said_at = now;
+    deck->dropped_said += dropped;
+    deck->degraded_said += degraded;
+    if (dropped) {
+        td__deck_event(deck, TD_EVENT_DROP, NULL, dropped, "%lld records were dropped",
+                       (long long)dropped);
+    }
+    if (degraded) {
+        td__deck_event(deck, TD_EVENT_DEGRADE, NULL, degraded,
+                       "%lld records were written in a smaller form", (long long)degraded);
+    }
+}
+
+static td_status note(td_deck *deck, const char *key, const char *value) {
+    td__entry *entry = td__entry_create(&deck->recycler, TD__ENTRY_NOTE);
+    if (!entry || !td__deck_message(deck, entry, key, value, true)) {
+        return td__deck_fail(deck, TD_MEMORY, "no room for the note %s", key);
+    }
+    return TD_OK;
+}
+
+td_status td_deck_note(td_deck *deck, const char *key, const char *value) {
+    td__deck_lock(deck);
+    td_status status = note(deck, key, value);
+    td__deck_unlock(deck);
+    return status;
+}
+
+/* ---- Counters ------------------------------------------------------------------------------- */
+
+double td__deck_seconds(const td_deck *deck, uint64_t ticks) {
+    uint64_t life = td__ticks() - deck->opened_ticks;
+    return life ? (double)ticks / (double)life * (td__seconds() - deck->opened_seconds) : 0;
+}
+
+static td_deck_counters count(const td_deck *deck) {
+    td_deck_counters now = deck->counters;
+    now.size = sizeof now;
+    now.queue_bytes = (int64_t)deck->queue_used;
+    now.history_held = (int64_t)deck->history_used;
+    now.cost_seconds = td__deck_seconds(deck, deck->cost);
+    now.wait_seconds = td__deck_seconds(deck, deck->waited);
+    now.writer_seconds = td__deck_seconds(deck, deck->writer_cost);
+    now.step_seconds = td__deck_seconds(deck, deck->step_ticks - deck->first_step_ticks);
+    return now;
+}
+
+void td_deck_count(td_deck *deck, td_deck_counters *counters) {
+    td__deck_lock(deck);
+    td_deck_counters now = count(deck);
+    td__deck_unlock(deck);
+    size_t size = counters->size < sizeof now ? counters->size : sizeof now;
+    now.size = counters->size;
+    memcpy(counters, &now, size);
+}
+
+/* The deck's own cost is part of the run. */
+static void note_counters(td_deck *deck) {
+    td_deck_counters now = count(deck);
+    const struct {
+        const char *key;
+        double value;
+    } facts[] = {
+        {"deck.cost_seconds", now.cost_seconds},
+        {"deck.wait_seconds", now.wait_seconds},
+        {"deck.step_seconds", now.step_seconds},
+        {"deck.writer_seconds", now.writer_seconds},
+        {"deck.steps", (double)now.steps},
+        {"deck.submitted", (double)now.submitted},
+        {"deck.dropped", (double)now.dropped},
+        {"deck.degraded", (double)now.degraded},
+        {"deck.triggers", (double)now.triggers},
+        {"deck.history_lost", (double)now.history_lost},
+        {"deck.queue_bytes_peak", (double)now.queue_bytes_peak},
+    };
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        char text[32];
+        (void)snprintf(text, sizeof text, "%lld.%06lld", (long long)facts[i].value,
+                       (long long)(1e6 * (facts[i].value - (double)(long long)facts[i].value)));
+        (void)note(deck, facts[i].key, text);
+    }
+}
+
+/* ---- Flush and close ------------------------------------------------------------------------ */
+
+static td_status flush(td_deck *deck, td_error *error) {
+    td__flush waiting = {0};
+    td__entry entry = {.kind = TD__ENTRY_FLUSH, .own = true, .flush = &waiting};
+    td__queue_push(deck, &entry);
+    deck->flushers++;
+    while (!waiting.done) {
+        td__queue_wake(deck);
+        pthread_cond_wait(&deck->room, &deck->lock);
+    }
+    deck->flushers--;
+    if (waiting.error.status != TD_OK && error) {
+        *error = waiting.error;
+    }
+    return waiting.error.status;
+}
+
+td_status td_deck_flush(td_deck *deck, td_error *error) {
+    td__deck_lock(deck);
+    td_status status = flush(deck, error);
+    td__deck_unlock(deck);
+    return status;
+}
+
+static void release(td_deck *deck) {
+    for (int32_t i = 0; i < deck->track_count; i++) {
+        td__history_clear(deck, deck->tracks[i]);
+        td__track_destroy(deck->tracks[i]);
+    }
+    td__batch_unref(&deck->recycler, deck->batch);
+    td__deck_lock(deck);
+    td__deck_unlock(deck); /* tells the owners of what history held */
+    td__recycler_release(&deck->recycler);
+    td__signals_release(deck);
+    pthread_cond_destroy(&deck->work);
+    pthread_cond_destroy(&deck->room);
+    pthread_mutex_destroy(&deck->lock);
+    td__free(deck->folder);
+    td__free(deck);
+}
+
+static void stop_writer(td_deck *deck) {
+    td__deck_lock(deck);
+    deck->stopping = true;
+    td__queue_wake(deck);
+    td__deck_unlock(deck);
+    pthread_join(deck->writer, NULL);
+}
+
+td_status td_deck_close(td_deck *deck, td_error *error) {
+    if (!deck) {
+        return TD_OK;
+    }
+    td__deck_lock(deck);
+    bool open_step = deck->staged_first != NULL;
+    int64_t epoch = deck->epoch, step = deck->step;
+    td__deck_unlock(deck);
+    if (open_step) {
+        (void)td_deck_step(deck, epoch, step);
+    }
+    td__deck_lock(deck);
+    td__deck_say_losses(deck, true);
+    note_counters(deck);
+    td_error first = {0};
+    td_status status = flush(deck, &first);
+    td__deck_unlock(deck);
+    stop_writer(deck);
+    if (status == TD_OK && deck->error.status != TD_OK) { /* of closing the sinks */
+        status = deck->error.status;
+        first = deck->error;
+    }
+    if (status != TD_OK && error) {
+        *error = first;
+    }
+    release(deck);
+    return status;
+}
+
+/* ---- Open ----------------------------------------------------------------------------------- */
+
+td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
+    td__outlet *outlet = &deck->outlets[index];
+    deck->flushers++;
+    while (outlet->opening) {
+        pthread_cond_wait(&deck->room, &deck->lock);
+    }
+    deck->flushers--;
+    if (outlet->sink) {
+        return TD_OK;
+    }
+    outlet->opening = true;
+    td__deck_unlock(deck);
+    const char *slash = strrchr(deck->folder, '/');
+    td_sink_options options = {
+        .size = sizeof options,
+        .folder = deck->folder,
+        .run = slash ? slash + 1 : deck->folder,
+    };
+    td_sink *sink = NULL;
+    td_error local = {0};
+    td_status status = outlet->class->open(&options, &sink, &local);
+    td__deck_lock(deck);
+    outlet->opening = false;
+    outlet->sink = status == TD_OK ? sink : NULL;
+    pthread_cond_broadcast(&deck->room);
+    if (status == TD_OK) {
+        return TD_OK;
+    }
+    return td_error_set(error, status, "%s: %s", outlet->class->name,
+                        local.text[0] ? local.text : td_status_text(status));
+}
+
+static td_status list_sinks(td_deck *deck, const td_sink_class *const *sinks, td_error *error) {
+    for (; sinks && *sinks; sinks++) {
+        if (deck->outlet_count == TD__SINKS) {
+            return td_error_set(error, TD_RANGE, "a deck has at most %d sinks", TD__SINKS);
+        }
+        deck->outlets[deck->outlet_count++].class = *sinks;
+    }
+    return TD_OK;
+}
+
+static bool init_locks(td_deck *deck) {
+    pthread_condattr_t monotonic;
+    if (pthread_condattr_init(&monotonic) != 0) {
+        return false;
+    }
+    bool ready = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
+                 pthread_cond_init(&deck->work, &monotonic) == 0 &&
+                 pthread_cond_init(&deck->room, &monotonic) == 0 &&
+                 pthread_mutex_init(&deck->lock, NULL) == 0;
+    pthread_condattr_destroy(&monotonic);
+    return ready;
+}
+
+static void set_options(td_deck *deck, const td_deck_options *options) {
+    deck->policy = options->policy;
+    deck->queue_limit = (size_t)(options->queue_bytes > 0 ? options->queue_bytes : 256 * MIB);
+    deck->history_limit = (size_t)(options->history_bytes > 0 ? options->history_bytes : 64 * MIB);
+    deck->recycler.pool.limit = deck->queue_limit + deck->history_limit;
+    deck->overhead_limit = options->overhead;
+    deck->seed = options->seed;
+    deck->stop_on_error = options->stop_on_error;
+    deck->index = !options->no_index;
+    deck->serial = 1;
+    deck->epoch = deck->step = 1;
+    deck->fresh = true;
+    deck->opened_ticks = deck->step_ticks = deck->first_step_ticks = td__ticks();
+    deck->opened_seconds = td__seconds();
+}
+
+static td_status check_options(const td_deck_options *options, td_error *error) {
+    if (options->queue_bytes < 0 || options->history_bytes < 0) {
+        return td_error_set(error, TD_INVALID, "deck: queue and history cannot be negative");
+    }
+    if (options->queue_bytes > 0 && options->queue_bytes < (int64_t)TD__SMALLEST_QUEUE) {
+        return td_error_set(error, TD_INVALID, "deck: a queue holds at least %d bytes, not %lld",
+                            TD__SMALLEST_QUEUE, (long long)options->queue_bytes);
+    }
+    if ((uint32_t)options->policy > TD_POLICY_DEGRADE || !(options->overhead >= 0)) {
+        return td_error_set(error, TD_INVALID, "deck: policy or overhead is not valid");
+    }
+    return TD_OK;
+}
+
+/* Signals belong to the program's own threads. */
+static int start_writer(td_deck *deck) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&deck->writer, NULL, td__writer_run, deck);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+static td_status start(td_deck *deck, td_error *error) {
+    td__deck_lock(deck);
+    td_status status = TD_OK;
+    for (int32_t i = 0; i < deck->outlet_count && status == TD_OK; i++) {
+        if (deck->outlets[i].class->always && deck->index) {
+            status = td__outlet_open(deck, i, error);
+        }
+    }
+    td__deck_unlock(deck);
+    if (status == TD_OK && start_writer(deck) != 0) {
+        status = td_error_set(error, TD_MEMORY, "deck: the writer thread does not start");
+    }
+    for (int32_t i = 0; i < deck->outlet_count && status != TD_OK; i++) {
+        if (deck->outlets[i].sink) {
+            (void)deck->outlets[i].class->close(deck->outlets[i].sink, NULL);
+        }
+    }
+    return status;
+}
+
+td_deck *td__deck_open(const char *folder, const td_deck_options *options,
+                       const td_sink_class *const *sinks, td_error *error) {
+    td_deck_options full = {0};
+    if (options) {
+        memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
+    }
+    if (check_options(&full, error) != TD_OK) {
+        return NULL;
+    }
+    td_deck *deck = td__calloc(1, sizeof *deck);
+    if (!deck || !init_locks(deck)) {
+        td__free(deck);
+        td_error_set(error, TD_MEMORY, "out of memory for a deck");
+        return NULL;
+    }
+    set_options(deck, &full);
+    if (list_sinks(deck, sinks, error) != TD_OK || list_sinks(deck, full.sinks, error) != TD_OK ||
+        td__folder_claim(folder, full.exact_folder, &deck->folder, error) != TD_OK) {
+        release(deck);
+        return NULL;
+    }
+    if (start(deck, error) != TD_OK) {
+        td__folder_disclaim(deck->folder);
+        release(deck);
+        return NULL;
+    }
+    return deck;
+}
+
+const char *td_deck_folder(const td_deck *deck) {
+    return deck->folder;
+}

@@ -1,0 +1,246 @@
+/* The deck, inside.
+ *
+ * A record's way: td_signal_record reduces or copies the tensor into a *snapshot* and stages it.
+ * td_deck_step decides which tracks qualify and *submits* each snapshot: an *entry* (the snapshot,
+ * and which sink gets which forms) joins the queue. The writer thread takes entries off and hands
+ * them to the sinks. A snapshot that a condition may want later waits in its track's history.
+ *
+ * One mutex, td_deck.lock, guards everything that is not said to be otherwise. No sink, release
+ * callback or copy of a tensor runs while it is held. Bytes are accounted before memory is taken:
+ *
+ *     queue_used    what will certainly be written, from its record until it is written
+ *     history_used  what a condition, or the end of an epoch, has yet to decide on
+ *
+ * each within its limit. Records are counted, by sink and form, when they are submitted, and
+ * submitted == written + dropped + pending whenever the lock is free. */
+#ifndef TAPEDECK_DECK_DECK_H
+#define TAPEDECK_DECK_DECK_H
+
+#include "deck/condition.h"
+#include "deck/folder.h"
+#include "deck/open.h"
+#include "deck/snapshot.h"
+
+#include "base/random.h"
+
+#include <pthread.h>
+
+enum { TD__NAME_SLOTS = 512, TD__MOST_SIGNALS = 1 << 20, TD__SMALLEST_QUEUE = 16384 };
+
+typedef struct td__track {
+    char **patterns; /* globs */
+    size_t pattern_count;
+    int64_t every, every_epochs, start, end, sample, history;
+    int64_t *at;
+    size_t at_count;
+    td__condition *condition; /* or NULL */
+    uint32_t form;
+    td__forms forms;       /* of tensors */
+    td__forms value_forms; /* of scalars and texts */
+    td__random random;     /* of samples */
+
+    bool due_step;  /* the open step is wanted by its number */
+    bool due_epoch; /* … because it was announced as the last of an epoch */
+    bool due_maybe; /* … if it turns out to be the last of an epoch */
+
+    td__kept *kept_first, *kept_last; /* history, oldest first */
+    int64_t lost;                     /* snapshots that did not fit since the last trigger */
+    int64_t lost_step;                /* the step of the latest of them */
+} td__track;
+
+typedef struct td__outlet {
+    const td_sink_class *class;
+    td_sink *sink; /* NULL: not open */
+    bool opening;
+
+    /* The writer thread's. */
+    td_sink *live; /* sink, as of its last look at the queue */
+    bool in_step;  /* got a record since its last end_step */
+    bool dirty;    /* got something since its last flush */
+    bool reported;
+    double retry_at; /* td__seconds; 0: it works */
+    double pause;
+} td__outlet;
+
+/* Keeps the deck's share of step time within a budget. */
+typedef struct td__overhead {
+    int32_t level;      /* 0: everything; 1: no tensors; 2: statistics only; more: not every step */
+    int32_t steps;      /* of the current window */
+    int32_t calm;       /* windows in a row that would have allowed a lower level */
+    int32_t calm_limit; /* how many it takes; doubles when going back was a mistake */
+    bool lowered;       /* the last change was to a lower level */
+    uint64_t cost;      /* ticks */
+    uint64_t total;
+    uint64_t turn; /* counts due steps, to pick some of them */
+} td__overhead;
+
+struct td_deck {
+    char *folder;
+    td_policy policy;
+    size_t queue_limit, history_limit;
+    double overhead_limit;
+    uint64_t seed;
+    bool stop_on_error;
+    bool index; /* sinks that take every record get it */
+
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* the writer waits: something to do */
+    pthread_cond_t room; /* recorders wait: room in the queue, a flush done */
+
+    /* Signals: dense by index, found by name through a hash table of indices + 1. */
+    td_signal **signals;
+    size_t signal_count, signal_capacity;
+    uint32_t *table;
+    size_t table_size; /* a power of two, at least twice the signals */
+    /* The last signal whose name was at an address that falls here; compared before it is used.
+     * Release on store, acquire on load: the signal is complete before it is seen. */
+    _Atomic(td_signal *) names[TD__NAME_SLOTS];
+
+    td__track *tracks[TD__TRACKS];
+    int32_t track_count;
+    td__outlet outlets[TD__SINKS]; /* all sinks there are; opened when a track wants them */
+    int32_t outlet_count;
+
+    /* The open step. due: which tracks may want a tensor; written under the lock, read without it
+     * (relaxed: which side of a step's end a concurrent record falls on is up to its thread). */
+    _Atomic uint64_t due[TD__TRACK_WORDS];
+    td__tracks values_due; /* which tracks want scalars and texts */
+    uint64_t serial;       /* counts steps as they are opened, from 1 */
+    int64_t epoch, step;
+    int64_t closing_epoch, closing_step; /* that was closed last, or is being closed */
+    bool announced, epoch_end;
+    bool fresh;       /* nothing was recorded in it */
+    int64_t epochs;   /* epochs ended */
+    td__batch *batch; /* or NULL */
+    td__snapshot *staged_first, *staged_last;
+
+    /* The queue. */
+    td__entry *first, *last;
+    size_t queue_used, history_used;
+    int32_t waiters;  /* recorders that wait for room */
+    int32_t flushers; /* threads that wait for a flush */
+    bool writer_waits, stopping;
+    pthread_t writer;
+    td__recycler recycler;
+
+    td_deck_counters counters;
+    td_error error;        /* the first since the last flush */
+    td_status sink_status; /* of the first sink error since the last flush */
+    int64_t dropped_said;  /* drops that events have told of */
+    int64_t degraded_said;
+    double said_at; /* td__seconds of the last such event */
+
+    /* Cost, in ticks; seconds per tick from the deck's own life. */
+    uint64_t cost, waited, writer_cost;
+    atomic_uint scalars; /* relaxed: picks which scalars are timed */
+    uint64_t opened_ticks, step_ticks, first_step_ticks, cost_at_step;
+    double opened_seconds;
+    td__overhead budget;
+};
+
+/* ---- deck.c --------------------------------------------------------------------------------- */
+
+void td__deck_lock(td_deck *deck);
+/* Also tells the owners of borrowed memory that is no longer needed. */
+void td__deck_unlock(td_deck *deck);
+/* All below are called with the lock held unless they say otherwise. */
+/* Keeps the first error for flush and close; returns status. */
+td_status td__deck_fail(td_deck *deck, td_status status, const char *format, ...) TD_PRINTF(3, 4);
+double td__deck_seconds(const td_deck *deck, uint64_t ticks);
+void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, int64_t count,
+                    const char *format, ...) TD_PRINTF(5, 6);
+/* Tells of records dropped and degraded; unless it is urgent, at most once a second. */
+void td__deck_say_losses(td_deck *deck, bool urgent);
+/* A message with two strings. Waits for room if asked to. False when there is none. */
+bool td__deck_message(td_deck *deck, td__entry *entry, const char *first, const char *second,
+                      bool wait);
+
+/* Opens a sink, with the lock free meanwhile; TD_OK when it is open already. */
+td_status td__outlet_open(td_deck *deck, int32_t outlet, td_error *error);
+
+/* ---- signal.c ------------------------------------------------------------------------------- */
+
+/* Tells the signal of a track, and the track's condition of the signal. */
+td_status td__signal_meet(td_signal *signal, int32_t track);
+/* Those of the signal's tracks (or tracks whose conditions look at it) that are due. */
+bool td__signal_due(const td_signal *signal, td__tracks tracks, td__tracks probes);
+void td__signals_release(td_deck *deck);
+
+static inline bool td__tracks_any(const td__tracks tracks) {
+    return (tracks[0] | tracks[1] | tracks[2] | tracks[3]) != 0;
+}
+static inline bool td__tracks_has(const td__tracks tracks, int32_t track) {
+    return (tracks[track / 64] >> (track % 64)) & 1;
+}
+static inline void td__tracks_put(td__tracks tracks, int32_t track, bool in) {
+    uint64_t bit = (uint64_t)1 << (track % 64);
+    tracks[track / 64] = in ? tracks[track / 64] | bit : tracks[track / 64] & ~bit;
+}
+
+/* ---- track.c -------------------------------------------------------------------------------- */
+
+/* Works out what is due in the step that is open now. */
+void td__tracks_open_step(td_deck *deck);
+/* Whether the step that is being closed is one of the track's, apart from its condition. */
+bool td__track_scheduled(const td__track *track, int64_t epoch, int64_t step, bool epoch_end);
+void td__track_destroy(td__track *track);
+
+/* ---- queue.c -------------------------------------------------------------------------------- */
+
+/* Takes bytes of the queue's limit; under TD_POLICY_BLOCK waits for them. False: there are none,
+ * or never will be (more than the limit). */
+bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait);
+void td__queue_push(td_deck *deck, td__entry *entry);
+/* Wakes the writer when it sleeps. */
+void td__queue_wake(td_deck *deck);
+/* Says which step a snapshot is of, unless it was said before. */
+void td__snapshot_label(td__snapshot *snapshot, int64_t epoch, int64_t step, double wall_time);
+/* Appends to what waits for the end of the step; goes straight on when somebody waits for room. */
+void td__stage(td_deck *deck, td__snapshot *snapshot);
+/* Lets go of a snapshot that was staged. */
+void td__unstage(td_deck *deck, td__snapshot *snapshot);
+/* Which sinks get which forms of something recorded as kind (TD_TENSOR, single: of one element;
+ * TD_SCALAR, TD_TEXT), for these tracks. Returns the number of records that makes. */
+int64_t td__forms_of(const td_deck *deck, uint32_t kind, bool single, const td__tracks tracks,
+                     td__forms forms);
+/* Hands a snapshot to the writer for these tracks; counts what it drops. May wait. */
+void td__submit(td_deck *deck, td__snapshot *snapshot, const td__tracks tracks, bool history);
+/* Counts records that were never made into a snapshot. */
+void td__count_dropped(td_deck *deck, int64_t records);
+
+/* ---- record.c ------------------------------------------------------------------------------- */
+
+/* Makes a snapshot of the signal's value, or of a text, for these tracks. */
+void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, const char *text);
+
+/* ---- history.c ------------------------------------------------------------------------------ */
+
+/* Whether the track's wish for the open step still depends on something. */
+bool td__track_undecided(const td__track *track);
+/* Takes bytes of the history's limit, putting the oldest out if need be. */
+bool td__history_acquire(td_deck *deck, size_t bytes);
+/* One reason less to hold the snapshot's bytes. */
+void td__history_let_go(td_deck *deck, td__snapshot *snapshot);
+/* Keeps a snapshot (which holds its bytes) for the track; false when memory is exhausted. */
+bool td__history_keep(td_deck *deck, td__track *track, td__snapshot *snapshot);
+/* Puts out what is older than the track's history reaches. */
+void td__history_trim(td_deck *deck, td__track *track, int64_t step);
+/* Submits all that is kept, oldest first, and says what no longer fitted. */
+void td__history_submit(td_deck *deck, int32_t track, int64_t step);
+void td__history_clear(td_deck *deck, td__track *track);
+/* Counts a snapshot that these tracks wanted to keep and could not. */
+void td__history_lost(td_deck *deck, const td__tracks tracks, int64_t step);
+
+/* ---- overhead.c ----------------------------------------------------------------------------- */
+
+/* One step has cost that much of that much (ticks). */
+void td__overhead_step(td_deck *deck, uint64_t cost, uint64_t total);
+/* Whether tensors are left out in the step that opens. */
+bool td__overhead_skips(td_deck *deck);
+
+/* ---- writer.c ------------------------------------------------------------------------------- */
+
+/* The thread. */
+void *td__writer_run(void *deck);
+
+#endif

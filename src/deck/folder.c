@@ -1,0 +1,64 @@
+/* Claims a run's folder with mkdir, which either creates or fails. */
+#include "deck/folder.h"
+
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_RUNS = 1000000 };
+
+static td_status fail(td_error *error, const char *folder) {
+    td_status status = errno == ENOMEM ? TD_MEMORY : TD_IO;
+    return td_error_set(error, status, "cannot create the folder %s: %s", folder, strerror(errno));
+}
+
+/* Creates the folders above path, which is changed meanwhile and restored. */
+static td_status create_parents(char *path, td_error *error) {
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        bool failed = mkdir(path, 0777) != 0 && errno != EEXIST;
+        td_status status = failed ? fail(error, path) : TD_OK;
+        *slash = '/';
+        if (failed) {
+            return status;
+        }
+    }
+    return TD_OK;
+}
+
+td_status td__folder_claim(const char *folder, bool exact, char **claimed, td_error *error) {
+    size_t length = strlen(folder), room = length + 16;
+    char *path = td__calloc(room, 1);
+    if (!path) {
+        return td_error_set(error, TD_MEMORY, "out of memory for a folder's name");
+    }
+    memcpy(path, folder, length);
+    while (length > 1 && path[length - 1] == '/') {
+        path[--length] = 0;
+    }
+    td_status status = length ? create_parents(path, error)
+                              : td_error_set(error, TD_INVALID, "the run's folder has no name");
+    for (int number = 2; status == TD_OK; number++) {
+        if (mkdir(path, 0777) == 0) {
+            *claimed = path;
+            return TD_OK;
+        }
+        if (errno != EEXIST) {
+            status = fail(error, path);
+        } else if (exact || number > MOST_RUNS) {
+            status = td_error_set(error, TD_EXISTS, "the folder %s exists already", path);
+        } else {
+            (void)snprintf(path + length, room - length, "-%d", number);
+        }
+    }
+    td__free(path);
+    return status;
+}
+
+void td__folder_disclaim(const char *folder) {
+    (void)rmdir(folder); /* fails, and should, when a sink has left something behind */
+}

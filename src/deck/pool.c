@@ -1,0 +1,79 @@
+/* Size-class lists of free buffers. */
+#include "deck/pool.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+enum { SMALLEST = 256 };
+
+/* Class c holds SMALLEST * 2^(c/4) * (4 + c%4)/4 bytes. */
+static size_t class_size(int c) {
+    return ((size_t)SMALLEST / 4 * (size_t)(4 + c % 4)) << (c / 4);
+}
+
+static int class_of(size_t size) {
+    if (size <= SMALLEST) {
+        return 0;
+    }
+    int power = 63 - __builtin_clzll((unsigned long long)(size - 1) / SMALLEST);
+    int c = 4 * power;
+    while (c < TD__POOL_CLASSES - 1 && class_size(c) < size) {
+        c++;
+    }
+    return c;
+}
+
+size_t td__pool_size(size_t size) {
+    return class_size(class_of(size));
+}
+
+static void *pop(td__pool *pool, int c) {
+    void *buffer = pool->kept_of[c];
+    if (buffer) {
+        memcpy(&pool->kept_of[c], buffer, sizeof(void *));
+        pool->kept -= class_size(c);
+    }
+    return buffer;
+}
+
+/* Frees kept buffers, largest first, until bytes more fit. */
+static void make_room(td__pool *pool, size_t bytes) {
+    for (int c = TD__POOL_CLASSES - 1; c >= 0; c--) {
+        while (pool->kept_of[c] && pool->used + pool->kept + bytes > pool->limit) {
+            td__aligned_free(pop(pool, c));
+        }
+    }
+}
+
+void *td__pool_take(td__pool *pool, size_t size) {
+    int c = class_of(size);
+    size_t bytes = class_size(c);
+    void *buffer = bytes < size ? NULL : pop(pool, c);
+    if (!buffer) {
+        make_room(pool, bytes);
+        buffer = bytes < size ? NULL : td__aligned_alloc(bytes);
+    }
+    pool->used += buffer ? bytes : 0;
+    return buffer;
+}
+
+void td__pool_give(td__pool *pool, void *buffer, size_t size) {
+    if (!buffer) {
+        return;
+    }
+    int c = class_of(size);
+    memcpy(buffer, &pool->kept_of[c], sizeof(void *));
+    pool->kept_of[c] = buffer;
+    pool->used -= class_size(c);
+    pool->kept += class_size(c);
+}
+
+void td__pool_release(td__pool *pool) {
+    for (int c = 0; c < TD__POOL_CLASSES; c++) {
+        void *buffer;
+        while ((buffer = pop(pool, c))) {
+            td__aligned_free(buffer);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+/* Pooled memory: buffers are kept when given back, so that a steady state allocates nothing.
+ *
+ * Sizes come in classes, four to a power of two. In use and kept together stay within the limit
+ * whenever what is in use does. Callers hold the deck's lock. */
+#ifndef TAPEDECK_DECK_POOL_H
+#define TAPEDECK_DECK_POOL_H
+
+#include "tapedeck/base.h"
+
+enum { TD__POOL_CLASSES = 4 * 40 };
+
+typedef struct td__pool {
+    size_t limit;                    /* bytes */
+    size_t used;                     /* handed out */
+    size_t kept;                     /* given back and not freed */
+    void *kept_of[TD__POOL_CLASSES]; /* lists through the buffers' first bytes */
+} td__pool;
+
+/* The bytes that a buffer of this size really takes. */
+size_t td__pool_size(size_t size);
+/* TD__ALIGNMENT-aligned, not zeroed. NULL when memory is exhausted. */
+void *td__pool_take(td__pool *pool, size_t size);
+/* size as it was taken. Accepts NULL. */
+void td__pool_give(td__pool *pool, void *buffer, size_t size);
+void td__pool_release(td__pool *pool);
+
+#endif

@@ -1,0 +1,300 @@
+/* From a snapshot to the queue: which sinks get it in which form, whether there is room, and what
+ * happens when there is none.
+ *
+ * Nobody waits for room while holding some that only the end of the step would free: a waiting
+ * recorder first sends on what is staged and certain, and while anybody waits what is certain is
+ * not staged at all. */
+#include "deck/deck.h"
+
+#include "base/clock.h"
+#include "tensor/stats.h"
+
+#include <string.h>
+
+static int popcount(uint32_t bits) {
+    return __builtin_popcount(bits);
+}
+
+/* ---- Room ----------------------------------------------------------------------------------- */
+
+void td__queue_wake(td_deck *deck) {
+    if (deck->writer_waits) {
+        deck->writer_waits = false;
+        pthread_cond_signal(&deck->work);
+    }
+}
+
+void td__snapshot_label(td__snapshot *snapshot, int64_t epoch, int64_t step, double wall_time) {
+    if (!snapshot->entry_used) { /* otherwise the writer may be reading it */
+        snapshot->epoch = epoch;
+        snapshot->step = step;
+        snapshot->wall_time = wall_time;
+    }
+}
+
+/* Sends on what is staged and wanted for certain. */
+static void spill(td_deck *deck) {
+    td__snapshot *staged = deck->staged_first;
+    deck->staged_first = deck->staged_last = NULL;
+    while (staged) {
+        td__snapshot *snapshot = staged;
+        staged = staged->next;
+        td__tracks certain;
+        for (int w = 0; w < TD__TRACK_WORDS; w++) {
+            certain[w] = snapshot->tracks[w] & snapshot->sure[w];
+        }
+        td__snapshot_label(snapshot, deck->epoch, deck->step, td__wall_time());
+        snapshot->next = NULL;
+        if (td__tracks_any(certain)) {
+            td__submit(deck, snapshot, certain, false); /* has its room already */
+            for (int w = 0; w < TD__TRACK_WORDS; w++) {
+                snapshot->tracks[w] &= ~certain[w];
+            }
+        }
+        if (td__tracks_any(snapshot->tracks)) {
+            if (deck->staged_last) {
+                deck->staged_last->next = snapshot;
+            } else {
+                deck->staged_first = snapshot;
+            }
+            deck->staged_last = snapshot;
+        } else {
+            td__unstage(deck, snapshot);
+        }
+    }
+}
+
+void td__unstage(td_deck *deck, td__snapshot *snapshot) {
+    deck->queue_used -= snapshot->queue_bytes; /* what no entry has taken over */
+    snapshot->queue_bytes = 0;
+    td__snapshot_unref(&deck->recycler, snapshot);
+}
+
+static void wait_for_writer(td_deck *deck) {
+    uint64_t start = td__ticks();
+    td__queue_wake(deck);
+    deck->waiters++;
+    pthread_cond_wait(&deck->room, &deck->lock);
+    deck->waiters--;
+    deck->waited += td__ticks() - start;
+}
+
+bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait) {
+    if (bytes > deck->queue_limit) {
+        return false;
+    }
+    while (deck->queue_used + bytes > deck->queue_limit) {
+        if (!wait) {
+            return false;
+        }
+        spill(deck);
+        wait_for_writer(deck);
+    }
+    deck->queue_used += bytes;
+    if ((int64_t)deck->queue_used > deck->counters.queue_bytes_peak) {
+        deck->counters.queue_bytes_peak = (int64_t)deck->queue_used;
+    }
+    return true;
+}
+
+void td__queue_push(td_deck *deck, td__entry *entry) {
+    entry->next = NULL;
+    if (deck->last) {
+        deck->last->next = entry;
+    } else {
+        deck->first = entry;
+    }
+    deck->last = entry;
+}
+
+void td__stage(td_deck *deck, td__snapshot *snapshot) {
+    snapshot->next = NULL;
+    if (deck->staged_last) {
+        deck->staged_last->next = snapshot;
+    } else {
+        deck->staged_first = snapshot;
+    }
+    deck->staged_last = snapshot;
+    deck->fresh = false;
+    if (deck->waiters || snapshot->waited_for) {
+        spill(deck); /* returns when what is waited for has been written */
+        td__queue_wake(deck);
+    }
+}
+
+/* ---- Forms ---------------------------------------------------------------------------------- */
+
+int64_t td__forms_of(const td_deck *deck, uint32_t kind, bool single, const td__tracks tracks,
+                     td__forms forms) {
+    int64_t count = 0;
+    memset(forms, 0, sizeof(td__forms));
+    for (int32_t i = 0; i < deck->track_count; i++) {
+        if (!td__tracks_has(tracks, i)) {
+            continue;
+        }
+        const td__track *track = deck->tracks[i];
+        bool value = kind != TD_TENSOR || (single && track->form == TD_FORM_DEFAULT);
+        const uint16_t *from = value ? track->value_forms : track->forms;
+        uint32_t mask = !value ? UINT32_MAX : kind == TD_TEXT ? TD_TEXT : TD_SCALAR;
+        for (int32_t s = 0; s < deck->outlet_count; s++) {
+            forms[s] = (uint16_t)(forms[s] | (from[s] & mask));
+        }
+    }
+    for (int32_t s = 0; s < deck->outlet_count; s++) {
+        count += popcount(forms[s]);
+    }
+    return count;
+}
+
+/* The form that stands in for one that the snapshot no longer has. */
+static uint32_t stand_in(const td__snapshot *snapshot) {
+    if (!snapshot->wanted) {
+        return 0;
+    }
+    return snapshot->has & TD_HISTOGRAM ? TD_HISTOGRAM : snapshot->has & TD_STATS;
+}
+
+/* Gives one sink (or, when it cannot take the form, another open one) the stand-in. */
+static bool place(const td_deck *deck, td__forms forms, int32_t wanted_by, uint32_t form) {
+    for (int32_t k = 0; k <= deck->outlet_count; k++) {
+        int32_t s = k == 0 ? wanted_by : k - 1;
+        const td__outlet *outlet = &deck->outlets[s];
+        if (outlet->sink && (outlet->class->forms & form) && !(forms[s] & form)) {
+            forms[s] = (uint16_t)(forms[s] | form);
+            return true;
+        }
+        if (k == 0 && (forms[s] & form)) {
+            return false; /* it gets that already */
+        }
+    }
+    return false;
+}
+
+/* Cuts forms down to what the snapshot has; returns how many records that loses. */
+static int64_t fit(td_deck *deck, const td__snapshot *snapshot, td__forms forms,
+                   uint32_t *replaced) {
+    uint32_t form = stand_in(snapshot);
+    int64_t lost = 0;
+    for (int32_t s = 0; s < deck->outlet_count; s++) {
+        uint32_t missing = forms[s] & ~snapshot->has;
+        forms[s] = (uint16_t)(forms[s] & snapshot->has);
+        for (int k = popcount(missing); k > 0; k--) {
+            if (form && place(deck, forms, s, form)) {
+                *replaced |= form;
+                deck->counters.degraded++;
+            } else {
+                lost++;
+            }
+        }
+    }
+    return lost;
+}
+
+/* ---- Submitting ----------------------------------------------------------------------------- */
+
+void td__count_dropped(td_deck *deck, int64_t records) {
+    deck->counters.submitted += records;
+    deck->counters.dropped += records;
+}
+
+/* The snapshot without its elements: its histogram if that fits, otherwise its statistics, both
+ * worked out with the lock free. NULL when nothing fits. */
+static td__snapshot *reduced(td_deck *deck, const td__snapshot *from) {
+    size_t bins_size = sizeof(td_bin) * TD_HISTOGRAM_BINS;
+    size_t with_bins = sizeof *from + td__pool_size(bins_size);
+    bool histogram = td__queue_acquire(deck, with_bins, false);
+    if (!histogram && !td__queue_acquire(deck, sizeof *from, false)) {
+        return NULL;
+    }
+    size_t bytes = histogram ? with_bins : sizeof *from;
+    td__snapshot *to = td__snapshot_create(&deck->recycler, from->signal, from->kind);
+    td_bin *bins = to && histogram ? td__pool_take(&deck->recycler.pool, bins_size) : NULL;
+    if (!to) {
+        deck->queue_used -= bytes;
+        return NULL;
+    }
+    to->epoch = from->epoch;
+    to->step = from->step;
+    to->wall_time = from->wall_time;
+    to->wanted = TD_TENSOR;
+    to->has = TD_STATS | (bins ? TD_HISTOGRAM : 0) | (from->has & (TD_SCALAR | TD_HASH));
+    to->value = from->value;
+    to->hash = from->hash;
+    to->single = from->single;
+    to->bytes = to->queue_bytes = bytes;
+    to->bins_size = bins ? bins_size : 0;
+    td__deck_unlock(deck);
+    int64_t count = 1;
+    for (int32_t i = 0; i < from->view.shape.rank; i++) {
+        count *= from->view.shape.dims[i];
+    }
+    td__reduce(&from->view, count, &(td__reduction){&to->stats, bins, &to->histogram, NULL});
+    td__deck_lock(deck);
+    return to;
+}
+
+static bool enqueue(td_deck *deck, td__snapshot *snapshot, const td__forms forms, uint32_t replaced,
+                    int64_t deliveries, bool history) {
+    td__entry *entry = snapshot->entry_used ? td__entry_create(&deck->recycler, TD__ENTRY_RECORD)
+                                            : &snapshot->entry;
+    size_t bytes = snapshot->queue_bytes;
+    snapshot->queue_bytes = 0;
+    if (!entry) {
+        deck->queue_used -= bytes;
+        deck->counters.dropped += deliveries;
+        (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a record of %s",
+                            snapshot->signal->name);
+        return false;
+    }
+    *entry = (td__entry){.kind = TD__ENTRY_RECORD,
+                         .own = !snapshot->entry_used,
+                         .bytes = bytes,
+                         .snapshot = snapshot,
+                         .replaced = replaced,
+                         .deliveries = deliveries,
+                         .history = history};
+    memcpy(entry->forms, forms, sizeof entry->forms);
+    snapshot->entry_used = true;
+    snapshot->references++;
+    deck->counters.pending += deliveries;
+    snapshot->delivered = false;
+    td__queue_push(deck, entry);
+    return true;
+}
+
+void td__submit(td_deck *deck, td__snapshot *snapshot, const td__tracks tracks, bool history) {
+    td__forms forms;
+    int64_t records = td__forms_of(deck, snapshot->kind, snapshot->single, tracks, forms);
+    if (records == 0) {
+        return;
+    }
+    td__snapshot *made = NULL;
+    if (!snapshot->queue_bytes && !snapshot->waited_for) {
+        bool block = deck->policy == TD_POLICY_BLOCK;
+        if (td__queue_acquire(deck, snapshot->bytes, block)) {
+            snapshot->queue_bytes = snapshot->bytes;
+        } else if (block) { /* larger than the whole queue: it stays where it is until written */
+            snapshot->waited_for = true;
+        } else if (deck->policy == TD_POLICY_DEGRADE && (snapshot->has & TD__DATA_FORMS)) {
+            snapshot = made = reduced(deck, snapshot);
+        } else {
+            snapshot = NULL;
+        }
+    }
+    if (!snapshot) {
+        td__count_dropped(deck, records);
+        return;
+    }
+    uint32_t replaced = 0;
+    int64_t lost = fit(deck, snapshot, forms, &replaced);
+    deck->counters.submitted += records;
+    deck->counters.dropped += lost;
+    bool queued =
+        records > lost && enqueue(deck, snapshot, forms, replaced, records - lost, history);
+    while (queued && snapshot->waited_for && !snapshot->delivered) {
+        wait_for_writer(deck);
+    }
+    if (made) {
+        td__unstage(deck, made);
+    }
+}

@@ -1,0 +1,578 @@
+/* Recording: a view becomes a snapshot.
+ *
+ * Under the lock, what the due tracks ask for is worked out. Without the lock, one pass over the
+ * tensor yields statistics, histogram and copy together; room for the copy is taken before it, room
+ * for what is left when there is no copy after it, when its size is known. Under the lock again the
+ * snapshot is staged. */
+#include "deck/deck.h"
+
+#include "base/clock.h"
+#include "tensor/stats.h"
+
+#include <string.h>
+
+/* What is to be kept of one tensor, or one value. */
+typedef struct plan {
+    td_signal *signal;
+    uint32_t kind; /* TD_TENSOR, TD_SCALAR, TD_TEXT */
+    bool single;
+    int64_t count;
+    size_t data_bytes; /* of the elements, or of the text */
+    size_t bins_bytes; /* of the histogram; before the pass, the most it can be */
+    bool takes_over;   /* the view's memory is kept, not copied */
+    uint64_t serial;   /* the step it belongs to */
+    int64_t epoch, step;
+
+    td__tracks tracks; /* that want it, and got room */
+    td__tracks sure;   /* those that will write it whatever happens; the others may, later */
+    uint32_t forms;    /* all that they want */
+    uint32_t wanted;   /* the form that did not fit, or 0 */
+    bool summed_up;    /* the pass is done, without a copy */
+    bool waited_for;   /* larger than the queue: written before the call returns */
+    size_t bytes;      /* accounted for it, by the queue and by the history */
+} plan;
+
+/* ---- Room ----------------------------------------------------------------------------------- */
+
+static size_t bytes_of(const plan *p) {
+    size_t bytes = sizeof(td__snapshot);
+    if (p->forms & (TD__DATA_FORMS | TD_TEXT)) {
+        bytes += p->takes_over ? p->data_bytes : td__pool_size(p->data_bytes);
+    }
+    if (p->forms & TD_HISTOGRAM) {
+        bytes += td__pool_size(p->bins_bytes);
+    }
+    return bytes;
+}
+
+static bool has_sure(const plan *p) {
+    uint64_t any = 0;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        any |= p->tracks[w] & p->sure[w];
+    }
+    return any != 0;
+}
+
+static bool has_unsure(const plan *p) {
+    uint64_t any = 0;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        any |= p->tracks[w] & ~p->sure[w];
+    }
+    return any != 0;
+}
+
+/* What the plan's tracks ask for. */
+static uint32_t forms_wanted(const td_deck *deck, const plan *p) {
+    td__forms forms;
+    td__forms_of(deck, p->kind, p->single, p->tracks, forms);
+    uint32_t all = 0;
+    for (int32_t s = 0; s < deck->outlet_count; s++) {
+        all |= forms[s];
+    }
+    return all;
+}
+
+static void drop_sure(td_deck *deck, plan *p) {
+    td__tracks dropped;
+    td__forms forms;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        dropped[w] = p->tracks[w] & p->sure[w];
+        p->tracks[w] &= ~p->sure[w];
+    }
+    td__count_dropped(deck, td__forms_of(deck, p->kind, p->single, dropped, forms));
+}
+
+static void lose_unsure(td_deck *deck, plan *p) {
+    td__tracks lost;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        lost[w] = p->tracks[w] & ~p->sure[w];
+        p->tracks[w] &= p->sure[w];
+    }
+    td__history_lost(deck, lost, p->step);
+}
+
+/* tensor -> histogram -> statistics; false at the end of the line. */
+static bool reduce_forms(plan *p) {
+    uint32_t data = p->forms & TD__DATA_FORMS;
+    uint32_t larger = data ? data : p->forms & TD_HISTOGRAM;
+    if (!larger || p->kind != TD_TENSOR) {
+        return false;
+    }
+    p->wanted = p->wanted ? p->wanted : larger & (0 - larger);
+    p->forms = (p->forms & ~larger) | (data ? TD_HISTOGRAM : TD_STATS);
+    return true;
+}
+
+/* What the overhead budget leaves of the forms. */
+static void spend_less(plan *p, int32_t level) {
+    if (level >= 1 && (p->forms & TD__DATA_FORMS)) {
+        reduce_forms(p);
+    }
+    while (level >= 2 && reduce_forms(p)) {
+    }
+}
+
+static void draw_up(const td_deck *deck, plan *p) {
+    for (int32_t i = 0; i < deck->track_count; i++) {
+        bool in = td__tracks_has(p->tracks, i);
+        td__tracks_put(p->sure, i, in && !td__track_undecided(deck->tracks[i]));
+    }
+    p->serial = deck->serial;
+    p->epoch = deck->epoch;
+    p->step = deck->step;
+    p->forms = forms_wanted(deck, p);
+    spend_less(p, deck->budget.level);
+}
+
+/* Room in the queue, by the deck's policy; tracks that get none are left out, and counted. */
+static void find_queue_room(td_deck *deck, plan *p) {
+    bool block = deck->policy == TD_POLICY_BLOCK;
+    bool found = td__queue_acquire(deck, p->bytes, block);
+    p->waited_for = !found && block;
+    while (!found && deck->policy == TD_POLICY_DEGRADE && reduce_forms(p)) {
+        p->bytes = bytes_of(p);
+        found = td__queue_acquire(deck, p->bytes, false);
+    }
+    if (!found && !block) {
+        drop_sure(deck, p);
+        p->wanted = 0;
+        p->forms = forms_wanted(deck, p);
+        if (p->summed_up && (p->forms & TD__DATA_FORMS)) { /* too late for a copy */
+            p->wanted = TD_TENSOR;
+            p->forms = (p->forms & ~TD__DATA_FORMS) | TD_STATS;
+        }
+        p->bytes = bytes_of(p);
+    }
+}
+
+static void find_room(td_deck *deck, plan *p) {
+    p->bytes = bytes_of(p);
+    if (has_sure(p)) {
+        find_queue_room(deck, p);
+    }
+    if (has_unsure(p) && (p->waited_for || !td__history_acquire(deck, p->bytes))) {
+        lose_unsure(deck, p);
+    }
+}
+
+static void give_room_back(td_deck *deck, const plan *p) {
+    deck->queue_used -= has_sure(p) && !p->waited_for ? p->bytes : 0;
+    deck->history_used -= has_unsure(p) ? p->bytes : 0;
+}
+
+/* Memory of that size when it is needed; false when there is none. */
+static bool take_if(td_deck *deck, bool needed, size_t size, void **memory, size_t *taken) {
+    if (needed) {
+        *memory = td__pool_take(&deck->recycler.pool, size);
+        *taken = *memory ? size : 0;
+    }
+    return !needed || *memory;
+}
+
+/* A snapshot with room and memory for what the plan says. NULL when nobody wants it after all, or
+ * got no room; what was wanted is then counted. */
+static td__snapshot *admit(td_deck *deck, plan *p) {
+    find_room(deck, p);
+    if (!td__tracks_any(p->tracks)) {
+        return NULL;
+    }
+    td__snapshot *snapshot = td__snapshot_create(&deck->recycler, p->signal, p->kind);
+    void *data = NULL, *bins = NULL, *text = NULL;
+    bool copies = (p->forms & TD__DATA_FORMS) && !p->takes_over && !p->waited_for;
+    if (!snapshot || !take_if(deck, copies, p->data_bytes, &data, &snapshot->data_size) ||
+        !take_if(deck, p->forms & TD_HISTOGRAM, p->bins_bytes, &bins, &snapshot->bins_size) ||
+        !take_if(deck, p->kind == TD_TEXT, p->data_bytes, &text, &snapshot->text_size)) {
+        if (snapshot) {
+            snapshot->view.data = data;
+            snapshot->histogram.bins = bins;
+            td__snapshot_unref(&deck->recycler, snapshot);
+        }
+        give_room_back(deck, p);
+        drop_sure(deck, p);
+        lose_unsure(deck, p);
+        (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a record of %s", p->signal->name);
+        return NULL;
+    }
+    snapshot->view.data = data;
+    snapshot->histogram.bins = bins;
+    snapshot->text = text;
+    snapshot->single = p->single;
+    snapshot->wanted = p->wanted;
+    snapshot->has = p->forms;
+    snapshot->bytes = p->bytes;
+    snapshot->waited_for = p->waited_for;
+    snapshot->queue_bytes = has_sure(p) && !p->waited_for ? p->bytes : 0;
+    snapshot->history_bytes = has_unsure(p) ? p->bytes : 0;
+    snapshot->holds = has_unsure(p);
+    memcpy(snapshot->tracks, p->tracks, sizeof p->tracks);
+    memcpy(snapshot->sure, p->sure, sizeof p->sure);
+    return snapshot;
+}
+
+/* Gives room back that the histogram turned out not to need. */
+static void shrink(td_deck *deck, td__snapshot *snapshot, size_t spare) {
+    snapshot->bytes -= spare;
+    if (snapshot->queue_bytes) {
+        snapshot->queue_bytes -= spare;
+        deck->queue_used -= spare;
+    }
+    if (snapshot->history_bytes) {
+        snapshot->history_bytes -= spare;
+        deck->history_used -= spare;
+    }
+}
+
+/* Stages it; or, when its step was closed meanwhile, sends on what is sure of it. */
+static void stage(td_deck *deck, plan *p, td__snapshot *snapshot) {
+    if (deck->serial == p->serial) {
+        td__stage(deck, snapshot);
+        return;
+    }
+    td__tracks sure;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        sure[w] = p->tracks[w] & p->sure[w];
+    }
+    td__snapshot_label(snapshot, p->epoch, p->step, td__wall_time());
+    if (td__tracks_any(sure)) {
+        td__submit(deck, snapshot, sure, false);
+    }
+    if (snapshot->holds) {
+        lose_unsure(deck, p);
+        td__history_let_go(deck, snapshot);
+    }
+    td__unstage(deck, snapshot);
+}
+
+/* ---- Tensors -------------------------------------------------------------------------------- */
+
+static double first_element(const td_view *view, const td_stats *stats) {
+    if (stats->count == 1 && view->dtype == TD_FLOAT32) {
+        return (double)*(const float *)view->data;
+    }
+    if (stats->count == 1 && view->dtype == TD_FLOAT64) {
+        return *(const double *)view->data;
+    }
+    return stats->mean;
+}
+
+/* What one pass over a tensor yields. */
+typedef struct summary {
+    td_stats stats;
+    uint64_t hash;
+    td_histogram histogram;
+    td_bin bins[TD_HISTOGRAM_BINS];
+} summary;
+
+static void take_summary(const td_view *view, const plan *p, bool probe, void *copy, summary *s) {
+    if (probe || (p->forms & (TD_STATS | TD_HISTOGRAM | TD_SCALAR))) {
+        bool histogram = p->forms & TD_HISTOGRAM;
+        td__reduction to = {&s->stats, histogram ? s->bins : NULL, &s->histogram, copy};
+        td__reduce(view, p->count, &to);
+    } else if (copy && p->count) {
+        memcpy(copy, view->data, p->data_bytes);
+    }
+    if (p->forms & TD_HASH) {
+        (void)!td_hash_of(view, &s->hash, NULL); /* the view was checked */
+    }
+}
+
+/* Puts the summary, and the memory if it is taken over, into the snapshot. */
+static void fill(const plan *p, td__snapshot *snapshot, td_view *view, const summary *s) {
+    snapshot->hash = s->hash;
+    if (p->forms & (TD_STATS | TD_HISTOGRAM | TD_SCALAR)) {
+        snapshot->stats = s->stats;
+        snapshot->value = first_element(view, &s->stats);
+    }
+    if (p->forms & TD_HISTOGRAM) {
+        size_t size = (size_t)s->histogram.bin_count * sizeof(td_bin);
+        memcpy((void *)(uintptr_t)snapshot->histogram.bins, s->bins, size);
+        snapshot->histogram.bin_count = s->histogram.bin_count;
+    }
+    const void *copy = snapshot->view.data;
+    snapshot->view = (td_view){.dtype = view->dtype, .shape = view->shape, .data = copy};
+    if (!(p->forms & TD__DATA_FORMS) || snapshot->data_size) {
+        return;
+    }
+    snapshot->view.data = view->data;
+    if (!p->waited_for) {
+        snapshot->view.release = view->release;
+        snapshot->view.owner = view->owner;
+        view->release = NULL;
+    }
+}
+
+static size_t bins_size(int64_t count) {
+    int64_t most = count < TD_HISTOGRAM_BINS ? count : TD_HISTOGRAM_BINS;
+    return (size_t)(most ? most : 1) * sizeof(td_bin);
+}
+
+/* Exact instead of the most it could have been. */
+static void fit_bins(td_deck *deck, td__snapshot *snapshot, size_t size) {
+    void *bins = td__pool_take(&deck->recycler.pool, size);
+    if (bins) { /* without it, the larger block serves as well */
+        shrink(deck, snapshot, td__pool_size(snapshot->bins_size) - td__pool_size(size));
+        td__pool_give(&deck->recycler.pool, (void *)(uintptr_t)snapshot->histogram.bins,
+                      snapshot->bins_size);
+        snapshot->histogram.bins = bins;
+        snapshot->bins_size = size;
+    }
+}
+
+/* Called and returns with the lock held. *view's release is cleared when the memory was taken. */
+static void record_tensor(td_deck *deck, plan *p, td_view *view, bool probe, td__batch *batch) {
+    summary s;
+    s.hash = 0;
+    draw_up(deck, p);
+    if (p->count > (int64_t)UINT32_MAX) {
+        p->forms &= ~(uint32_t)TD_HISTOGRAM; /* counted as dropped when it is submitted */
+    }
+    p->bins_bytes = bins_size(p->count);
+    td__snapshot *snapshot = NULL;
+    bool copies = p->forms & TD__DATA_FORMS;
+    if (copies && deck->policy == TD_POLICY_DEGRADE && has_sure(p) &&
+        deck->queue_used + bytes_of(p) > deck->queue_limit) {
+        copies = !reduce_forms(p);
+    }
+    if (copies) {
+        snapshot = admit(deck, p);
+    }
+    bool asked = !copies && td__tracks_any(p->tracks);
+    if (snapshot || probe || asked) {
+        void *copy = snapshot ? (void *)(uintptr_t)snapshot->view.data : NULL;
+        td__deck_unlock(deck);
+        take_summary(view, p, probe, copy, &s);
+        td__deck_lock(deck);
+    }
+    if (probe) {
+        p->signal->stats = s.stats;
+        p->signal->stats_serial = deck->serial;
+    }
+    size_t exact = p->forms & TD_HISTOGRAM ? bins_size(s.histogram.bin_count) : 0;
+    if (asked) {
+        p->bins_bytes = exact;
+        p->summed_up = true;
+        snapshot = admit(deck, p);
+    }
+    if (!snapshot) {
+        return;
+    }
+    if (snapshot->bins_size > exact) {
+        fit_bins(deck, snapshot, exact);
+    }
+    if (batch && view->shape.rank > 0 && view->shape.dims[0] == batch->count) {
+        snapshot->batch = batch;
+        batch->references++;
+    }
+    fill(p, snapshot, view, &s);
+    stage(deck, p, snapshot);
+}
+
+/* ---- Samples -------------------------------------------------------------------------------- */
+
+/* Picks count of rows rows, in order (Knuth's selection sampling). */
+static void pick(td__random *random, int64_t rows, int64_t count, int64_t *picked) {
+    int64_t found = 0;
+    for (int64_t row = 0; found < count; row++) {
+        uint64_t left = (uint64_t)(rows - row);
+        if (td__random_below(random, left) < (uint64_t)(count - found)) {
+            picked[found++] = row;
+        }
+    }
+}
+
+static void gather(const td_view *from, const int64_t *rows, int64_t count, char *to) {
+    size_t row_bytes = td_dtype_size(from->dtype);
+    for (int32_t i = 1; i < from->shape.rank; i++) {
+        row_bytes *= (size_t)from->shape.dims[i];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const char *row = (const char *)from->data + (size_t)rows[i] * row_bytes;
+        memcpy(to + (size_t)i * row_bytes, row, row_bytes);
+    }
+}
+
+/* Records some rows of the view for one track; lock held. */
+static void record_sample(td_deck *deck, const plan *whole, int32_t index, const td_view *view,
+                          td__batch *batch) {
+    td__track *track = deck->tracks[index];
+    int64_t rows = view->shape.dims[0];
+    int64_t count = track->sample < rows ? track->sample : rows;
+    size_t row_bytes = rows ? whole->data_bytes / (size_t)rows : 0;
+    bool labelled = batch && batch->count == rows && batch->labels.data;
+    size_t label_bytes = labelled ? td_dtype_size(batch->labels.dtype) : 0;
+    for (int32_t i = 1; labelled && i < batch->labels.shape.rank; i++) {
+        label_bytes *= (size_t)batch->labels.shape.dims[i];
+    }
+    size_t index_bytes = 2 * (size_t)count * sizeof(int64_t);
+    size_t size = index_bytes + (size_t)count * (row_bytes + label_bytes);
+    int64_t *picked = td__pool_take(&deck->recycler.pool, size);
+    if (!picked) {
+        (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a sample of %s",
+                            whole->signal->name);
+        return;
+    }
+    int64_t *samples = picked + count;
+    char *elements = (char *)(samples + count), *labels = elements + (size_t)count * row_bytes;
+    pick(&track->random, rows, count, picked);
+    gather(view, picked, count, elements);
+    td_view sample = {view->dtype, view->shape, elements, NULL, NULL};
+    sample.shape.dims[0] = count;
+    td__batch *part = NULL;
+    if (batch && batch->count == rows) {
+        for (int64_t i = 0; i < count; i++) {
+            samples[i] = batch->rows[picked[i]];
+        }
+        td_view part_labels = batch->labels;
+        if (labelled) {
+            gather(&batch->labels, picked, count, labels);
+            part_labels.data = labels;
+            part_labels.shape.dims[0] = count;
+        }
+        part = td__batch_create(&deck->recycler, samples, count, labelled ? &part_labels : NULL);
+    }
+    plan p = {.signal = whole->signal, .kind = TD_TENSOR, .count = 1};
+    td__tracks_put(p.tracks, index, true);
+    for (int32_t i = 0; i < sample.shape.rank; i++) {
+        p.count *= sample.shape.dims[i];
+    }
+    p.data_bytes = (size_t)count * row_bytes;
+    record_tensor(deck, &p, &sample, false, part);
+    td__batch_unref(&deck->recycler, part);
+    td__pool_give(&deck->recycler.pool, picked, size);
+}
+
+/* ---- Entry points --------------------------------------------------------------------------- */
+
+static td_status record_checked(td_signal *signal, td_view *view, int64_t count, td__tracks tracks,
+                                bool probe) {
+    td_deck *deck = signal->deck;
+    plan p = {.signal = signal,
+              .kind = TD_TENSOR,
+              .single = count == 1,
+              .count = count,
+              .data_bytes = (size_t)count * td_dtype_size(view->dtype),
+              .takes_over = view->release != NULL};
+    uint64_t start = td__ticks();
+    td__deck_lock(deck);
+    td__batch *batch =
+        atomic_load_explicit(&signal->batched, memory_order_relaxed) ? deck->batch : NULL;
+    if (batch) {
+        batch->references++;
+    }
+    for (int32_t i = 0; i < deck->track_count; i++) {
+        if (td__tracks_has(tracks, i) && deck->tracks[i]->sample && view->shape.rank > 0) {
+            td__tracks_put(tracks, i, false);
+            record_sample(deck, &p, i, view, batch);
+        }
+    }
+    memcpy(p.tracks, tracks, sizeof p.tracks);
+    if (td__tracks_any(tracks) || probe) {
+        record_tensor(deck, &p, view, probe, batch);
+    }
+    td__batch_unref(&deck->recycler, batch);
+    deck->cost += td__ticks() - start;
+    td__deck_unlock(deck);
+    return TD_OK;
+}
+
+td_status td_signal_record(td_signal *signal, td_view view) {
+    td_status status = TD_OK;
+    td__tracks tracks, probes;
+    if (td__signal_due(signal, tracks, probes)) {
+        int64_t count;
+        td_error error = {0};
+        status = td__view_check(&view, &count, &error);
+        if (status == TD_OK) {
+            status = record_checked(signal, &view, count, tracks, td__tracks_any(probes));
+        } else {
+            td__deck_lock(signal->deck);
+            (void)td__deck_fail(signal->deck, status, "%s: %s", signal->name, error.text);
+            td__deck_unlock(signal->deck);
+        }
+    }
+    if (view.release) {
+        view.release(view.owner);
+    }
+    return status;
+}
+
+td_status td_deck_record(td_deck *deck, const char *name, td_view view) {
+    td_signal *signal = td_deck_signal(deck, name);
+    if (signal) {
+        return td_signal_record(signal, view);
+    }
+    if (view.release) {
+        view.release(view.owner);
+    }
+    return TD_MEMORY;
+}
+
+void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, const char *text) {
+    td_deck *deck = signal->deck;
+    plan p = {.signal = signal, .kind = kind, .single = true, .count = 1};
+    p.data_bytes = text ? strlen(text) + 1 : 0;
+    memcpy(p.tracks, tracks, sizeof p.tracks);
+    draw_up(deck, &p);
+    td__snapshot *snapshot = admit(deck, &p);
+    if (!snapshot) {
+        return;
+    }
+    snapshot->value = signal->value;
+    if (text) {
+        memcpy(snapshot->text, text, p.data_bytes);
+        snapshot->text_length = p.data_bytes - 1;
+    }
+    stage(deck, &p, snapshot);
+}
+
+static void due_values(const td_signal *signal, td__tracks tracks) {
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        tracks[w] = atomic_load_explicit(&signal->tracks[w], memory_order_relaxed) &
+                    signal->deck->values_due[w];
+    }
+}
+
+td_status td_signal_scalar(td_signal *signal, double value) {
+    if (!atomic_load_explicit(&signal->used, memory_order_relaxed)) {
+        return TD_OK;
+    }
+    /* Reading the clock costs as much as the rest: one scalar in some is timed for all. */
+    enum { ONE_IN = 32 };
+    td_deck *deck = signal->deck;
+    unsigned number = atomic_fetch_add_explicit(&deck->scalars, 1, memory_order_relaxed);
+    uint64_t start = number % ONE_IN == 0 ? td__ticks() : 0;
+    td__tracks tracks;
+    td__deck_lock(deck);
+    signal->value = value;
+    signal->value_serial = deck->serial;
+    signal->value_epoch = deck->epochs;
+    due_values(signal, tracks);
+    if (td__tracks_any(tracks)) {
+        td__record_value(signal, TD_SCALAR, tracks, NULL);
+    }
+    if (start) {
+        deck->cost += ONE_IN * (td__ticks() - start);
+    }
+    td__deck_unlock(deck);
+    return TD_OK;
+}
+
+td_status td_deck_scalar(td_deck *deck, const char *name, double value) {
+    td_signal *signal = td_deck_signal(deck, name);
+    return signal ? td_signal_scalar(signal, value) : TD_MEMORY;
+}
+
+td_status td_deck_text(td_deck *deck, const char *name, const char *text) {
+    td_signal *signal = td_deck_signal(deck, name);
+    if (!signal) {
+        return TD_MEMORY;
+    }
+    td__tracks tracks;
+    td__deck_lock(deck);
+    due_values(signal, tracks);
+    if (td__tracks_any(tracks)) {
+        td__record_value(signal, TD_TEXT, tracks, text);
+    }
+    td__deck_unlock(deck);
+    return TD_OK;
+}

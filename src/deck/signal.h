@@ -1,0 +1,34 @@
+/* A signal: its name, which tracks want it, and the latest values that conditions look at. */
+#ifndef TAPEDECK_DECK_SIGNAL_H
+#define TAPEDECK_DECK_SIGNAL_H
+
+#include "tapedeck/deck.h"
+
+#include <stdatomic.h>
+
+/* Sets of tracks. */
+enum { TD__TRACK_WORDS = 4, TD__TRACKS = 64 * TD__TRACK_WORDS };
+
+struct td_signal {
+    td_deck *deck; /* borrowed */
+    char *name;    /* owned */
+    uint64_t hash;
+    int32_t index;
+
+    /* Written under the deck's lock, read without it (relaxed: a track added meanwhile counts from
+     * the next step on). */
+    _Atomic uint64_t tracks[TD__TRACK_WORDS]; /* that want to write it */
+    _Atomic uint64_t probes[TD__TRACK_WORDS]; /* whose condition looks at its statistics */
+    atomic_bool used;                         /* some track or condition has to do with it */
+    atomic_bool batched;                      /* its rows are the batch's examples */
+
+    /* The deck's lock. A serial number counts steps as they are opened; 0: never. */
+    double value; /* latest scalar */
+    uint64_t value_serial;
+    int64_t value_epoch;    /* number of the epoch, counted by the deck, it was recorded in */
+    uint64_t staged_serial; /* step in which a scalar of it was last staged */
+    td_stats stats;         /* latest statistics */
+    uint64_t stats_serial;
+};
+
+#endif

@@ -1,0 +1,138 @@
+/* Snapshots: what was kept of a signal at a step; and entries: a snapshot on its way to sinks.
+ * Everything is reference-counted or owned by one list, recycled, and guarded by the deck's lock.
+ */
+#ifndef TAPEDECK_DECK_SNAPSHOT_H
+#define TAPEDECK_DECK_SNAPSHOT_H
+
+#include "deck/pool.h"
+#include "deck/signal.h"
+
+enum { TD__SINKS = 16 };
+
+/* Forms that need the elements themselves. */
+#define TD__DATA_FORMS ((uint32_t)(TD_TENSOR | TD_ROWS | TD_LONG | TD_IMAGE))
+
+typedef uint64_t td__tracks[TD__TRACK_WORDS]; /* a set of tracks */
+typedef uint16_t td__forms[TD__SINKS];        /* td_form bits for each sink */
+
+/* The rows of the data set that a step is about, in one pooled block. */
+typedef struct td__batch {
+    int32_t references;
+    size_t size; /* of the block */
+    int64_t count;
+    int64_t *rows;
+    td_view labels; /* data == NULL: none */
+} td__batch;
+
+typedef enum td__entry_kind {
+    TD__ENTRY_RECORD,
+    TD__ENTRY_EXPECT,
+    TD__ENTRY_EVENT,
+    TD__ENTRY_NOTE,
+    TD__ENTRY_FLUSH,
+} td__entry_kind;
+
+typedef struct td__snapshot td__snapshot;
+
+/* What the writer takes off the queue. */
+typedef struct td__entry {
+    struct td__entry *next;
+    td__entry_kind kind;
+    bool own;     /* part of its snapshot, or of a caller's stack: not to be recycled */
+    size_t bytes; /* of the queue's, to be given back when it is done */
+
+    /* RECORD */
+    td__snapshot *snapshot;
+    td__forms forms;
+    uint32_t replaced;  /* of the forms, those that stand for a larger one that did not fit */
+    int64_t deliveries; /* forms, over all sinks */
+    bool history;
+    bool ends_step; /* the last of its step */
+
+    /* EXPECT, EVENT, NOTE: two strings, one after the other, in one pooled block */
+    char *text;
+    size_t text_size;
+    int32_t sink;    /* EXPECT */
+    uint32_t expect; /* EXPECT */
+    td_event event;  /* EVENT */
+
+    struct td__flush *flush; /* FLUSH: who waits; borrowed */
+} td__entry;
+
+typedef struct td__flush {
+    bool done;
+    td_error error;
+} td__flush;
+
+struct td__snapshot {
+    td__snapshot *next; /* staged or free */
+    int32_t references;
+    td_signal *signal;
+    int64_t epoch, step;
+    double wall_time;
+    uint32_t kind;   /* TD_TENSOR, TD_SCALAR or TD_TEXT: what was recorded */
+    uint32_t has;    /* the forms that it can be written in */
+    uint32_t wanted; /* the form that did not fit, when it was reduced; otherwise 0 */
+    bool single;     /* a tensor of one element */
+
+    td__tracks tracks;    /* staged: those that may want it */
+    td__tracks sure;      /* of those, the ones that do whatever the step turns out to be */
+    size_t bytes;         /* that it takes */
+    bool waited_for;      /* a recorder waits until it is written: accounted by nobody */
+    size_t queue_bytes;   /* part of the deck's queue_used, until an entry takes it over */
+    size_t history_bytes; /* part of the deck's history_used */
+    int32_t holds;        /* reasons for history_bytes; the last one gone gives them back */
+    bool delivered;       /* set by the writer, for a recorder that waits for it */
+
+    double value;
+    uint64_t hash;
+    td_stats stats;
+    td_histogram histogram;
+    size_t bins_size; /* of the pooled block at histogram.bins */
+    td_view view;
+    size_t data_size; /* of the pooled block at view.data; 0: not pooled */
+    char *text;
+    size_t text_size, text_length;
+    td__batch *batch;
+    td__entry entry; /* the first; more are taken from the deck */
+    bool entry_used;
+};
+
+/* A snapshot in a track's history. */
+typedef struct td__kept {
+    struct td__kept *next;
+    td__snapshot *snapshot;
+} td__kept;
+
+/* Where recycled ones wait. */
+typedef struct td__recycler {
+    td__pool pool;
+    td__snapshot *snapshots;
+    td__entry *entries;
+    td__kept *kept;
+    td__snapshot *borrowed; /* done with, but their memory has an owner to be told */
+} td__recycler;
+
+/* One reference. NULL when memory is exhausted, as below. */
+td__snapshot *td__snapshot_create(td__recycler *recycler, td_signal *signal, uint32_t kind);
+/* Drops a reference. After the last one it is recycled, or put on the list of the borrowed. */
+void td__snapshot_unref(td__recycler *recycler, td__snapshot *snapshot);
+/* Recycles the borrowed ones, whose owners have been told; without the lock and with it. */
+void td__borrowed_tell(const td__snapshot *borrowed);
+void td__borrowed_recycle(td__recycler *recycler, td__snapshot *borrowed);
+
+td__entry *td__entry_create(td__recycler *recycler, td__entry_kind kind);
+/* Recycles the entry and drops its snapshot's reference. */
+void td__entry_release(td__recycler *recycler, td__entry *entry);
+
+/* Copies rows and labels (may be NULL). One reference. */
+td__batch *td__batch_create(td__recycler *recycler, const int64_t *rows, int64_t count,
+                            const td_view *labels);
+void td__batch_unref(td__recycler *recycler, td__batch *batch); /* accepts NULL */
+
+td__kept *td__kept_create(td__recycler *recycler, td__snapshot *snapshot);
+void td__kept_release(td__recycler *recycler, td__kept *kept); /* the snapshot stays referenced */
+
+void td__recycler_release(td__recycler *recycler);
+
+#endif

@@ -1,0 +1,197 @@
+/* The end of a step: which tracks qualify, and what becomes of everything that was staged. */
+#include "deck/deck.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+/* What was decided when the step was closed. */
+typedef struct decision {
+    td__tracks go;    /* tracks that write this step */
+    td__tracks fired; /* of those, the ones whose condition holds */
+} decision;
+
+static void decide(td_deck *deck, const td__moment *now, bool epoch_end, decision *decided) {
+    memset(decided, 0, sizeof *decided);
+    for (int32_t i = 0; i < deck->track_count; i++) {
+        td__track *track = deck->tracks[i];
+        bool go = td__track_scheduled(track, now->epoch, now->step, epoch_end);
+        if (track->condition) {
+            td__condition_update(track->condition, now);
+            go = go && td__condition_holds(track->condition, now);
+            td__tracks_put(decided->fired, i, go);
+        }
+        td__tracks_put(decided->go, i, go);
+    }
+}
+
+/* At the end of an epoch, scalars are written as they last were in it, whether or not they were
+ * recorded in its last step. */
+static void carry_scalars(td_deck *deck, int64_t epoch, int64_t step) {
+    td__tracks due = {0};
+    for (int32_t i = 0; i < deck->track_count; i++) {
+        const td__track *track = deck->tracks[i];
+        bool in = !track->due_step && td__track_scheduled(track, epoch, step, true);
+        td__tracks_put(due, i, in);
+    }
+    for (size_t k = 0; k < deck->signal_count && td__tracks_any(due); k++) {
+        td_signal *signal = deck->signals[k];
+        td__tracks tracks;
+        for (int w = 0; w < TD__TRACK_WORDS; w++) {
+            tracks[w] = due[w] & atomic_load_explicit(&signal->tracks[w], memory_order_relaxed);
+        }
+        if (signal->value_serial && signal->value_epoch == deck->epochs && td__tracks_any(tracks)) {
+            td__record_value(signal, TD_SCALAR, tracks, NULL);
+        }
+    }
+}
+
+static void trigger(td_deck *deck, const decision *decided, int64_t step) {
+    for (int32_t i = 0; i < deck->track_count; i++) {
+        if (!td__tracks_has(decided->fired, i)) {
+            continue;
+        }
+        td__track *track = deck->tracks[i];
+        deck->counters.triggers++;
+        td__deck_event(deck, TD_EVENT_TRIGGER, NULL, 1, "%s", td__condition_text(track->condition));
+        td__history_submit(deck, i, step);
+    }
+}
+
+/* Tracks that keep the snapshot because their condition may hold later. */
+static void keep(td_deck *deck, td__snapshot *snapshot, const decision *decided) {
+    for (int32_t i = 0; i < deck->track_count; i++) {
+        td__track *track = deck->tracks[i];
+        if (track->history && td__tracks_has(snapshot->tracks, i) &&
+            !td__tracks_has(decided->go, i)) {
+            td__history_trim(deck, track, snapshot->step);
+            (void)td__history_keep(deck, track, snapshot); /* a failure is counted as lost */
+        }
+    }
+}
+
+static void settle(td_deck *deck, td__snapshot *staged, const decision *decided, int64_t epoch,
+                   int64_t step) {
+    double wall_time = staged ? td__wall_time() : 0;
+    while (staged) {
+        td__snapshot *snapshot = staged;
+        staged = staged->next;
+        snapshot->next = NULL;
+        td__snapshot_label(snapshot, epoch, step, wall_time);
+        td__tracks go;
+        for (int w = 0; w < TD__TRACK_WORDS; w++) {
+            go[w] = snapshot->tracks[w] & decided->go[w];
+        }
+        td__submit(deck, snapshot, go, false);
+        if (snapshot->holds) {
+            keep(deck, snapshot, decided);
+            td__history_let_go(deck, snapshot);
+        }
+        td__unstage(deck, snapshot);
+    }
+    td__entry *last = deck->last;
+    if (last && last->kind == TD__ENTRY_RECORD && last->snapshot->step == step && !last->history) {
+        last->ends_step = true;
+    }
+}
+
+static void open_next(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end) {
+    deck->serial++;
+    deck->epochs += epoch_end;
+    deck->epoch = epoch + epoch_end;
+    deck->step = step + 1;
+    deck->announced = deck->epoch_end = false;
+    deck->fresh = true;
+    td__batch_unref(&deck->recycler, deck->batch);
+    deck->batch = NULL;
+    td__tracks_open_step(deck);
+}
+
+static void account(td_deck *deck, uint64_t start) {
+    uint64_t end = td__ticks();
+    deck->cost += end - start;
+    if (deck->counters.steps++ > 0) {
+        td__overhead_step(deck, deck->cost - deck->cost_at_step, end - deck->step_ticks);
+    } else {
+        deck->first_step_ticks = end;
+    }
+    deck->step_ticks = end;
+    deck->cost_at_step = deck->cost;
+}
+
+td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end) {
+    uint64_t start = td__ticks();
+    decision decided;
+    td__deck_lock(deck);
+    epoch_end = epoch_end || (deck->announced && deck->epoch_end);
+    td__moment now = {epoch, step, deck->serial};
+    deck->epoch = deck->closing_epoch = epoch;
+    deck->step = deck->closing_step = step;
+    if (epoch_end) {
+        carry_scalars(deck, epoch, step);
+    }
+    decide(deck, &now, epoch_end, &decided);
+    td__snapshot *staged = deck->staged_first;
+    deck->staged_first = deck->staged_last = NULL;
+    /* From here on submitting may wait; what others record meanwhile belongs to the next step. */
+    open_next(deck, epoch, step, epoch_end);
+    trigger(deck, &decided, step);
+    settle(deck, staged, &decided, epoch, step);
+    td__deck_say_losses(deck, false);
+    if (deck->queue_used > deck->queue_limit / 2) {
+        td__queue_wake(deck);
+    }
+    account(deck, start);
+    td_status status = deck->stop_on_error ? deck->sink_status : TD_OK;
+    td__deck_unlock(deck);
+    return status;
+}
+
+td_status td_deck_step(td_deck *deck, int64_t epoch, int64_t step) {
+    return td_deck_step_with(deck, epoch, step, false);
+}
+
+td_status td_deck_begin(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end) {
+    td__deck_lock(deck);
+    deck->epoch = epoch;
+    deck->step = step;
+    deck->announced = true;
+    deck->epoch_end = epoch_end;
+    td__tracks_open_step(deck);
+    td__deck_unlock(deck);
+    return TD_OK;
+}
+
+td_status td_deck_batch_labels(td_deck *deck, const int64_t *rows, int64_t count,
+                               const td_view *labels) {
+    td_error error = {0};
+    td_status status = TD_OK;
+    if (count < 0 || (count > 0 && !rows)) {
+        status = td_error_set(&error, TD_INVALID, "batch: %lld rows", (long long)count);
+    } else if (labels && (labels->shape.rank < 1 || labels->shape.dims[0] != count)) {
+        status = td_error_set(&error, TD_SHAPE, "batch: %lld rows, but labels for %lld",
+                              (long long)count,
+                              (long long)(labels->shape.rank < 1 ? 1 : labels->shape.dims[0]));
+    } else if (labels) {
+        int64_t elements;
+        status = td_shape_check(&labels->shape, labels->dtype, &elements, &error);
+    }
+    td__deck_lock(deck);
+    td__batch *batch = NULL;
+    if (status == TD_OK) {
+        batch = td__batch_create(&deck->recycler, rows, count, labels);
+        status = batch ? TD_OK : td_error_set(&error, TD_MEMORY, "batch: out of memory");
+    }
+    if (status == TD_OK) {
+        td__batch_unref(&deck->recycler, deck->batch);
+        deck->batch = batch;
+    } else {
+        (void)td__deck_fail(deck, status, "%s", error.text);
+    }
+    td__deck_unlock(deck);
+    return status;
+}
+
+td_status td_deck_batch(td_deck *deck, const int64_t *rows, int64_t count) {
+    return td_deck_batch_labels(deck, rows, count, NULL);
+}

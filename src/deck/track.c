@@ -1,0 +1,299 @@
+/* Tracks: checked and copied when they are added, and which of them a step concerns. */
+#include "deck/deck.h"
+
+#include "base/memory.h"
+#include "base/words.h"
+#include "deck/glob.h"
+
+#include <string.h>
+
+/* ---- Schedule ------------------------------------------------------------------------------- */
+
+static bool in_window(const td__track *track, int64_t step) {
+    return (!track->start || step >= track->start) && (!track->end || step <= track->end);
+}
+
+static bool step_is_due(const td__track *track, int64_t step) {
+    if (!in_window(track, step)) {
+        return false;
+    }
+    for (size_t i = 0; i < track->at_count; i++) {
+        if (track->at[i] == step) {
+            return true;
+        }
+    }
+    return track->every > 0 && (step - track->start) % track->every == 0;
+}
+
+static bool epoch_is_due(const td__track *track, int64_t epoch, int64_t step) {
+    return track->every_epochs > 0 && epoch % track->every_epochs == 0 && in_window(track, step);
+}
+
+bool td__track_scheduled(const td__track *track, int64_t epoch, int64_t step, bool epoch_end) {
+    (void)step;
+    return track->due_step || (epoch_end && epoch_is_due(track, epoch, step));
+}
+
+void td__tracks_open_step(td_deck *deck) {
+    td__tracks due = {0};
+    memset(deck->values_due, 0, sizeof deck->values_due);
+    for (int32_t i = 0; i < deck->track_count; i++) {
+        td__track *track = deck->tracks[i];
+        track->due_step = step_is_due(track, deck->step);
+        track->due_epoch =
+            deck->announced && deck->epoch_end && epoch_is_due(track, deck->epoch, deck->step);
+        track->due_maybe =
+            !deck->announced && track->every_epochs > 0 && in_window(track, deck->step);
+        td__tracks_put(due, i, track->due_step || track->due_epoch || track->due_maybe);
+        td__tracks_put(deck->values_due, i, track->due_step);
+    }
+    if (td__tracks_any(due) && td__overhead_skips(deck)) {
+        memset(due, 0, sizeof due);
+    }
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        atomic_store_explicit(&deck->due[w], due[w], memory_order_relaxed);
+    }
+}
+
+/* ---- Adding one ----------------------------------------------------------------------------- */
+
+void td__track_destroy(td__track *track) {
+    if (track) {
+        td__free(track->patterns);
+        td__free(track->at);
+        td__condition_destroy(track->condition);
+        td__free(track);
+    }
+}
+
+static td_status check(const td_track *given, td_error *error) {
+    static const struct {
+        const char *name;
+        size_t offset;
+    } counts[] = {
+        {"every", offsetof(td_track, every)},   {"every_epochs", offsetof(td_track, every_epochs)},
+        {"start", offsetof(td_track, start)},   {"end", offsetof(td_track, end)},
+        {"sample", offsetof(td_track, sample)}, {"history", offsetof(td_track, history)},
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)given + counts[i].offset, sizeof value);
+        if (value < 0) {
+            return td_error_set(error, TD_INVALID, "track: .%s is %lld, which is less than 0",
+                                counts[i].name, (long long)value);
+        }
+    }
+    if (given->end && given->end < given->start) {
+        return td_error_set(error, TD_INVALID, "track: .end (%lld) is before .start (%lld)",
+                            (long long)given->end, (long long)given->start);
+    }
+    if (given->history && !given->when) {
+        return td_error_set(error, TD_INVALID,
+                            "track: .history is the time before a condition holds; give .when too");
+    }
+    uint32_t known = 0;
+#define ADD_FORM(name, text, bit) known |= TD_##name;
+    TD_FORM_LIST(ADD_FORM)
+#undef ADD_FORM
+    if (given->form & ~known) {
+        return td_error_set(error, TD_INVALID, "track: .form has bits that are no form");
+    }
+    return TD_OK;
+}
+
+static td_status copy_track(td_deck *deck, const td_track *given, td__track **made,
+                            td_error *error) {
+    td__track *track = td__calloc(1, sizeof *track);
+    if (!track) {
+        return td_error_set(error, TD_MEMORY, "out of memory for a track");
+    }
+    *made = track;
+    bool by_itself = !given->every_epochs && !given->at.count;
+    track->every = given->every ? given->every : by_itself;
+    track->every_epochs = given->every_epochs;
+    track->start = given->start;
+    track->end = given->end;
+    track->sample = given->sample;
+    track->history = given->history;
+    track->form = given->form;
+    td__random_seed(&track->random, deck->seed, (uint64_t)deck->track_count);
+    track->patterns = td__glob_split(given->what ? given->what : "*", &track->pattern_count);
+    track->at = td__calloc(given->at.count, sizeof *track->at);
+    if (!track->patterns || !track->at) {
+        return td_error_set(error, TD_MEMORY, "out of memory for a track");
+    }
+    if (given->at.count) {
+        memcpy(track->at, given->at.steps, given->at.count * sizeof *track->at);
+        track->at_count = given->at.count;
+    }
+    if (track->pattern_count == 0) {
+        return td_error_set(error, TD_INVALID, "track: .what names no signal");
+    }
+    if (given->when) {
+        td_error local = {0};
+        track->condition = td__condition_parse(given->when, &local);
+        return track->condition ? TD_OK : td_error_set(error, local.status, "%s", local.text);
+    }
+    return TD_OK;
+}
+
+/* ---- Sinks ---------------------------------------------------------------------------------- */
+
+static int32_t find_outlet(const td_deck *deck, const char *name, td_error *error) {
+    const char *names[TD__SINKS];
+    char list[256] = "";
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        names[i] = deck->outlets[i].class->name;
+        if (strcmp(names[i], name) == 0) {
+            return i;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *near = td__nearest_word(name, names, (size_t)deck->outlet_count);
+    td_error_set(error, TD_NOT_FOUND, "track: there is no sink \"%.60s\"%s%s%s (there are: %s)",
+                 name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "", list);
+    return -1;
+}
+
+static uint32_t tensor_forms(const td_sink_class *class, uint32_t form) {
+    return (form ? form : class->default_forms) & class->forms;
+}
+
+/* Lists the outlets that the track goes to. */
+static td_status choose(const td_deck *deck, const td_track *given, bool chosen[TD__SINKS],
+                        td_error *error) {
+    if (!given->to) {
+        bool any = false;
+        for (int32_t i = 0; i < deck->outlet_count; i++) {
+            const td_sink_class *class = deck->outlets[i].class;
+            chosen[i] = class->standard && (!given->form || (class->forms & given->form));
+            any = any || chosen[i];
+        }
+        return any ? TD_OK
+                   : td_error_set(error, TD_INVALID,
+                                  "track: none of the standard sinks can write this; give .to");
+    }
+    size_t count;
+    char **names = td__glob_split(given->to, &count);
+    if (!names) {
+        return td_error_set(error, TD_MEMORY, "out of memory for a track");
+    }
+    td_status status = count ? TD_OK : td_error_set(error, TD_INVALID, "track: .to names no sink");
+    for (size_t i = 0; i < count && status == TD_OK; i++) {
+        int32_t found = find_outlet(deck, names[i], error);
+        if (found < 0) {
+            status = TD_NOT_FOUND;
+        } else if (given->form && !(deck->outlets[found].class->forms & given->form)) {
+            status = td_error_set(error, TD_INVALID, "track: %s cannot write the form %s", names[i],
+                                  td_form_name(given->form & (0 - given->form)));
+        } else {
+            chosen[found] = true;
+        }
+    }
+    td__free(names);
+    return status;
+}
+
+static td_status open_outlets(td_deck *deck, const bool chosen[TD__SINKS], td_error *error) {
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        if (chosen[i]) {
+            td_status status = td__outlet_open(deck, i, error);
+            if (status != TD_OK) {
+                return status;
+            }
+        }
+    }
+    return TD_OK;
+}
+
+static void set_forms(const td_deck *deck, td__track *track, const bool chosen[TD__SINKS]) {
+    const uint32_t values = TD_SCALAR | TD_TEXT;
+    uint32_t all = 0;
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        all |= chosen[i] ? tensor_forms(deck->outlets[i].class, track->form) : 0;
+    }
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        const td_sink_class *class = deck->outlets[i].class;
+        uint32_t always = deck->outlets[i].sink && deck->index ? class->always & class->forms : 0;
+        uint32_t forms = chosen[i] ? tensor_forms(class, track->form) : 0;
+        track->forms[i] = (uint16_t)(forms | (all & always));
+        track->value_forms[i] = (uint16_t)((chosen[i] ? class->forms : always) & values);
+    }
+}
+
+/* Tells the sinks of the signals that the track names. */
+static td_status expect(td_deck *deck, const td__track *track, const bool chosen[TD__SINKS]) {
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        const td_sink_class *class = deck->outlets[i].class;
+        uint32_t forms = track->form ? track->form & class->forms
+                                     : (class->default_forms | TD_SCALAR | TD_TEXT) & class->forms;
+        for (size_t k = 0; k < track->pattern_count && chosen[i] && class->expect; k++) {
+            if (td__glob_is_pattern(track->patterns[k])) {
+                continue;
+            }
+            char *name = td__strdup(track->patterns[k]);
+            td__entry *entry = name ? td__entry_create(&deck->recycler, TD__ENTRY_EXPECT) : NULL;
+            bool sent = false;
+            if (entry) {
+                td__glob_unescape(name);
+                entry->sink = i;
+                entry->expect = forms;
+                sent = td__deck_message(deck, entry, name, "", true);
+            }
+            td__free(name);
+            if (!sent) {
+                return td__deck_fail(deck, TD_MEMORY, "out of memory for a track");
+            }
+        }
+    }
+    return TD_OK;
+}
+
+static td_status install(td_deck *deck, td__track *track, const bool chosen[TD__SINKS]) {
+    set_forms(deck, track, chosen);
+    td_status status = expect(deck, track, chosen);
+    int32_t index = deck->track_count;
+    deck->tracks[index] = track;
+    deck->track_count++;
+    for (size_t i = 0; i < deck->signal_count; i++) {
+        td_status met = td__signal_meet(deck->signals[i], index);
+        status = status == TD_OK ? met : status;
+    }
+    if (deck->fresh) {
+        td__tracks_open_step(deck);
+    }
+    return status;
+}
+
+td_status td_deck_track_with(td_deck *deck, const td_track *given, td_error *error) {
+    td_error local = {0};
+    td_track full = {0};
+    td__track *track = NULL;
+    bool chosen[TD__SINKS] = {false};
+    size_t size = given->size < sizeof full ? given->size : sizeof full;
+    memcpy(&full, given, size);
+    td__deck_lock(deck);
+    td_status status = TD_OK;
+    if (size < offsetof(td_track, what)) {
+        status = td_error_set(&local, TD_INVALID, "track: .size is not set");
+    } else if (deck->track_count == TD__TRACKS) {
+        status = td_error_set(&local, TD_RANGE, "track: a deck has at most %d", TD__TRACKS);
+    }
+    status = status == TD_OK ? check(&full, &local) : status;
+    status = status == TD_OK ? copy_track(deck, &full, &track, &local) : status;
+    status = status == TD_OK ? choose(deck, &full, chosen, &local) : status;
+    status = status == TD_OK ? open_outlets(deck, chosen, &local) : status;
+    if (status == TD_OK) {
+        status = install(deck, track, chosen); /* from here on it is the deck's */
+        local = deck->error;
+    } else {
+        td__track_destroy(track);
+        (void)td__deck_fail(deck, status, "%s", local.text);
+    }
+    td__deck_unlock(deck);
+    if (status != TD_OK && error) {
+        *error = local;
+    }
+    return status;
+}

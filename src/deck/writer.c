@@ -1,0 +1,336 @@
+/* The writer thread: takes entries off the queue and hands them to the sinks.
+ *
+ * It is never signalled for a single record (waking a sleeping thread costs the waker more than
+ * the record does): it looks every few milliseconds, and is woken when the queue is half full,
+ * when somebody waits, and for a flush. */
+#include "deck/deck.h"
+
+#include "base/clock.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double SHORTEST_NAP = 0.001, LONGEST_NAP = 0.05; /* seconds */
+static const double IDLE_FLUSH = 1.0;
+static const double FIRST_PAUSE = 0.1, LONGEST_PAUSE = 10.0; /* of a sink that failed */
+
+/* ---- Sinks ---------------------------------------------------------------------------------- */
+
+static void sink_failed(td_deck *deck, td__outlet *outlet, const td_error *error) {
+    outlet->pause = outlet->pause > 0 ? 2 * outlet->pause : FIRST_PAUSE;
+    outlet->pause = outlet->pause < LONGEST_PAUSE ? outlet->pause : LONGEST_PAUSE;
+    outlet->retry_at = td__seconds() + outlet->pause;
+    td__deck_lock(deck);
+    (void)td__deck_fail(deck, error->status, "%s: %s", outlet->class->name, error->text);
+    if (deck->sink_status == TD_OK) {
+        deck->sink_status = error->status;
+    }
+    if (!outlet->reported) {
+        outlet->reported = true;
+        td__deck_event(deck, TD_EVENT_SINK_ERROR, NULL, 1, "%s: %s", outlet->class->name,
+                       error->text);
+    }
+    td__deck_unlock(deck);
+}
+
+typedef enum operation { EXPECT, WRITE, END_STEP, EVENT, NOTE, FLUSH, CLOSE } operation;
+
+typedef struct place {
+    int64_t epoch, step;
+    bool history;
+} place;
+
+/* subject: the operation's own, a td_record, place, td__entry or nothing. */
+static td_status call_once(const td__outlet *outlet, operation what, const void *subject,
+                           td_error *error) {
+    const td_sink_class *class = outlet->class;
+    const td__entry *entry = subject;
+    const place *at = subject;
+    switch (what) {
+    case EXPECT:
+        return class->expect(outlet->live, entry->text, entry->expect, error);
+    case WRITE:
+        return class->write(outlet->live, subject, error);
+    case END_STEP:
+        return class->end_step ? class->end_step(outlet->live, at->epoch, at->step, error) : TD_OK;
+    case EVENT:
+        return class->event ? class->event(outlet->live, &entry->event, error) : TD_OK;
+    case NOTE:
+        return class->note ? class->note(outlet->live, entry->text,
+                                         entry->text + strlen(entry->text) + 1, error)
+                           : TD_OK;
+    case FLUSH:
+        return class->flush(outlet->live, error);
+    case CLOSE:
+        break;
+    }
+    return class->close(outlet->live, error);
+}
+
+/* Calls the sink until it succeeds or fails for good; a failure is reported. */
+static td_status call(td_deck *deck, td__outlet *outlet, operation what, const void *subject) {
+    enum { MOST_TRIES = 4 };
+    td_error error = {0};
+    td_status status = call_once(outlet, what, subject, &error);
+    for (int tries = 1;
+         (status == TD_INTERRUPTED || status == TD_BUSY) && what != CLOSE && tries < MOST_TRIES;
+         tries++) {
+        usleep(1000u << tries);
+        status = call_once(outlet, what, subject, &error);
+    }
+    if (status == TD_OK) {
+        outlet->retry_at = outlet->pause = 0;
+        return status;
+    }
+    if (error.text[0] == 0) {
+        td_error_set(&error, status, "%s", td_status_text(status));
+    }
+    error.status = status;
+    sink_failed(deck, outlet, &error);
+    return status;
+}
+
+static bool resting(const td__outlet *outlet) {
+    return outlet->retry_at > 0 && td__seconds() < outlet->retry_at;
+}
+
+static td_record record_of(const td__entry *entry, td_form form) {
+    const td__snapshot *s = entry->snapshot;
+    bool data = (form & TD__DATA_FORMS) != 0;
+    td_record record = {
+        .signal = s->signal->name,
+        .signal_index = s->signal->index,
+        .form = form,
+        .epoch = s->epoch,
+        .step = s->step,
+        .wall_time = s->wall_time,
+        .history = entry->history,
+        .degraded_from = (td_form)(entry->replaced & form ? s->wanted : 0),
+        .view = data ? &s->view : NULL,
+        .value = s->value,
+        .stats = form & (TD_STATS | TD_HISTOGRAM) ? &s->stats : NULL,
+        .histogram = form == TD_HISTOGRAM ? &s->histogram : NULL,
+        .hash = s->hash,
+        .text = form == TD_TEXT ? s->text : NULL,
+        .text_length = form == TD_TEXT ? s->text_length : 0,
+    };
+    if (data && s->batch) {
+        record.samples = s->batch->rows;
+        record.labels = s->batch->labels.data ? &s->batch->labels : NULL;
+    }
+    return record;
+}
+
+/* Returns how many of the entry's records a sink could not write. */
+static int64_t write_record(td_deck *deck, const td__entry *entry) {
+    int64_t failed = 0;
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        for (uint32_t rest = entry->forms[i]; rest; rest &= rest - 1) {
+            td_record record = record_of(entry, (td_form)(rest & (0 - rest)));
+            if (resting(outlet) || call(deck, outlet, WRITE, &record) != TD_OK) {
+                failed++;
+                continue;
+            }
+            outlet->in_step = outlet->dirty = true;
+        }
+    }
+    return failed;
+}
+
+static void end_step(td_deck *deck, const place *at) {
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        if (outlet->in_step && !resting(outlet)) {
+            (void)call(deck, outlet, END_STEP, at);
+        }
+        outlet->in_step = false;
+    }
+}
+
+static void flush_sinks(td_deck *deck) {
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        if (outlet->dirty) {
+            outlet->dirty = call(deck, outlet, FLUSH, NULL) != TD_OK;
+        }
+    }
+}
+
+static void tell_all(td_deck *deck, td__entry *entry) {
+    entry->event.signal = *entry->text ? entry->text : NULL;
+    entry->event.text = entry->text + strlen(entry->text) + 1;
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        if (outlet->live && !resting(outlet)) {
+            (void)call(deck, outlet, entry->kind == TD__ENTRY_EVENT ? EVENT : NOTE, entry);
+            outlet->dirty = true;
+        }
+    }
+}
+
+/* ---- Entries -------------------------------------------------------------------------------- */
+
+/* What has been done with entries since the lock was last held. */
+typedef struct done {
+    td__entry *first, *last;
+    int32_t count;
+    size_t bytes;
+    int64_t written, failed;
+} done;
+
+static void process(td_deck *deck, td__entry *entry, place *at, done *so_far) {
+    switch (entry->kind) {
+    case TD__ENTRY_RECORD: {
+        place now = {entry->snapshot->epoch, entry->snapshot->step, entry->history};
+        if (now.epoch != at->epoch || now.step != at->step || now.history != at->history) {
+            end_step(deck, at);
+            *at = now;
+        }
+        int64_t failed = write_record(deck, entry);
+        so_far->failed += failed;
+        so_far->written += entry->deliveries - failed;
+        if (entry->ends_step) {
+            end_step(deck, at);
+        }
+        break;
+    }
+    case TD__ENTRY_EXPECT:
+        (void)call(deck, &deck->outlets[entry->sink], EXPECT, entry);
+        break;
+    case TD__ENTRY_EVENT:
+    case TD__ENTRY_NOTE:
+        tell_all(deck, entry);
+        break;
+    case TD__ENTRY_FLUSH:
+        end_step(deck, at);
+        for (int32_t i = 0; i < deck->outlet_count; i++) {
+            deck->outlets[i].retry_at = 0; /* somebody asks: try now */
+        }
+        flush_sinks(deck);
+        break;
+    }
+}
+
+static void finish(td_deck *deck, done *so_far) {
+    td__deck_lock(deck);
+    for (td__entry *entry = so_far->first, *next; entry; entry = next) {
+        next = entry->next;
+        deck->queue_used -= entry->bytes;
+        if (entry->snapshot) {
+            entry->snapshot->delivered = true;
+        }
+        if (entry->flush) { /* lives on the waiting thread's stack */
+            entry->flush->error = deck->error;
+            entry->flush->done = true;
+            deck->error = (td_error){0};
+            deck->sink_status = TD_OK;
+        }
+        td__entry_release(&deck->recycler, entry);
+    }
+    deck->counters.pending -= so_far->written + so_far->failed;
+    deck->counters.written += so_far->written;
+    deck->counters.dropped += so_far->failed;
+    deck->counters.failed += so_far->failed;
+    if (deck->waiters || deck->flushers) {
+        pthread_cond_broadcast(&deck->room);
+    }
+    td__deck_unlock(deck);
+    *so_far = (done){0};
+}
+
+static void write_all(td_deck *deck, td__entry *entries, place *at) {
+    enum { MOST_ENTRIES = 64 };
+    uint64_t start = td__ticks();
+    done so_far = {0};
+    while (entries) {
+        td__entry *entry = entries;
+        entries = entry->next;
+        entry->next = NULL;
+        process(deck, entry, at, &so_far);
+        if (so_far.last) {
+            so_far.last->next = entry;
+        } else {
+            so_far.first = entry;
+        }
+        so_far.last = entry;
+        so_far.bytes += entry->bytes;
+        /* Room is given back soon enough for somebody who waits, and not for every entry. */
+        if (++so_far.count >= MOST_ENTRIES || so_far.bytes >= deck->queue_limit / 8 ||
+            entry->kind == TD__ENTRY_FLUSH || entry->bytes == 0 || !entries) {
+            finish(deck, &so_far);
+        }
+    }
+    uint64_t cost = td__ticks() - start;
+    td__deck_lock(deck);
+    deck->writer_cost += cost;
+    td__deck_unlock(deck);
+}
+
+/* ---- Thread --------------------------------------------------------------------------------- */
+
+/* Takes the whole queue; waits at most nap seconds for there to be one. */
+static td__entry *take(td_deck *deck, double nap, bool *stop) {
+    td__deck_lock(deck);
+    if (!deck->first && !deck->stopping) {
+        struct timespec until = td__deadline(nap);
+        deck->writer_waits = true;
+        pthread_cond_timedwait(&deck->work, &deck->lock, &until);
+        deck->writer_waits = false;
+    }
+    td__entry *entries = deck->first;
+    deck->first = deck->last = NULL;
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        deck->outlets[i].live = deck->outlets[i].sink;
+    }
+    *stop = deck->stopping && !entries;
+    td__deck_unlock(deck);
+    return entries;
+}
+
+/* A compute library that binds threads to cores (OMP_PROC_BIND) has bound this one too, by
+ * inheritance, to the core that trains. */
+static void settle(void) {
+    const char *bound = getenv("OMP_PROC_BIND");
+    if (!bound || strcmp(bound, "false") == 0) {
+        return;
+    }
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    long cores = sysconf(_SC_NPROCESSORS_CONF);
+    for (long i = 0; i < cores && i < CPU_SETSIZE; i++) {
+        CPU_SET((size_t)i, &all);
+    }
+    (void)sched_setaffinity(0, sizeof all, &all); /* staying where it is is no error */
+}
+
+void *td__writer_run(void *argument) {
+    td_deck *deck = argument;
+    settle();
+    place at = {0};
+    double nap = SHORTEST_NAP, busy = td__seconds();
+    for (bool stop = false; !stop;) {
+        td__entry *entries = take(deck, nap, &stop);
+        if (entries) {
+            write_all(deck, entries, &at);
+            nap = SHORTEST_NAP;
+            busy = td__seconds();
+            continue;
+        }
+        nap = 2 * nap < LONGEST_NAP ? 2 * nap : LONGEST_NAP;
+        if (!stop && td__seconds() - busy > IDLE_FLUSH) {
+            flush_sinks(deck);
+            busy = td__seconds();
+        }
+    }
+    end_step(deck, &at);
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        if (outlet->live) {
+            (void)call(deck, outlet, CLOSE, NULL);
+        }
+    }
+    return NULL;
+}

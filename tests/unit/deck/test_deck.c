@@ -1,0 +1,519 @@
+/* Tracks, schedules, forms, samples, history, notes: what reaches a sink, and when. */
+#include "memory_sink.h"
+
+static const float ramp[6] = {1, 2, 3, 4, 5, 6};
+
+/* Records `loss` = step / 10 and the tensor `w` in each of some steps. */
+static void train(td_deck *deck, int64_t first, int64_t last) {
+    for (int64_t step = first; step <= last; step++) {
+        float w[4] = {(float)step, 0, -1, 2};
+        assert_int_equal(td_deck_scalar(deck, "loss", (double)step / 10), TD_OK);
+        assert_int_equal(td_deck_record(deck, "w", floats(w, 4)), TD_OK);
+        assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+    }
+}
+
+static int64_t count_of(const char *signal) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < mem.count; i++) {
+        count += strcmp(mem.records[i].signal, signal) == 0;
+    }
+    return count;
+}
+
+static void scalars_arrive_with_epoch_step_and_value_in_order(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "loss"), TD_OK);
+    train(deck, 1, 100);
+    close_deck(deck);
+    assert_int_equal(mem.count, 100);
+    for (int64_t i = 0; i < 100; i++) {
+        assert_string_equal(mem.records[i].signal, "loss");
+        assert_int_equal(mem.records[i].form, TD_SCALAR);
+        assert_int_equal(mem.records[i].step, i + 1);
+        assert_int_equal(mem.records[i].epoch, 1);
+        assert_true(mem.records[i].value == (double)(i + 1) / 10);
+        assert_int_equal(mem.steps_ended[i], i + 1);
+    }
+    assert_int_equal(mem.step_count, 100);
+    assert_int_equal(mem.opens, 1);
+    assert_int_equal(mem.closes, 1);
+    assert_string_equal(mem.expected, "loss\n");
+}
+
+static void check_steps(const char *signal, const int64_t *steps, size_t count) {
+    size_t found = 0;
+    for (int64_t i = 0; i < mem.count; i++) {
+        if (strcmp(mem.records[i].signal, signal) == 0) {
+            assert_true(found < count);
+            assert_int_equal(mem.records[i].step, steps[found]);
+            found++;
+        }
+    }
+    assert_int_equal(found, count);
+}
+
+static void schedules_pick_their_steps(void **state) {
+    (void)state;
+    const struct {
+        td_track track;
+        int64_t steps[8];
+        size_t count;
+    } cases[] = {
+        {{.every = 7}, {7, 14, 21, 28}, 4},
+        {{.every = 7, .start = 10}, {10, 17, 24}, 3},
+        {{.every = 5, .end = 12}, {5, 10}, 2},
+        {{.at = TD_AT(3, 1, 30)}, {1, 3, 30}, 3},
+        {{.at = TD_AT(2, 4), .every = 10}, {2, 4, 10, 20, 30}, 5},
+        {{.start = 28}, {28, 29, 30}, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        mem.count = 0;
+        td_deck *deck = open_deck((td_deck_options){0});
+        td_track track = cases[i].track;
+        track.size = sizeof track;
+        track.what = "w";
+        td_error error = {0};
+        assert_ok(td_deck_track_with(deck, &track, &error), error);
+        for (int64_t step = 1; step <= 30; step++) {
+            bool due = false;
+            for (size_t k = 0; k < cases[i].count; k++) {
+                due = due || cases[i].steps[k] == step;
+            }
+            assert_int_equal(td_deck_wants(deck, "w"), due);
+            assert_false(td_deck_wants(deck, "v"));
+            train(deck, step, step);
+        }
+        close_deck(deck);
+        check_steps("w", cases[i].steps, cases[i].count);
+    }
+}
+
+/* Three epochs of four steps; announced says whether the loop uses td_deck_begin. */
+static void train_epochs(td_deck *deck, bool announced) {
+    for (int64_t step = 1; step <= 12; step++) {
+        int64_t epoch = (step + 3) / 4;
+        bool last = step % 4 == 0;
+        if (announced) {
+            assert_int_equal(td_deck_begin(deck, epoch, step, last), TD_OK);
+            assert_int_equal(td_deck_wants(deck, "w"), last && epoch % 2 == 0);
+        }
+        float w = (float)step;
+        if (step % 4 == 1) {
+            assert_int_equal(td_deck_scalar(deck, "loss", (double)epoch), TD_OK);
+        }
+        assert_int_equal(td_deck_record(deck, "w", floats(&w, 1)), TD_OK);
+        assert_int_equal(announced ? td_deck_step(deck, epoch, step)
+                                   : td_deck_step_with(deck, epoch, step, last),
+                         TD_OK);
+    }
+}
+
+static void epochs_end_with_the_last_tensor_and_the_latest_scalar(void **state) {
+    (void)state;
+    for (int announced = 0; announced < 2; announced++) {
+        mem.count = 0;
+        td_deck *deck = open_deck((td_deck_options){0});
+        assert_int_equal(td_deck_track(deck, .what = "w", .every_epochs = 2, .form = TD_TENSOR),
+                         TD_OK);
+        assert_int_equal(td_deck_track(deck, .what = "loss", .every_epochs = 1), TD_OK);
+        train_epochs(deck, announced);
+        close_deck(deck);
+        check_steps("w", (int64_t[]){8}, 1);
+        check_steps("loss", (int64_t[]){4, 8, 12}, 3);
+        assert_int_equal(mem.count, 4);
+        for (int64_t i = 0; i < mem.count; i++) {
+            double expected = mem.records[i].form == TD_SCALAR ? (double)mem.records[i].epoch : 8;
+            assert_true(mem.records[i].value == expected);
+        }
+    }
+}
+
+static void forms_carry_what_they_say(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(
+        td_deck_track(deck, .what = "w",
+                      .form = TD_TENSOR | TD_ROWS | TD_STATS | TD_HISTOGRAM | TD_SCALAR | TD_HASH),
+        TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "note"), TD_OK);
+    td_view view = {.dtype = TD_FLOAT32, .shape = TD_SHAPE(3, 2), .data = ramp};
+    int64_t rows[3] = {70, 80, 90};
+    assert_int_equal(td_deck_batch(deck, rows, 3), TD_OK);
+    assert_int_equal(td_deck_record(deck, "w", view), TD_OK);
+    assert_int_equal(td_deck_text(deck, "note", "hello"), TD_OK);
+    assert_int_equal(td_deck_step(deck, 3, 9), TD_OK);
+    close_deck(deck);
+    assert_int_equal(mem.count, 7);
+    uint64_t hash;
+    assert_int_equal(td_hash_of(&view, &hash, NULL), TD_OK);
+    uint32_t forms = 0;
+    for (int64_t i = 0; i < mem.count; i++) {
+        const seen *s = &mem.records[i];
+        forms |= s->form;
+        assert_int_equal(s->step, 9);
+        assert_int_equal(s->epoch, 3);
+        if (s->form & (TD_TENSOR | TD_ROWS)) {
+            assert_int_equal(s->rows, 3);
+            assert_true(s->value == 1 && s->second == 2);
+            assert_int_equal(s->first_sample, 70);
+        }
+        if (s->form & (TD_STATS | TD_HISTOGRAM)) {
+            assert_close(s->stats.mean, 3.5, 1e-7, 0);
+            assert_int_equal(s->stats.count, 6);
+        }
+        if (s->form == TD_HISTOGRAM) {
+            assert_int_equal(s->bins, 6);
+            assert_int_equal(s->bins_total, 6);
+        }
+        if (s->form == TD_SCALAR) {
+            assert_close(s->value, 3.5, 1e-7, 0);
+        }
+        if (s->form == TD_HASH) {
+            assert_true(s->hash == hash);
+        }
+        if (s->form == TD_TEXT) {
+            assert_string_equal(s->text, "hello");
+        }
+    }
+    assert_int_equal(forms,
+                     TD_TENSOR | TD_ROWS | TD_STATS | TD_HISTOGRAM | TD_SCALAR | TD_HASH | TD_TEXT);
+}
+
+static void a_tensor_that_several_tracks_want_is_kept_once(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "w", .form = TD_TENSOR), TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "*", .form = TD_TENSOR | TD_STATS), TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "[w]", .every = 2, .form = TD_TENSOR), TD_OK);
+    enum { LARGE = 100000 };
+    float *w = calloc(LARGE, sizeof *w);
+    assert_int_equal(td_deck_step(deck, 1, 1), TD_OK);
+    assert_int_equal(td_deck_record(deck, "w", floats(w, LARGE)), TD_OK);
+    td_deck_counters counters = counters_of(deck);
+    assert_true(counters.queue_bytes < 2 * LARGE * (int64_t)sizeof *w);
+    assert_int_equal(td_deck_step(deck, 1, 2), TD_OK);
+    close_deck(deck);
+    assert_int_equal(mem.count, 2); /* one tensor, one set of statistics */
+    free(w);
+}
+
+static void samples_are_random_rows_and_the_same_for_the_same_seed(void **state) {
+    (void)state;
+    enum { ROWS = 50, TIMES = 20 };
+    float x[ROWS], labels[ROWS];
+    int64_t rows[ROWS], first[2][TIMES];
+    for (int64_t i = 0; i < ROWS; i++) {
+        x[i] = (float)i;
+        labels[i] = (float)(2 * i);
+        rows[i] = 1000 + i;
+    }
+    td_view label_view = floats(labels, ROWS);
+    for (int round = 0; round < 2; round++) {
+        mem.count = 0;
+        td_deck *deck = open_deck((td_deck_options){.seed = 5});
+        assert_int_equal(td_deck_track(deck, .what = "prediction", .sample = 5, .form = TD_ROWS),
+                         TD_OK);
+        for (int64_t step = 1; step <= TIMES; step++) {
+            assert_int_equal(td_deck_batch_labels(deck, rows, ROWS, &label_view), TD_OK);
+            assert_int_equal(td_deck_record(deck, "prediction", floats(x, ROWS)), TD_OK);
+            assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+        }
+        close_deck(deck);
+        assert_int_equal(mem.count, TIMES);
+        for (int64_t i = 0; i < TIMES; i++) {
+            const seen *s = &mem.records[i];
+            assert_int_equal(s->rows, 5);
+            assert_true(s->labels);
+            assert_int_equal(s->first_sample, 1000 + (int64_t)s->value);
+            assert_true(s->second > s->value);
+            first[round][i] = s->first_sample;
+        }
+    }
+    assert_memory_equal(first[0], first[1], sizeof first[0]);
+    assert_memory_not_equal(first[0], first[0] + 1, sizeof first[0][0]);
+}
+
+static void rows_are_not_put_beside_parameters(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .form = TD_ROWS), TD_OK);
+    int64_t rows[6] = {9, 8, 7, 6, 5, 4};
+    td_signal_set_batched(td_deck_signal(deck, "kernel"), false);
+    assert_int_equal(td_deck_batch(deck, rows, 6), TD_OK);
+    assert_int_equal(td_deck_record(deck, "kernel", floats(ramp, 6)), TD_OK);
+    assert_int_equal(td_deck_record(deck, "other", floats(ramp, 5)), TD_OK);
+    assert_int_equal(td_deck_record(deck, "output", floats(ramp, 6)), TD_OK);
+    assert_int_equal(td_deck_step(deck, 1, 1), TD_OK);
+    assert_int_equal(td_deck_record(deck, "output", floats(ramp, 6)), TD_OK); /* no batch */
+    assert_int_equal(td_deck_step(deck, 1, 2), TD_OK);
+    close_deck(deck);
+    assert_int_equal(mem.records[0].first_sample, -1);
+    assert_int_equal(mem.records[1].first_sample, -1);
+    assert_int_equal(mem.records[2].first_sample, 9);
+    assert_int_equal(mem.records[3].first_sample, -1);
+}
+
+static void conditions_write_only_the_steps_for_which_they_hold(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "w", .when = "loss > 1.0 and step < 14"), TD_OK);
+    train(deck, 1, 20);
+    td_deck_counters counters = counters_of(deck);
+    assert_int_equal(counters.history_held, 0);
+    assert_int_equal(counters.triggers, 3);
+    close_deck(deck);
+    check_steps("w", (int64_t[]){11, 12, 13}, 3);
+    assert_int_equal(count_of("loss"), 0);
+    assert_non_null(strstr(mem.events, "trigger@11: loss > 1.0 and step < 14"));
+}
+
+static void history_writes_the_steps_before_a_trigger_once(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(
+        td_deck_track(deck, .what = "w", .when = "loss == 1.2 or loss == 1.4", .history = 4),
+        TD_OK);
+    train(deck, 1, 20);
+    close_deck(deck);
+    check_steps("w", (int64_t[]){8, 9, 10, 11, 12, 13, 14}, 7);
+    for (int64_t i = 0; i < mem.count; i++) {
+        assert_true(mem.records[i].value == (double)mem.records[i].step);
+        bool fired = mem.records[i].step == 12 || mem.records[i].step == 14;
+        assert_int_equal(mem.records[i].history, !fired);
+    }
+}
+
+static void history_that_does_not_fit_is_said(void **state) {
+    (void)state;
+    enum { LARGE = 4096 };
+    td_deck *deck = open_deck((td_deck_options){.history_bytes = 100000});
+    assert_int_equal(td_deck_track(deck, .what = "w", .when = "step == 30", .history = 20), TD_OK);
+    static float w[LARGE];
+    for (int64_t step = 1; step <= 30; step++) {
+        w[0] = (float)step;
+        assert_int_equal(td_deck_record(deck, "w", floats(w, LARGE)), TD_OK);
+        assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+        assert_true(counters_of(deck).history_held <= 100000);
+    }
+    assert_true(counters_of(deck).history_lost > 0);
+    close_deck(deck);
+    assert_true(mem.count >= 4 && mem.count < 8); /* the latest ones that fit */
+    assert_int_equal(mem.records[mem.count - 1].step, 30);
+    assert_int_equal(mem.records[mem.count - 2].step, 29);
+    assert_non_null(strstr(mem.events, "history@30: the history before step 30 is not complete"));
+}
+
+static void conditions_see_statistics_that_no_track_records(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "loss", .when = "nan(*) or *.error.norm > 9"),
+                     TD_OK);
+    for (int64_t step = 1; step <= 10; step++) {
+        float error[2] = {(float)step, 0};
+        float other[2] = {1, step == 3 ? NAN : 1};
+        assert_true(td_deck_wants(deck, "a.error"));
+        assert_int_equal(td_deck_record(deck, "a.error", floats(error, 2)), TD_OK);
+        assert_int_equal(td_deck_record(deck, "b", floats(other, 2)), TD_OK);
+        assert_int_equal(td_deck_scalar(deck, "loss", 1), TD_OK);
+        assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+    }
+    close_deck(deck);
+    check_steps("loss", (int64_t[]){3, 10}, 2);
+    assert_int_equal(mem.count, 2);
+}
+
+static int released;
+static void count_release(void *owner) {
+    released += *(int *)owner;
+}
+
+static void memory_with_an_owner_is_taken_over_and_given_back_once(void **state) {
+    (void)state;
+    int one = 1;
+    released = 0;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "w", .every = 2, .form = TD_TENSOR), TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "s", .form = TD_STATS), TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "h", .when = "step == 3", .history = 5), TD_OK);
+    for (int64_t step = 1; step <= 4; step++) {
+        td_view view = floats(ramp, 6);
+        view.release = count_release;
+        view.owner = &one;
+        assert_int_equal(td_deck_record(deck, "w", view), TD_OK);
+        assert_int_equal(td_deck_record(deck, "s", view), TD_OK);
+        assert_int_equal(td_deck_record(deck, "h", view), TD_OK);
+        assert_int_equal(td_deck_record(deck, "nobody", view), TD_OK);
+        view.shape.dims[0] = -1;
+        assert_int_not_equal(td_deck_record(deck, "s", view), TD_OK);
+        assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+    }
+    td_error error;
+    assert_int_not_equal(td_deck_close(deck, &error), TD_OK); /* the bad shape is remembered */
+    assert_non_null(strstr(error.text, "s: "));
+    assert_int_equal(released, 4 * 5);
+    check_steps("h", (int64_t[]){1, 2, 3}, 3);
+    for (int64_t i = 0; i < mem.count; i++) {
+        if (mem.records[i].form == TD_TENSOR) {
+            assert_true(mem.records[i].value == 1 && mem.records[i].rows == 6);
+        }
+    }
+}
+
+static void wrong_tracks_are_refused_with_a_reason(void **state) {
+    (void)state;
+    const struct {
+        td_track track;
+        td_status status;
+        const char *text;
+    } cases[] = {
+        {{.to = "memry"}, TD_NOT_FOUND, "did you mean memory?"},
+        {{.to = " , "}, TD_INVALID, ".to names no sink"},
+        {{.what = ","}, TD_INVALID, ".what names no signal"},
+        {{.form = TD_IMAGE, .to = "memory"}, TD_INVALID, "memory cannot write the form image"},
+        {{.form = TD_IMAGE}, TD_INVALID, "none of the standard sinks"},
+        {{.form = 1 << 15}, TD_INVALID, "no form"},
+        {{.every = -1}, TD_INVALID, ".every is -1"},
+        {{.start = 9, .end = 8}, TD_INVALID, ".end (8) is before .start (9)"},
+        {{.history = 3}, TD_INVALID, "give .when too"},
+        {{.when = "loss >"}, TD_INVALID, "loss >\n          ^"},
+    };
+    td_deck *deck = open_deck((td_deck_options){0});
+    td_error error = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        td_track track = cases[i].track;
+        assert_int_equal(td_deck_track_with(deck, &track, &error), TD_INVALID); /* no size */
+        track.size = sizeof track;
+        assert_int_equal(td_deck_track_with(deck, &track, &error), cases[i].status);
+        if (!strstr(error.text, cases[i].text)) {
+            fail_msg("\"%s\" does not say \"%s\"", error.text, cases[i].text);
+        }
+        assert_int_equal(td_deck_flush(deck, &error), TD_INVALID);
+    }
+    assert_ok(td_deck_flush(deck, &error), error); /* told once */
+    train(deck, 1, 3);
+    close_deck(deck);
+    assert_int_equal(mem.count, 0);
+}
+
+static void a_run_is_never_overwritten(void **state) {
+    (void)state;
+    td_deck *first = open_deck((td_deck_options){0});
+    td_deck *second = open_deck((td_deck_options){0});
+    char expected[128];
+    assert_string_equal(td_deck_folder(first), run_folder());
+    (void)snprintf(expected, sizeof expected, "%s-2", run_folder());
+    assert_string_equal(td_deck_folder(second), expected);
+    struct stat status;
+    assert_int_equal(stat(expected, &status), 0);
+    td_error error;
+    static const td_sink_class *const sinks[] = {&memory_class, NULL};
+    td_deck_options exact = {.size = sizeof exact, .exact_folder = true};
+    assert_null(td__deck_open(run_folder(), &exact, sinks, &error));
+    assert_int_equal(error.status, TD_EXISTS);
+    (void)snprintf(expected, sizeof expected, "%s/a/b/c/", base_folder);
+    td_deck *deep = td__deck_open(expected, NULL, sinks, &error);
+    assert_non_null(deep);
+    close_deck(deep);
+    close_deck(first);
+    close_deck(second);
+    assert_null(td__deck_open("/proc/nowhere/run", NULL, sinks, &error));
+    assert_int_equal(error.status, TD_IO);
+}
+
+static void notes_and_the_decks_own_cost_reach_the_sink(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "loss"), TD_OK);
+    assert_int_equal(td_deck_note(deck, "model", "two\nlayers"), TD_OK);
+    train(deck, 1, 50);
+    td_deck_counters counters = counters_of(deck);
+    assert_int_equal(counters.steps, 50);
+    assert_true(counters.cost_seconds > 0 && counters.cost_seconds < 10);
+    close_deck(deck);
+    assert_non_null(strstr(mem.notes, "model\ntwo\nlayers\n"));
+    assert_non_null(strstr(mem.notes, "deck.steps\n50.000000\n"));
+    assert_non_null(strstr(mem.notes, "deck.cost_seconds\n0.0"));
+}
+
+static void hostile_names_are_signals_like_others(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    char *longest = calloc(10001, 1);
+    memset(longest, 'x', 10000);
+    const char *names[] = {"", "../../etc", "a/b", "\xff\xfe", "=1+1", "*", "\n\t\x01", longest};
+    size_t count = sizeof names / sizeof names[0];
+    assert_int_equal(td_deck_track(deck, .what = "*"), TD_OK);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(td_deck_scalar(deck, names[i], (double)i), TD_OK);
+        assert_ptr_equal(td_deck_signal(deck, names[i]), td_deck_signal(deck, names[i]));
+    }
+    assert_int_equal(td_deck_step(deck, 1, 1), TD_OK);
+    close_deck(deck);
+    assert_int_equal(mem.count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(strncmp(mem.records[i].signal, names[i], 63), 0);
+        assert_true(mem.records[i].value == (double)i);
+    }
+    free(longest);
+}
+
+static void a_name_in_a_buffer_that_changes_is_looked_up_again(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "*"), TD_OK);
+    char name[32];
+    for (int i = 0; i < 3000; i++) {
+        (void)snprintf(name, sizeof name, "s%d", i % 1000);
+        assert_int_equal(td_deck_scalar(deck, name, i % 1000), TD_OK);
+    }
+    assert_int_equal(td_deck_step(deck, 1, 1), TD_OK);
+    close_deck(deck);
+    assert_int_equal(mem.count, 3000);
+    for (int64_t i = 0; i < mem.count; i++) {
+        (void)snprintf(name, sizeof name, "s%d", (int)mem.records[i].value);
+        assert_string_equal(mem.records[i].signal, name);
+    }
+}
+
+static void names_are_listed_and_escaped(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "b, a\\,c ,x\\*, *.error"), TD_OK);
+    const char *names[] = {"a", "b", "a,c", "x*", "xy", "deep.er.error", "error"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_int_equal(td_deck_scalar(deck, names[i], 1), TD_OK);
+    }
+    assert_int_equal(td_deck_step(deck, 1, 1), TD_OK);
+    close_deck(deck);
+    assert_int_equal(mem.count, 4);
+    assert_string_equal(mem.records[3].signal, "deep.er.error");
+    assert_string_equal(mem.expected, "b\na,c\nx*\n");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(scalars_arrive_with_epoch_step_and_value_in_order),
+        TEST(schedules_pick_their_steps),
+        TEST(epochs_end_with_the_last_tensor_and_the_latest_scalar),
+        TEST(forms_carry_what_they_say),
+        TEST(a_tensor_that_several_tracks_want_is_kept_once),
+        TEST(samples_are_random_rows_and_the_same_for_the_same_seed),
+        TEST(rows_are_not_put_beside_parameters),
+        TEST(conditions_write_only_the_steps_for_which_they_hold),
+        TEST(history_writes_the_steps_before_a_trigger_once),
+        TEST(history_that_does_not_fit_is_said),
+        TEST(conditions_see_statistics_that_no_track_records),
+        TEST(memory_with_an_owner_is_taken_over_and_given_back_once),
+        TEST(wrong_tracks_are_refused_with_a_reason),
+        TEST(a_run_is_never_overwritten),
+        TEST(notes_and_the_decks_own_cost_reach_the_sink),
+        TEST(hostile_names_are_signals_like_others),
+        TEST(a_name_in_a_buffer_that_changes_is_looked_up_again),
+        TEST(names_are_listed_and_escaped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

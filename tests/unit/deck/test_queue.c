@@ -1,0 +1,409 @@
+/* What happens when the writer cannot keep up, when sinks fail, when memory runs out, and when
+ * several threads record at once. */
+#include "memory_sink.h"
+
+#include "base/memory.h"
+
+enum { ELEMENTS = 4096, QUEUE = 256 * 1024 };
+
+static float tensor[ELEMENTS];
+
+typedef struct producer {
+    td_deck *deck;
+    int64_t steps;
+    atomic_bool finished;
+} producer;
+
+static void *produce(void *argument) {
+    producer *p = argument;
+    for (int64_t step = 1; step <= p->steps; step++) {
+        td_deck_scalar(p->deck, "loss", (double)step);
+        td_deck_record(p->deck, "w", floats(tensor, ELEMENTS));
+        td_deck_step(p->deck, 1, step);
+    }
+    atomic_store(&p->finished, true);
+    return NULL;
+}
+
+/* Runs a producer against a stalled sink for some milliseconds at most, then lets the sink go.
+ * Returns whether the producer got through while the sink stood still. */
+static bool race(td_deck *deck, int64_t steps, int patience) {
+    for (int i = 0; i < ELEMENTS; i++) {
+        tensor[i] = (float)(i % 100) - 50;
+    }
+    atomic_store(&mem.stalled, true);
+    producer p = {.deck = deck, .steps = steps};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, produce, &p), 0);
+    for (int i = 0; i < patience && !atomic_load(&p.finished); i++) {
+        usleep(1000);
+        assert_true(counters_of(deck).queue_bytes <= QUEUE);
+    }
+    bool through = atomic_load(&p.finished);
+    atomic_store(&mem.stalled, false);
+    pthread_join(thread, NULL);
+    td_error error = {0};
+    assert_ok(td_deck_flush(deck, &error), error);
+    td_deck_counters counters = counters_of(deck);
+    assert_true(counters.queue_bytes_peak <= QUEUE);
+    assert_int_equal(counters.queue_bytes, 0);
+    assert_int_equal(counters.pending, 0);
+    assert_int_equal(counters.submitted, 2 * steps);
+    assert_int_equal(counters.written, mem.count);
+    return through;
+}
+
+static td_deck *open_small(td_policy policy) {
+    td_deck *deck = open_deck((td_deck_options){.policy = policy, .queue_bytes = QUEUE});
+    assert_int_equal(td_deck_track(deck, .what = "*", .form = TD_TENSOR), TD_OK);
+    return deck;
+}
+
+static void block_makes_the_producer_wait_and_loses_nothing(void **state) {
+    (void)state;
+    td_deck *deck = open_small(TD_POLICY_BLOCK);
+    assert_false(race(deck, 500, 200));
+    td_deck_counters counters = counters_of(deck);
+    assert_int_equal(counters.dropped, 0);
+    assert_int_equal(counters.written, 1000);
+    assert_true(counters.wait_seconds > 0.1);
+    close_deck(deck);
+    for (int64_t i = 0; i < mem.count; i++) {
+        assert_int_equal(mem.records[i].step, i / 2 + 1);
+    }
+}
+
+static void drop_never_waits_and_counts_what_it_drops(void **state) {
+    (void)state;
+    td_deck *deck = open_small(TD_POLICY_DROP);
+    assert_true(race(deck, 5000, 60000));
+    td_deck_counters counters = counters_of(deck);
+    assert_true(counters.dropped > 4000);
+    assert_true(counters.wait_seconds == 0);
+    assert_int_equal(counters.failed, 0);
+    close_deck(deck);
+    assert_non_null(strstr(mem.events, "drop@"));
+}
+
+static void degrade_writes_histograms_then_statistics_for_tensors(void **state) {
+    (void)state;
+    td_deck *deck = open_small(TD_POLICY_DEGRADE);
+    assert_true(race(deck, 5000, 60000));
+    td_deck_counters counters = counters_of(deck);
+    assert_true(counters.degraded > 0);
+    close_deck(deck);
+    int64_t tensors = 0, histograms = 0, statistics = 0;
+    for (int64_t i = 0; i < mem.count; i++) {
+        const seen *s = &mem.records[i];
+        tensors += s->form == TD_TENSOR;
+        histograms += s->form == TD_HISTOGRAM;
+        statistics += s->form == TD_STATS;
+        if (s->form & (TD_HISTOGRAM | TD_STATS)) {
+            assert_int_equal(s->degraded_from, TD_TENSOR);
+            assert_int_equal(s->stats.count, ELEMENTS);
+        }
+        if (s->form == TD_HISTOGRAM) {
+            assert_int_equal(s->bins_total, ELEMENTS);
+        }
+    }
+    assert_true(tensors > 0 && histograms > 0 && statistics > 0);
+    assert_int_equal(histograms + statistics, counters.degraded);
+    assert_non_null(strstr(mem.events, "degrade@"));
+}
+
+static void a_step_larger_than_the_queue_is_written_as_it_goes(void **state) {
+    (void)state;
+    td_deck *deck = open_small(TD_POLICY_BLOCK);
+    char name[16];
+    for (int64_t step = 1; step <= 3; step++) {
+        for (int i = 0; i < 100; i++) {
+            (void)snprintf(name, sizeof name, "layer%d", i);
+            assert_int_equal(td_deck_record(deck, name, floats(tensor, ELEMENTS)), TD_OK);
+        }
+        assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+    }
+    close_deck(deck);
+    assert_int_equal(mem.count, 300);
+    assert_int_equal(mem.step_count, 3);
+}
+
+static void a_tensor_larger_than_the_queue_is_written_before_the_call_returns(void **state) {
+    (void)state;
+    td_deck *deck = open_small(TD_POLICY_BLOCK);
+    enum { HUGE = QUEUE };
+    float *huge = calloc(HUGE, sizeof *huge);
+    for (int64_t step = 1; step <= 5; step++) {
+        huge[0] = (float)step;
+        assert_int_equal(td_deck_record(deck, "w", floats(huge, HUGE)), TD_OK);
+        huge[0] = -1;
+        assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+    }
+    assert_true(counters_of(deck).queue_bytes_peak <= QUEUE);
+    close_deck(deck);
+    free(huge);
+    assert_int_equal(mem.count, 5);
+    for (int64_t i = 0; i < 5; i++) {
+        assert_int_equal(mem.records[i].step, i + 1);
+        assert_true(mem.records[i].value == (double)(i + 1));
+        assert_int_equal(mem.records[i].rows, HUGE);
+    }
+}
+
+static void a_steady_state_allocates_nothing(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .form = TD_TENSOR | TD_STATS | TD_HISTOGRAM), TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "w", .when = "loss < 0", .history = 3), TD_OK);
+    int64_t rows[4] = {1, 2, 3, 4};
+    uint64_t before = 0;
+    for (int64_t step = 1; step <= 400; step++) {
+        if (step == 200) {
+            before = td__allocation_count();
+        }
+        assert_int_equal(td_deck_batch(deck, rows, 4), TD_OK);
+        assert_int_equal(td_deck_scalar(deck, "loss", 1), TD_OK);
+        assert_int_equal(td_deck_record(deck, "w", floats(tensor, ELEMENTS)), TD_OK);
+        assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+        if (step % 10 == 0) {
+            td_error error = {0};
+            assert_ok(td_deck_flush(deck, &error), error);
+        }
+    }
+    assert_int_equal(td__allocation_count(), before);
+    close_deck(deck);
+}
+
+static void a_failing_sink_stops_nothing_and_is_told_of_once(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "loss"), TD_OK);
+    atomic_store(&mem.fail, TD_IO);
+    for (int64_t step = 1; step <= 50; step++) {
+        assert_int_equal(td_deck_scalar(deck, "loss", 1), TD_OK);
+        assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+    }
+    td_error error = {0};
+    assert_int_equal(td_deck_flush(deck, &error), TD_IO);
+    assert_string_equal(error.text, "memory: told to fail");
+    td_deck_counters counters = counters_of(deck);
+    assert_int_equal(counters.failed, 50);
+    assert_int_equal(counters.dropped, 50);
+    assert_true(atomic_load(&mem.writes) < 10); /* a sink that fails is left alone for a while */
+    atomic_store(&mem.fail, TD_OK);
+    assert_ok(td_deck_flush(deck, &error), error);
+    assert_int_equal(td_deck_scalar(deck, "loss", 1), TD_OK);
+    assert_int_equal(td_deck_step(deck, 1, 51), TD_OK);
+    close_deck(deck);
+    assert_int_equal(mem.count, 1); /* works again */
+    const char *event = strstr(mem.events, "sink error@");
+    assert_non_null(event);
+    assert_null(strstr(event + 1, "sink error@"));
+}
+
+static void a_busy_sink_is_tried_again(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "loss"), TD_OK);
+    atomic_store(&mem.fail, TD_BUSY);
+    assert_int_equal(td_deck_scalar(deck, "loss", 1), TD_OK);
+    assert_int_equal(td_deck_step(deck, 1, 1), TD_OK);
+    while (atomic_load(&mem.writes) == 0) {
+        usleep(100);
+    }
+    atomic_store(&mem.fail, TD_OK);
+    close_deck(deck);
+    assert_int_equal(mem.count, 1);
+    assert_true(atomic_load(&mem.writes) > 1);
+}
+
+static void training_stops_on_an_error_only_when_asked_to(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){.stop_on_error = true});
+    assert_int_equal(td_deck_track(deck, .what = "loss"), TD_OK);
+    atomic_store(&mem.fail, TD_IO);
+    td_status status = TD_OK;
+    for (int64_t step = 1; step <= 5000 && status == TD_OK; step++) {
+        td_deck_scalar(deck, "loss", 1);
+        status = td_deck_step(deck, 1, step);
+        usleep(100);
+    }
+    assert_int_equal(status, TD_IO);
+    td_error error = {0};
+    assert_int_equal(td_deck_close(deck, &error), TD_IO);
+}
+
+static void an_overhead_budget_is_kept_by_recording_less(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){.overhead = 0.02, .policy = TD_POLICY_DROP});
+    assert_int_equal(td_deck_track(deck, .what = "*", .form = TD_TENSOR), TD_OK);
+    enum { LARGE = 1 << 18 };
+    float *w = calloc(LARGE, sizeof *w);
+    double late_cost = 0, late_time = 0;
+    td_deck_counters middle = {0};
+    for (int64_t step = 1; step <= 600; step++) {
+        usleep(100); /* the work of the step; a copy of w takes about as long */
+        if (td_deck_wants(deck, "w")) {
+            td_deck_record(deck, "w", floats(w, LARGE));
+        }
+        td_deck_scalar(deck, "loss", 1);
+        td_deck_step(deck, 1, step);
+        if (step == 300) {
+            middle = counters_of(deck);
+        }
+    }
+    td_deck_counters end = counters_of(deck);
+    late_cost = end.cost_seconds - middle.cost_seconds;
+    late_time = end.step_seconds - middle.step_seconds;
+    close_deck(deck);
+    free(w);
+    assert_non_null(strstr(mem.events, "overhead@"));
+    assert_non_null(strstr(mem.events, "tensors are recorded as histograms"));
+    assert_true(late_cost < 0.1 * late_time);
+    int64_t losses = 0;
+    for (int64_t i = 0; i < mem.count; i++) {
+        losses += mem.records[i].form == TD_SCALAR;
+    }
+    assert_int_equal(losses, 600); /* scalars are never left out */
+}
+
+/* One short run in which the n-th allocation fails. Returns whether it was reached. */
+static bool run_with_failure(uint64_t n) {
+    static const td_sink_class *const sinks[] = {&memory_class, NULL};
+    memset(&mem, 0, sizeof mem);
+    td_error error = {0};
+    uint64_t before = td__allocation_count();
+    td__allocation_fail_at(n);
+    td_deck *deck = td__deck_open(run_folder(), NULL, sinks, &error);
+    if (deck) {
+        td_deck_track(deck, .what = "w,*.error", .form = TD_TENSOR | TD_HISTOGRAM);
+        td_deck_track(deck, .what = "w", .sample = 2, .form = TD_ROWS);
+        td_deck_track(deck, .what = "loss", .when = "mean(loss, 3) > 0 and nan(*) == 0",
+                      .history = 2);
+        td_deck_note(deck, "key", "value");
+        int64_t rows[4] = {1, 2, 3, 4};
+        for (int64_t step = 1; step <= 4; step++) {
+            td_deck_batch(deck, rows, 4);
+            td_deck_scalar(deck, "loss", (double)step - 3);
+            td_deck_text(deck, "w", "text");
+            td_deck_record(deck, "w", floats(tensor, 4));
+            td_deck_record(deck, "a.error", floats(tensor, ELEMENTS));
+            td_deck_step(deck, 1, step);
+        }
+        td_deck_counters counters = counters_of(deck);
+        assert_true(counters.pending >= 0);
+        td_status status = td_deck_close(deck, &error);
+        assert_true(status == TD_OK || status == TD_MEMORY);
+    } else {
+        assert_int_equal(error.status, TD_MEMORY);
+    }
+    td__allocation_fail_at(0);
+    return td__allocation_count() - before >= n;
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    uint64_t n = 1;
+    while (run_with_failure(n)) {
+        n++;
+    }
+    assert_true(n > 30);
+}
+
+enum { THREADS = 4, EACH = 1500 };
+
+typedef struct recorder {
+    td_deck *deck;
+    int number;
+    atomic_int *running;
+} recorder;
+
+static void *record_much(void *argument) {
+    recorder *r = argument;
+    char name[16];
+    float x[64];
+    (void)snprintf(name, sizeof name, "t%d", r->number);
+    for (int i = 0; i < EACH; i++) {
+        for (int k = 0; k < 64; k++) {
+            x[k] = (float)i;
+        }
+        td_deck_scalar(r->deck, "shared", i);
+        td_deck_scalar(r->deck, name, i);
+        td_deck_wants(r->deck, "w");
+        td_deck_record(r->deck, "w", floats(x, 64));
+    }
+    atomic_fetch_sub(r->running, 1);
+    return NULL;
+}
+
+static void several_threads_record_into_one_deck(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){.queue_bytes = QUEUE});
+    assert_int_equal(td_deck_track(deck, .what = "t*, shared"), TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "w", .every = 3, .form = TD_TENSOR | TD_STATS),
+                     TD_OK);
+    assert_int_equal(
+        td_deck_track(deck, .what = "w", .when = "shared > 1e9 or nan(*)", .history = 2), TD_OK);
+    pthread_t threads[THREADS];
+    recorder recorders[THREADS];
+    atomic_int running = THREADS;
+    for (int i = 0; i < THREADS; i++) {
+        recorders[i] = (recorder){deck, i, &running};
+        assert_int_equal(pthread_create(&threads[i], NULL, record_much, &recorders[i]), 0);
+    }
+    int64_t step = 1;
+    for (; atomic_load(&running) > 0; step++) {
+        assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+        if (step % 50 == 0) {
+            td_error error = {0};
+            assert_ok(td_deck_flush(deck, &error), error);
+            counters_of(deck);
+        }
+        usleep(50);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+    td_error error = {0};
+    assert_ok(td_deck_flush(deck, &error), error);
+    td_deck_counters counters = counters_of(deck);
+    assert_int_equal(counters.dropped, 0);
+    close_deck(deck);
+    int64_t next[THREADS] = {0}, shared = 0;
+    for (int64_t i = 0; i < mem.count; i++) {
+        const seen *s = &mem.records[i];
+        shared += strcmp(s->signal, "shared") == 0;
+        if (s->signal[0] == 't') {
+            int which = s->signal[1] - '0';
+            assert_true(s->value == (double)next[which]); /* each thread's own order is kept */
+            next[which]++;
+        }
+        if (s->form == TD_TENSOR) {
+            assert_true(s->value == s->second);
+        }
+    }
+    if (mem.count < MOST_SEEN) {
+        assert_int_equal(shared, THREADS * EACH);
+        assert_int_equal(next[0], EACH);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(block_makes_the_producer_wait_and_loses_nothing),
+        TEST(drop_never_waits_and_counts_what_it_drops),
+        TEST(degrade_writes_histograms_then_statistics_for_tensors),
+        TEST(a_step_larger_than_the_queue_is_written_as_it_goes),
+        TEST(a_tensor_larger_than_the_queue_is_written_before_the_call_returns),
+        TEST(a_steady_state_allocates_nothing),
+        TEST(a_failing_sink_stops_nothing_and_is_told_of_once),
+        TEST(a_busy_sink_is_tried_again),
+        TEST(training_stops_on_an_error_only_when_asked_to),
+        TEST(an_overhead_budget_is_kept_by_recording_less),
+        TEST(every_allocation_may_fail),
+        TEST(several_threads_record_into_one_deck),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
