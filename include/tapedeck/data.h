@@ -128,7 +128,7 @@ typedef struct td_data_info {
     td_shape input;                 /* of one example */
     td_label_kind label_kind;       /* never TD_LABEL_AUTO */
     td_shape label;                 /* of one example's label: rank 0 for a class number */
-    int64_t classes;                /* 0 for values and without labels */
+    int64_t classes;                /* 0 when labels are no classes */
     const char *const *class_names; /* NULL when the classes are just numbers */
     int64_t training, validation;   /* examples in each part */
     const float *mean, *deviation;  /* of each input element; NULL unless standardised */

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) {
         return 0;
     }
-    result whole = parse(data[0], data + 1, size - 1, 0);
+    result whole = parse(data[0], data + 1, size - 1, size + 1);
     result pieces = parse(data[0], data + 1, size - 1, 3);
     if (whole.status != pieces.status || whole.rows != pieces.rows ||
         !is_same(&whole.store.inputs, &pieces.store.inputs) ||
