@@ -1,0 +1,198 @@
+#include "model/architecture.h"
+
+#include "base/memory.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#define MAX_LAYERS 10000
+#define MAX_ITEMS 4096
+
+/* ---- Writing ----------------------------------------------------------------------------------
+ */
+
+/* Whole numbers stay whole, so that another reader takes `units: 10` for an integer. */
+static json_t *number_json(double number) {
+    bool whole = number == floor(number) && fabs(number) < 0x1p53;
+    return whole ? json_integer((json_int_t)number) : json_real(number);
+}
+
+static json_t *value_json(const td_value *value) {
+    switch (value->kind) {
+    case TD_VALUE_NUMBER:
+        return number_json(value->number);
+    case TD_VALUE_TEXT:
+        return json_string(value->text);
+    case TD_VALUE_BOOL:
+        return json_boolean(value->boolean);
+    case TD_VALUE_NUMBERS:
+    case TD_VALUE_TEXTS:
+        break;
+    }
+    json_t *list = json_array();
+    for (size_t i = 0; i < value->count; i++) {
+        json_array_append_new(list, value->kind == TD_VALUE_NUMBERS ? number_json(value->numbers[i])
+                                                                    : json_string(value->texts[i]));
+    }
+    return list;
+}
+
+static json_t *layer_json(const td_layer_info *layer) {
+    json_t *settings = json_object();
+    for (size_t i = 0; i < layer->setting_count; i++) {
+        const td_setting *setting = &layer->settings[i];
+        json_object_set_new(settings, setting->key, value_json(&setting->value));
+    }
+    return json_pack("[s, o]", td_layer_kind_name(layer->kind), settings);
+}
+
+char *td__architecture_write(const td_model *model) {
+    json_t *input = json_array(), *layers = json_array();
+    td_shape shape = td_model_input_shape(model);
+    for (int32_t i = 0; i < shape.rank; i++) {
+        json_array_append_new(input, json_integer(shape.dims[i]));
+    }
+    for (size_t i = 0; i < td_model_layer_count(model); i++) {
+        json_array_append_new(layers, layer_json(td_model_layer(model, i)));
+    }
+    json_t *root = json_pack("{s:s, s:o, s:o}", "name", td_model_name(model), "input", input,
+                             "layers", layers);
+    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+    char *copy = text ? td__strdup(text) : NULL;
+    json_decref(root);
+    free(text); // NOLINT: jansson's own
+    return copy;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------
+ */
+
+/* The settings of one layer and the arrays they point to. */
+typedef struct layer_reader {
+    td_setting *settings;
+    double *numbers;
+    const char **texts;
+    size_t used; /* of numbers and texts */
+} layer_reader;
+
+static void release(layer_reader *reader) {
+    td__free(reader->settings);
+    td__free(reader->numbers);
+    td__free(reader->texts);
+}
+
+static bool read_list(layer_reader *reader, const json_t *list, td_value *value) {
+    size_t count = json_array_size(list);
+    if (count > MAX_ITEMS - reader->used) {
+        return false;
+    }
+    double *numbers = reader->numbers + reader->used;
+    const char **texts = reader->texts + reader->used;
+    reader->used += count;
+    size_t numeric = 0, textual = 0;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_array_get(list, i);
+        numeric += json_is_number(item);
+        textual += json_is_string(item);
+        numbers[i] = json_number_value(item);
+        texts[i] = json_string_value(item);
+    }
+    *value = (td_value){.kind = numeric == count ? TD_VALUE_NUMBERS : TD_VALUE_TEXTS,
+                        .numbers = numbers,
+                        .texts = texts,
+                        .count = count};
+    return numeric == count || textual == count;
+}
+
+static bool read_value(layer_reader *reader, const json_t *json, td_value *value) {
+    *value = (td_value){0};
+    if (json_is_number(json)) {
+        value->kind = TD_VALUE_NUMBER;
+        value->number = json_number_value(json);
+    } else if (json_is_string(json)) {
+        value->kind = TD_VALUE_TEXT;
+        value->text = json_string_value(json);
+    } else if (json_is_boolean(json)) {
+        value->kind = TD_VALUE_BOOL;
+        value->boolean = json_is_true(json);
+    } else {
+        return json_is_array(json) && read_list(reader, json, value);
+    }
+    return true;
+}
+
+static td_status read_layer(td_model *model, const json_t *layer, const char *origin,
+                            td_error *error) {
+    const char *kind = json_string_value(json_array_get(layer, 0));
+    json_t *object = json_array_get(layer, 1);
+    if (!kind || !json_is_object(object) || json_array_size(layer) != 2) {
+        return td_error_set(error, TD_FORMAT, "%s: a layer is not [KIND, {…}]", origin);
+    }
+    layer_reader reader = {.settings = td__calloc(json_object_size(object) + 1, sizeof(td_setting)),
+                           .numbers = td__calloc(MAX_ITEMS, sizeof(double)),
+                           .texts = td__calloc(MAX_ITEMS, sizeof(char *))};
+    td_status status = TD_OK;
+    if (!reader.settings || !reader.numbers || !reader.texts) {
+        status = td_error_set(error, TD_MEMORY, "%s: out of memory", origin);
+    }
+    size_t count = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        if (!status && !read_value(&reader, value, &reader.settings[count].value)) {
+            status =
+                td_error_set(error, TD_FORMAT, "%s: %s: %s has no usable value", origin, kind, key);
+        }
+        if (!status) {
+            reader.settings[count++].key = key;
+        }
+    }
+    td_error reason = {0};
+    if (!status && td_model_add(model, kind, reader.settings, count, &reason)) {
+        status = td_error_set(error, reason.status, "%s: %s", origin, reason.text);
+    }
+    release(&reader);
+    return status;
+}
+
+static td_status read_input(const json_t *list, td_shape *shape) {
+    if (!json_is_array(list) || json_array_size(list) > TD_MAX_RANK - 1) {
+        return TD_FORMAT;
+    }
+    shape->rank = (int32_t)json_array_size(list);
+    for (int32_t i = 0; i < shape->rank; i++) {
+        const json_t *dimension = json_array_get(list, (size_t)i);
+        if (!json_is_integer(dimension)) {
+            return TD_FORMAT;
+        }
+        shape->dims[i] = json_integer_value(dimension);
+    }
+    return TD_OK;
+}
+
+td_model *td__architecture_read(const char *text, const char *origin, td_error *error) {
+    json_error_t reason;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &reason);
+    json_t *layers = json_object_get(root, "layers");
+    const char *name = json_string_value(json_object_get(root, "name"));
+    td_shape input = {0};
+    td_status status = TD_OK;
+    if (!name || json_array_size(layers) > MAX_LAYERS ||
+        read_input(json_object_get(root, "input"), &input)) {
+        status = td_error_set(error, TD_FORMAT, "%s: the architecture is malformed", origin);
+    }
+    td_model *model = status ? NULL : td_model_create(name, input);
+    for (size_t i = 0; !status && i < json_array_size(layers); i++) {
+        status = read_layer(model, json_array_get(layers, i), origin, error);
+    }
+    if (!status) {
+        status = td_model_build(model, 0, error);
+    }
+    json_decref(root);
+    if (status) {
+        td_model_destroy(model);
+        return NULL;
+    }
+    return model;
+}

@@ -1,0 +1,29 @@
+/* What a saved model says of the data it was trained on, as JSON: enough to prepare new examples
+ * the same way. {"scale": 0.0625, "label": ["label"], "classes": […], "mean": […], "deviation":
+ * […]} */
+#ifndef TAPEDECK_TRAIN_NOTES_H
+#define TAPEDECK_TRAIN_NOTES_H
+
+#include "train/trainer.h"
+
+#define TD__NOTE_MODEL "tapedeck.model"
+#define TD__NOTE_DATA "tapedeck.data"
+
+typedef struct td__notes {
+    double scale;
+    td_names label, ignore, classes;
+    const char *x, *y;
+    float *mean, *deviation;
+    int64_t normal_count;
+    struct json_t *json; /* owns the texts */
+    const char **texts;  /* owns the lists */
+} td__notes;
+
+/* From td__calloc; NULL when memory is exhausted. */
+char *td__notes_write(const td_trainer *trainer);
+/* TD_FORMAT when text is not such a note. */
+TD_NODISCARD td_status td__notes_read(td__notes *notes, const char *text, const char *origin,
+                                      td_error *error);
+void td__notes_release(td__notes *notes);
+
+#endif

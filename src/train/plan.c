@@ -1,0 +1,191 @@
+/* What the recording will take: how many records of how many bytes each track makes at most.
+ *
+ * Estimates, on the high side: a float is 4 bytes in .npy and about 12 in CSV, statistics a row of
+ * 120 bytes, a histogram at most 200 bins. */
+#include "train/trainer.h"
+
+#include "base/memory.h"
+#include "deck/glob.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    TEXT_SIZE = 400,
+    CSV_FLOAT = 12,
+    ROW_HEAD = 16,
+    STATS_ROW = 120,
+    HISTOGRAM_BYTES = 3200,
+    SCALAR_BYTES = 40,
+};
+
+static int64_t records_of(const td_trainer *trainer, const td__track_spec *track) {
+    int64_t first = track->start ? track->start : 1;
+    int64_t last = track->end && track->end < trainer->steps ? track->end : trainer->steps;
+    if (track->at.count) {
+        int64_t count = 0;
+        for (size_t i = 0; i < track->at.count; i++) {
+            count += track->at.steps[i] >= first && track->at.steps[i] <= last;
+        }
+        return count;
+    }
+    if (track->every.epochs) {
+        return trainer->epochs / track->every.epochs;
+    }
+    int64_t every = track->every.steps ? track->every.steps : 1;
+    if (last < first) {
+        return 0;
+    }
+    return track->start ? (last - first) / every + 1 : last / every;
+}
+
+static bool goes_to(const td__track_spec *track, const char *sink) {
+    for (size_t i = 0; i < track->to.count; i++) {
+        if (!strcmp(track->to.items[i], sink)) {
+            return true;
+        }
+    }
+    return track->to.count == 0 && strcmp(sink, "print") != 0 && strcmp(sink, "png") != 0;
+}
+
+/* Bytes of one record of a tensor, over the track's forms and sinks. */
+static int64_t tensor_bytes(const td__track_spec *track, int64_t elements) {
+    uint32_t form = track->form;
+    bool whole = form & (TD_TENSOR | TD_ROWS | TD_LONG) || !form;
+    int64_t bytes = 0;
+    if (goes_to(track, "npy") && whole) {
+        bytes += elements * (int64_t)sizeof(float);
+    }
+    if (goes_to(track, "csv") && (form & (TD_ROWS | TD_LONG) || !form)) {
+        bytes += elements * (form & TD_LONG ? CSV_FLOAT + ROW_HEAD : CSV_FLOAT);
+    }
+    if (goes_to(track, "csv") && form & (TD_STATS | TD_HISTOGRAM)) {
+        bytes += STATS_ROW;
+    }
+    if (goes_to(track, "tensorboard") && (form & TD_HISTOGRAM || !form)) {
+        bytes += HISTOGRAM_BYTES;
+    }
+    if (goes_to(track, "png") && (form & TD_IMAGE || !form)) {
+        bytes += elements;
+    }
+    return bytes + STATS_ROW; /* run.db has a line for each */
+}
+
+static int64_t record_bytes(const td_trainer *trainer, const td__track_spec *track,
+                            const td__signal_entry *entry) {
+    if (entry->elements == 0) {
+        return SCALAR_BYTES * (int64_t)(track->to.count ? track->to.count : 2);
+    }
+    int64_t rows = entry->batched ? trainer->info->batch : 1;
+    if (entry->source == TD__SOURCE_PREDICTION) {
+        rows = trainer->validation ? trainer->info->validation : trainer->info->training;
+    }
+    if (track->sample && entry->batched && track->sample < rows) {
+        rows = track->sample;
+    }
+    return tensor_bytes(track, rows * entry->elements);
+}
+
+static bool matches(const td__track_spec *track, const char *name) {
+    for (size_t i = 0; i < track->what.count; i++) {
+        size_t count;
+        char **parts = td__glob_split(track->what.items[i], &count);
+        bool found = false;
+        for (size_t k = 0; parts && k < count; k++) {
+            found = found || td__glob_match(parts[k], name);
+        }
+        td__free(parts);
+        if (found) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Texts ------------------------------------------------------------------------------------
+ */
+
+static void join(char *text, const td_names *names, const char *otherwise) {
+    size_t length = 0;
+    (void)snprintf(text, TEXT_SIZE, "%s", names->count ? "" : otherwise);
+    for (size_t i = 0; i < names->count && length < TEXT_SIZE - 1; i++) {
+        length += (size_t)snprintf(text + length, TEXT_SIZE - length, "%s%s", i ? ", " : "",
+                                   names->items[i]);
+    }
+}
+
+static void describe_schedule(char *text, const td__track_spec *track) {
+    int64_t every = track->every.epochs ? track->every.epochs : track->every.steps;
+    const char *unit = track->every.epochs ? "epoch" : "step";
+    if (track->at.count) {
+        (void)snprintf(text, TEXT_SIZE, "at %zu steps", track->at.count);
+    } else if (every > 1) {
+        (void)snprintf(text, TEXT_SIZE, "every %lld %ss", (long long)every, unit);
+    } else {
+        (void)snprintf(text, TEXT_SIZE, "every %s", unit);
+    }
+    size_t length = strlen(text);
+    if (track->when) {
+        (void)snprintf(text + length, TEXT_SIZE - length, " when %.200s", track->when);
+    }
+}
+
+static void plan_track(const td_trainer *trainer, const td__track_spec *track, char *texts,
+                       td_plan_entry *entry) {
+    char *what = texts, *schedule = texts + TEXT_SIZE, *forms = texts + (size_t)2 * TEXT_SIZE,
+         *sinks = texts + (size_t)3 * TEXT_SIZE;
+    join(what, &track->what, "");
+    join(forms, &track->forms, "as each sink likes");
+    join(sinks, &track->to, "the standard sinks");
+    describe_schedule(schedule, track);
+    *entry = (td_plan_entry){.what = what, .schedule = schedule, .forms = forms, .sinks = sinks};
+    int64_t records = records_of(trainer, track);
+    for (size_t i = 0; i < trainer->entry_count; i++) {
+        const td__signal_entry *signal = &trainer->entries[i];
+        if (matches(track, signal->name)) {
+            int64_t each = signal->source == TD__SOURCE_EPOCH && records > trainer->epochs
+                               ? trainer->epochs
+                               : records;
+            entry->signals++;
+            entry->records += each;
+            entry->bytes += each * record_bytes(trainer, track, signal);
+        }
+    }
+}
+
+/* The most rows that a track wants of a prediction; 0 when one wants them all. */
+static int64_t largest_sample(const td_experiment *experiment) {
+    int64_t largest = 0;
+    for (size_t i = 0; i < experiment->track_count; i++) {
+        const td__track_spec *track = &experiment->tracks[i];
+        if (!matches(track, "prediction")) {
+            continue;
+        }
+        if (!track->sample) {
+            return 0;
+        }
+        largest = track->sample > largest ? track->sample : largest;
+    }
+    return largest;
+}
+
+td_status td__plan_make(td_trainer *trainer, td_error *error) {
+    const td_experiment *experiment = trainer->experiment;
+    size_t count = experiment->track_count;
+    /* The texts stand behind the entries, in the same block. */
+    trainer->plan = td__calloc(count + 1, sizeof *trainer->plan + (size_t)4 * TEXT_SIZE);
+    if (!trainer->plan) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    char *texts = (char *)(trainer->plan + count + 1);
+    for (size_t i = 0; i < count; i++) {
+        plan_track(trainer, &experiment->tracks[i], texts + i * 4 * TEXT_SIZE, &trainer->plan[i]);
+    }
+    trainer->sample = largest_sample(experiment);
+    return TD_OK;
+}
+
+size_t td_trainer_plan(td_trainer *trainer, const td_plan_entry **entries) {
+    *entries = trainer->plan;
+    return trainer->experiment->track_count;
+}
