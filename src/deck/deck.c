@@ -313,6 +313,8 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
         .size = sizeof options,
         .folder = deck->folder,
         .run = slash ? slash + 1 : deck->folder,
+        .stream = deck->stream,
+        .resume = deck->resume,
     };
     td_sink *sink = NULL;
     td_error local = {0};
@@ -360,16 +362,20 @@ static void set_options(td_deck *deck, const td_deck_options *options) {
     deck->seed = options->seed;
     deck->stop_on_error = options->stop_on_error;
     deck->index = !options->no_index;
+    deck->stream = options->stream;
+    deck->resume = options->resume;
     deck->serial = 1;
-    deck->epoch = deck->step = 1;
+    deck->epoch = 1;
+    deck->step = options->resume + 1;
     deck->fresh = true;
     deck->opened_ticks = deck->step_ticks = deck->first_step_ticks = td__ticks();
     deck->opened_seconds = td__seconds();
 }
 
 static td_status check_options(const td_deck_options *options, td_error *error) {
-    if (options->queue_bytes < 0 || options->history_bytes < 0) {
-        return td_error_set(error, TD_INVALID, "deck: queue and history cannot be negative");
+    if (options->queue_bytes < 0 || options->history_bytes < 0 || options->resume < 0) {
+        return td_error_set(error, TD_INVALID,
+                            "deck: queue, history and resume cannot be negative");
     }
     if (options->queue_bytes > 0 && options->queue_bytes < (int64_t)TD__SMALLEST_QUEUE) {
         return td_error_set(error, TD_INVALID, "deck: a queue holds at least %d bytes, not %lld",
@@ -411,6 +417,12 @@ static td_status start(td_deck *deck, td_error *error) {
     return status;
 }
 
+static td_status take_folder(const char *folder, const td_deck_options *options, char **taken,
+                             td_error *error) {
+    return options->resume ? td__folder_find(folder, taken, error)
+                           : td__folder_claim(folder, options->exact_folder, taken, error);
+}
+
 td_deck *td__deck_open(const char *folder, const td_deck_options *options,
                        const td_sink_class *const *sinks, td_error *error) {
     td_deck_options full = {0};
@@ -428,12 +440,14 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
     }
     set_options(deck, &full);
     if (list_sinks(deck, sinks, error) != TD_OK || list_sinks(deck, full.sinks, error) != TD_OK ||
-        td__folder_claim(folder, full.exact_folder, &deck->folder, error) != TD_OK) {
+        take_folder(folder, &full, &deck->folder, error) != TD_OK) {
         release(deck);
         return NULL;
     }
     if (start(deck, error) != TD_OK) {
-        td__folder_disclaim(deck->folder);
+        if (!full.resume) {
+            td__folder_disclaim(deck->folder);
+        }
         release(deck);
         return NULL;
     }

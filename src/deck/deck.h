@@ -81,7 +81,9 @@ struct td_deck {
     double overhead_limit;
     uint64_t seed;
     bool stop_on_error;
-    bool index; /* sinks that take every record get it */
+    bool index;     /* sinks that take every record get it */
+    FILE *stream;   /* for sinks that print; NULL: stdout */
+    int64_t resume; /* the last step that the run's files keep; 0: a new run */
 
     pthread_mutex_t lock;
     pthread_cond_t work; /* the writer waits: something to do */

@@ -59,6 +59,22 @@ td_status td__folder_claim(const char *folder, bool exact, char **claimed, td_er
     return status;
 }
 
+td_status td__folder_find(const char *folder, char **found, td_error *error) {
+    struct stat about;
+    if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
+        return td_error_set(error, TD_NOT_FOUND, "there is no run %s to go on with", folder);
+    }
+    char *path = td__strdup(folder);
+    if (!path) {
+        return td_error_set(error, TD_MEMORY, "out of memory for a folder's name");
+    }
+    for (size_t length = strlen(path); length > 1 && path[length - 1] == '/';) {
+        path[--length] = 0;
+    }
+    *found = path;
+    return TD_OK;
+}
+
 void td__folder_disclaim(const char *folder) {
     (void)rmdir(folder); /* fails, and should, when a sink has left something behind */
 }

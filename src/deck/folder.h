@@ -1,4 +1,4 @@
-/* The folder of a run: created, never taken over. */
+/* The folder of a run: created, or there already for a run that goes on. */
 #ifndef TAPEDECK_DECK_FOLDER_H
 #define TAPEDECK_DECK_FOLDER_H
 
@@ -8,6 +8,8 @@
  * missing folders above it. Creating is what claims it: of two processes, one creates and the
  * other goes on to the next name. *claimed is the caller's (td__free). */
 td_status td__folder_claim(const char *folder, bool exact, char **claimed, td_error *error);
+/* The folder of a run that goes on: TD_NOT_FOUND when it is not there. *found is the caller's. */
+td_status td__folder_find(const char *folder, char **found, td_error *error);
 /* Removes a claimed folder in which nothing was written. */
 void td__folder_disclaim(const char *folder);
 
