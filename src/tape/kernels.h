@@ -25,10 +25,94 @@ typedef struct td__window {
     int64_t tap_row;       /* taps in a row of the whole window */
 } td__window;
 
+/* Rows of an operand: element (r, i) is data[r * row + i * step]; step 0 repeats one value along
+ * a row, row 0 repeats one row. */
+typedef struct td__operand {
+    const float *data;
+    int64_t row, step;
+} td__operand;
+
+typedef enum td__binary {
+    TD__ADD,
+    TD__SUBTRACT,
+    TD__MULTIPLY,
+    TD__DIVIDE,
+    TD__MAXIMUM,
+    TD__MINIMUM,
+    TD__POWER,
+    TD__EQUAL, /* 1 or 0; has no derivative */
+    TD__BINARY_COUNT
+} td__binary;
+
+typedef enum td__unary {
+    TD__AFFINE, /* p x + q */
+    TD__EXP,
+    TD__LOG,
+    TD__SQRT,
+    TD__SQUARE,
+    TD__ABSOLUTE,
+    TD__CLIP, /* to [p, q] */
+    TD__UNARY_COUNT
+} td__unary;
+
+typedef enum td__reduction {
+    TD__REDUCE_SUM,
+    TD__REDUCE_MAX,
+    TD__REDUCE_MIN,
+    TD__REDUCTION_COUNT
+} td__reduction;
+
+/* Up to KL, a row's value is a sum over its elements. */
+typedef enum td__loss_kind {
+    TD__LOSS_SQUARED,
+    TD__LOSS_ABSOLUTE,
+    TD__LOSS_HUBER,         /* parameter: delta */
+    TD__LOSS_BINARY,        /* parameter of cross-entropies: label smoothing */
+    TD__LOSS_BINARY_LOGITS, /* …LOGITS: predictions are logits, not probabilities */
+    TD__LOSS_KL,
+    TD__LOSS_CLASSES,
+    TD__LOSS_CLASSES_LOGITS,
+    TD__LOSS_SPARSE,
+    TD__LOSS_SPARSE_LOGITS,
+    TD__LOSS_KIND_COUNT
+} td__loss_kind;
+
+/* Rows of a loss: p and t are (rows, n). */
+typedef struct td__loss_rows {
+    int64_t rows, n;
+    const float *p, *t;
+    const int64_t *classes; /* (rows,), the sparse kinds' truth */
+    float parameter;
+    float *values;     /* (rows,) */
+    float *log_totals; /* (rows,) of ln sum e^p, for the class kinds over logits: forward to back */
+    const float *scale; /* factor of row r: scale[r * scale_step] */
+    int64_t scale_step;
+    bool add;
+    float *d; /* (rows, n) (=|+=) scale * derivative */
+} td__loss_rows;
+
+/* Elements of one block of random_mask. */
+#define TD__MASK_BLOCK 256
+
 typedef struct td__kernels {
     const char *name; /* "portable", "avx2", "avx512" */
 
-    /* Element-wise over n elements; the result may be one of the operands. */
+    /* Rows of n elements of two operands (which may repeat, but not both at once); rows of the
+     * result, of g and of d are `row` apart. Side 0: the derivative in a, side 1: in b. The result
+     * may be an operand with the same rows, d may be g. */
+    void (*binary[TD__BINARY_COUNT])(int64_t rows, int64_t n, td__operand a, td__operand b,
+                                     float *c, int64_t row);
+    void (*binary_backward[TD__BINARY_COUNT][2])(int64_t rows, int64_t n, td__operand a,
+                                                 td__operand b, const float *g, bool add, float *d,
+                                                 int64_t row);
+    /* y (=|+=) scale * x, with rows as above */
+    void (*expand)(int64_t rows, int64_t n, td__operand x, float scale, bool add, float *y,
+                   int64_t row);
+
+    /* Over n elements; the result may be an operand. */
+    void (*unary[TD__UNARY_COUNT])(int64_t n, float p, float q, const float *x, float *y);
+    void (*unary_backward[TD__UNARY_COUNT])(int64_t n, float p, float q, const float *x,
+                                            const float *y, const float *g, bool add, float *dx);
     void (*add)(int64_t n, const float *a, const float *b, float *c);
     void (*subtract)(int64_t n, const float *a, const float *b, float *c);
     void (*multiply)(int64_t n, const float *a, const float *b, float *c);
@@ -39,16 +123,31 @@ typedef struct td__kernels {
     void (*axpy)(int64_t n, float a, const float *x, float *y);
     /* y = a * x + b */
     void (*affine)(int64_t n, float a, const float *x, float b, float *y);
-    /* y[r, :] += bias, for rows of width n */
-    void (*add_bias)(int64_t rows, int64_t n, const float *bias, float *y);
-    /* sums[:] (+)= sum over rows of x[r, :] */
-    void (*sum_rows)(int64_t rows, int64_t n, const float *x, bool add, float *sums);
-    /* Sum in float32 lanes, added up in pairs. */
-    float (*sum)(int64_t n, const float *x);
-    float (*dot)(int64_t n, const float *a, const float *b);
-    float (*max)(int64_t n, const float *x); /* n > 0; a NaN gives NaN */
     void (*exp)(int64_t n, const float *x, float *y);
     void (*log)(int64_t n, const float *x, float *y);
+    float (*max)(int64_t n, const float *x); /* n > 0; a NaN gives NaN */
+    /* y[r, :] += bias, for rows of width n */
+    void (*add_bias)(int64_t rows, int64_t n, const float *bias, float *y);
+
+    /* y[o, i] = reduction over s of x[o, s, i]; max and min: size > 0, a NaN gives NaN */
+    void (*reduce[TD__REDUCTION_COUNT])(int64_t outer, int64_t size, int64_t inner, const float *x,
+                                        float *y);
+    /* sums[:] (+)= sum over rows of x[r, :] */
+    void (*sum_rows)(int64_t rows, int64_t n, const float *x, bool add, float *sums);
+    float (*sum)(int64_t n, const float *x);
+    float (*dot)(int64_t n, const float *a, const float *b);
+
+    /* The mask of elements first … first + n of a random operation: 1 with the probability
+     * 1 - threshold / 2^32; first is a multiple of TD__MASK_BLOCK. */
+    void (*random_mask)(int64_t first, int64_t n, uint64_t key, uint32_t threshold, uint8_t *mask);
+    /* y (=|+=) mask ? scale * x : 0 */
+    void (*masked_scale)(int64_t n, float scale, const uint8_t *mask, const float *x, bool add,
+                         float *y);
+
+    /* values and derivatives; the sparse kinds have none in the truth: NULL */
+    void (*loss[TD__LOSS_KIND_COUNT])(const td__loss_rows *rows);
+    void (*loss_in_prediction[TD__LOSS_KIND_COUNT])(const td__loss_rows *rows);
+    void (*loss_in_truth[TD__LOSS_KIND_COUNT])(const td__loss_rows *rows);
 
     /* y = f(x); y may be x. dx (=|+=) g * f'(x), from x or from y = f(x), whichever
      * td__activation_uses_output says; dx may be g. Not for softmax and log_softmax: NULL. */

@@ -37,6 +37,8 @@
 #include "tapedeck/ops.h"
 
 #define OP_MAX_INPUTS 8
+/* Random operations are built with this seed at step 0. */
+#define OP_SEED 3
 
 /* Random values, the same for every run. */
 typedef struct op_input {

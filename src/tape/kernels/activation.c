@@ -48,15 +48,6 @@ TD__INLINE float swish_derivative(float x) {
     return s + x * s * (1.0f - s);
 }
 
-TD__INLINE float softplus_value(float x) {
-    float magnitude = x < 0.0f ? -x : x;
-    float e = td__expf(-magnitude);
-    /* ln(1 + e), exact to first order for a small e */
-    float u = 1.0f + e;
-    float tail = u == 1.0f ? e : td__logf(u) * e / (u - 1.0f);
-    return x != x ? x : (x > 0.0f ? x : 0.0f) + tail;
-}
-
 TD__INLINE float softsign_derivative(float x) {
     float d = 1.0f + (x < 0.0f ? -x : x);
     return 1.0f / (d * d);
@@ -73,7 +64,7 @@ DEFINE(gelu, x *td__normal_cdff(x),
        td__normal_cdff(v) + v * INVERSE_SQRT_2_PI * td__expf(-0.5f * v * v))
 DEFINE(gelu_tanh, 0.5f * x * (1.0f + td__tanhf(SQRT_2_OVER_PI * (x + 0.044715f * x * x * x))),
        gelu_tanh_derivative(v))
-DEFINE(softplus, softplus_value(x), td__sigmoidf(v))
+DEFINE(softplus, td__softplusf(x), td__sigmoidf(v))
 DEFINE(sigmoid, td__sigmoidf(x), v *(1.0f - v))
 DEFINE(hyperbolic_tangent, td__tanhf(x), 1.0f - v * v)
 DEFINE(swish, x *td__sigmoidf(x), swish_derivative(v))

@@ -1,4 +1,4 @@
-/* Element-wise arithmetic and simple sums. Sums are reordered: lanes first, then the lanes. */
+/* Element-wise arithmetic. */
 #include "tape/kernels/math.h"
 #include "tape/kernels/variant.h"
 
@@ -40,56 +40,6 @@ static void add_bias(int64_t rows, int64_t n, const float *bias, float *y) {
     }
 }
 
-static void sum_rows(int64_t rows, int64_t n, const float *x, bool add, float *sums) {
-    if (!add) {
-        memset(sums, 0, (size_t)n * sizeof *sums);
-    }
-    int64_t r = 0;
-    for (; r + 4 <= rows; r += 4, x += 4 * n) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            sums[i] += (x[i] + x[n + i]) + (x[2 * n + i] + x[3 * n + i]);
-        }
-    }
-    for (; r < rows; r++, x += n) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            sums[i] += x[i];
-        }
-    }
-}
-
-/* Blocks keep the rounding error of long sums small: it grows with the number of blocks. */
-enum { BLOCK = 4096 };
-
-static float sum(int64_t n, const float *x) {
-    double total = 0;
-    for (int64_t start = 0; start < n; start += BLOCK) {
-        int64_t end = start + BLOCK < n ? start + BLOCK : n;
-        float part = 0;
-#pragma omp simd reduction(+ : part)
-        for (int64_t i = start; i < end; i++) {
-            part += x[i];
-        }
-        total += (double)part;
-    }
-    return (float)total;
-}
-
-static float dot(int64_t n, const float *a, const float *b) {
-    double total = 0;
-    for (int64_t start = 0; start < n; start += BLOCK) {
-        int64_t end = start + BLOCK < n ? start + BLOCK : n;
-        float part = 0;
-#pragma omp simd reduction(+ : part)
-        for (int64_t i = start; i < end; i++) {
-            part += a[i] * b[i];
-        }
-        total += (double)part;
-    }
-    return (float)total;
-}
-
 static float max(int64_t n, const float *x) {
     float best = x[0];
     int32_t nans = 0;
@@ -125,9 +75,6 @@ void TD__VARIANT(td__fill_elementwise)(td__kernels_table *table) {
     table->axpy = axpy;
     table->affine = affine;
     table->add_bias = add_bias;
-    table->sum_rows = sum_rows;
-    table->sum = sum;
-    table->dot = dot;
     table->max = max;
     table->exp = exponential;
     table->log = logarithm;

@@ -93,6 +93,16 @@ TD__INLINE float td__tanhf(float x) {
     return magnitude < 0.625f ? near : far;
 }
 
+/* ln(1 + e^x), which never overflows */
+TD__INLINE float td__softplusf(float x) {
+    float magnitude = x < 0.0f ? -x : x;
+    float e = td__expf(-magnitude);
+    /* ln(1 + e), exact to first order for a small e */
+    float u = 1.0f + e;
+    float tail = u == 1.0f ? e : td__logf(u) * e / (u - 1.0f);
+    return x != x ? x : (x > 0.0f ? x : 0.0f) + tail;
+}
+
 /* The normal distribution function, Phi(x) = erfc(-x / sqrt2) / 2; relative error 1e-6 down to
  * -5.8, where it has fallen to 3e-9; below, 0. */
 TD__INLINE float td__normal_cdff(float x) {

@@ -9,6 +9,11 @@ void TD__VARIANT(td__fill_kernels)(td__kernels_table *table);
 void TD__VARIANT(td__fill_kernels)(td__kernels_table *table) {
     table->name = TEXT(TD_VARIANT);
     TD__VARIANT(td__fill_elementwise)(table);
+    TD__VARIANT(td__fill_binary)(table);
+    TD__VARIANT(td__fill_unary)(table);
+    TD__VARIANT(td__fill_reduce)(table);
+    TD__VARIANT(td__fill_dropout)(table);
+    TD__VARIANT(td__fill_loss)(table);
     TD__VARIANT(td__fill_activation)(table);
     TD__VARIANT(td__fill_softmax)(table);
     TD__VARIANT(td__fill_gemm)(table);

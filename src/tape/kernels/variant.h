@@ -25,6 +25,11 @@
 
 /* Each source of kernels/ fills its part of the table. */
 void TD__VARIANT(td__fill_elementwise)(td__kernels_table *table);
+void TD__VARIANT(td__fill_binary)(td__kernels_table *table);
+void TD__VARIANT(td__fill_unary)(td__kernels_table *table);
+void TD__VARIANT(td__fill_reduce)(td__kernels_table *table);
+void TD__VARIANT(td__fill_dropout)(td__kernels_table *table);
+void TD__VARIANT(td__fill_loss)(td__kernels_table *table);
 void TD__VARIANT(td__fill_activation)(td__kernels_table *table);
 void TD__VARIANT(td__fill_softmax)(td__kernels_table *table);
 void TD__VARIANT(td__fill_gemm)(td__kernels_table *table);

@@ -1,0 +1,148 @@
+/* Reductions of the middle axis of x (outer, size, inner): y[o, i] = reduce over s of x[o, s, i].
+ *
+ * Sums are reordered: lanes or groups of rows first, and long ones in blocks, so that rounding
+ * errors grow with the number of blocks and not with the length.
+ */
+#include "tape/kernels/math.h"
+#include "tape/kernels/variant.h"
+
+enum { BLOCK = 4096, ROWS = 64, COLUMNS = 256, NARROW = 16 };
+
+TD__INLINE float sum_short(int64_t n, const float *x) {
+    float total = 0;
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < n; i++) {
+        total += x[i];
+    }
+    return total;
+}
+
+static float sum_line(int64_t n, const float *x) {
+    if (n <= BLOCK) {
+        return sum_short(n, x);
+    }
+    double total = 0;
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        total += (double)sum_short(start + BLOCK < n ? BLOCK : n - start, x + start);
+    }
+    return (float)total;
+}
+
+/* sums[i] (+)= sum over rows of x[r, i], for up to ROWS rows that are `row` apart. */
+TD__INLINE void sum_block(int64_t rows, int64_t n, const float *x, int64_t row, bool add,
+                          float *sums) {
+    for (int64_t i = 0; !add && i < n; i++) {
+        sums[i] = 0;
+    }
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4, x += 4 * row) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            sums[i] += (x[i] + x[row + i]) + (x[2 * row + i] + x[3 * row + i]);
+        }
+    }
+    for (; r < rows; r++, x += row) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            sums[i] += x[i];
+        }
+    }
+}
+
+static void sum_rows(int64_t rows, int64_t n, const float *x, bool add, float *sums);
+
+/* Several narrow rows side by side make one that is worth vector code. */
+static void sum_narrow_rows(int64_t rows, int64_t n, const float *x, bool add, float *sums) {
+    float part[ROWS];
+    int64_t beside = ROWS / n, wide = rows / beside;
+    sum_rows(wide, beside * n, x, false, part);
+    sum_block(beside, n, part, n, add, sums);
+    sum_block(rows - wide * beside, n, x + wide * beside * n, n, true, sums);
+}
+
+/* Blocks of rows are summed where they fit the cache, then added up. */
+static void sum_rows(int64_t rows, int64_t n, const float *x, bool add, float *sums) {
+    if (rows <= ROWS || n == 0) {
+        sum_block(rows, n, x, n, add, sums);
+        return;
+    }
+    if (n <= NARROW) {
+        sum_narrow_rows(rows, n, x, add, sums);
+        return;
+    }
+    for (int64_t first = 0; first < n; first += COLUMNS) {
+        int64_t width = first + COLUMNS < n ? COLUMNS : n - first;
+        float part[COLUMNS];
+        for (int64_t r = 0; r < rows; r += ROWS) {
+            int64_t height = r + ROWS < rows ? ROWS : rows - r;
+            bool begun = add || r > 0;
+            sum_block(height, width, x + r * n + first, n, false, begun ? part : sums + first);
+            for (int64_t i = 0; begun && i < width; i++) {
+                sums[first + i] += part[i];
+            }
+        }
+    }
+}
+
+static void reduce_sum(int64_t outer, int64_t size, int64_t inner, const float *x, float *y) {
+    for (int64_t o = 0; o < outer; o++, x += size * inner, y += inner) {
+        if (inner == 1) {
+            y[0] = sum_line(size, x);
+        } else {
+            sum_rows(size, inner, x, false, y);
+        }
+    }
+}
+
+/* A NaN wins: it compares as not less and not equal. */
+#define DEFINE_EXTREME(name, better, reduction)                                                    \
+    static float name##_line(int64_t n, const float *x) {                                          \
+        float best = x[0];                                                                         \
+        int32_t nans = 0;                                                                          \
+        _Pragma(reduction) for (int64_t i = 0; i < n; i++) {                                       \
+            best = x[i] better best ? x[i] : best;                                                 \
+            nans |= x[i] != x[i];                                                                  \
+        }                                                                                          \
+        return nans ? __builtin_nanf("") : best;                                                   \
+    }                                                                                              \
+    static void reduce_##name(int64_t outer, int64_t size, int64_t inner, const float *x,          \
+                              float *y) {                                                          \
+        for (int64_t o = 0; o < outer; o++, x += size * inner, y += inner) {                       \
+            if (inner == 1) {                                                                      \
+                y[0] = name##_line(size, x);                                                       \
+                continue;                                                                          \
+            }                                                                                      \
+            memcpy(y, x, (size_t)inner * sizeof *y);                                               \
+            for (int64_t s = 1; s < size; s++) {                                                   \
+                const float *row = x + s * inner;                                                  \
+                _Pragma("omp simd") for (int64_t i = 0; i < inner; i++) {                          \
+                    y[i] = row[i] better y[i] || row[i] != row[i] ? row[i] : y[i];                 \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+DEFINE_EXTREME(max, >, "omp simd reduction(max : best) reduction(| : nans)")
+DEFINE_EXTREME(min, <, "omp simd reduction(min : best) reduction(| : nans)")
+
+static float dot(int64_t n, const float *a, const float *b) {
+    double total = 0;
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        int64_t end = start + BLOCK < n ? start + BLOCK : n;
+        float part = 0;
+#pragma omp simd reduction(+ : part)
+        for (int64_t i = start; i < end; i++) {
+            part += a[i] * b[i];
+        }
+        total += (double)part;
+    }
+    return (float)total;
+}
+
+void TD__VARIANT(td__fill_reduce)(td__kernels_table *table) {
+    table->sum_rows = sum_rows;
+    table->sum = sum_line;
+    table->dot = dot;
+    table->reduce[TD__REDUCE_SUM] = reduce_sum;
+    table->reduce[TD__REDUCE_MAX] = reduce_max;
+    table->reduce[TD__REDUCE_MIN] = reduce_min;
+}
