@@ -87,8 +87,8 @@ static void add_or_copy(bool add, int64_t count, const float *x, float *y) {
     }
 }
 
-td_status td__reduce(td_tape *tape, td__reduction reduction, const td_shape *shape,
-                     const bool reduced[TD_MAX_RANK], const float *x, bool add, float *y) {
+td_status td__reduce_axes(td_tape *tape, td__reduction reduction, const td_shape *shape,
+                          const bool reduced[TD_MAX_RANK], const float *x, bool add, float *y) {
     merged_axes axes = merge(shape, reduced);
     int32_t left = 0;
     for (int32_t i = 0; i < axes.rank; i++) {

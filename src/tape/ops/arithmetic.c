@@ -36,8 +36,8 @@ static td_status reduced_gradient(td_tape *tape, td__node *node, td__binary op, 
     bool add, repeated[TD_MAX_RANK];
     repeated_axes(&node->inputs[side].tensor->shape, &plan->shape, repeated);
     float *d = td__gradient(tape, node, side, &add);
-    td_status status = d ? td__reduce(tape, TD__REDUCE_SUM, &plan->shape, repeated,
-                                      whole ? whole->data : g, add, d)
+    td_status status = d ? td__reduce_axes(tape, TD__REDUCE_SUM, &plan->shape, repeated,
+                                           whole ? whole->data : g, add, d)
                          : TD_MEMORY;
     if (whole) {
         td__buffer_drop(tape, whole);

@@ -45,8 +45,8 @@ static td_status extreme_backward(td_tape *tape, td__node *node) {
     td_status status = dx ? TD_OK : TD_MEMORY;
     if (!status) {
         td__broadcast_binary(&plan, TD__EQUAL, td__floats(y), td__floats(x), mask->data);
-        status = td__reduce(tape, TD__REDUCE_SUM, &x->shape, saved->reduced, mask->data, false,
-                            share->data);
+        status = td__reduce_axes(tape, TD__REDUCE_SUM, &x->shape, saved->reduced, mask->data, false,
+                                 share->data);
     }
     if (!status) {
         const float *g = td__output_gradient(tape, node);
@@ -130,8 +130,8 @@ static td_tensor *reduce(td_tape *tape, const td__op *op, td__reduction reductio
     }
     saved->reduction = reduction;
     saved->scale = mean && x->count > 0 ? (float)y->count / (float)x->count : 1.0f;
-    if (td__reduce(tape, reduction, &x->shape, saved->reduced, td__floats(x), false,
-                   td__floats(y))) {
+    if (td__reduce_axes(tape, reduction, &x->shape, saved->reduced, td__floats(x), false,
+                        td__floats(y))) {
         return NULL;
     }
     if (mean) {
