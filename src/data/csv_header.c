@@ -84,9 +84,12 @@ static int64_t line_ends(const char *from, const char *end) {
     return count;
 }
 
-/* Both first records, the second of which may be missing. */
-static td__csv_outcome read_beginning(td__csv *csv, fields *first, fields *second, char **behind) {
+/* Both first records, the second of which may be missing. Leaves csv->line at the record it was
+ * reading, for messages; start receives the first record's. */
+static td__csv_outcome read_beginning(td__csv *csv, fields *first, fields *second, char **behind,
+                                      int64_t *start) {
     td__csv_outcome outcome = td__csv_skip_empty(csv, &csv->next, &csv->line);
+    *start = csv->line;
     if (outcome == TD__CSV_RECORD) {
         outcome = read_fields(csv, csv->next, first, behind);
     }
@@ -94,13 +97,11 @@ static td__csv_outcome read_beginning(td__csv *csv, fields *first, fields *secon
         return outcome;
     }
     char *second_start = *behind, *unused;
-    int64_t line = csv->line;
     csv->line += line_ends(csv->next, *behind);
     outcome = td__csv_skip_empty(csv, &second_start, &csv->line);
     if (outcome == TD__CSV_RECORD) {
         outcome = read_fields(csv, second_start, second, &unused);
     }
-    csv->line = line;
     return outcome == TD__CSV_END ? TD__CSV_RECORD : outcome;
 }
 
@@ -195,23 +196,27 @@ td_status td__csv_start(td__csv *csv) {
     csv->capacity = csv->capacity ? csv->capacity : TD__CSV_BUFFER;
     fields first = {0}, second = {0};
     char *behind = NULL;
+    int64_t start = 1;
     td__csv_outcome outcome = td__csv_fill(csv);
     if (outcome != TD__CSV_FAILED) {
         if (csv->end - csv->next >= 3 && memcmp(csv->next, "\xEF\xBB\xBF", 3) == 0) {
             csv->next += 3;
         }
-        while ((outcome = read_beginning(csv, &first, &second, &behind)) == TD__CSV_INCOMPLETE) {
+        while ((outcome = read_beginning(csv, &first, &second, &behind, &start)) ==
+               TD__CSV_INCOMPLETE) {
             release_fields(&first);
             release_fields(&second);
             if (td__csv_fill(csv) == TD__CSV_FAILED) {
                 outcome = TD__CSV_FAILED;
                 break;
             }
+            csv->line = start;
         }
     }
     if (outcome == TD__CSV_END) {
         csv->status = td_error_set(csv->error, TD_FORMAT, "%s is empty", csv->path);
     } else if (outcome == TD__CSV_RECORD) {
+        csv->line = start;
         csv->status = take_header(csv, &first, &second, behind);
     }
     release_fields(&first);

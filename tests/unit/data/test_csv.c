@@ -176,7 +176,7 @@ static void a_row_without_end_is_refused(void **state) {
     memcpy(text, "a,b\n1,\"", 7);
     const char *path = write_bytes("endless.csv", text, size);
     free(text);
-    assert_refused(TD_DATA(.train = path), TD_RANGE, "line 1", "64 MiB", "quote");
+    assert_refused(TD_DATA(.train = path), TD_RANGE, "line 2", "64 MiB", "quote");
     unlink(path);
 }
 
