@@ -217,7 +217,8 @@ typedef struct td__kernels {
     void (*attention_softmax_backward)(int64_t rows, int64_t n, float scale, const float *p,
                                        float *d);
 
-    /* Recurrent cells, one example: gates of width n side by side. */
+    /* Recurrent cells, one example: gates of width n side by side. y += a * b */
+    void (*multiply_add)(int64_t n, const float *a, const float *b, float *y);
     void (*lstm_cell)(int64_t n, const float *gates, const float *previous, float *cell);
     void (*lstm_cell_backward)(int64_t n, const float *gates, const float *previous,
                                const float *shown, const float *dh, float *dc, float *dgates);

@@ -7,7 +7,7 @@
 
 /* One row of n columns, all visible; with a mask of -inf everywhere the row is all zeros. */
 TD__INLINE void probabilities(int64_t n, float *x) {
-    float most = x[0], total = 0;
+    float most = n ? x[0] : 0.0f, total = 0;
 #pragma omp simd reduction(max : most)
     for (int64_t i = 0; i < n; i++) {
         most = x[i] > most ? x[i] : most;

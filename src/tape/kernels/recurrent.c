@@ -2,6 +2,13 @@
 #include "tape/kernels/math.h"
 #include "tape/kernels/variant.h"
 
+static void multiply_add(int64_t n, const float *a, const float *b, float *y) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        y[i] += a[i] * b[i];
+    }
+}
+
 /* gates i, f, c, o: cell = f previous + i c */
 static void lstm_cell(int64_t n, const float *gates, const float *previous, float *cell) {
     const float *input = gates, *forget = gates + n, *candidate = gates + 2 * n;
@@ -51,6 +58,7 @@ static void gru_state_backward(int64_t n, const float *gates, const float *previ
 }
 
 void TD__VARIANT(td__fill_recurrent)(td__kernels_table *table) {
+    table->multiply_add = multiply_add;
     table->lstm_cell = lstm_cell;
     table->lstm_cell_backward = lstm_cell_backward;
     table->gru_state = gru_state;

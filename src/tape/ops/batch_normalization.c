@@ -1,0 +1,336 @@
+/* batch_normalization: y = (x - m) / sqrt(v + epsilon) gamma + beta for each channel (last axis)
+ *
+ * In training m and v are the mean and (biased) variance of the batch, and the moving ones become
+ * momentum * moving + (1 - momentum) * batch; otherwise they are the moving ones.
+ * With s = 1 / sqrt(v + epsilon), h = (x - m) s and N rows:
+ * dbeta = sum g; dgamma = sum g h; dx = gamma s (g - (dbeta + h dgamma) / N), or gamma s g outside
+ * of training, where also dm = -gamma s sum g and dv = -gamma s^2 / 2 sum g h.
+ *
+ * Channels are few and rows many: the kernels run over rows made `fold` times as wide, so that
+ * vectors are full, and the copies of a channel are put together at the end.
+ */
+#include "tape/kernels.h"
+#include "tape/op.h"
+#include "tape/parallel.h"
+
+#include <math.h>
+
+enum { WIDE = 64 /* channels that keep the kernels busy */ };
+
+typedef struct batch_norm_saved {
+    bool training;
+    int64_t rows, n;
+    int64_t fold, width; /* width = fold * n */
+    float *mean, *scale; /* (width,): m and s, repeated */
+} batch_norm_saved;
+
+typedef struct batch_norm_work {
+    const batch_norm_saved *saved;
+    const float *x, *g;
+    float *y; /* or dx */
+    const float *slope, *factor, *offset;
+    bool add;
+    float *partial;  /* (parts, 2, width): mean and squares, or sums of g and of g (x - m) */
+    int64_t whole;   /* wide rows */
+    int64_t *counts; /* wide rows of each part */
+} batch_norm_work;
+
+static void repeat(const batch_norm_saved *s, float *values) {
+    for (int64_t i = s->n; i < s->width; i++) {
+        values[i] = values[i - s->n];
+    }
+}
+
+/* --- forward -------------------------------------------------------------------------------- */
+
+static void moments_part(void *context, int part, int64_t begin, int64_t end) {
+    const batch_norm_work *w = context;
+    int64_t width = w->saved->width;
+    float *mean = w->partial + 2 * part * width;
+    td__kernels()->channel_moments(end - begin, width, w->x + begin * width, mean, mean + width);
+    w->counts[part] = end - begin;
+}
+
+/* Mean and squared deviations of `count` values, put together with others. */
+typedef struct moments {
+    double count, mean, squares;
+} moments;
+
+static void merge(moments *a, double count, double mean, double squares) {
+    double total = a->count + count, difference = mean - a->mean;
+    if (count > 0) {
+        a->mean += difference * count / total;
+        a->squares += squares + difference * difference * a->count * count / total;
+        a->count = total;
+    }
+}
+
+/* One channel: its copies in all parts, then the rows that did not fill a wide one. */
+static moments channel_moments(const batch_norm_work *w, int parts, int64_t channel) {
+    const batch_norm_saved *s = w->saved;
+    moments all = {0};
+    for (int part = 0; part < parts; part++) {
+        const float *mean = w->partial + 2 * part * s->width, *squares = mean + s->width;
+        for (int64_t i = channel; i < s->width; i += s->n) {
+            merge(&all, (double)w->counts[part], (double)mean[i], (double)squares[i]);
+        }
+    }
+    for (int64_t row = w->whole * s->fold; row < s->rows; row++) {
+        merge(&all, 1, (double)w->x[row * s->n + channel], 0);
+    }
+    return all;
+}
+
+static td_status batch_moments(td_tape *tape, const batch_norm_saved *s, const float *x,
+                               float *mean, float *variance) {
+    td__buffer *partial =
+        td__temporary(tape, (size_t)(2 * s->width * td_threads()) * sizeof(float));
+    if (!partial) {
+        return TD_MEMORY;
+    }
+    int64_t counts[TD__MAX_THREADS] = {0};
+    batch_norm_work work = {.saved = s, .x = x, .partial = partial->data, .counts = counts};
+    work.whole = s->rows / s->fold;
+    int parts = td__parallel(work.whole, 1, TD__GRAIN / s->width + 1, moments_part, &work);
+    for (int64_t c = 0; c < s->n; c++) {
+        moments all = channel_moments(&work, work.whole ? parts : 0, c);
+        mean[c] = (float)all.mean;
+        variance[c] = (float)(all.squares / all.count);
+    }
+    td__buffer_drop(tape, partial);
+    return TD_OK;
+}
+
+static void move(float momentum, int64_t n, const float *batch, float *moving) {
+    for (int64_t i = 0; i < n; i++) {
+        moving[i] = moving[i] * momentum + batch[i] * (1.0f - momentum);
+    }
+}
+
+static void scale_part(void *context, int part, int64_t begin, int64_t end) {
+    (void)part;
+    const batch_norm_work *w = context;
+    td__kernels()->channel_scale(end - begin, w->saved->width, w->x + begin, w->saved->mean,
+                                 w->factor, w->offset, w->y + begin);
+}
+
+/* --- backward ------------------------------------------------------------------------------- */
+
+static void sums_part(void *context, int part, int64_t begin, int64_t end) {
+    const batch_norm_work *w = context;
+    int64_t width = w->saved->width;
+    float *sums = w->partial + 2 * part * width;
+    td__kernels()->channel_sums(end - begin, width, w->x + begin * width, w->saved->mean,
+                                w->g + begin * width, sums, sums + width);
+}
+
+/* sums = sum g, products = sum g h, for each channel. */
+static void channel_sums(const batch_norm_work *w, int parts, float *sums, float *products) {
+    const batch_norm_saved *s = w->saved;
+    for (int64_t c = 0; c < s->n; c++) {
+        double sum = 0, product = 0;
+        for (int part = 0; part < parts; part++) {
+            const float *of_g = w->partial + 2 * part * s->width, *of_gx = of_g + s->width;
+            for (int64_t i = c; i < s->width; i += s->n) {
+                sum += (double)of_g[i];
+                product += (double)of_gx[i];
+            }
+        }
+        for (int64_t row = w->whole * s->fold; row < s->rows; row++) {
+            double g = (double)w->g[row * s->n + c];
+            sum += g;
+            product += g * (double)(w->x[row * s->n + c] - s->mean[c]);
+        }
+        sums[c] = (float)sum;
+        products[c] = (float)(product * (double)s->scale[c]);
+    }
+}
+
+static void backward_part(void *context, int part, int64_t begin, int64_t end) {
+    (void)part;
+    const batch_norm_work *w = context;
+    td__kernels()->channel_backward(end - begin, w->saved->width, w->x + begin, w->g + begin,
+                                    w->saved->mean, w->factor, w->slope, w->offset, w->add,
+                                    w->y + begin);
+}
+
+static td_status gradient_of_input(td_tape *tape, td__node *node, batch_norm_work *work,
+                                   const float *sums, const float *products, float *memory) {
+    const batch_norm_saved *s = work->saved;
+    const td_tensor *gamma = node->inputs[1].tensor;
+    float *factor = memory, *slope = factor + s->width, *offset = slope + s->width;
+    float share = s->training ? 1.0f / (float)s->rows : 0.0f;
+    for (int64_t c = 0; c < s->n; c++) {
+        factor[c] = s->scale[c] * (gamma ? td__floats(gamma)[c] : 1.0f);
+        slope[c] = -factor[c] * s->scale[c] * products[c] * share;
+        offset[c] = -factor[c] * sums[c] * share;
+    }
+    repeat(s, factor);
+    repeat(s, slope);
+    repeat(s, offset);
+    work->factor = factor;
+    work->slope = slope;
+    work->offset = offset;
+    work->y = td__gradient_in_place(tape, node, 0, &work->add);
+    if (!work->y) {
+        return TD_MEMORY;
+    }
+    td__parallel(s->rows * s->n, s->width, TD__GRAIN, backward_part, work);
+    return TD_OK;
+}
+
+/* d (=|+=) factor * scale^power * gamma * values; gamma NULL: 1 */
+static td_status gradient_of_parameter(td_tape *tape, td__node *node, int32_t i, float factor,
+                                       const float *scale, int power, const td_tensor *gamma,
+                                       const float *values) {
+    if (!td__wants(tape, node, i)) {
+        return TD_OK;
+    }
+    bool add;
+    float *d = td__gradient(tape, node, i, &add);
+    for (int64_t c = 0; d && c < node->inputs[i].tensor->count; c++) {
+        float value = factor * values[c] * (gamma ? td__floats(gamma)[c] : 1.0f);
+        for (int k = 0; k < power; k++) {
+            value *= scale[c];
+        }
+        d[c] = add ? d[c] + value : value;
+    }
+    return d ? TD_OK : TD_MEMORY;
+}
+
+static td_status gradients(td_tape *tape, td__node *node, batch_norm_work *work, float *memory) {
+    const batch_norm_saved *s = work->saved;
+    float *sums = memory, *products = memory + s->n;
+    const td_tensor *gamma = node->inputs[1].tensor;
+    int parts = td__parallel(work->whole, 1, TD__GRAIN / s->width + 1, sums_part, work);
+    channel_sums(work, work->whole ? parts : 0, sums, products);
+    td_status status = gradient_of_parameter(tape, node, 1, 1, s->scale, 0, NULL, products);
+    status = status ? status : gradient_of_parameter(tape, node, 2, 1, s->scale, 0, NULL, sums);
+    if (!status && !s->training) {
+        status = gradient_of_parameter(tape, node, 3, -1, s->scale, 1, gamma, sums);
+        status = status ? status
+                        : gradient_of_parameter(tape, node, 4, -0.5f, s->scale, 2, gamma, products);
+    }
+    if (!status && td__wants(tape, node, 0)) {
+        status = gradient_of_input(tape, node, work, sums, products, memory + 2 * s->n);
+    }
+    return status;
+}
+
+static td_status batch_norm_backward(td_tape *tape, td__node *node) {
+    const batch_norm_saved *s = node->saved;
+    size_t partial = (size_t)(2 * s->width * td_threads()), rest = (size_t)(5 * s->width);
+    td__buffer *memory = td__temporary(tape, (partial + rest) * sizeof(float));
+    if (!memory) {
+        return TD_MEMORY;
+    }
+    batch_norm_work work = {.saved = s,
+                            .x = td__floats(node->inputs[0].tensor),
+                            .g = td__output_gradient(tape, node),
+                            .partial = memory->data,
+                            .whole = s->rows / s->fold};
+    td_status status = gradients(tape, node, &work, memory->data + partial);
+    td__buffer_drop(tape, memory);
+    return status;
+}
+
+static const td__op batch_norm_op = {.name = "batch_normalization",
+                                     .backward = batch_norm_backward};
+
+/* --- the operation -------------------------------------------------------------------------- */
+
+static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *parameter, const char *role,
+                bool optional) {
+    if (optional && !parameter) {
+        return true;
+    }
+    if (!td__check_float(tape, "batch_normalization", role, parameter)) {
+        return false;
+    }
+    int64_t n = x->shape.dims[x->shape.rank - 1];
+    char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
+    if (parameter->shape.rank != 1 || parameter->shape.dims[0] != n) {
+        td__fail(tape, TD_SHAPE,
+                 "batch_normalization: %s %s does not fit input %s: it must be (%lld,)", role,
+                 td_shape_text(&parameter->shape, a), td_shape_text(&x->shape, b), (long long)n);
+        return false;
+    }
+    return true;
+}
+
+static batch_norm_saved *begin(td_tape *tape, const td_tensor *x) {
+    batch_norm_saved *s = td__scratch(tape, sizeof *s);
+    if (!s) {
+        return NULL;
+    }
+    int64_t n = x->shape.dims[x->shape.rank - 1];
+    *s = (batch_norm_saved){.training = td_tape_is_training(tape), .n = n};
+    s->rows = n ? x->count / n : 0;
+    s->fold = n && n < WIDE ? WIDE / n : 1;
+    s->width = n ? s->fold * n : 1;
+    s->mean = td__scratch(tape, (size_t)(2 * s->width) * sizeof(float));
+    s->scale = s->mean ? s->mean + s->width : NULL;
+    return s->mean ? s : NULL;
+}
+
+/* y, and then, when nothing can fail any more, the moving moments. memory: (4, width) */
+static td_status normalize(td_tape *tape, batch_norm_saved *s, td_tensor *const inputs[5],
+                           float momentum, float epsilon, float *memory, td_tensor *y) {
+    const td_tensor *x = inputs[0], *gamma = inputs[1], *beta = inputs[2];
+    float *moving_mean = td__floats(inputs[3]), *moving_variance = td__floats(inputs[4]);
+    float *mean = memory, *variance = mean + s->width;
+    float *factor = variance + s->width, *offset = factor + s->width;
+    if (s->training && batch_moments(tape, s, td__floats(x), mean, variance)) {
+        return TD_MEMORY;
+    }
+    for (int64_t c = 0; c < s->n; c++) {
+        s->mean[c] = s->training ? mean[c] : moving_mean[c];
+        s->scale[c] = 1.0f / sqrtf((s->training ? variance[c] : moving_variance[c]) + epsilon);
+        factor[c] = s->scale[c] * (gamma ? td__floats(gamma)[c] : 1.0f);
+        offset[c] = beta ? td__floats(beta)[c] : 0.0f;
+    }
+    repeat(s, s->mean);
+    repeat(s, s->scale);
+    repeat(s, factor);
+    repeat(s, offset);
+    batch_norm_work work = {.saved = s, .x = td__floats(x), .y = td__floats(y)};
+    work.factor = factor;
+    work.offset = offset;
+    td__parallel(x->count, s->width, TD__GRAIN, scale_part, &work);
+    if (s->training) {
+        move(momentum, s->n, mean, moving_mean);
+        move(momentum, s->n, variance, moving_variance);
+    }
+    return TD_OK;
+}
+
+td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma, td_tensor *beta,
+                                  td_tensor *moving_mean, td_tensor *moving_variance,
+                                  const td_batch_normalization_options *options) {
+    if (!td__check_float(tape, "batch_normalization", "input", x)) {
+        return NULL;
+    }
+    char text[TD_SHAPE_TEXT_SIZE];
+    if (x->shape.rank == 0 || (td_tape_is_training(tape) && x->count == 0)) {
+        return td__fail(tape, TD_SHAPE, "batch_normalization: input %s has no examples",
+                        td_shape_text(&x->shape, text));
+    }
+    if (!fit(tape, x, gamma, "gamma", true) || !fit(tape, x, beta, "beta", true) ||
+        !fit(tape, x, moving_mean, "moving mean", false) ||
+        !fit(tape, x, moving_variance, "moving variance", false)) {
+        return NULL;
+    }
+    float momentum = options && options->momentum > 0 ? options->momentum : 0.99f;
+    float epsilon = options && options->epsilon > 0 ? options->epsilon : 1e-3f;
+    td_tensor *y = td__output(tape, TD_FLOAT32, &x->shape);
+    batch_norm_saved *saved = y ? begin(tape, x) : NULL;
+    td__buffer *memory =
+        saved ? td__temporary(tape, (size_t)(4 * saved->width) * sizeof(float)) : NULL;
+    if (!memory) {
+        return NULL;
+    }
+    td_tensor *inputs[] = {x, gamma, beta, moving_mean, moving_variance};
+    td_status status = normalize(tape, saved, inputs, momentum, epsilon, memory->data, y);
+    td__buffer_drop(tape, memory);
+    return status ? NULL : td__record(tape, &batch_norm_op, y, 5, inputs, saved);
+}
