@@ -125,11 +125,18 @@ static td_record record_of(const td__entry *entry, td_form form) {
 
 /* Returns how many of the entry's records a sink could not write. */
 static int64_t write_record(td_deck *deck, const td__entry *entry) {
+    /* Where the tensor and its picture went: sinks that index the run come last in the table. */
+    td_place tensor, image;
+    tensor.file[0] = image.file[0] = 0;
+    tensor.record = image.record = 0;
     int64_t failed = 0;
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
         for (uint32_t rest = entry->forms[i]; rest; rest &= rest - 1) {
             td_record record = record_of(entry, (td_form)(rest & (0 - rest)));
+            record.place = record.form == TD_TENSOR  ? &tensor
+                           : record.form == TD_IMAGE ? &image
+                                                     : NULL;
             if (resting(outlet) || call(deck, outlet, WRITE, &record) != TD_OK) {
                 failed++;
                 continue;
