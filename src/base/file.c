@@ -76,10 +76,13 @@ td_status td__file_publish(int folder, const char *name, const void *data, size_
         good = false;
         reason = errno;
     }
-    if (good && renameat(folder, draft, folder, name) == 0) {
+    while (good && renameat(folder, draft, folder, name) != 0) {
+        good = errno == EINTR;
+        reason = errno;
+    }
+    if (good) {
         return TD_OK;
     }
-    reason = good ? errno : reason;
     unlinkat(folder, draft, 0);
     errno = reason;
     return td__file_error(error, name, "write");
