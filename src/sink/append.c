@@ -1,0 +1,355 @@
+/* Growing files; see append.h.
+ *
+ * Lines and kill -9. The kernel copies a write into the page cache page by page and gives up
+ * between two pages when the writing process has been killed, so half a line would stay behind, and
+ * a CSV reader would take "0.1" for the beginning of "0.123". A write that crosses a page is
+ * therefore made by a process of its own (clone: the same memory, nothing to copy, about 50 us),
+ * which the signal does not reach: it finishes the write and ends. Without a page boundary in it a
+ * write is complete or absent anyway.
+ */
+#include "sink/append.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    PAGE = 4096,                   /* the smallest there is */
+    BUFFER = 4 * TD__APPEND_PIECE, /* a buffer may get this full while writing fails */
+    SET_BUFFERED = 16 << 20,       /* all buffers of a set */
+    STACK = 64 << 10,
+};
+static const size_t buffer_maximum = (size_t)1 << 32; /* one row of a very long record */
+static const double commit_seconds = 0.25;
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* --- writing ------------------------------------------------------------------------------------
+ */
+
+typedef struct piece {
+    int file;
+    const void *data;
+    size_t size;
+    off_t offset;
+} piece;
+
+/* Runs as a process: the exit code is errno. */
+static int write_piece(void *argument) {
+    const piece *p = argument;
+    return td__write_all(p->file, p->data, p->size, p->offset) ? 0 : errno;
+}
+
+static bool write_apart(td__append_set *set, piece *p) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the child runs none of our handlers */
+    /* Exit signal 0: the host program neither gets a SIGCHLD nor finds the child in wait(). */
+    pid_t child = clone(write_piece, (char *)set->stack + STACK, CLONE_VM | CLONE_VFORK, p);
+    int status = 0;
+    if (child >= 0) {
+        while (waitpid(child, &status, (int)__WCLONE) < 0 && errno == EINTR) {
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (child < 0) { /* no processes to be had */
+        return td__write_all(p->file, p->data, p->size, p->offset);
+    }
+    errno = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+    return errno == 0;
+}
+
+static bool write_at_end(td__append *file, int fd, const void *data, size_t size) {
+    bool one_page = file->end / PAGE == (file->end + (int64_t)size - 1) / PAGE;
+    if (file->kind == TD__APPEND_FRAMED || one_page || !file->set->stack) {
+        return td__write_all(fd, data, size, file->end);
+    }
+    return write_apart(file->set, &(piece){fd, data, size, file->end});
+}
+
+static int open_file(const td__append *file) {
+    return openat(file->set->folder, file->name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool write_header(td__append *file, int fd) {
+    char header[TD__HEADER_SIZE];
+    if (file->header && file->stale) {
+        size_t size = file->header(file, header);
+        file->stale = !td__write_all(fd, header, size, 0);
+    }
+    return !file->header || !file->stale;
+}
+
+/* Cuts off what is behind end; first from the header, which never speaks of more than there is. */
+static bool trim(td__append *file, int fd) {
+    int result = -1;
+    if (write_header(file, fd)) {
+        do {
+            result = ftruncate(fd, file->end);
+        } while (result != 0 && errno == EINTR);
+    }
+    file->torn = result != 0;
+    return result == 0;
+}
+
+/* Appends data behind end; all of it, or the file stays as it was. */
+static td_status append(td__append *file, const void *data, size_t size, bool header,
+                        td_error *error) {
+    int fd = open_file(file);
+    if (fd < 0) {
+        return td__file_error(error, file->name, "open");
+    }
+    bool good = (!file->torn || trim(file, fd)) && write_at_end(file, fd, data, size);
+    int reason = errno;
+    if (good) {
+        file->end += (int64_t)size;
+        file->dirty = true;
+        file->stale = true;
+    } else {
+        trim(file, fd);
+    }
+    if (good && header) {
+        good = write_header(file, fd);
+        reason = errno;
+    }
+    if (close(fd) != 0 && good && errno != EINTR) {
+        good = false;
+        reason = errno;
+    }
+    errno = reason;
+    return good ? TD_OK : td__file_error(error, file->name, "write");
+}
+
+td_status td__append_commit(td__append *file, td_error *error) {
+    if (file->whole == 0 && !(file->header && file->stale)) {
+        return TD_OK;
+    }
+    size_t size = file->whole;
+    int64_t end = file->end;
+    td_status status = append(file, file->buffer, size, true, error);
+    if (file->end != end) { /* the data is there, whatever became of the header */
+        file->used -= size;
+        file->whole = 0;
+        memmove(file->buffer, file->buffer + size, file->used);
+        file->set->buffered -= size;
+    }
+    return status;
+}
+
+/* --- records ------------------------------------------------------------------------------------
+ */
+
+void td__append_begin(td__append *file) {
+    file->record = file->end + (int64_t)file->used;
+}
+
+char *td__append_room(td__append *file, size_t size) {
+    if (!td__grow(&file->buffer, &file->capacity, file->used + size + 1, buffer_maximum, 1)) {
+        return NULL;
+    }
+    return file->buffer + file->used;
+}
+
+void td__append_advance(td__append *file, size_t size) {
+    file->used += size;
+    file->set->buffered += size;
+}
+
+td_status td__append_row(td__append *file, td_error *error) {
+    if (file->used < TD__APPEND_PIECE) {
+        return TD_OK;
+    }
+    file->whole = file->used;
+    return td__append_commit(file, error);
+}
+
+td_status td__append_through(td__append *file, const void *data, size_t size, td_error *error) {
+    file->whole = file->used;
+    td_status status = td__append_commit(file, error);
+    return status ? status : append(file, data, size, false, error);
+}
+
+static td_status commit_all(td__append_set *set, td_error *error) {
+    td_status first = TD_OK;
+    for (td__append *file = set->files; file; file = file->next) {
+        td_status status = td__append_commit(file, first ? NULL : error);
+        first = first ? first : status;
+    }
+    set->committed_at = now();
+    set->failing = first != TD_OK;
+    return first;
+}
+
+/* While writing fails the buffer takes what it can; the error is the next tick's or sync's. */
+td_status td__append_end(td__append *file, td_error *error) {
+    td__append_set *set = file->set;
+    file->whole = file->used;
+    bool full = file->used >= BUFFER || set->buffered >= 2 * SET_BUFFERED;
+    bool due = file->used >= TD__APPEND_PIECE || set->buffered >= SET_BUFFERED;
+    if (!full && (!due || (set->failing && now() - set->committed_at < commit_seconds))) {
+        return TD_OK;
+    }
+    td_status status =
+        file->used >= TD__APPEND_PIECE ? td__append_commit(file, error) : commit_all(set, error);
+    set->failing = status != TD_OK;
+    if (status && full) {
+        td__append_cancel(file);
+        return status;
+    }
+    return TD_OK;
+}
+
+void td__append_cancel(td__append *file) {
+    size_t keep = 0;
+    if (file->record < file->end) { /* rows of it are in the file already */
+        file->end = file->record;
+        int fd = open_file(file);
+        file->torn = file->stale = true;
+        if (fd >= 0) {
+            trim(file, fd);
+            close(fd);
+        }
+    } else {
+        keep = (size_t)(file->record - file->end);
+    }
+    file->set->buffered -= file->used - keep;
+    file->used = keep;
+    file->whole = file->whole < keep ? file->whole : keep;
+}
+
+td_status td__append_bytes(td__append *file, const void *data, size_t size, td_error *error) {
+    td__append_begin(file);
+    char *room = td__append_room(file, size);
+    if (!room) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory for %zu bytes", file->name, size);
+    }
+    memcpy(room, data, size);
+    td__append_advance(file, size);
+    return td__append_end(file, error);
+}
+
+/* --- the set ------------------------------------------------------------------------------------
+ */
+
+td_status td__append_set_open(td__append_set *set, const char *folder, td_error *error) {
+    *set = (td__append_set){.folder = td__folder_open(folder, error), .committed_at = now()};
+    if (set->folder < 0) {
+        return TD_IO;
+    }
+    set->stack = td__aligned_alloc(STACK);
+    if (!set->stack) {
+        close(set->folder);
+        return td_error_set(error, TD_MEMORY, "out of memory for a sink");
+    }
+    return TD_OK;
+}
+
+td_status td__append_set_tick(td__append_set *set, td_error *error) {
+    return set->buffered > 0 && now() - set->committed_at >= commit_seconds ? commit_all(set, error)
+                                                                            : TD_OK;
+}
+
+static td_status sync_file(td__append *file, td_error *error) {
+    td_status status = td__append_commit(file, error);
+    if (status || !file->dirty) {
+        return status;
+    }
+    int fd = open_file(file);
+    if (fd < 0) {
+        return td__file_error(error, file->name, "open");
+    }
+    int result;
+    do {
+        result = fdatasync(fd);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) {
+        status = td__file_error(error, file->name, "sync");
+    }
+    close(fd);
+    file->dirty = status != TD_OK;
+    return status;
+}
+
+td_status td__append_set_sync(td__append_set *set, td_error *error) {
+    td_status first = TD_OK;
+    for (td__append *file = set->files; file; file = file->next) {
+        td_status status = sync_file(file, first ? NULL : error);
+        first = first ? first : status;
+    }
+    if (!first && set->created) {
+        int result;
+        do {
+            result = fsync(set->folder);
+        } while (result != 0 && errno == EINTR);
+        if (result != 0) {
+            return td__file_error(error, "the run's folder", "sync");
+        }
+        set->created = false;
+    }
+    return first;
+}
+
+td_status td__append_set_close(td__append_set *set, td_error *error) {
+    td_status status = td__append_set_sync(set, error);
+    while (set->files) {
+        td__append *file = set->files;
+        set->files = file->next;
+        td__free(file->buffer);
+        td__free(file->name);
+        td__free(file);
+    }
+    td__aligned_free(set->stack);
+    close(set->folder);
+    return status;
+}
+
+td_status td__append_create(td__append_set *set, const char *name, td__append_kind kind,
+                            const void *header, size_t size, td__append **file, td_error *error) {
+    if (faccessat(set->folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        return td_error_set(error, TD_EXISTS, "%s exists already; files are never overwritten",
+                            name);
+    }
+    td__append *created = td__calloc(1, sizeof *created);
+    char *copy = td__strdup(name);
+    td_status status = created && copy
+                           ? td__file_publish(set->folder, name, header, size, false, error)
+                           : td_error_set(error, TD_MEMORY, "out of memory for the file %s", name);
+    if (status) {
+        td__free(copy);
+        td__free(created);
+        return status;
+    }
+    *created = (td__append){.set = set,
+                            .next = set->files,
+                            .name = copy,
+                            .kind = kind,
+                            .end = (int64_t)size,
+                            .dirty = true};
+    set->files = created;
+    set->created = true;
+    *file = created;
+    return TD_OK;
+}
+
+td_status td__append_replace(td__append *file, const void *data, size_t size, td_error *error) {
+    td_status status = td__file_publish(file->set->folder, file->name, data, size, true, error);
+    if (!status) {
+        file->end = (int64_t)size;
+        file->torn = false;
+        file->dirty = true;
+        file->set->created = true;
+    }
+    return status;
+}

@@ -1,0 +1,536 @@
+/* CSV files: metrics.csv, SIGNAL.csv and what all signals share (stats, hashes, texts).
+ *
+ * RFC 4180 with '\n', numbers as base/number.h writes them. A signal's first form gets SIGNAL.csv,
+ * others SIGNAL@FORM.csv; rows of another width get SIGNAL@WIDTH.csv, so that every file has one
+ * header and rows that fit it. docs/files.md lists the columns.
+ */
+#include "base/memory.h"
+#include "base/number.h"
+#include "sink/append.h"
+#include "sink/classes.h"
+#include "sink/metrics.h"
+#include "sink/signals.h"
+#include "sink/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct table {
+    struct table *next;
+    td_form form;
+    int64_t columns; /* ROWS: values in a row; otherwise 0 */
+    int64_t labels;  /* ROWS of predictions: label columns */
+    td__append *file;
+} table;
+
+struct td_sink {
+    td__append_set set;
+    td__metrics metrics;
+    table **signals; /* by signal index: the tables of each */
+    size_t signal_count;
+    td__append *stats, *hashes, *texts; /* NULL until there is something for them */
+};
+
+#define STATS_HEADER "epoch,step,signal,count,mean,std,min,max,norm,zeros,nan,inf\n"
+
+/* --- cells --------------------------------------------------------------------------------------
+ */
+
+#define CELL (TD__NUMBER_TEXT + 1)
+
+/* count elements from first on, each followed by a comma; returns the end. */
+typedef char *cells_function(char *out, const void *data, int64_t first, int64_t count);
+
+#define DEFINE_CELLS(name, type, format)                                                           \
+    static char *cells_##name(char *out, const void *data, int64_t first, int64_t count) {         \
+        const type *values = (const type *)data + first;                                           \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            out += format(out, values[i]);                                                         \
+            *out++ = ',';                                                                          \
+        }                                                                                          \
+        return out;                                                                                \
+    }
+DEFINE_CELLS(float32, float, td__format_float)
+DEFINE_CELLS(int32, int32_t, td__format_int)
+DEFINE_CELLS(int64, int64_t, td__format_int)
+DEFINE_CELLS(uint8, uint8_t, td__format_uint)
+DEFINE_CELLS(float64, double, td__format_double)
+
+static cells_function *const cells[TD_DTYPE_COUNT] = {
+    [TD_FLOAT32] = cells_float32, [TD_INT32] = cells_int32,     [TD_INT64] = cells_int64,
+    [TD_UINT8] = cells_uint8,     [TD_FLOAT64] = cells_float64,
+};
+
+static char *cell_int(char *out, int64_t value) {
+    out += td__format_int(out, value);
+    *out++ = ',';
+    return out;
+}
+
+static char *cell_value(char *out, double value) {
+    out += td__format_value(out, value);
+    *out++ = ',';
+    return out;
+}
+
+/* epoch,step, as every table begins. */
+static char *cells_when(char *out, const td_record *record) {
+    return cell_int(cell_int(out, record->epoch), record->step);
+}
+
+#define WHEN (2 * CELL)
+
+/* Room for a row of at most size bytes (and what the last number's formatting may touch). */
+static char *row_room(td__append *file, size_t size, td_error *error) {
+    char *room = td__append_room(file, size + TD__NUMBER_ROOM);
+    if (!room) {
+        td_error_set(error, TD_MEMORY, "%s: out of memory for a row", file->name);
+    }
+    return room;
+}
+
+/* The row from start to end, where a comma becomes the line's end. */
+static void row_done(td__append *file, const char *start, char *end) {
+    end[-1] = '\n';
+    td__append_advance(file, (size_t)(end - start));
+}
+
+/* --- tables -------------------------------------------------------------------------------------
+ */
+
+/* The signal's list of tables; NULL when memory is exhausted. */
+static table **find_signal(td_sink *sink, const td_record *record, td_error *error) {
+    if (!td__signals_reach(&sink->signals, &sink->signal_count, record->signal_index,
+                           sizeof *sink->signals)) {
+        td_error_set(error, TD_MEMORY, "csv: out of memory");
+        return NULL;
+    }
+    return &sink->signals[record->signal_index];
+}
+
+/* SIGNAL.csv for a signal's first table, SIGNAL@FORM.csv or SIGNAL@WIDTH.csv for later ones. */
+static void table_name(char *out, size_t size, const td_record *record, const table *tables,
+                       const table *wanted, bool predictions) {
+    char name[TD__SIGNAL_FILE_SIZE], word[32];
+    td__signal_file(name, record->signal);
+    const char *base = predictions ? "predictions" : name;
+    bool has_rows = false;
+    for (const table *t = tables; t; t = t->next) {
+        has_rows |= t->form == wanted->form;
+    }
+    snprintf(word, sizeof word, "%s", td_form_name(wanted->form));
+    if (has_rows) {
+        snprintf(word, sizeof word, "%lld", (long long)wanted->columns);
+    }
+    bool first = (!tables || predictions) && !has_rows && wanted->form != TD_HISTOGRAM;
+    snprintf(out, size, first ? "%s.csv" : "%s@%s.csv", base, word);
+}
+
+static td_status add_table(td_sink *sink, const td_record *record, table **signal,
+                           const table *wanted, const char *header, size_t size, table **found,
+                           td_error *error) {
+    char name[TD__SIGNAL_FILE_SIZE + 48];
+    table_name(name, sizeof name, record, *signal, wanted, wanted->labels >= 0);
+    table *added = td__calloc(1, sizeof *added);
+    if (!added) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", name);
+    }
+    *added = *wanted;
+    td_status status =
+        td__append_create(&sink->set, name, TD__APPEND_LINES, header, size, &added->file, error);
+    if (status) {
+        td__free(added);
+        return status;
+    }
+    added->next = *signal;
+    *signal = added;
+    *found = added;
+    return TD_OK;
+}
+
+static table *find_table(table *tables, const table *wanted) {
+    while (tables && (tables->form != wanted->form || tables->columns != wanted->columns ||
+                      tables->labels != wanted->labels)) {
+        tables = tables->next;
+    }
+    return tables;
+}
+
+/* A table whose header does not depend on the record. */
+static td_status fixed_table(td_sink *sink, const td_record *record, const char *header,
+                             td__append **file, td_error *error) {
+    table **signal = find_signal(sink, record, error);
+    if (!signal) {
+        return TD_MEMORY;
+    }
+    table wanted = {.form = record->form, .labels = -1};
+    table *found = find_table(*signal, &wanted);
+    td_status status = TD_OK;
+    if (!found) {
+        status = add_table(sink, record, signal, &wanted, header, strlen(header), &found, error);
+    }
+    if (!status) {
+        *file = found->file;
+    }
+    return status;
+}
+
+/* A file of all signals together, made when first needed. */
+static td_status shared_file(td_sink *sink, td__append **file, const char *name, const char *header,
+                             td_error *error) {
+    return *file ? TD_OK
+                 : td__append_create(&sink->set, name, TD__APPEND_LINES, header, strlen(header),
+                                     file, error);
+}
+
+/* --- rows ---------------------------------------------------------------------------------------
+ */
+
+/* "error" for "hidden.error". */
+static const char *last_word(const char *signal) {
+    const char *dot = strrchr(signal, '.');
+    return dot ? dot + 1 : signal;
+}
+
+/* WORD_0,WORD_1,…, or just WORD when there is one and plain is set. */
+static char *header_cells(char *out, const char *word, int64_t count, bool plain) {
+    size_t length = strlen(word);
+    for (int64_t i = 0; i < count; i++) {
+        char name[TD__CSV_CELL(64) + TD__NUMBER_ROOM]; /* the word is at most 64 bytes */
+        memcpy(name, word, length);
+        size_t size = length;
+        if (!plain || count > 1) {
+            name[size++] = '_';
+            size += td__format_int(name + size, i);
+        }
+        out += td__csv_cell(out, name, size);
+        *out++ = ',';
+    }
+    return out;
+}
+
+/* epoch,step,sample[,label…],PREFIX_0,… */
+static td_status add_rows_table(td_sink *sink, const td_record *record, table **signal,
+                                const table *wanted, table **found, td_error *error) {
+    bool predictions = wanted->labels >= 0;
+    char prefix[65];
+    snprintf(prefix, sizeof prefix, "%s", predictions ? "class" : last_word(record->signal));
+    size_t cell = TD__CSV_CELL(sizeof prefix + TD__NUMBER_TEXT);
+    int64_t count = wanted->columns + (predictions ? wanted->labels : 0);
+    char *header = td__calloc((size_t)count + 2, cell);
+    if (!header) {
+        return td_error_set(error, TD_MEMORY, "csv: out of memory for %lld columns",
+                            (long long)count);
+    }
+    char *end = header;
+    end += snprintf(end, cell, "epoch,step,sample,");
+    end = header_cells(end, "label", predictions ? wanted->labels : 0, true);
+    end = header_cells(end, prefix, wanted->columns, false);
+    end[-1] = '\n';
+    td_status status =
+        add_table(sink, record, signal, wanted, header, (size_t)(end - header), found, error);
+    td__free(header);
+    return status;
+}
+
+static int64_t product(const td_shape *shape, int32_t from) {
+    int64_t count = 1;
+    for (int32_t i = from; i < shape->rank; i++) {
+        count *= shape->dims[i];
+    }
+    return count;
+}
+
+static td_status write_rows(td_sink *sink, const td_record *record, td_error *error) {
+    const td_view *view = record->view, *labels = record->labels;
+    bool predictions = strcmp(record->signal, "prediction") == 0;
+    int64_t rows = view->shape.rank > 0 ? view->shape.dims[0] : 1;
+    table wanted = {.form = TD_ROWS, .columns = product(&view->shape, 1), .labels = -1};
+    if (predictions) {
+        wanted.labels = labels ? product(&labels->shape, 1) : 0;
+    }
+    table **signal = find_signal(sink, record, error);
+    if (!signal) {
+        return TD_MEMORY;
+    }
+    td_status status = TD_OK;
+    table *found = find_table(*signal, &wanted);
+    if (!found && (status = add_rows_table(sink, record, signal, &wanted, &found, error))) {
+        return status;
+    }
+    td__append *file = found->file;
+    int64_t label_count = wanted.labels > 0 ? wanted.labels : 0;
+    size_t size = WHEN + CELL * (size_t)(1 + label_count + wanted.columns);
+    td__append_begin(file);
+    for (int64_t i = 0; i < rows && !status; i++) {
+        char *start = row_room(file, size, error);
+        if (!start) {
+            td__append_cancel(file);
+            return TD_MEMORY;
+        }
+        char *end = cell_int(cells_when(start, record), record->samples ? record->samples[i] : i);
+        if (label_count > 0) {
+            end = cells[labels->dtype](end, labels->data, i * label_count, label_count);
+        }
+        end = cells[view->dtype](end, view->data, i * wanted.columns, wanted.columns);
+        row_done(file, start, end);
+        status = td__append_row(file, error);
+    }
+    if (status) {
+        td__append_cancel(file);
+        return status;
+    }
+    return td__append_end(file, error);
+}
+
+/* --- long ---------------------------------------------------------------------------------------
+ */
+
+/* The index of element i, counted over dimensions from … rank: 3 or "1,2,3", and a comma. */
+static char *cell_index(char *out, const td_shape *shape, int32_t from, int64_t i) {
+    int64_t index[TD_MAX_RANK] = {0};
+    for (int32_t d = shape->rank - 1; d >= from; d--) {
+        index[d] = i % shape->dims[d];
+        i /= shape->dims[d];
+    }
+    bool quoted = shape->rank - from > 1;
+    if (quoted) {
+        *out++ = '"';
+    }
+    for (int32_t d = from; d < shape->rank || d == from; d++) {
+        out = cell_int(out, d < shape->rank ? index[d] : 0);
+    }
+    if (quoted) {
+        out[-1] = '"';
+        *out++ = ',';
+    }
+    return out;
+}
+
+/* Where rows are examples, the index is that within the example; otherwise that within the
+ * tensor. */
+static td_status write_long(td_sink *sink, const td_record *record, td_error *error) {
+    const td_view *view = record->view;
+    td__append *file;
+    td_status status = fixed_table(sink, record, "epoch,step,sample,index,value\n", &file, error);
+    if (status) {
+        return status;
+    }
+    bool examples = record->samples && view->shape.rank > 0;
+    int64_t count = product(&view->shape, 0);
+    int64_t each = examples ? product(&view->shape, 1) : count;
+    td__append_begin(file);
+    for (int64_t i = 0; i < count && !status; i++) {
+        char *start = row_room(file, WHEN + CELL * (2 + TD_MAX_RANK) + 2, error);
+        if (!start) {
+            td__append_cancel(file);
+            return TD_MEMORY;
+        }
+        char *end = cells_when(start, record);
+        if (examples) {
+            end = cell_int(end, record->samples[i / each]);
+        } else {
+            *end++ = ',';
+        }
+        end = cell_index(end, &view->shape, examples, i % each);
+        end = cells[view->dtype](end, view->data, i, 1);
+        row_done(file, start, end);
+        status = td__append_row(file, error);
+    }
+    if (status) {
+        td__append_cancel(file);
+        return status;
+    }
+    return td__append_end(file, error);
+}
+
+/* --- the other forms ----------------------------------------------------------------------------
+ */
+
+/* epoch,step,TEXT, with room for size more bytes; NULL when memory is exhausted. */
+static char *begin_named(td__append *file, const td_record *record, const char *text, size_t length,
+                         size_t size, char **start, td_error *error) {
+    td__append_begin(file);
+    *start = row_room(file, WHEN + TD__CSV_CELL(length) + 1 + size, error);
+    if (!*start) {
+        return NULL;
+    }
+    char *end = cells_when(*start, record);
+    end += td__csv_cell(end, text, length);
+    *end++ = ',';
+    return end;
+}
+
+static td_status append_stats(td__append *file, const td_record *record, td_error *error) {
+    const td_stats *stats = record->stats;
+    char *start, *end;
+    end =
+        begin_named(file, record, record->signal, strlen(record->signal), 9 * CELL, &start, error);
+    if (!end) {
+        return TD_MEMORY;
+    }
+    end = cell_int(end, stats->count);
+    const double values[] = {stats->mean, stats->std, stats->min, stats->max, stats->norm};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        end = cell_value(end, values[i]);
+    }
+    end = cell_int(cell_int(cell_int(end, stats->zeros), stats->nan), stats->inf);
+    row_done(file, start, end);
+    return td__append_end(file, error);
+}
+
+static td_status write_stats(td_sink *sink, const td_record *record, td_error *error) {
+    td__append *own;
+    td_status status = fixed_table(sink, record, STATS_HEADER, &own, error);
+    status = status ? status : shared_file(sink, &sink->stats, "stats.csv", STATS_HEADER, error);
+    status = status ? status : append_stats(own, record, error);
+    return status ? status : append_stats(sink->stats, record, error);
+}
+
+static td_status write_histogram(td_sink *sink, const td_record *record, td_error *error) {
+    td__append *file;
+    td_status status = fixed_table(sink, record, "epoch,step,left,right,count\n", &file, error);
+    if (status) {
+        return status;
+    }
+    td__append_begin(file);
+    for (int32_t i = 0; i < record->histogram->bin_count; i++) {
+        td_bin bin = record->histogram->bins[i];
+        char *start = row_room(file, WHEN + 3 * CELL, error);
+        if (!start) {
+            td__append_cancel(file);
+            return TD_MEMORY;
+        }
+        char *end = cell_value(cells_when(start, record), td_bin_left(bin.index));
+        end = cell_int(cell_value(end, td_bin_right(bin.index)), bin.count);
+        row_done(file, start, end);
+    }
+    return td__append_end(file, error);
+}
+
+static td_status write_hash(td_sink *sink, const td_record *record, td_error *error) {
+    td_status status =
+        shared_file(sink, &sink->hashes, "hashes.csv", "epoch,step,signal,hash\n", error);
+    if (status) {
+        return status;
+    }
+    char *start, *end;
+    end = begin_named(sink->hashes, record, record->signal, strlen(record->signal), 32, &start,
+                      error);
+    if (!end) {
+        return TD_MEMORY;
+    }
+    /* x in front: sixteen digits alone might be read as a number, and lose some */
+    end += snprintf(end, 32, "x%016llx,", (unsigned long long)record->hash);
+    row_done(sink->hashes, start, end);
+    return td__append_end(sink->hashes, error);
+}
+
+static td_status write_text(td_sink *sink, const td_record *record, td_error *error) {
+    td_status status =
+        shared_file(sink, &sink->texts, "texts.csv", "epoch,step,signal,text\n", error);
+    if (status) {
+        return status;
+    }
+    char *start, *end;
+    end = begin_named(sink->texts, record, record->signal, strlen(record->signal),
+                      TD__CSV_CELL(record->text_length) + 1, &start, error);
+    if (!end) {
+        return TD_MEMORY;
+    }
+    end += td__csv_cell(end, record->text, record->text_length);
+    *end++ = ',';
+    row_done(sink->texts, start, end);
+    return td__append_end(sink->texts, error);
+}
+
+static td_status write_scalar(td_sink *sink, const td_record *record, td_error *error) {
+    return td__metrics_put(&sink->metrics, record->signal, record->signal_index, record->epoch,
+                           record->step, record->value, error);
+}
+
+/* --- the sink -----------------------------------------------------------------------------------
+ */
+
+static td_status csv_write(td_sink *sink, const td_record *record, td_error *error) {
+    switch (record->form) {
+    case TD_SCALAR:
+        return write_scalar(sink, record, error);
+    case TD_ROWS:
+        return write_rows(sink, record, error);
+    case TD_LONG:
+        return write_long(sink, record, error);
+    case TD_STATS:
+        return write_stats(sink, record, error);
+    case TD_HISTOGRAM:
+        return write_histogram(sink, record, error);
+    case TD_HASH:
+        return write_hash(sink, record, error);
+    case TD_TEXT:
+        return write_text(sink, record, error);
+    default:
+        return td_error_set(error, TD_UNSUPPORTED, "csv: cannot write the form %s",
+                            td_form_name(record->form));
+    }
+}
+
+static td_status csv_open(const td_sink_options *options, td_sink **sink, td_error *error) {
+    td_sink *opened = td__calloc(1, sizeof *opened);
+    if (!opened) {
+        return td_error_set(error, TD_MEMORY, "csv: out of memory");
+    }
+    td_status status = td__append_set_open(&opened->set, options->folder, error);
+    if (status) {
+        td__free(opened);
+        return status;
+    }
+    opened->metrics.set = &opened->set;
+    *sink = opened;
+    return TD_OK;
+}
+
+static td_status csv_expect(td_sink *sink, const char *signal, uint32_t forms, td_error *error) {
+    return forms & TD_SCALAR ? td__metrics_expect(&sink->metrics, signal, error) : TD_OK;
+}
+
+static td_status csv_end_step(td_sink *sink, int64_t epoch, int64_t step, td_error *error) {
+    (void)epoch, (void)step;
+    td_status status = td__metrics_end_row(&sink->metrics, error);
+    td_status tick = td__append_set_tick(&sink->set, status ? NULL : error);
+    return status ? status : tick;
+}
+
+static td_status csv_flush(td_sink *sink, td_error *error) {
+    td_status status = td__metrics_end_row(&sink->metrics, error);
+    td_status sync = td__append_set_sync(&sink->set, status ? NULL : error);
+    return status ? status : sync;
+}
+
+static td_status csv_close(td_sink *sink, td_error *error) {
+    td_status status = td__metrics_end_row(&sink->metrics, error);
+    td_status closed = td__append_set_close(&sink->set, status ? NULL : error);
+    td__metrics_release(&sink->metrics);
+    for (size_t i = 0; i < sink->signal_count; i++) {
+        for (table *next, *t = sink->signals[i]; t; t = next) {
+            next = t->next;
+            td__free(t);
+        }
+    }
+    td__free(sink->signals);
+    td__free(sink);
+    return status ? status : closed;
+}
+
+const td_sink_class td__sink_csv = {
+    .size = sizeof(td_sink_class),
+    .name = "csv",
+    .forms = TD_ROWS | TD_LONG | TD_STATS | TD_HISTOGRAM | TD_SCALAR | TD_HASH | TD_TEXT,
+    .default_forms = TD_ROWS,
+    .standard = true,
+    .open = csv_open,
+    .expect = csv_expect,
+    .write = csv_write,
+    .end_step = csv_end_step,
+    .flush = csv_flush,
+    .close = csv_close,
+};

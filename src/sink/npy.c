@@ -1,0 +1,325 @@
+/* NPY files: SIGNAL.npy is one growing array [records, …shape]; SIGNAL.steps.npy has the step of
+ * each record and SIGNAL.samples.npy, where that is known, the data set's row of each of its rows.
+ *
+ * Records of another shape or type than the signal's first (the last, short batch) make an array of
+ * their own, SIGNAL@16x10.npy, with its own steps: every array is exactly what was recorded.
+ *
+ * The data is appended before the header says so, and steps and samples before the data: what a
+ * header speaks of is there, and no record is without its step.
+ */
+#include "base/memory.h"
+#include "sink/append.h"
+#include "sink/classes.h"
+#include "sink/signals.h"
+#include "sink/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* One file. */
+typedef struct array {
+    td__append *file; /* NULL until created */
+    td_dtype dtype;
+    td_shape shape; /* of one record */
+    int64_t bytes;  /* of one record */
+    int64_t header_bytes;
+    int64_t empty_records; /* when bytes is 0: how many there are */
+} array;
+
+/* The arrays of one signal with one shape. */
+typedef struct series {
+    struct series *next;
+    array data, steps, samples;
+    bool has_samples;
+} series;
+
+struct td_sink {
+    td__append_set set;
+    series **signals; /* by signal index; the first series recorded is the last in the list */
+    size_t signal_count;
+};
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define ORDER "<"
+#else
+#define ORDER ">"
+#endif
+
+static const char *const descriptions[TD_DTYPE_COUNT] = {
+    [TD_FLOAT32] = ORDER "f4", [TD_INT32] = ORDER "i4",   [TD_INT64] = ORDER "i8",
+    [TD_UINT8] = "|u1",        [TD_FLOAT64] = ORDER "f8",
+};
+
+static int64_t records(const array *a) {
+    int64_t written = a->file->end - a->header_bytes;
+    return a->bytes ? written / a->bytes : a->empty_records;
+}
+
+/* Version 1.0; the first dimension has room for 21 digits, so that the size never changes. */
+static size_t format_header(char *out, const array *a, int64_t count) {
+    int length = snprintf(out + 10, TD__HEADER_SIZE - 10,
+                          "{'descr': '%s', 'fortran_order': False, 'shape': (%21lld,",
+                          descriptions[a->dtype], (long long)count);
+    for (int32_t i = 0; i < a->shape.rank; i++) {
+        length += snprintf(out + 10 + length, TD__HEADER_SIZE - 10 - (size_t)length, " %lld%s",
+                           (long long)a->shape.dims[i], i + 1 < a->shape.rank ? "," : "");
+    }
+    length += snprintf(out + 10 + length, TD__HEADER_SIZE - 10 - (size_t)length, "), }");
+    size_t size = (10 + (size_t)length + 1 + 63) / 64 * 64;
+    memset(out + 10 + length, ' ', size - 10 - (size_t)length);
+    out[size - 1] = '\n';
+    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    out[8] = (char)((size - 10) & 0xff);
+    out[9] = (char)((size - 10) >> 8);
+    return size;
+}
+
+static size_t current_header(const td__append *file, char *out) {
+    const array *a = file->owner;
+    return format_header(out, a, records(a));
+}
+
+static td_status create_array(td_sink *sink, array *a, const char *name, td_error *error) {
+    if (a->file) {
+        return TD_OK;
+    }
+    char header[TD__HEADER_SIZE];
+    size_t size = format_header(header, a, 0);
+    td_status status =
+        td__append_create(&sink->set, name, TD__APPEND_FRAMED, header, size, &a->file, error);
+    if (!status) {
+        a->header_bytes = (int64_t)size;
+        a->file->header = current_header;
+        a->file->owner = a;
+    }
+    return status;
+}
+
+/* --- series -------------------------------------------------------------------------------------
+ */
+
+static series **find_signal(td_sink *sink, const td_record *record, td_error *error) {
+    if (!td__signals_reach(&sink->signals, &sink->signal_count, record->signal_index,
+                           sizeof *sink->signals)) {
+        td_error_set(error, TD_MEMORY, "npy: out of memory");
+        return NULL;
+    }
+    return &sink->signals[record->signal_index];
+}
+
+/* "" for the signal's first series, "@16x10" for another shape, "@16x10-float64" for another
+ * type. */
+static void variant(char *out, size_t size, const series *first, const td_view *view) {
+    *out = 0;
+    if (!first) {
+        return;
+    }
+    size_t length = (size_t)snprintf(out, size, "@%s", view->shape.rank ? "" : "scalar");
+    for (int32_t i = 0; i < view->shape.rank; i++) {
+        length += (size_t)snprintf(out + length, size - length, "%s%lld", i ? "x" : "",
+                                   (long long)view->shape.dims[i]);
+    }
+    if (view->dtype != first->data.dtype) {
+        snprintf(out + length, size - length, "-%s", td_dtype_name(view->dtype));
+    }
+}
+
+/* Files are created data first: the set writes those created last first. */
+static td_status create_files(td_sink *sink, series *s, const td_record *record,
+                              const series *first, td_error *error) {
+    static const char *const endings[] = {"", ".steps", ".samples"};
+    array *const arrays[] = {&s->data, &s->steps, &s->samples};
+    char base[TD__SIGNAL_FILE_SIZE], shape[24 * TD_MAX_RANK], name[sizeof base + sizeof shape + 16];
+    td__signal_file(base, record->signal);
+    variant(shape, sizeof shape, first, &(td_view){.dtype = s->data.dtype, .shape = s->data.shape});
+    td_status status = TD_OK;
+    for (size_t i = 0; i < (s->has_samples ? 3 : 2) && !status; i++) {
+        snprintf(name, sizeof name, "%s%s%s.npy", base, shape, endings[i]);
+        status = create_array(sink, arrays[i], name, error);
+    }
+    return status;
+}
+
+static td_status find_series(td_sink *sink, const td_record *record, const td_view *view,
+                             int64_t bytes, series **found, td_error *error) {
+    series **signal = find_signal(sink, record, error);
+    if (!signal) {
+        return TD_MEMORY;
+    }
+    series *s = *signal, *first = NULL;
+    while (s && (s->data.dtype != view->dtype || !td_shape_equal(&s->data.shape, &view->shape))) {
+        s = s->next;
+    }
+    if (!s) {
+        s = td__calloc(1, sizeof *s);
+        if (!s) {
+            return td_error_set(error, TD_MEMORY, "npy: out of memory");
+        }
+        bool rows = record->samples && view->shape.rank > 0;
+        int64_t row_count = rows ? view->shape.dims[0] : 0;
+        s->data = (array){.dtype = view->dtype, .shape = view->shape, .bytes = bytes};
+        s->steps = (array){.dtype = TD_INT64, .bytes = 8};
+        s->samples =
+            (array){.dtype = TD_INT64, .shape = TD_SHAPE(row_count), .bytes = 8 * row_count};
+        s->has_samples = row_count > 0;
+        s->next = *signal;
+        *signal = s;
+    }
+    for (first = *signal; first->next; first = first->next) {
+    }
+    *found = s;
+    return create_files(sink, s, record, first == s ? NULL : first, error);
+}
+
+/* --- writing ------------------------------------------------------------------------------------
+ */
+
+/* Into the buffer, nothing written yet. */
+static td_status put(array *a, const void *data, size_t size, td_error *error) {
+    char *room = td__append_room(a->file, size);
+    if (!room) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory for %zu bytes", a->file->name,
+                            size);
+    }
+    memcpy(room, data, size);
+    td__append_advance(a->file, size);
+    return TD_OK;
+}
+
+static td_status put_samples(array *a, const int64_t *samples, td_error *error) {
+    static const int64_t unknown = -1;
+    int64_t count = a->shape.dims[0];
+    if (samples) {
+        return put(a, samples, (size_t)a->bytes, error);
+    }
+    char *room = td__append_room(a->file, (size_t)a->bytes);
+    if (!room) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", a->file->name);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(room + 8 * i, &unknown, 8);
+    }
+    td__append_advance(a->file, (size_t)a->bytes);
+    return TD_OK;
+}
+
+/* Makes the record of a steps or samples file whole, and visible if it must be before the data. */
+static td_status finish(array *a, bool commit, td_error *error) {
+    a->file->whole = a->file->used;
+    return commit ? td__append_commit(a->file, error) : TD_OK;
+}
+
+static td_status write_data(array *a, const void *data, td_error *error) {
+    size_t size = (size_t)a->bytes;
+    td_status status = TD_OK;
+    td__append_begin(a->file);
+    if (size >= TD__APPEND_PIECE) {
+        status = td__append_through(a->file, data, size, error);
+        status = status ? status : td__append_commit(a->file, error);
+    } else {
+        status = put(a, data, size, error);
+    }
+    if (status) {
+        td__append_cancel(a->file);
+        return status;
+    }
+    status = td__append_end(a->file, error);
+    if (!status && size == 0) {
+        a->empty_records++;
+        a->file->stale = true;
+    }
+    return status;
+}
+
+static td_status npy_write(td_sink *sink, const td_record *record, td_error *error) {
+    td_view scalar = {.dtype = TD_FLOAT64, .data = &record->value};
+    const td_view *view = record->form == TD_SCALAR ? &scalar : record->view;
+    int64_t count;
+    series *s = NULL;
+    td_status status = td_shape_check(&view->shape, view->dtype, &count, error);
+    if (status) {
+        return status;
+    }
+    int64_t bytes = count * (int64_t)td_dtype_size(view->dtype);
+    status = find_series(sink, record, view, bytes, &s, error);
+    if (status) {
+        return status;
+    }
+    bool commit = bytes + (int64_t)s->data.file->used >= TD__APPEND_PIECE;
+    int64_t index =
+        bytes ? records(&s->data) + (int64_t)s->data.file->used / bytes : s->data.empty_records;
+    td__append_begin(s->steps.file);
+    if (s->has_samples) {
+        td__append_begin(s->samples.file);
+    }
+    status = put(&s->steps, &record->step, sizeof record->step, error);
+    if (s->has_samples) {
+        status = status ? status : put_samples(&s->samples, record->samples, error);
+        status = status ? status : finish(&s->samples, commit, error);
+    }
+    status = status ? status : finish(&s->steps, commit, error);
+    status = status ? status : write_data(&s->data, view->data, error);
+    if (status) {
+        td__append_cancel(s->steps.file);
+        if (s->has_samples) {
+            td__append_cancel(s->samples.file);
+        }
+        return status;
+    }
+    if (record->place) {
+        snprintf(record->place->file, sizeof record->place->file, "%s", s->data.file->name);
+        record->place->record = index;
+    }
+    return TD_OK;
+}
+
+/* --- the sink -----------------------------------------------------------------------------------
+ */
+
+static td_status npy_open(const td_sink_options *options, td_sink **sink, td_error *error) {
+    td_sink *opened = td__calloc(1, sizeof *opened);
+    if (!opened) {
+        return td_error_set(error, TD_MEMORY, "npy: out of memory");
+    }
+    td_status status = td__append_set_open(&opened->set, options->folder, error);
+    if (status) {
+        td__free(opened);
+        return status;
+    }
+    *sink = opened;
+    return TD_OK;
+}
+
+static td_status npy_end_step(td_sink *sink, int64_t epoch, int64_t step, td_error *error) {
+    (void)epoch, (void)step;
+    return td__append_set_tick(&sink->set, error);
+}
+
+static td_status npy_flush(td_sink *sink, td_error *error) {
+    return td__append_set_sync(&sink->set, error);
+}
+
+static td_status npy_close(td_sink *sink, td_error *error) {
+    td_status status = td__append_set_close(&sink->set, error);
+    for (size_t i = 0; i < sink->signal_count; i++) {
+        for (series *next, *s = sink->signals[i]; s; s = next) {
+            next = s->next;
+            td__free(s);
+        }
+    }
+    td__free(sink->signals);
+    td__free(sink);
+    return status;
+}
+
+const td_sink_class td__sink_npy = {
+    .size = sizeof(td_sink_class),
+    .name = "npy",
+    .forms = TD_TENSOR | TD_SCALAR,
+    .default_forms = TD_TENSOR,
+    .open = npy_open,
+    .write = npy_write,
+    .end_step = npy_end_step,
+    .flush = npy_flush,
+    .close = npy_close,
+};

@@ -1,0 +1,253 @@
+/* A tensor as a picture; see picture.h. libpng is used only here. */
+#include "sink/picture.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <png.h>
+#include <setjmp.h>
+#include <string.h>
+
+enum { ENLARGED = 256, MAXIMUM_ZOOM = 16 };
+static const size_t png_maximum = (size_t)1 << 30;
+
+/* How elements lie in the picture: rows x columns tiles of height x width, with the distance
+ * between neighbours in each direction. */
+typedef struct layout {
+    int64_t rows, columns, height, width;
+    int64_t row, column, down, right;
+    bool colour; /* channels are red, green, blue, and lie side by side in memory */
+} layout;
+
+typedef struct scale {
+    double low, high; /* shown as the two ends */
+    bool diverging;
+} scale;
+
+typedef struct pixel {
+    uint8_t rgb[3];
+} pixel;
+
+bool td__picture_is_kernel(const char *signal) {
+    const char *kernel = strstr(signal, "kernel");
+    return kernel && (kernel[6] == 0 || kernel[6] == '.') &&
+           (kernel == signal || kernel[-1] == '.' || kernel[-1] == '_');
+}
+
+static double element(const td_view *view, int64_t i) {
+    switch (view->dtype) {
+    case TD_FLOAT32:
+        return (double)((const float *)view->data)[i];
+    case TD_INT32:
+        return ((const int32_t *)view->data)[i];
+    case TD_INT64:
+        return (double)((const int64_t *)view->data)[i];
+    case TD_UINT8:
+        return ((const uint8_t *)view->data)[i];
+    case TD_FLOAT64:
+        return ((const double *)view->data)[i];
+    default:
+        return NAN;
+    }
+}
+
+/* Bytes are pictures already, and so are values between 0 and 1. */
+static scale find_scale(const td_view *view, int64_t count) {
+    double low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; i < count; i++) {
+        double value = element(view, i);
+        if (isfinite(value)) {
+            low = fmin(low, value);
+            high = fmax(high, value);
+        }
+    }
+    if (low > high) { /* nothing finite */
+        return (scale){0, 1, false};
+    }
+    if (view->dtype == TD_UINT8) {
+        return (scale){0, 255, false};
+    }
+    if (low < 0) {
+        double end = fmax(-low, high);
+        return (scale){-end, end, true};
+    }
+    if (high <= 1 && high > 0.25) {
+        return (scale){0, 1, false};
+    }
+    return (scale){low < high ? fmin(low, 0) : 0, high > 0 ? high : 1, false};
+}
+
+static layout find_layout(const td_view *view, bool kernel, bool negative) {
+    int64_t dims[TD_MAX_RANK + 4];
+    int32_t rank = view->shape.rank, padded = rank < 3 ? 3 : rank;
+    for (int32_t i = 0; i < padded; i++) {
+        dims[i] = 1;
+    }
+    /* [n] and [h, w] have one channel: aligned to the left of it */
+    for (int32_t i = 0; i < rank; i++) {
+        dims[rank < 3 ? 2 - rank + i : i] = view->shape.dims[i];
+    }
+    int64_t height = dims[padded - 3], width = dims[padded - 2], channels = dims[padded - 1];
+    int64_t examples = 1;
+    for (int32_t i = 0; i < padded - 3; i++) {
+        examples *= dims[i];
+    }
+    if (kernel && rank == 4) { /* [h, w, in, out] */
+        return (layout){.rows = dims[2],
+                        .columns = dims[3],
+                        .height = dims[0],
+                        .width = dims[1],
+                        .row = dims[3],
+                        .column = 1,
+                        .down = dims[1] * dims[2] * dims[3],
+                        .right = dims[2] * dims[3]};
+    }
+    bool colour = channels == 3 && !negative;
+    return (layout){.rows = examples,
+                    .columns = colour ? 1 : channels,
+                    .height = height,
+                    .width = width,
+                    .row = height * width * channels,
+                    .column = 1,
+                    .down = width * channels,
+                    .right = channels,
+                    .colour = colour};
+}
+
+static uint8_t shade(const scale *s, double value) {
+    double share = (value - s->low) / (s->high - s->low);
+    return (uint8_t)lrint(255 * fmin(fmax(share, 0), 1));
+}
+
+static pixel colour_of(const scale *s, double value) {
+    if (isnan(value)) {
+        return (pixel){{0, 255, 0}};
+    }
+    if (!s->diverging) {
+        uint8_t grey = shade(s, value);
+        return (pixel){{grey, grey, grey}};
+    }
+    double share = fmin(fmax(value / s->high, -1), 1);
+    uint8_t rest = (uint8_t)lrint(255 * (1 - fabs(share)));
+    return share < 0 ? (pixel){{rest, rest, 255}} : (pixel){{255, rest, rest}};
+}
+
+static pixel pixel_at(const td_view *view, const layout *l, const scale *s, int64_t at) {
+    if (!l->colour) {
+        return colour_of(s, element(view, at));
+    }
+    pixel p;
+    for (int i = 0; i < 3; i++) {
+        double value = element(view, at + i);
+        if (isnan(value)) {
+            return colour_of(s, value);
+        }
+        p.rgb[i] = shade(s, value);
+    }
+    return p;
+}
+
+/* Row y of the picture; one pixel between tiles. */
+static void draw_row(pixel *out, int32_t width, int32_t y, int64_t zoom, const td_view *view,
+                     const layout *l, const scale *s) {
+    static const pixel gap = {{64, 64, 64}};
+    int64_t high = l->height * zoom + 1, wide = l->width * zoom + 1;
+    int64_t tile_y = y / high, in_y = y % high / zoom;
+    for (int32_t x = 0; x < width; x++) {
+        int64_t in_x = x % wide / zoom;
+        bool between = y % high == high - 1 || x % wide == wide - 1;
+        out[x] = between ? gap
+                         : pixel_at(view, l, s,
+                                    tile_y * l->row + x / wide * l->column + in_y * l->down +
+                                        in_x * l->right);
+    }
+}
+
+static int32_t side(int64_t tiles, int64_t size, int64_t zoom) {
+    int64_t pixels;
+    if (__builtin_mul_overflow(tiles, size * zoom + 1, &pixels) || pixels - 1 > TD__PICTURE_SIDE) {
+        return TD__PICTURE_SIDE;
+    }
+    return (int32_t)(pixels - 1);
+}
+
+/* --- PNG ----------------------------------------------------------------------------------------
+ */
+
+typedef struct output {
+    uint8_t *bytes;
+    size_t size, capacity;
+} output;
+
+static void put_bytes(png_structp png, png_bytep data, size_t size) {
+    output *out = png_get_io_ptr(png);
+    if (!td__grow(&out->bytes, &out->capacity, out->size + size, png_maximum, 1)) {
+        png_error(png, "out of memory");
+    }
+    memcpy(out->bytes + out->size, data, size);
+    out->size += size;
+}
+
+static void put_nothing(png_structp png) {
+    (void)png;
+}
+static void no_warning(png_structp png, png_const_charp text) {
+    (void)png, (void)text;
+}
+static void give_up(png_structp png, png_const_charp text) {
+    (void)text;
+    png_longjmp(png, 1);
+}
+
+/* The picture row by row; false when memory is exhausted. Nothing here changes between setjmp and
+ * longjmp but what out points to. */
+static bool encode(output *out, pixel *row, int32_t width, int32_t height, int64_t zoom,
+                   const td_view *view, const layout *l, const scale *s) {
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, give_up, no_warning);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    if (!info || setjmp(png_jmpbuf(png))) {
+        png_destroy_write_struct(&png, &info);
+        return false;
+    }
+    png_set_write_fn(png, out, put_bytes, put_nothing);
+    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_compression_level(png, 3);
+    png_write_info(png, info);
+    for (int32_t y = 0; y < height; y++) {
+        draw_row(row, width, y, zoom, view, l, s);
+        png_write_row(png, row->rgb);
+    }
+    png_write_end(png, info);
+    png_destroy_write_struct(&png, &info);
+    return true;
+}
+
+td_status td__picture_make(const td_view *view, bool kernel, td__picture *picture,
+                           td_error *error) {
+    int64_t count;
+    td_status status = td_shape_check(&view->shape, view->dtype, &count, error);
+    if (status) {
+        return status;
+    }
+    if (count == 0) {
+        return td_error_set(error, TD_SHAPE, "a tensor without elements has no picture");
+    }
+    scale s = find_scale(view, count);
+    layout l = find_layout(view, kernel, s.diverging);
+    int64_t largest = l.height > l.width ? l.height : l.width;
+    int64_t zoom = ENLARGED / (l.rows * l.columns > 1 ? 4 : 1) / largest;
+    zoom = zoom < 1 ? 1 : zoom > MAXIMUM_ZOOM ? MAXIMUM_ZOOM : zoom;
+    int32_t width = side(l.columns, l.width, zoom), height = side(l.rows, l.height, zoom);
+    output out = {0};
+    pixel *row = td__calloc((size_t)width, sizeof *row);
+    if (!row || !encode(&out, row, width, height, zoom, view, &l, &s)) {
+        td__free(out.bytes);
+        td__free(row);
+        return td_error_set(error, TD_MEMORY, "out of memory for a picture of %d x %d pixels",
+                            width, height);
+    }
+    td__free(row);
+    *picture = (td__picture){width, height, out.bytes, out.size};
+    return TD_OK;
+}

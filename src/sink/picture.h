@@ -1,0 +1,31 @@
+/* A tensor as a picture.
+ *
+ * The last two or three dimensions are a tile: [height, width], or [height, width, channels] whose
+ * channels lie side by side; what comes before them (the examples of a batch) goes downwards. Three
+ * channels without negative values are red, green and blue; a 4-dimensional kernel [h, w, in, out]
+ * has its inputs downwards and its outputs side by side. Without negative values the scale runs
+ * from black (0, or the least) to white (the greatest); otherwise from blue through white (0) to
+ * red, the same distance both ways. NaN is green; infinities have the scale's ends. Small tiles are
+ * enlarged; what does not fit TD__PICTURE_SIDE pixels is left out at the right and at the bottom.
+ */
+#ifndef TAPEDECK_SINK_PICTURE_H
+#define TAPEDECK_SINK_PICTURE_H
+
+#include "tapedeck/tensor.h"
+
+#define TD__PICTURE_SIDE 4096
+
+/* A PNG file in memory. */
+typedef struct td__picture {
+    int32_t width, height;
+    uint8_t *png; /* to be freed with td__free */
+    size_t size;
+} td__picture;
+
+/* kernel: the tensor is [h, w, in, out]. */
+TD_NODISCARD td_status td__picture_make(const td_view *view, bool kernel, td__picture *picture,
+                                        td_error *error);
+/* Whether the signal's name says that it is a kernel (or its gradient or update). */
+bool td__picture_is_kernel(const char *signal);
+
+#endif

@@ -1,0 +1,162 @@
+#include "fixture.h"
+
+#include <sqlite3.h>
+
+static fixture f;
+
+static int open_database(void **state) {
+    (void)state;
+    fixture_open(&f, &td__sink_sqlite, NULL);
+    return 0;
+}
+
+static int remove_database(void **state) {
+    (void)state;
+    if (f.sink) {
+        fixture_close(&f);
+    }
+    fixture_remove(&f);
+    return 0;
+}
+
+/* The query's rows, columns joined by '|', each row ended by ';'. */
+static const char *query(const char *sql) {
+    static char text[4096];
+    char path[128];
+    sqlite3 *database;
+    sqlite3_stmt *statement;
+    snprintf(path, sizeof path, "%s/run.db", f.folder);
+    assert_int_equal(sqlite3_open_v2(path, &database, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(database, sql, -1, &statement, NULL), SQLITE_OK);
+    text[0] = 0;
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        for (int i = 0; i < sqlite3_column_count(statement); i++) {
+            const char *cell = (const char *)sqlite3_column_text(statement, i);
+            strcat(strcat(text, i ? "|" : ""), cell ? cell : "NULL");
+        }
+        strcat(text, ";");
+    }
+    sqlite3_finalize(statement);
+    sqlite3_close(database);
+    return text;
+}
+
+static void scalars_can_be_read_while_the_run_is_written(void **state) {
+    (void)state;
+    fixture_scalar(&f, "loss", 1, 1, 0.5);
+    fixture_scalar(&f, "accuracy", 0, 1, 1);
+    fixture_scalar(&f, "loss", 1, 2, NAN);
+    assert_ok(f.class->flush(f.sink, &f.error), f.error);
+    assert_string_equal(query("SELECT name, step, value FROM scalar JOIN signal ON id = signal "
+                              "ORDER BY name, step"),
+                        "accuracy|1|1.0;loss|1|0.5;loss|2|NULL;");
+    assert_string_equal(query("SELECT step, epoch FROM step"), "1|1;2|1;");
+    assert_string_equal(query("SELECT key, value FROM run WHERE key = 'name'"), "name|demo;");
+}
+
+static void a_record_that_comes_again_is_there_once(void **state) {
+    (void)state;
+    fixture_scalar(&f, "loss", 0, 1, 0.5);
+    fixture_scalar(&f, "loss", 0, 2, 0.25);
+    fixture_scalar(&f, "loss", 0, 1, 0.5); /* from a trigger's history */
+    fixture_close(&f);
+    assert_string_equal(query("SELECT step, value FROM scalar"), "1|0.5;2|0.25;");
+}
+
+static void statistics_histograms_tensors_and_events(void **state) {
+    (void)state;
+    static const float values[] = {1, 2, 3, 4};
+    td_view view = {TD_FLOAT32, TD_SHAPE(2, 2), values, NULL, NULL};
+    td_stats stats;
+    static td_bin bins[TD_HISTOGRAM_BINS];
+    td_histogram histogram;
+    assert_ok(td_histogram_of(&view, &stats, bins, &histogram, &f.error), f.error);
+    td_record record = {.signal = "x.error",
+                        .form = TD_HISTOGRAM,
+                        .epoch = 1,
+                        .step = 5,
+                        .wall_time = 1700000000.5,
+                        .view = &view,
+                        .stats = &stats,
+                        .histogram = &histogram,
+                        .hash = 0xdeadbeef,
+                        .text = "caf\xe9",
+                        .text_length = 4};
+    const td_form forms[] = {TD_HISTOGRAM, TD_STATS, TD_HASH, TD_TEXT};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        record.form = forms[i];
+        assert_ok(fixture_write(&f, record), f.error);
+    }
+    td_place place = {.file = "x.error.npy", .record = 3};
+    record.form = TD_TENSOR;
+    record.place = &place;
+    assert_ok(f.class->write(f.sink, &record, &f.error), f.error);
+    td_event event = {.kind = TD_EVENT_DROP, .epoch = 1, .step = 5, .count = 2, .text = "dropped"};
+    assert_ok(f.class->event(f.sink, &event, &f.error), f.error);
+    assert_ok(f.class->note(f.sink, "environment.host", "here", &f.error), f.error);
+    assert_ok(f.class->note(f.sink, "experiment.yaml", "name: x", &f.error), f.error);
+    assert_ok(f.class->note(f.sink, "experiment.yaml", "name: y", &f.error), f.error);
+    fixture_close(&f);
+    assert_string_equal(
+        query("SELECT count, mean, min, max, zeros, nan, first_nonfinite FROM stats"),
+        "4|2.5|1.0|4.0|0|0|-1;");
+    assert_string_equal(query("SELECT sum(json_extract(value, '$[2]')), count(*), "
+                              "min(json_extract(value, '$[0]')) FROM histogram, json_each(bins)"),
+                        "4|4|1;");
+    assert_string_equal(query("SELECT form, dtype, shape, file, record FROM tensor"),
+                        "tensor|float32|[2,2]|x.error.npy|3;");
+    assert_string_equal(query("SELECT hash FROM hash"), "00000000deadbeef;");
+    assert_string_equal(query("SELECT text FROM text"), "caf%E9;");
+    assert_string_equal(query("SELECT kind, count, signal, text FROM event"),
+                        "drop|2|NULL|dropped;");
+    assert_string_equal(query("SELECT * FROM environment"), "host|here;");
+    assert_string_equal(query("SELECT * FROM experiment"), "yaml|name: y;");
+    assert_string_equal(query("SELECT count(*) FROM finding"), "0;");
+    assert_string_equal(query("SELECT wall_time FROM step"), "1700000000.5;");
+}
+
+static void names_are_readable_and_their_bytes_kept(void **state) {
+    (void)state;
+    fixture_scalar(&f, "\xff", 0, 1, 1);
+    fixture_scalar(&f, "%FF", 1, 1, 2);
+    fixture_scalar(&f, "'); DROP TABLE scalar; --", 2, 1, 3);
+    fixture_close(&f);
+    assert_string_equal(query("SELECT name, hex(raw) FROM signal ORDER BY id"),
+                        "%FF|FF;%FF|;'); DROP TABLE scalar; --|;");
+}
+
+static void a_run_that_goes_on_loses_what_came_later(void **state) {
+    (void)state;
+    fixture_scalar(&f, "a", 0, 1, 1);
+    fixture_scalar(&f, "b", 1, 1, 2);
+    fixture_scalar(&f, "b", 1, 2, 3);
+    fixture_close(&f);
+    fixture_reopen(&f, 1);
+    fixture_scalar(&f, "b", 0, 2, 4); /* another index this time */
+    fixture_scalar(&f, "c", 1, 2, 5);
+    fixture_close(&f);
+    assert_string_equal(query("SELECT name, step, value FROM scalar JOIN signal ON id = signal "
+                              "ORDER BY name, step"),
+                        "a|1|1.0;b|1|2.0;b|2|4.0;c|2|5.0;");
+}
+
+static void an_existing_database_is_not_overwritten(void **state) {
+    (void)state;
+    fixture_close(&f);
+    td_sink_options options = {.size = sizeof options, .folder = f.folder, .run = "demo"};
+    assert_int_equal(f.class->open(&options, &f.sink, &f.error), TD_EXISTS);
+    assert_null(f.sink);
+}
+
+int main(void) {
+#define DATABASE_TEST(name) cmocka_unit_test_setup_teardown(name, open_database, remove_database)
+    const struct CMUnitTest tests[] = {
+        DATABASE_TEST(scalars_can_be_read_while_the_run_is_written),
+        DATABASE_TEST(a_record_that_comes_again_is_there_once),
+        DATABASE_TEST(statistics_histograms_tensors_and_events),
+        DATABASE_TEST(names_are_readable_and_their_bytes_kept),
+        DATABASE_TEST(a_run_that_goes_on_loses_what_came_later),
+        DATABASE_TEST(an_existing_database_is_not_overwritten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
