@@ -135,7 +135,7 @@ TD_API TD_NODISCARD td_status td_layer_kind_find(const char *name, td_layer_kind
 /* What every layer's options begin with. Pointers are borrowed for the call. */
 #define TD_LAYER_FIELDS                                                                            \
     size_t struct_size;            /* of the options; td_add_… fill it in */                     \
-    const char *name;              /* NULL: the kind's, with _1, _2, … from the second on */     \
+    const char *name;              /* NULL: Keras's: dense, dense_1, … */                        \
     const char *from[TD_MAX_FROM]; /* layers it reads, or "input"; none: the layer above */        \
     bool frozen;                   /* its parameters are not trained */
 
@@ -451,11 +451,12 @@ typedef enum td_schedule_kind {
 typedef struct td_schedule {
     td_schedule_kind kind;
     int64_t warmup;
-    int64_t steps; /* 0: not known yet. The training loop sets what remains after warmup */
-    double end;    /* cosine: a share of the rate; linear, polynomial: a rate (1e-4) */
-    double factor; /* exponential 0.96, step 0.1 */
-    double power;  /* 1 */
-    int64_t boundary_count;
+    int64_t
+        steps;  /* 0: not known, the rate stays. The training loop sets what is left after warmup */
+    double end; /* cosine: a share of the rate; linear, polynomial: a rate (1e-4) */
+    double factor;                       /* exponential 0.96, step 0.1 */
+    double power;                        /* 1 */
+    int64_t boundary_count, value_count; /* of piecewise: one value more than boundaries */
     double boundaries[TD_MAX_PIECES];
     double values[TD_MAX_PIECES + 1];
 } td_schedule;
@@ -466,7 +467,7 @@ TD_API const char *td_schedule_kind_name(td_schedule_kind kind);
 TD_API TD_NODISCARD td_status td_schedule_configure(td_schedule *schedule, const char *kind,
                                                     const td_setting *settings, size_t count,
                                                     td_error *error);
-/* The rate of the step after `done` steps. */
+/* The rate of the step after `done` steps; `rate` itself when the schedule is not valid. */
 TD_API double td_schedule_rate(const td_schedule *schedule, double rate, uint64_t done);
 
 /* --- optimizers --------------------------------------------------------------------------- */

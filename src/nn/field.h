@@ -1,0 +1,65 @@
+/* Option structs described by tables, so that one piece of code fills in defaults, reads keys and
+ * values, checks ranges and writes keys and values back, for layers, optimizers and schedules. */
+#ifndef TAPEDECK_NN_FIELD_H
+#define TAPEDECK_NN_FIELD_H
+
+#include "tapedeck/nn.h"
+
+typedef enum td__field_type {
+    TD__FIELD_INTEGER, /* int64_t */
+    TD__FIELD_PAIR,    /* int64_t[2]; a second of 0 is as the first */
+    TD__FIELD_NUMBER,  /* double */
+    TD__FIELD_BOOL,    /* bool */
+    TD__FIELD_NOT,     /* bool; the key says the opposite */
+    TD__FIELD_WORD,    /* an enumeration */
+    TD__FIELD_TEXT,    /* const char *, borrowed */
+    TD__FIELD_TEXTS,   /* const char *[TD_MAX_FROM], ending in NULL unless full, borrowed */
+    TD__FIELD_SHAPE,   /* td_shape */
+    TD__FIELD_NUMBERS  /* double[room] */
+} td__field_type;
+
+/* The words of an enumeration: words[i] is value i; NULL where a value has none. */
+typedef struct td__words {
+    const char *what; /* "activation" */
+    const char *const *words;
+    int count;
+    const char *synonym, *synonym_of; /* "silu" is "swish"; may be NULL */
+} td__words;
+
+typedef struct td__field {
+    const char *key;
+    const char *alias; /* another key that is understood, or NULL */
+    td__field_type type;
+    size_t offset;
+    double standard;        /* the default */
+    double minimum;         /* of integers, pairs and numbers */
+    const td__words *words; /* WORD */
+    size_t count_offset;    /* NUMBERS: of an int64_t with how many are used */
+    size_t room;            /* NUMBERS: how many fit */
+    bool quiet;             /* not written back when it is zero */
+} td__field;
+
+extern const td__words td__activation_words, td__initializer_words, td__padding_words,
+    td__interpolation_words;
+
+/* Value of a word; -1 (and the error, which names the nearest) when it is none. where goes in front
+ * of the message. */
+int td__word_find(const td__words *words, const char *word, const char *where, td_error *error);
+
+/* Gives each field its default: where it is zero, or everywhere. */
+void td__fields_fill(const td__field *fields, size_t count, void *options, bool everywhere);
+/* Makes zeros survive a later filling of defaults: TD_ZERO in their place. */
+void td__fields_protect(const td__field *fields, size_t count, void *options);
+/* Sets fields from keys and values. */
+td_status td__fields_set(const td__field *fields, size_t count, void *options,
+                         const td_setting *settings, size_t setting_count, const char *where,
+                         td_error *error);
+/* Reports the first field that is below its minimum, not finite, or no word. */
+td_status td__fields_check(const td__field *fields, size_t count, const void *options,
+                           const char *where, td_error *error);
+/* Keys and values with their storage in one block, freed by td__free(*settings); texts are
+ * borrowed from options. */
+td_status td__fields_write(const td__field *fields, size_t count, const void *options,
+                           td_setting **settings, size_t *setting_count, td_error *error);
+
+#endif

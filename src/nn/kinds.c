@@ -1,0 +1,34 @@
+/* The table of layer kinds. */
+#include "nn/layer.h"
+
+#define NAME(member, word, keras) #word,
+#define KERAS(member, word, keras) keras,
+#define KIND(member, word, keras) &td__##word##_kind,
+static const char *const names[] = {TD_LAYER_LIST(NAME)};
+static const char *const keras_names[] = {TD_LAYER_LIST(KERAS)};
+static const td__layer_kind *const kinds[] = {TD_LAYER_LIST(KIND)};
+#undef NAME
+#undef KERAS
+#undef KIND
+static const td__words words = {"layer", names, TD_LAYER_KIND_COUNT, NULL, NULL};
+
+const td__layer_kind *td__layer_kind_of(td_layer_kind kind) {
+    return (unsigned)kind < TD_LAYER_KIND_COUNT ? kinds[kind] : NULL;
+}
+
+const char *td_layer_kind_name(td_layer_kind kind) {
+    return (unsigned)kind < TD_LAYER_KIND_COUNT ? names[kind] : NULL;
+}
+
+const char *td_layer_kind_keras(td_layer_kind kind) {
+    return (unsigned)kind < TD_LAYER_KIND_COUNT ? keras_names[kind] : NULL;
+}
+
+td_status td_layer_kind_find(const char *name, td_layer_kind *kind, td_error *error) {
+    int found = td__word_find(&words, name, "", error);
+    if (found < 0) {
+        return TD_NOT_FOUND;
+    }
+    *kind = (td_layer_kind)found;
+    return TD_OK;
+}

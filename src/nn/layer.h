@@ -1,0 +1,138 @@
+/* What a layer and a kind of layer are inside.
+ *
+ * A kind is a row of tables and two functions. `plan` runs once, when a layer is added: it settles
+ * options that follow from others, checks the input shapes, and gives the output shape and the
+ * parameters. `forward` runs in every step and calls operations; its parameters are in layer->slot.
+ */
+#ifndef TAPEDECK_NN_LAYER_H
+#define TAPEDECK_NN_LAYER_H
+
+#include "nn/field.h"
+#include "tape/op.h"
+
+typedef struct td__layer td__layer;
+
+typedef struct td__layer_kind {
+    const td__field *fields; /* beginning with TD__LAYER_FIELDS */
+    size_t field_count;
+    size_t size;                  /* of the option struct */
+    const char *automatic;        /* first automatic name; NULL: the kind's name */
+    size_t least_from, most_from; /* how many layers it reads */
+    bool has_activation;          /* plan sets layer->activation */
+    bool integer_input;           /* reads indices */
+    td_status (*plan)(td__layer *layer, const td_shape *inputs, td_error *error);
+    td_tensor *(*forward)(td__layer *layer, td_tape *tape, td_tensor *const *inputs);
+} td__layer_kind;
+
+#define TD__LAYER_MOST_PARAMETERS 8
+
+/* A parameter to be made by td_model_build. */
+typedef struct td__parameter_plan {
+    const char *name; /* "kernel" */
+    int slot;
+    td_shape shape;
+    int64_t count; /* of elements */
+    td_initializer initializer;
+    int64_t ones_begin, ones_end; /* elements that start at 1 whatever the initialiser */
+    double l1, l2;
+    bool moving_average;
+} td__parameter_plan;
+
+struct td__layer {
+    td_layer_info info;
+    const td__layer_kind *kind;
+    void *options;     /* the kind's struct, settled */
+    char *texts;       /* the five below in one block */
+    const char *where; /* "layer 'conv1' (conv2d): " */
+    const char *label; /* "layer 'conv1'" */
+    const char *output_name, *preactivation_name;
+    td_setting *settings;
+    int32_t inputs[TD_MAX_FROM];
+    td__parameter_plan parameters[TD__LAYER_MOST_PARAMETERS];
+    td_activation activation; /* LINEAR for kinds that cannot fuse one */
+    td_activation fused;      /* what forward applies itself; the model applies the rest */
+    bool keep_preactivation;
+    td_tensor *slot[TD__LAYER_MOST_PARAMETERS]; /* NULL: left out */
+
+    /* Of the last forward pass. */
+    td_tensor *output, *preactivation;
+};
+
+/* Every kind is defined in a file of layers/. */
+#define TD__DECLARE_KIND(member, word, keras) extern const td__layer_kind td__##word##_kind;
+TD_LAYER_LIST(TD__DECLARE_KIND)
+#undef TD__DECLARE_KIND
+/* NULL for a value that is no kind. */
+const td__layer_kind *td__layer_kind_of(td_layer_kind kind);
+
+/* Fills error with the layer's name in front; returns status. */
+td_status td__layer_error(const td__layer *layer, td_error *error, td_status status,
+                          const char *format, ...) TD_PRINTF(4, 5);
+/* TD_SHAPE unless the input has this rank (of one example). */
+td_status td__layer_need_rank(const td__layer *layer, const td_shape *input, int32_t rank,
+                              const char *meaning, td_error *error);
+/* TD_SHAPE unless the last dimension is known; *size gets it. */
+td_status td__layer_need_last(const td__layer *layer, const td_shape *input, int64_t *size,
+                              td_error *error);
+/* Plans a parameter, to be in layer->slot[slot]. */
+td__parameter_plan *td__layer_parameter(td__layer *layer, int slot, const char *name,
+                                        td_shape shape, td_initializer initializer, double l1,
+                                        double l2);
+
+/* --- initialisers (initializer.c) --------------------------------------------------------- */
+
+/* Values depend on seed, the tensor's name and shape alone. TD_MEMORY when memory is exhausted. */
+td_status td__initialize(td_tensor *tensor, td_initializer initializer, uint64_t seed,
+                         td_error *error);
+
+/* --- rows that field tables share --------------------------------------------------------- */
+
+#define TD__LAYER_FIELDS                                                                           \
+    {.key = "name", .type = TD__FIELD_TEXT, .offset = offsetof(td_plain_layer, name)},             \
+        {.key = "from",                                                                            \
+         .type = TD__FIELD_TEXTS,                                                                  \
+         .offset = offsetof(td_plain_layer, from),                                                 \
+         .quiet = true},                                                                           \
+    {                                                                                              \
+        .key = "frozen", .type = TD__FIELD_BOOL, .offset = offsetof(td_plain_layer, frozen),       \
+        .quiet = true                                                                              \
+    }
+
+#define TD__INTEGER(struct_type, member, another_key, default_value, least)                        \
+    {                                                                                              \
+        .key = #member, .alias = another_key, .type = TD__FIELD_INTEGER,                           \
+        .offset = offsetof(struct_type, member), .standard = default_value, .minimum = least       \
+    }
+#define TD__PAIR(struct_type, member, another_key, default_value, least)                           \
+    {                                                                                              \
+        .key = #member, .alias = another_key, .type = TD__FIELD_PAIR,                              \
+        .offset = offsetof(struct_type, member), .standard = default_value, .minimum = least       \
+    }
+#define TD__NUMBER(struct_type, member, default_value)                                             \
+    {                                                                                              \
+        .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member),         \
+        .standard = default_value                                                                  \
+    }
+#define TD__BOOL(struct_type, member)                                                              \
+    { .key = #member, .type = TD__FIELD_BOOL, .offset = offsetof(struct_type, member) }
+#define TD__NOT(struct_type, member, opposite)                                                     \
+    { .key = opposite, .type = TD__FIELD_NOT, .offset = offsetof(struct_type, member) }
+#define TD__WORD(struct_type, member, word_list, default_value)                                    \
+    {                                                                                              \
+        .key = #member, .type = TD__FIELD_WORD, .offset = offsetof(struct_type, member),           \
+        .standard = default_value, .words = &(word_list)                                           \
+    }
+#define TD__INITIALIZER(struct_type, member, default_value)                                        \
+    TD__WORD(struct_type, member, td__initializer_words, default_value)
+#define TD__PENALTY(struct_type, member)                                                           \
+    {                                                                                              \
+        .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member),         \
+        .quiet = true                                                                              \
+    }
+#define TD__REGULARIZERS(struct_type)                                                              \
+    TD__PENALTY(struct_type, kernel_l1), TD__PENALTY(struct_type, kernel_l2),                      \
+        TD__PENALTY(struct_type, bias_l1), TD__PENALTY(struct_type, bias_l2)
+
+#define TD__COUNT(array) (sizeof(array) / sizeof *(array))
+
+#endif

@@ -1,0 +1,124 @@
+/* multi_head_attention: attention(query, key, value) in `heads` projections of their own, joined
+ *
+ * head h: softmax(q k^T / sqrt(key_dim)) v, with q, k, v = x kernel[:, h, :] + bias[h, :]
+ * output = sum over heads of head h times attention_output_kernel[h] + bias
+ */
+#include "nn/layer.h"
+
+static const td__field fields[] = {
+    TD__LAYER_FIELDS,
+    TD__INTEGER(td_multi_head_attention_layer, heads, "num_heads", 0, 1),
+    TD__INTEGER(td_multi_head_attention_layer, key_dim, NULL, 0, 1),
+    TD__INTEGER(td_multi_head_attention_layer, value_dim, NULL, 0, 0),
+    TD__BOOL(td_multi_head_attention_layer, causal),
+    TD__NOT(td_multi_head_attention_layer, no_bias, "use_bias"),
+    TD__INITIALIZER(td_multi_head_attention_layer, kernel_initializer, TD_GLOROT_UNIFORM),
+    TD__INITIALIZER(td_multi_head_attention_layer, bias_initializer, TD_ZEROS),
+    TD__REGULARIZERS(td_multi_head_attention_layer),
+};
+
+/* Slots of kernels; each bias is in the next. */
+enum { QUERY = 0, KEY = 2, VALUE = 4, OUTPUT = 6 };
+
+static void plan_projection(td__layer *layer, int slot, const char *kernel, const char *bias,
+                            td_shape kernel_shape, td_shape bias_shape) {
+    const td_multi_head_attention_layer *options = layer->options;
+    td__layer_parameter(layer, slot, kernel, kernel_shape, options->kernel_initializer,
+                        options->kernel_l1, options->kernel_l2);
+    if (!options->no_bias) {
+        td__layer_parameter(layer, slot + 1, bias, bias_shape, options->bias_initializer,
+                            options->bias_l1, options->bias_l2);
+    }
+}
+
+/* Keras's order of inputs: query, value, key; the value is the key too, and the query both. */
+static size_t value_input(const td__layer *layer) {
+    return layer->info.input_count > 1 ? 1 : 0;
+}
+static size_t key_input(const td__layer *layer) {
+    return layer->info.input_count > 2 ? 2 : value_input(layer);
+}
+
+static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error) {
+    td_multi_head_attention_layer *options = layer->options;
+    options->value_dim = options->value_dim ? options->value_dim : options->key_dim;
+    const td_shape *query = &inputs[0], *value = &inputs[value_input(layer)],
+                   *key = &inputs[key_input(layer)];
+    int64_t in[3] = {0};
+    const td_shape *all[] = {query, key, value};
+    for (int i = 0; i < 3; i++) {
+        td_status status = td__layer_need_rank(layer, all[i], 2, "(steps, features)", error);
+        status = status ? status : td__layer_need_last(layer, all[i], &in[i], error);
+        if (status) {
+            return status;
+        }
+    }
+    if (key->dims[0] >= 0 && value->dims[0] >= 0 && key->dims[0] != value->dims[0]) {
+        char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
+        return td__layer_error(layer, error, TD_SHAPE,
+                               "key %s and value %s must have as many steps as each other",
+                               td_shape_text(key, a), td_shape_text(value, b));
+    }
+    int64_t heads = options->heads, width = options->key_dim, value_width = options->value_dim;
+    plan_projection(layer, QUERY, "query_kernel", "query_bias", TD_SHAPE(in[0], heads, width),
+                    TD_SHAPE(heads, width));
+    plan_projection(layer, KEY, "key_kernel", "key_bias", TD_SHAPE(in[1], heads, width),
+                    TD_SHAPE(heads, width));
+    plan_projection(layer, VALUE, "value_kernel", "value_bias", TD_SHAPE(in[2], heads, value_width),
+                    TD_SHAPE(heads, value_width));
+    plan_projection(layer, OUTPUT, "attention_output_kernel", "attention_output_bias",
+                    TD_SHAPE(heads, value_width, in[0]), TD_SHAPE(in[0]));
+    layer->info.output = *query;
+    return TD_OK;
+}
+
+/* The parameter in slot as (rows, columns), or a bias (columns); NULL stays NULL. */
+static td_tensor *as_matrix(td__layer *layer, td_tape *tape, int slot, int64_t columns) {
+    td_tensor *parameter = layer->slot[slot];
+    if (!parameter) {
+        return NULL;
+    }
+    return td_reshape(tape, parameter,
+                      slot % 2 ? TD_SHAPE(columns) : TD_SHAPE(parameter->count / columns, columns));
+}
+
+/* x (batch, steps, in) -> (batch, heads, steps, width) */
+static td_tensor *project(td__layer *layer, td_tape *tape, td_tensor *x, int slot, int64_t heads,
+                          int64_t width) {
+    if (!x) {
+        return NULL;
+    }
+    td_tensor *flat = td_dense(tape, x, as_matrix(layer, tape, slot, heads * width),
+                               as_matrix(layer, tape, slot + 1, heads * width), TD_LINEAR);
+    td_tensor *split =
+        td_reshape(tape, flat, TD_SHAPE(x->shape.dims[0], x->shape.dims[1], heads, width));
+    return td_transpose(tape, split, (const int32_t[]){0, 2, 1, 3});
+}
+
+static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_multi_head_attention_layer *options = layer->options;
+    int64_t heads = options->heads, value_width = options->value_dim;
+    td_tensor *x = inputs[0];
+    td_tensor *q = project(layer, tape, x, QUERY, heads, options->key_dim);
+    td_tensor *k = project(layer, tape, inputs[key_input(layer)], KEY, heads, options->key_dim);
+    td_tensor *v = project(layer, tape, inputs[value_input(layer)], VALUE, heads, value_width);
+    td_attention_options attention = {.size = sizeof attention, .causal = options->causal};
+    td_tensor *mixed = td_attention(tape, q, k, v, &attention); /* (batch, heads, steps, width) */
+    if (!mixed) {
+        return NULL;
+    }
+    td_tensor *joined =
+        td_reshape(tape, td_transpose(tape, mixed, (const int32_t[]){0, 2, 1, 3}),
+                   TD_SHAPE(x->shape.dims[0], x->shape.dims[1], heads * value_width));
+    int64_t out = layer->info.output.dims[1];
+    return td_dense(tape, joined, as_matrix(layer, tape, OUTPUT, out), layer->slot[OUTPUT + 1],
+                    TD_LINEAR);
+}
+
+const td__layer_kind td__multi_head_attention_kind = {.fields = fields,
+                                                      .field_count = TD__COUNT(fields),
+                                                      .size = sizeof(td_multi_head_attention_layer),
+                                                      .least_from = 1,
+                                                      .most_from = 3,
+                                                      .plan = plan,
+                                                      .forward = forward};

@@ -1,0 +1,59 @@
+/* embedding: rows of a table, chosen by index */
+#include "nn/layer.h"
+
+static const td__field fields[] = {
+    TD__LAYER_FIELDS,
+    TD__INTEGER(td_embedding_layer, vocabulary, "input_dim", 0, 1),
+    TD__INTEGER(td_embedding_layer, width, "output_dim", 0, 1),
+    TD__INITIALIZER(td_embedding_layer, embeddings_initializer, TD_RANDOM_UNIFORM),
+};
+
+static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_embedding_layer *options = layer->options;
+    td_shape output = inputs[0];
+    if (output.rank + 2 > TD_MAX_RANK) {
+        return td__layer_error(layer, error, TD_SHAPE, "its input has too many dimensions (%d)",
+                               (int)output.rank);
+    }
+    output.dims[output.rank++] = options->width;
+    layer->info.output = output;
+    td__layer_parameter(layer, 0, "embeddings", TD_SHAPE(options->vocabulary, options->width),
+                        options->embeddings_initializer, 0, 0);
+    return TD_OK;
+}
+
+/* Data sets hand out float32: whole numbers become indices. The operation checks their range. */
+static td_tensor *whole_numbers(td_tape *tape, const td_tensor *x) {
+    td_tensor *indices = td__output(tape, TD_INT32, &x->shape);
+    if (!indices) {
+        return NULL;
+    }
+    const float *from = td__floats(x);
+    int32_t *to = indices->data;
+    for (int64_t i = 0; i < x->count; i++) {
+        if (!(from[i] >= -16777216.0f && from[i] <= 16777216.0f) ||
+            from[i] != (float)(int32_t)from[i]) {
+            return td__fail(tape, TD_RANGE, "embedding: %g is no index: it must be a whole number",
+                            (double)from[i]);
+        }
+        to[i] = (int32_t)from[i];
+    }
+    return indices;
+}
+
+static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    td_tensor *indices = inputs[0];
+    if (indices && indices->dtype == TD_FLOAT32) {
+        indices = whole_numbers(tape, indices);
+    }
+    return td_embedding(tape, layer->slot[0], indices);
+}
+
+const td__layer_kind td__embedding_kind = {.fields = fields,
+                                           .field_count = TD__COUNT(fields),
+                                           .size = sizeof(td_embedding_layer),
+                                           .least_from = 1,
+                                           .most_from = 1,
+                                           .integer_input = true,
+                                           .plan = plan,
+                                           .forward = forward};

@@ -1,0 +1,93 @@
+/* batch_normalization, layer_normalization: gamma (x - mean) / sqrt(variance + epsilon) + beta */
+#include "nn/layer.h"
+
+static const td__field batch_fields[] = {
+    TD__LAYER_FIELDS,
+    TD__NUMBER(td_batch_normalization_layer, momentum, 0.99),
+    TD__NUMBER(td_batch_normalization_layer, epsilon, 1e-3),
+    TD__NOT(td_batch_normalization_layer, no_scale, "scale"),
+    TD__NOT(td_batch_normalization_layer, no_center, "center"),
+};
+static const td__field layer_fields[] = {
+    TD__LAYER_FIELDS,
+    TD__NUMBER(td_layer_normalization_layer, epsilon, 1e-3),
+    TD__NOT(td_layer_normalization_layer, no_scale, "scale"),
+    TD__NOT(td_layer_normalization_layer, no_center, "center"),
+};
+
+enum { GAMMA, BETA, MEAN, VARIANCE };
+
+static td_status plan(td__layer *layer, const td_shape *inputs, bool no_scale, bool no_center,
+                      td_error *error) {
+    int64_t channels;
+    td_status status = td__layer_need_last(layer, inputs, &channels, error);
+    if (status) {
+        return status;
+    }
+    if (!no_scale) {
+        td__layer_parameter(layer, GAMMA, "gamma", TD_SHAPE(channels), TD_ONES, 0, 0);
+    }
+    if (!no_center) {
+        td__layer_parameter(layer, BETA, "beta", TD_SHAPE(channels), TD_ZEROS, 0, 0);
+    }
+    layer->info.output = inputs[0];
+    return TD_OK;
+}
+
+static td_status plan_batch(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_batch_normalization_layer *options = layer->options;
+    td_status status = plan(layer, inputs, options->no_scale, options->no_center, error);
+    if (status) {
+        return status;
+    }
+    if (options->momentum >= 1) {
+        return td__layer_error(layer, error, TD_RANGE, "'momentum' is %g, it must be less than 1",
+                               options->momentum);
+    }
+    td_shape shape = TD_SHAPE(inputs[0].dims[inputs[0].rank - 1]);
+    td__layer_parameter(layer, MEAN, "moving_mean", shape, TD_ZEROS, 0, 0)->moving_average = true;
+    td__layer_parameter(layer, VARIANCE, "moving_variance", shape, TD_ONES, 0, 0)->moving_average =
+        true;
+    return TD_OK;
+}
+
+static td_tensor *forward_batch(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_batch_normalization_layer *options = layer->options;
+    td_batch_normalization_options operation = {.size = sizeof operation,
+                                                .momentum = (float)options->momentum,
+                                                .epsilon = (float)options->epsilon};
+    bool training = td_tape_is_training(tape);
+    if (layer->info.frozen) {
+        td_tape_set_training(tape, false);
+    }
+    td_tensor *y = td_batch_normalization(tape, inputs[0], layer->slot[GAMMA], layer->slot[BETA],
+                                          layer->slot[MEAN], layer->slot[VARIANCE], &operation);
+    td_tape_set_training(tape, training);
+    return y;
+}
+
+static td_status plan_layer(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_layer_normalization_layer *options = layer->options;
+    return plan(layer, inputs, options->no_scale, options->no_center, error);
+}
+
+static td_tensor *forward_layer(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_layer_normalization_layer *options = layer->options;
+    return td_layer_normalization(tape, inputs[0], layer->slot[GAMMA], layer->slot[BETA],
+                                  (float)options->epsilon);
+}
+
+const td__layer_kind td__batch_normalization_kind = {.fields = batch_fields,
+                                                     .field_count = TD__COUNT(batch_fields),
+                                                     .size = sizeof(td_batch_normalization_layer),
+                                                     .least_from = 1,
+                                                     .most_from = 1,
+                                                     .plan = plan_batch,
+                                                     .forward = forward_batch};
+const td__layer_kind td__layer_normalization_kind = {.fields = layer_fields,
+                                                     .field_count = TD__COUNT(layer_fields),
+                                                     .size = sizeof(td_layer_normalization_layer),
+                                                     .least_from = 1,
+                                                     .most_from = 1,
+                                                     .plan = plan_layer,
+                                                     .forward = forward_layer};

@@ -1,0 +1,115 @@
+/* max_pool2d, average_pool2d, global_average_pool2d, global_max_pool2d, up_sampling2d
+ *
+ * Output sizes: valid (in - size) / stride + 1, rounded down; same in / stride, rounded up.
+ */
+#include "nn/layer.h"
+
+#define IMAGE "(height, width, channels)"
+
+static const td__field pool_fields[] = {
+    TD__LAYER_FIELDS,
+    TD__PAIR(td_max_pool2d_layer, size, "pool_size", 2, 1),
+    TD__PAIR(td_max_pool2d_layer, stride, "strides", 0, 0),
+    TD__WORD(td_max_pool2d_layer, padding, td__padding_words, TD_PADDING_VALID),
+};
+static const td__field global_fields[] = {TD__LAYER_FIELDS};
+static const td__field up_fields[] = {
+    TD__LAYER_FIELDS,
+    TD__PAIR(td_up_sampling2d_layer, size, NULL, 2, 1),
+    TD__WORD(td_up_sampling2d_layer, interpolation, td__interpolation_words, TD_NEAREST),
+};
+
+static td_status plan_pool(td__layer *layer, const td_shape *inputs, td_error *error) {
+    td_max_pool2d_layer *options = layer->options;
+    td_status status = td__layer_need_rank(layer, inputs, 3, IMAGE, error);
+    if (status) {
+        return status;
+    }
+    if (options->padding == TD_PADDING_CAUSAL) {
+        return td__layer_error(layer, error, TD_INVALID, "causal padding is for conv1d");
+    }
+    layer->info.output = inputs[0];
+    for (int i = 0; i < 2; i++) {
+        options->stride[i] = options->stride[i] ? options->stride[i] : options->size[i];
+        int64_t in = inputs[0].dims[i], size = options->size[i], stride = options->stride[i];
+        if (in < 0) {
+            continue;
+        }
+        if (options->padding == TD_PADDING_SAME) {
+            layer->info.output.dims[i] = (in + stride - 1) / stride;
+        } else if (in < size) {
+            char text[TD_SHAPE_TEXT_SIZE], window[TD_SHAPE_TEXT_SIZE];
+            return td__layer_error(
+                layer, error, TD_SHAPE, "a window of %s does not fit into its input %s",
+                td_shape_text(&TD_SHAPE(options->size[0], options->size[1]), window),
+                td_shape_text(inputs, text));
+        } else {
+            layer->info.output.dims[i] = (in - size) / stride + 1;
+        }
+    }
+    return TD_OK;
+}
+
+static td_pool_options pool_options(const td__layer *layer) {
+    const td_max_pool2d_layer *options = layer->options;
+    return (td_pool_options){.size = sizeof(td_pool_options),
+                             .window = {options->size[0], options->size[1]},
+                             .stride = {options->stride[0], options->stride[1]},
+                             .padding = options->padding};
+}
+
+static td_tensor *max_forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    td_pool_options options = pool_options(layer);
+    return td_max_pool2d(tape, inputs[0], &options);
+}
+static td_tensor *average_forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    td_pool_options options = pool_options(layer);
+    return td_average_pool2d(tape, inputs[0], &options);
+}
+
+static td_status plan_global(td__layer *layer, const td_shape *inputs, td_error *error) {
+    td_status status = td__layer_need_rank(layer, inputs, 3, IMAGE, error);
+    layer->info.output = TD_SHAPE(inputs[0].dims[2]);
+    return status;
+}
+static td_tensor *global_average_forward(td__layer *layer, td_tape *tape,
+                                         td_tensor *const *inputs) {
+    (void)layer;
+    return td_global_average_pool2d(tape, inputs[0]);
+}
+static td_tensor *global_max_forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    (void)layer;
+    return td_global_max_pool2d(tape, inputs[0]);
+}
+
+static td_status plan_up(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_up_sampling2d_layer *options = layer->options;
+    td_status status = td__layer_need_rank(layer, inputs, 3, IMAGE, error);
+    layer->info.output = inputs[0];
+    for (int i = 0; i < 2 && !status; i++) {
+        int64_t in = inputs[0].dims[i];
+        layer->info.output.dims[i] = in < 0 ? in : in * options->size[i];
+    }
+    return status;
+}
+static td_tensor *up_forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_up_sampling2d_layer *options = layer->options;
+    return td_up_sampling2d(tape, inputs[0], options->size, options->interpolation);
+}
+
+#define KIND(rows, struct_type, name, plan_function, forward_function)                             \
+    {                                                                                              \
+        .fields = (rows), .field_count = TD__COUNT(rows), .size = sizeof(struct_type),             \
+        .automatic = (name), .least_from = 1, .most_from = 1, .plan = (plan_function),             \
+        .forward = (forward_function)                                                              \
+    }
+const td__layer_kind td__max_pool2d_kind =
+    KIND(pool_fields, td_max_pool2d_layer, "max_pooling2d", plan_pool, max_forward);
+const td__layer_kind td__average_pool2d_kind =
+    KIND(pool_fields, td_max_pool2d_layer, "average_pooling2d", plan_pool, average_forward);
+const td__layer_kind td__global_average_pool2d_kind = KIND(
+    global_fields, td_plain_layer, "global_average_pooling2d", plan_global, global_average_forward);
+const td__layer_kind td__global_max_pool2d_kind =
+    KIND(global_fields, td_plain_layer, "global_max_pooling2d", plan_global, global_max_forward);
+const td__layer_kind td__up_sampling2d_kind =
+    KIND(up_fields, td_up_sampling2d_layer, NULL, plan_up, up_forward);

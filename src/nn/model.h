@@ -1,0 +1,39 @@
+/* A model inside. Layers only read layers before them, so their order is an order to run them in.
+ * model_build.c makes it, model_run.c runs it, model_info.c answers questions. */
+#ifndef TAPEDECK_NN_MODEL_H
+#define TAPEDECK_NN_MODEL_H
+
+#include "nn/layer.h"
+
+typedef struct td__parameter {
+    td_parameter_info info;
+    double l1, l2;
+} td__parameter;
+
+struct td_model {
+    char *name;
+    td_shape input_shape; /* of one example; -1: any */
+    td__layer **layers;
+    size_t layer_count, layer_capacity;
+    td_error error; /* the first of td_model_add_layer */
+
+    /* Once built. */
+    bool built;
+    td__parameter *parameters;
+    size_t parameter_count;
+    td_tensor **trainable; /* room for all parameters */
+    size_t trainable_count;
+
+    td_model_watcher *watcher;
+    void *watcher_user;
+    td_tensor *input; /* of the last forward pass */
+};
+
+/* Lists the parameters that are to be trained again, after something was frozen. */
+void td__model_list_trainable(td_model *model);
+/* Writes a layer's options as keys and values again. */
+td_status td__layer_write_settings(td__layer *layer, td_error *error);
+/* Which activation a layer's forward applies itself. */
+void td__layer_choose_fused(td__layer *layer);
+
+#endif

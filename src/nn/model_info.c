@@ -1,0 +1,111 @@
+/* What a model consists of, by name and by number. */
+#include "nn/model.h"
+
+#include <string.h>
+
+const char *td_model_name(const td_model *model) {
+    return model->name;
+}
+
+td_shape td_model_input_shape(const td_model *model) {
+    return model->input_shape;
+}
+
+td_dtype td_model_input_dtype(const td_model *model) {
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const td__layer *layer = model->layers[i];
+        if (layer->inputs[0] < 0 && layer->kind->integer_input) {
+            return TD_INT32;
+        }
+    }
+    return TD_FLOAT32;
+}
+
+size_t td_model_layer_count(const td_model *model) {
+    return model->layer_count;
+}
+
+const td_layer_info *td_model_layer(const td_model *model, size_t layer) {
+    return layer < model->layer_count ? &model->layers[layer]->info : NULL;
+}
+
+ptrdiff_t td_model_find(const td_model *model, const char *layer) {
+    for (size_t i = 0; i < model->layer_count; i++) {
+        if (strcmp(model->layers[i]->info.name, layer) == 0) {
+            return (ptrdiff_t)i;
+        }
+    }
+    return -1;
+}
+
+size_t td_model_parameter_count(const td_model *model) {
+    return model->parameter_count;
+}
+
+const td_parameter_info *td_model_parameter_at(const td_model *model, size_t index) {
+    return index < model->parameter_count ? &model->parameters[index].info : NULL;
+}
+
+td_tensor *td_model_parameter(const td_model *model, const char *layer, const char *parameter) {
+    ptrdiff_t found = td_model_find(model, layer);
+    if (found < 0 || !model->built) {
+        return NULL;
+    }
+    const td_layer_info *info = &model->layers[found]->info;
+    for (size_t i = 0; i < info->parameter_count; i++) {
+        const td_parameter_info *each = &model->parameters[info->first_parameter + i].info;
+        if (strcmp(each->parameter, parameter) == 0) {
+            return each->tensor;
+        }
+    }
+    return NULL;
+}
+
+size_t td_model_trainable(const td_model *model, td_tensor *const **tensors) {
+    *tensors = model->trainable;
+    return model->trainable_count;
+}
+
+td_status td_model_freeze(td_model *model, const char *layer, bool frozen, td_error *error) {
+    ptrdiff_t only = layer ? td_model_find(model, layer) : 0;
+    if (only < 0) {
+        return td_error_set(error, TD_NOT_FOUND, "model '%s' has no layer '%s'", model->name,
+                            layer);
+    }
+    td_status status = TD_OK;
+    for (size_t i = 0; i < model->layer_count && !status; i++) {
+        td__layer *each = model->layers[i];
+        td_plain_layer *options = each->options;
+        if (layer && (ptrdiff_t)i != only) {
+            continue;
+        }
+        bool before = options->frozen;
+        options->frozen = frozen;
+        status = td__layer_write_settings(each, error);
+        options->frozen = status ? before : frozen;
+        each->info.frozen = options->frozen;
+    }
+    td__model_list_trainable(model);
+    return status;
+}
+
+td_tensor *td_model_output_at(const td_model *model, size_t layer) {
+    return layer < model->layer_count ? model->layers[layer]->output : NULL;
+}
+
+td_tensor *td_model_preactivation_at(const td_model *model, size_t layer) {
+    return layer < model->layer_count ? model->layers[layer]->preactivation : NULL;
+}
+
+td_tensor *td_model_output(const td_model *model, const char *layer) {
+    if (strcmp(layer, "input") == 0) {
+        return model->input;
+    }
+    ptrdiff_t found = td_model_find(model, layer);
+    return found < 0 ? NULL : model->layers[found]->output;
+}
+
+td_tensor *td_model_preactivation(const td_model *model, const char *layer) {
+    ptrdiff_t found = td_model_find(model, layer);
+    return found < 0 ? NULL : model->layers[found]->preactivation;
+}

@@ -1,0 +1,507 @@
+/* Optimizers: parameters updated in place from their gradients.
+ *
+ * All parameters are seen as one long row of elements, cut into as many parts as there are threads;
+ * a part runs the kernel over the pieces of tensors it covers. Gradients are never written: with
+ * clipping, a piece at a time is copied into a buffer on the stack.
+ */
+#include "base/memory.h"
+#include "nn/schedule.h"
+#include "tape/kernels.h"
+#include "tape/parallel.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MOST_STATES 2
+#define CHUNK 1024 /* floats of gradient clipped at a time: fits the first-level cache */
+#define GRAIN 8192 /* elements worth a thread */
+
+/* The numbers of one step, for kernels. */
+typedef struct step_numbers {
+    float rate; /* bias correction included */
+    float decay;
+    float scale; /* of gradients, by clip_norm */
+    float limit; /* clip_value, or 0 */
+} step_numbers;
+
+typedef struct optimizer_kind {
+    const char *name;
+    const td__field *fields;
+    size_t field_count;
+    const char *states[MOST_STATES]; /* NULL: none */
+    /* n elements: g gradient, a and b state, w parameter */
+    void (*run)(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
+                const float *g, float *a, float *b, float *w);
+} optimizer_kind;
+
+struct td_optimizer {
+    td_optimizer_options options; /* settled */
+    const optimizer_kind *kind;
+    size_t count;
+    td_tensor **parameters; /* borrowed */
+    int64_t *ends;          /* elements up to and with parameter i */
+    td_tensor **states;     /* parameter i's are at MOST_STATES * i; NULL: none */
+    td_tensor **updates;    /* NULL: not kept */
+    td_tensor **named;      /* the states that exist, in order */
+    size_t named_count;
+    uint64_t steps;
+    double rate, norm; /* of the last step */
+    td_setting *settings, *schedule_settings;
+    size_t setting_count, schedule_setting_count;
+
+    /* Of the step under way. */
+    td_tensor *const *gradients;
+    step_numbers numbers;
+    double squares[TD__MAX_THREADS]; /* of the gradients, per part */
+};
+
+/* --- kinds -------------------------------------------------------------------------------- */
+
+static void run_sgd(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
+                    const float *g, float *velocity, float *unused, float *w) {
+    (void)unused;
+    if (velocity) {
+        td__kernels()->sgd_momentum(n, numbers->rate, (float)options->momentum, options->nesterov,
+                                    g, velocity, w);
+    } else {
+        td__kernels()->sgd(n, numbers->rate, g, w);
+    }
+}
+
+static void run_adam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
+                     const float *g, float *m, float *v, float *w) {
+    td__kernels()->adam(n, numbers->rate, (float)options->beta_1, (float)options->beta_2,
+                        (float)options->epsilon, numbers->decay, g, m, v, w);
+}
+
+static void run_rmsprop(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
+                        const float *g, float *mean_square, float *velocity, float *w) {
+    td__kernels()->rmsprop(n, numbers->rate, (float)options->rho, (float)options->momentum,
+                           (float)options->epsilon, g, mean_square, velocity, w);
+}
+
+static void run_adagrad(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
+                        const float *g, float *sum_square, float *unused, float *w) {
+    (void)unused;
+    td__kernels()->adagrad(n, numbers->rate, (float)options->epsilon, g, sum_square, w);
+}
+
+#define NUMBER(member, standard) TD__NUMBER(td_optimizer_options, member, standard)
+static const td__field sgd_fields[] = {NUMBER(learning_rate, 0.01), NUMBER(momentum, 0),
+                                       TD__BOOL(td_optimizer_options, nesterov)};
+static const td__field adam_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(beta_1, 0.9),
+                                        NUMBER(beta_2, 0.999), NUMBER(epsilon, 1e-7)};
+static const td__field adamw_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(beta_1, 0.9),
+                                         NUMBER(beta_2, 0.999), NUMBER(epsilon, 1e-7),
+                                         NUMBER(weight_decay, 0.004)};
+static const td__field rmsprop_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(rho, 0.9),
+                                           NUMBER(momentum, 0), NUMBER(epsilon, 1e-7)};
+static const td__field adagrad_fields[] = {
+    NUMBER(learning_rate, 0.001),
+    {.key = "initial_accumulator",
+     .alias = "initial_accumulator_value",
+     .type = TD__FIELD_NUMBER,
+     .offset = offsetof(td_optimizer_options, initial_accumulator),
+     .standard = 0.1},
+    NUMBER(epsilon, 1e-7)};
+#undef NUMBER
+
+#define FIELDS(rows) .fields = (rows), .field_count = TD__COUNT(rows)
+static const optimizer_kind kinds[TD_OPTIMIZER_KIND_COUNT] = {
+    [TD_SGD] = {.name = "sgd", FIELDS(sgd_fields), .states = {"velocity"}, .run = run_sgd},
+    [TD_ADAM] = {.name = "adam", FIELDS(adam_fields), .states = {"m", "v"}, .run = run_adam},
+    [TD_ADAMW] = {.name = "adamw", FIELDS(adamw_fields), .states = {"m", "v"}, .run = run_adam},
+    [TD_RMSPROP] = {.name = "rmsprop",
+                    FIELDS(rmsprop_fields),
+                    .states = {"mean_square", "velocity"},
+                    .run = run_rmsprop},
+    [TD_ADAGRAD] = {.name = "adagrad",
+                    FIELDS(adagrad_fields),
+                    .states = {"sum_square"},
+                    .run = run_adagrad},
+};
+static const char *const names[TD_OPTIMIZER_KIND_COUNT] = {"sgd", "adam", "adamw", "rmsprop",
+                                                           "adagrad"};
+static const td__words words = {"optimizer", names, TD_OPTIMIZER_KIND_COUNT, NULL, NULL};
+
+const char *td_optimizer_kind_name(td_optimizer_kind kind) {
+    return (unsigned)kind < TD_OPTIMIZER_KIND_COUNT ? names[kind] : NULL;
+}
+
+/* A velocity is only kept when there is a momentum to use it. */
+static bool has_state(const td_optimizer *optimizer, int state) {
+    const char *name = optimizer->kind->states[state];
+    return name && (strcmp(name, "velocity") != 0 || optimizer->options.momentum > 0);
+}
+
+/* --- options ------------------------------------------------------------------------------ */
+
+static td_status below_one(const char *name, double value, td_error *error) {
+    return value < 1 ? TD_OK
+                     : td_error_set(error, TD_RANGE,
+                                    "optimizer: '%s' is %g, it must be less than 1", name, value);
+}
+
+static td_status check_options(const td_optimizer_options *options, td_error *error) {
+    const optimizer_kind *kind = &kinds[options->kind];
+    char where[64];
+    (void)snprintf(where, sizeof where, "optimizer %s: ", kind->name);
+    td_status status = td__fields_check(kind->fields, kind->field_count, options, where, error);
+    status = status ? status : below_one("momentum", options->momentum, error);
+    status = status ? status : below_one("beta_1", options->beta_1, error);
+    status = status ? status : below_one("beta_2", options->beta_2, error);
+    status = status ? status : below_one("rho", options->rho, error);
+    if (!status && (!(options->clip_norm >= 0) || !(options->clip_value >= 0))) {
+        status =
+            td_error_set(error, TD_RANGE, "%sclip_norm (%g) and clip_value (%g) must be 0 or more",
+                         where, options->clip_norm, options->clip_value);
+    }
+    return status;
+}
+
+td_status td_optimizer_configure(td_optimizer_options *options, const char *kind_name,
+                                 const td_setting *settings, size_t count, td_error *error) {
+    int found = td__word_find(&words, kind_name, "", error);
+    if (found < 0) {
+        return TD_NOT_FOUND;
+    }
+    const optimizer_kind *kind = &kinds[found];
+    td_optimizer_options result = {.struct_size = sizeof result,
+                                   .kind = (td_optimizer_kind)found,
+                                   .clip_norm = options->clip_norm,
+                                   .clip_value = options->clip_value,
+                                   .schedule = options->schedule};
+    char where[64];
+    (void)snprintf(where, sizeof where, "optimizer %s: ", kind_name);
+    td__fields_fill(kind->fields, kind->field_count, &result, true);
+    td_status status =
+        td__fields_set(kind->fields, kind->field_count, &result, settings, count, where, error);
+    status = status ? status : check_options(&result, error);
+    if (!status) {
+        *options = result;
+        td__fields_protect(kind->fields, kind->field_count, options);
+    }
+    return status;
+}
+
+static td_status settle(td_optimizer *optimizer, const td_optimizer_options *given,
+                        td_error *error) {
+    td_optimizer_options *options = &optimizer->options;
+    size_t size = given->struct_size < sizeof *options ? given->struct_size : sizeof *options;
+    if (size <= offsetof(td_optimizer_options, kind) ||
+        (unsigned)given->kind >= TD_OPTIMIZER_KIND_COUNT) {
+        return td_error_set(error, TD_INVALID,
+                            "the optimizer's options have no valid kind or no size");
+    }
+    memcpy(options, given, size);
+    options->struct_size = sizeof *options;
+    optimizer->kind = &kinds[options->kind];
+    td__fields_fill(optimizer->kind->fields, optimizer->kind->field_count, options, false);
+    td_status status = check_options(options, error);
+    status = status ? status : td__schedule_settle(&options->schedule, error);
+    status = status
+                 ? status
+                 : td__fields_write(optimizer->kind->fields, optimizer->kind->field_count, options,
+                                    &optimizer->settings, &optimizer->setting_count, error);
+    size_t count;
+    const td__field *fields = status ? NULL : td__schedule_fields(options->schedule.kind, &count);
+    return status
+               ? status
+               : td__fields_write(fields, count, &options->schedule, &optimizer->schedule_settings,
+                                  &optimizer->schedule_setting_count, error);
+}
+
+/* --- making one --------------------------------------------------------------------------- */
+
+static td_tensor *tensor_like(const td_tensor *parameter, const char *suffix, td_error *error) {
+    char name[512];
+    (void)snprintf(name, sizeof name, "%s.%s", td_tensor_name(parameter), suffix);
+    return td_tensor_create(name, TD_FLOAT32, parameter->shape, error);
+}
+
+static td_status add_parameter(td_optimizer *optimizer, size_t i, td_tensor *parameter,
+                               td_error *error) {
+    if (!parameter || parameter->dtype != TD_FLOAT32 || parameter->recording) {
+        return td_error_set(error, TD_INVALID,
+                            "the optimizer's parameter %zu ('%s') is no float32 tensor on the heap",
+                            i, parameter ? parameter->name : "NULL");
+    }
+    optimizer->parameters[i] = parameter;
+    optimizer->ends[i] = (i ? optimizer->ends[i - 1] : 0) + parameter->count;
+    for (int s = 0; s < MOST_STATES; s++) {
+        if (!has_state(optimizer, s)) {
+            continue;
+        }
+        td_tensor *state = tensor_like(parameter, optimizer->kind->states[s], error);
+        if (!state) {
+            return TD_MEMORY;
+        }
+        optimizer->states[MOST_STATES * i + (size_t)s] = state;
+        optimizer->named[optimizer->named_count++] = state;
+        for (int64_t k = 0; optimizer->options.kind == TD_ADAGRAD && k < state->count; k++) {
+            td__floats(state)[k] = (float)optimizer->options.initial_accumulator;
+        }
+    }
+    return TD_OK;
+}
+
+td_optimizer *td_optimizer_create(const td_optimizer_options *options, size_t count,
+                                  td_tensor *const parameters[], td_error *error) {
+    td_optimizer *optimizer = td__calloc(1, sizeof *optimizer);
+    if (!optimizer) {
+        (void)td_error_set(error, TD_MEMORY, "out of memory for an optimizer");
+        return NULL;
+    }
+    optimizer->parameters = td__calloc(count + 1, sizeof(td_tensor *));
+    optimizer->ends = td__calloc(count + 1, sizeof *optimizer->ends);
+    optimizer->states = td__calloc(count + 1, MOST_STATES * sizeof(td_tensor *));
+    optimizer->named = td__calloc(count + 1, MOST_STATES * sizeof(td_tensor *));
+    optimizer->updates = td__calloc(count + 1, sizeof(td_tensor *));
+    td_status status = TD_OK;
+    if (!optimizer->parameters || !optimizer->ends || !optimizer->states || !optimizer->named ||
+        !optimizer->updates) {
+        status = td_error_set(error, TD_MEMORY, "out of memory for an optimizer");
+    }
+    status = status ? status : settle(optimizer, options, error);
+    for (; optimizer->count < count && !status; optimizer->count++) {
+        status = add_parameter(optimizer, optimizer->count, parameters[optimizer->count], error);
+    }
+    if (status) {
+        td_optimizer_destroy(optimizer);
+        return NULL;
+    }
+    optimizer->rate =
+        td__schedule_rate(&optimizer->options.schedule, optimizer->options.learning_rate, 0);
+    return optimizer;
+}
+
+void td_optimizer_destroy(td_optimizer *optimizer) {
+    if (!optimizer) {
+        return;
+    }
+    for (size_t i = 0; i < optimizer->named_count; i++) {
+        td_tensor_destroy(optimizer->named[i]);
+    }
+    for (size_t i = 0; i < optimizer->count; i++) {
+        td_tensor_destroy(optimizer->updates[i]);
+    }
+    td__free(optimizer->parameters);
+    td__free(optimizer->ends);
+    td__free(optimizer->states);
+    td__free(optimizer->named);
+    td__free(optimizer->updates);
+    td__free(optimizer->settings);
+    td__free(optimizer->schedule_settings);
+    td__free(optimizer);
+}
+
+/* --- a step ------------------------------------------------------------------------------- */
+
+/* Calls piece(optimizer, part, parameter, first, n) for what [begin, end) covers of each tensor. */
+typedef void piece_function(td_optimizer *optimizer, int part, size_t parameter, int64_t first,
+                            int64_t n);
+
+static inline void for_pieces(td_optimizer *optimizer, int part, int64_t begin, int64_t end,
+                              piece_function *piece) {
+    size_t i = 0;
+    for (size_t high = optimizer->count; i < high;) { /* the parameter that begin is in */
+        size_t middle = i + (high - i) / 2;
+        if (optimizer->ends[middle] <= begin) {
+            i = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    for (; begin < end; i++) {
+        int64_t start = i ? optimizer->ends[i - 1] : 0;
+        int64_t stop = optimizer->ends[i] < end ? optimizer->ends[i] : end;
+        if (optimizer->gradients[i] && stop > begin) {
+            piece(optimizer, part, i, begin - start, stop - begin);
+        }
+        begin = stop;
+    }
+}
+
+static void add_squares(td_optimizer *optimizer, int part, size_t i, int64_t first, int64_t n) {
+    const float *g = td__floats(optimizer->gradients[i]) + first;
+    for (int64_t k = 0; k < n; k += CHUNK) {
+        int64_t m = n - k < CHUNK ? n - k : CHUNK;
+        optimizer->squares[part] += (double)td__kernels()->dot(m, g + k, g + k);
+    }
+}
+
+static void clip(const step_numbers *numbers, int64_t n, const float *g, float *clipped) {
+    td__kernels()->affine(n, numbers->scale, g, 0, clipped);
+    if (numbers->limit > 0) {
+        for (int64_t i = 0; i < n; i++) {
+            float value = clipped[i];
+            value = value > numbers->limit ? numbers->limit : value;
+            clipped[i] = value < -numbers->limit ? -numbers->limit : value;
+        }
+    }
+}
+
+static void run_kernel(const td_optimizer *optimizer, size_t i, int64_t first, int64_t n,
+                       const float *g) {
+    td_tensor *const *states = &optimizer->states[MOST_STATES * i];
+    optimizer->kind->run(&optimizer->options, &optimizer->numbers, n, g,
+                         states[0] ? td__floats(states[0]) + first : NULL,
+                         states[1] ? td__floats(states[1]) + first : NULL,
+                         td__floats(optimizer->parameters[i]) + first);
+}
+
+static void update(td_optimizer *optimizer, int part, size_t i, int64_t first, int64_t n) {
+    (void)part;
+    const step_numbers *numbers = &optimizer->numbers;
+    const float *g = td__floats(optimizer->gradients[i]) + first;
+    float *w = td__floats(optimizer->parameters[i]) + first;
+    float *kept = optimizer->updates[i] ? td__floats(optimizer->updates[i]) + first : NULL;
+    if (kept) {
+        memcpy(kept, w, (size_t)n * sizeof *w);
+    }
+    if (numbers->scale == 1 && numbers->limit == 0) {
+        run_kernel(optimizer, i, first, n, g);
+    } else {
+        for (int64_t k = 0; k < n; k += CHUNK) {
+            float clipped[CHUNK];
+            int64_t m = n - k < CHUNK ? n - k : CHUNK;
+            clip(numbers, m, g + k, clipped);
+            run_kernel(optimizer, i, first + k, m, clipped);
+        }
+    }
+    if (kept) {
+        td__kernels()->subtract(n, w, kept, kept);
+    }
+}
+
+static void square_part(void *context, int part, int64_t begin, int64_t end) {
+    for_pieces(context, part, begin, end, add_squares);
+}
+static void update_part(void *context, int part, int64_t begin, int64_t end) {
+    for_pieces(context, part, begin, end, update);
+}
+
+static td_status check_gradients(td_optimizer *optimizer, td_tensor *const gradients[],
+                                 td_error *error) {
+    for (size_t i = 0; i < optimizer->count; i++) {
+        const td_tensor *g = gradients[i], *w = optimizer->parameters[i];
+        if (g && (g->dtype != TD_FLOAT32 || !td_shape_equal(&g->shape, &w->shape))) {
+            char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
+            return td_error_set(
+                error, TD_SHAPE, "the gradient of '%s' is %s %s, the parameter float32 %s", w->name,
+                td_dtype_name(g->dtype), td_shape_text(&g->shape, a), td_shape_text(&w->shape, b));
+        }
+        if (!g && optimizer->updates[i]) {
+            memset(optimizer->updates[i]->data, 0, (size_t)w->count * sizeof(float));
+        }
+    }
+    return TD_OK;
+}
+
+static float norm_scale(td_optimizer *optimizer, int64_t total) {
+    memset(optimizer->squares, 0, sizeof optimizer->squares);
+    int parts = td__parallel(total, 16, GRAIN, square_part, optimizer);
+    double squares = 0;
+    for (int i = 0; i < parts; i++) {
+        squares += optimizer->squares[i];
+    }
+    double limit = optimizer->options.clip_norm;
+    optimizer->norm = sqrt(squares);
+    return optimizer->norm > limit ? (float)(limit / optimizer->norm) : 1;
+}
+
+td_status td_optimizer_step(td_optimizer *optimizer, td_tensor *const gradients[],
+                            td_error *error) {
+    td_status status = check_gradients(optimizer, gradients, error);
+    if (status) {
+        return status;
+    }
+    const td_optimizer_options *options = &optimizer->options;
+    double rate = td__schedule_rate(&options->schedule, options->learning_rate, optimizer->steps);
+    optimizer->rate = rate;
+    optimizer->steps++;
+    optimizer->gradients = gradients;
+    double corrected = rate;
+    if (options->kind == TD_ADAM || options->kind == TD_ADAMW) {
+        double t = (double)optimizer->steps;
+        corrected *= sqrt(1 - pow(options->beta_2, t)) / (1 - pow(options->beta_1, t));
+    }
+    int64_t total = optimizer->count ? optimizer->ends[optimizer->count - 1] : 0;
+    optimizer->numbers = (step_numbers){
+        .rate = (float)corrected,
+        .decay = options->kind == TD_ADAMW ? (float)(rate * options->weight_decay) : 0,
+        .scale = options->clip_norm > 0 ? norm_scale(optimizer, total) : 1,
+        .limit = (float)options->clip_value};
+    (void)td__parallel(total, 16, GRAIN, update_part, optimizer);
+    optimizer->gradients = NULL;
+    return TD_OK;
+}
+
+/* --- what it holds ------------------------------------------------------------------------ */
+
+const td_optimizer_options *td_optimizer_settled(const td_optimizer *optimizer) {
+    return &optimizer->options;
+}
+
+size_t td_optimizer_settings(const td_optimizer *optimizer, const td_setting **settings) {
+    *settings = optimizer->settings;
+    return optimizer->setting_count;
+}
+
+size_t td_schedule_settings(const td_optimizer *optimizer, const td_setting **settings) {
+    *settings = optimizer->schedule_settings;
+    return optimizer->schedule_setting_count;
+}
+
+uint64_t td_optimizer_steps(const td_optimizer *optimizer) {
+    return optimizer->steps;
+}
+
+void td_optimizer_set_steps(td_optimizer *optimizer, uint64_t steps) {
+    optimizer->steps = steps;
+}
+
+double td_optimizer_rate(const td_optimizer *optimizer) {
+    return optimizer->rate;
+}
+
+double td_optimizer_norm(const td_optimizer *optimizer) {
+    return optimizer->norm;
+}
+
+size_t td_optimizer_state_count(const td_optimizer *optimizer) {
+    return optimizer->named_count;
+}
+
+td_tensor *td_optimizer_state(const td_optimizer *optimizer, size_t index) {
+    return index < optimizer->named_count ? optimizer->named[index] : NULL;
+}
+
+td_tensor *td_optimizer_find_state(const td_optimizer *optimizer, const char *name) {
+    for (size_t i = 0; i < optimizer->named_count; i++) {
+        if (strcmp(td_tensor_name(optimizer->named[i]), name) == 0) {
+            return optimizer->named[i];
+        }
+    }
+    return NULL;
+}
+
+td_status td_optimizer_keep_update(td_optimizer *optimizer, size_t index, td_error *error) {
+    if (index != SIZE_MAX && index >= optimizer->count) {
+        return td_error_set(error, TD_RANGE, "the optimizer has %zu parameters, no number %zu",
+                            optimizer->count, index);
+    }
+    for (size_t i = 0; i < optimizer->count; i++) {
+        if ((index == SIZE_MAX || i == index) && !optimizer->updates[i]) {
+            optimizer->updates[i] = tensor_like(optimizer->parameters[i], "update", error);
+            if (!optimizer->updates[i]) {
+                return TD_MEMORY;
+            }
+        }
+    }
+    return TD_OK;
+}
+
+td_tensor *td_optimizer_update(const td_optimizer *optimizer, size_t index) {
+    return index < optimizer->count ? optimizer->updates[index] : NULL;
+}
