@@ -16,6 +16,7 @@ endif()
 # The file says where things are relative to itself, so that an installed tree can be moved.
 file(RELATIVE_PATH prefix_from_pkgconfig ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
      ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" prefix_from_pkgconfig ${prefix_from_pkgconfig})
 configure_file(${CMAKE_SOURCE_DIR}/packaging/tapedeck.pc.in ${CMAKE_BINARY_DIR}/tapedeck.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tapedeck.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
