@@ -32,7 +32,7 @@ function(td_program name folder)
     add_executable(${name} ${sources})
     set_target_properties(${name} PROPERTIES OUTPUT_NAME tapedeck)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/${folder})
-    target_link_libraries(${name} PRIVATE td_flags tapedeck)
+    target_link_libraries(${name} PRIVATE td_flags tapedeck Threads::Threads m)
 endfunction()
 
 # td_folder_programs(PREFIX LIBRARY FOLDER): every FOLDER/*.c is a program of its own, built into the

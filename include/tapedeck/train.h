@@ -106,6 +106,18 @@ TD_API int64_t td_trainer_epochs(const td_trainer *trainer);
 /* Why training ended before its last epoch; NULL when it did not. */
 TD_API const char *td_trainer_stopped_early(const td_trainer *trainer);
 
+/* How the L2 norm of a layer's error went, as far as its statistics were recorded. */
+typedef struct td_norm_history {
+    const char *signal; /* "hidden.error" */
+    size_t count;       /* at most 1024: evenly thinned out when there were more */
+    const int64_t *steps;
+    const double *norms;
+} td_norm_history;
+
+/* After td_trainer_run; valid until td_trainer_destroy. In the order of the model's layers. Returns
+ * how many. */
+TD_API size_t td_trainer_error_norms(td_trainer *trainer, const td_norm_history **histories);
+
 /* One file or family of files that the recording will write, as a dry run shows it. */
 typedef struct td_plan_entry {
     const char *what;     /* the track's signals, as the file has them */
@@ -119,6 +131,38 @@ typedef struct td_plan_entry {
 
 /* What will be recorded, track by track; valid until td_trainer_destroy. Returns how many. */
 TD_API size_t td_trainer_plan(td_trainer *trainer, const td_plan_entry **entries);
+
+/* ---- Prediction ----------------------------------------------------------------------------- */
+
+/* Zero means default; everything is borrowed for the duration of the call. */
+typedef struct td_predict_options {
+    size_t size;    /* sizeof(td_predict_options) */
+    const char *to; /* .csv: label,class_0,…; .npy; a name that ends in '/': a folder with a PNG
+                     * of each output. NULL: nowhere */
+    const char *labels; /* NPY, IDX: the file of labels */
+    const char *label;  /* CSV: the label's column; NULL: as in training, if it is there */
+    int64_t batch;      /* 256 */
+    /* Records signals of the model (LAYER.output, LAYER.preactivation, input, prediction) too, a
+     * step for each batch, into a new run. */
+    const char *record; /* names and globs, separated by commas; NULL: none */
+    const char *form;   /* of them, separated by commas; NULL: each sink's own */
+    const char *sinks;  /* separated by commas; NULL: the standard ones */
+    const char *out;    /* the run's folder; NULL: "runs/predict" */
+    FILE *stream;       /* for what is printed; NULL: stdout */
+} td_predict_options;
+
+typedef struct td_prediction {
+    int64_t examples;
+    bool labelled;
+    double accuracy;  /* over class labels; NaN when there are none */
+    char folder[512]; /* of the run that recorded; "" without */
+} td_prediction;
+
+/* Runs a saved model over data, which is scaled or standardised as the model's training data was.
+ * result may be NULL. A file appears complete or not at all. */
+TD_API TD_NODISCARD td_status td_predict(const char *model, const char *data,
+                                         const td_predict_options *options, td_prediction *result,
+                                         td_error *error);
 
 #ifdef __cplusplus
 }

@@ -116,7 +116,11 @@ static td_status open_deck(td_trainer *trainer, td_error *error) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     (void)snprintf(folder, room, "%s/%s", trainer->out, experiment->name);
-    trainer->deck = td_deck_open_with(trainer->resume ? trainer->resume : folder, &options, error);
+    trainer->norms = td__norms_create();
+    trainer->deck = trainer->norms ? td__norms_open_deck(trainer->norms,
+                                                         trainer->resume ? trainer->resume : folder,
+                                                         &options, error)
+                                   : NULL;
     td__free(folder);
     if (!trainer->deck) {
         return error && error->status ? error->status : TD_IO;

@@ -406,6 +406,7 @@ void td_trainer_destroy(td_trainer *trainer) {
         return;
     }
     (void)td_deck_close(trainer->deck, NULL);
+    td__norms_destroy(trainer->norms);
     td__trainer_signals_release(trainer);
     td_optimizer_destroy(trainer->optimizer);
     td_tape_destroy(trainer->tape);
@@ -451,4 +452,11 @@ int64_t td_trainer_epochs(const td_trainer *trainer) {
 
 const char *td_trainer_stopped_early(const td_trainer *trainer) {
     return trainer->stopped_early;
+}
+
+size_t td_trainer_error_norms(td_trainer *trainer, const td_norm_history **histories) {
+    *histories = NULL;
+    return trainer->norms && !trainer->deck
+               ? td__norms_tell(trainer->norms, trainer->model, histories)
+               : 0;
 }

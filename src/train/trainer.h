@@ -18,6 +18,7 @@
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
 #include "train/experiment.h"
+#include "train/norms.h"
 
 #include <signal.h>
 
@@ -94,6 +95,7 @@ struct td_trainer {
 
     /* The run. */
     td_deck *deck;
+    td__norms *norms;
     char *folder;
     td_signal **values;       /* loss, metrics: of the step */
     td_signal **epoch_values; /* epoch_loss, … */

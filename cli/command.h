@@ -1,0 +1,29 @@
+/* The program's commands. Each has a file of its own, which defines its entry of the table in
+ * main.c. */
+#ifndef TAPEDECK_CLI_COMMAND_H
+#define TAPEDECK_CLI_COMMAND_H
+
+#include "tapedeck/base.h"
+
+#include <stdio.h>
+
+/* What the program exits with. */
+enum { EXIT_GOOD = 0, EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_STOPPED = 130 };
+
+typedef struct command {
+    const char *name;
+    const char *summary;                     /* one line */
+    const char *help;                        /* all of it */
+    int (*run)(int count, char **arguments); /* without the program's and the command's name */
+} command;
+
+extern const command command_train, command_predict, command_weights;
+
+/* "tapedeck: " and the text, to stderr; returns status. */
+int fail(int status, const char *format, ...) TD_PRINTF(2, 3);
+/* What is wrong with the arguments, and where help is. Returns EXIT_USAGE. */
+int misuse(const command *of, const char *format, ...) TD_PRINTF(2, 3);
+/* The status that an error of the library means. */
+int status_of(td_status status);
+
+#endif

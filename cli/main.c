@@ -1,0 +1,110 @@
+/* tapedeck: the command line of the library. Uses nothing but the public headers. */
+#include "command.h"
+#include "options.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static const command *const commands[] = {
+    &command_train,
+    &command_predict,
+    &command_weights,
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static const char head[] = "tapedeck shows what happens inside a neural network while it trains.\n"
+                           "\n"
+                           "  tapedeck COMMAND [OPTION…] [ARGUMENT…]\n"
+                           "\n";
+static const char tail[] =
+    "\n"
+    "  tapedeck COMMAND --help    all about a command, with examples\n"
+    "  tapedeck --version\n"
+    "\n"
+    "A first run:  tapedeck train examples/demo/demo.yaml\n"
+    "Exit status:  0 good; 1 something failed; 2 wrong usage or experiment file; 130 stopped by\n"
+    "              Ctrl-C, with everything recorded and a checkpoint to resume from.\n"
+    "NO_COLOR is honoured.\n";
+
+static void say(const char *format, va_list arguments) {
+    (void)fflush(stdout);
+    (void)fputs("tapedeck: ", stderr);
+    (void)vfprintf(stderr, format, arguments);
+    (void)fputc('\n', stderr);
+}
+
+int fail(int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+int misuse(const command *of, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+    (void)fprintf(stderr, "See `tapedeck %s%s--help`.\n", of ? of->name : "", of ? " " : "");
+    return EXIT_USAGE;
+}
+
+int status_of(td_status status) {
+    return status == TD_OK ? EXIT_GOOD : status == TD_INTERRUPTED ? EXIT_STOPPED : EXIT_BAD;
+}
+
+static void print_help(FILE *stream) {
+    (void)fputs(head, stream);
+    for (int i = 0; i < COMMANDS; i++) {
+        (void)fprintf(stream, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    }
+    (void)fputs(tail, stream);
+}
+
+static bool asks_for_help(int count, char **arguments) {
+    for (int i = 0; i < count && strcmp(arguments[i], "--") != 0; i++) {
+        if (!strcmp(arguments[i], "--help") || !strcmp(arguments[i], "-h")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int unknown_command(const char *name) {
+    const char *names[COMMANDS];
+    for (int i = 0; i < COMMANDS; i++) {
+        names[i] = commands[i]->name;
+    }
+    const char *meant = nearest(name, names, COMMANDS);
+    return misuse(NULL, "no command '%s'%s%s%s", name, meant ? "; did you mean '" : "",
+                  meant ? meant : "", meant ? "'?" : "");
+}
+
+int main(int count, char **arguments) {
+    if (count < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = arguments[1];
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+        print_help(stdout);
+        return EXIT_GOOD;
+    }
+    if (!strcmp(name, "--version")) {
+        printf("tapedeck %s\n", td_version());
+        return EXIT_GOOD;
+    }
+    for (int i = 0; i < COMMANDS; i++) {
+        if (strcmp(commands[i]->name, name) != 0) {
+            continue;
+        }
+        if (asks_for_help(count - 2, arguments + 2)) {
+            (void)fputs(commands[i]->help, stdout);
+            return EXIT_GOOD;
+        }
+        int status = commands[i]->run(count - 2, arguments + 2);
+        return fflush(stdout) == 0 || status ? status : fail(EXIT_BAD, "cannot write to stdout");
+    }
+    return unknown_command(name);
+}

@@ -1,0 +1,117 @@
+#include "options.h"
+
+#include <string.h>
+
+enum { LONGEST_WORD = 32 };
+
+/* Letters inserted, left out or replaced. */
+static size_t distance(const char *a, const char *b) {
+    size_t row[LONGEST_WORD + 1], length = strlen(b);
+    for (size_t j = 0; j <= length; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 0; a[i]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 1; j <= length; j++) {
+            size_t above = row[j], best = diagonal + (a[i] != b[j - 1]);
+            best = above + 1 < best ? above + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            diagonal = above;
+            row[j] = best;
+        }
+    }
+    return row[length];
+}
+
+const char *nearest(const char *word, const char *const *words, size_t count) {
+    const char *found = NULL;
+    size_t best = strlen(word) / 3 + 1;
+    for (size_t i = 0; i < count && strlen(word) <= LONGEST_WORD; i++) {
+        size_t far = strlen(words[i]) <= LONGEST_WORD ? distance(word, words[i]) : best + 1;
+        if (far <= best && (!found || far < best)) {
+            found = words[i];
+            best = far;
+        }
+    }
+    return found;
+}
+
+static const option *find(const option *options, size_t count, const char *name, size_t length) {
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(options[i].name) == length && !strncmp(options[i].name, name, length)) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+static void unknown(const command *of, const option *options, size_t count, const char *argument,
+                    size_t length) {
+    const char *names[MOST_VALUES];
+    char word[LONGEST_WORD + 1] = "";
+    for (size_t i = 0; i < count && i < MOST_VALUES; i++) {
+        names[i] = options[i].name;
+    }
+    (void)snprintf(word, sizeof word, "%.*s", (int)length, argument + 2);
+    const char *meant = nearest(word, names, count < MOST_VALUES ? count : MOST_VALUES);
+    misuse(of, "no option '%s'%s%s%s", argument, meant ? "; did you mean '--" : "",
+           meant ? meant : "", meant ? "'?" : "");
+}
+
+static bool store(const command *of, const option *taken, const char *value) {
+    if (taken->text) {
+        *taken->text = value;
+        return true;
+    }
+    if (*taken->list_count == MOST_VALUES) {
+        misuse(of, "--%s: at most %d times", taken->name, MOST_VALUES);
+        return false;
+    }
+    taken->list[(*taken->list_count)++] = value;
+    return true;
+}
+
+bool parse_options(const command *of, const option *options, size_t option_count, int *count,
+                   char **arguments) {
+    int operands = 0;
+    bool only_operands = false;
+    for (int i = 0; i < *count; i++) {
+        char *argument = arguments[i];
+        if (only_operands || argument[0] != '-' || !argument[1]) {
+            arguments[operands++] = argument;
+            continue;
+        }
+        if (!strcmp(argument, "--")) {
+            only_operands = true;
+            continue;
+        }
+        const char *equals = strchr(argument, '=');
+        size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
+        const option *taken = argument[1] == '-' && length > 2
+                                  ? find(options, option_count, argument + 2, length - 2)
+                                  : NULL;
+        if (!taken) {
+            unknown(of, options, option_count, argument, length > 2 ? length - 2 : 0);
+            return false;
+        }
+        if (taken->flag && equals) {
+            misuse(of, "--%s takes no value", taken->name);
+            return false;
+        }
+        if (taken->flag) {
+            *taken->flag = true;
+            continue;
+        }
+        const char *value = equals ? equals + 1 : i + 1 < *count ? arguments[++i] : NULL;
+        if (!value) {
+            misuse(of, "--%s needs a value", taken->name);
+            return false;
+        }
+        if (!store(of, taken, value)) {
+            return false;
+        }
+    }
+    *count = operands;
+    return true;
+}

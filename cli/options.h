@@ -1,0 +1,28 @@
+/* Options of a command: --name VALUE, --name=VALUE, and flags; everything else is an operand. */
+#ifndef TAPEDECK_CLI_OPTIONS_H
+#define TAPEDECK_CLI_OPTIONS_H
+
+#include "command.h"
+
+#include <stdbool.h>
+
+enum { MOST_VALUES = 64 };
+
+/* A text option may be given several times where it has a list. */
+typedef struct option {
+    const char *name;  /* without the dashes */
+    bool *flag;        /* set to true; or */
+    const char **text; /* the value; or */
+    const char **list; /* up to MOST_VALUES values */
+    size_t *list_count;
+} option;
+
+/* Takes the options out of arguments and leaves count operands at its start; true when that went
+ * well. Otherwise the mistake has been said. "--" ends the options. */
+bool parse_options(const command *of, const option *options, size_t option_count, int *count,
+                   char **arguments);
+
+/* The word that was most likely meant, or NULL. */
+const char *nearest(const char *word, const char *const *words, size_t count);
+
+#endif

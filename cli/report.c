@@ -1,0 +1,299 @@
+#include "report.h"
+
+#include "terminal.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- Numbers ----------------------------------------------------------------------------------
+ */
+
+static bool is_share(const char *name) {
+    return strstr(name, "accuracy") != NULL;
+}
+
+/* "97.22 %" for an accuracy, "0.0834" otherwise; out has 32 bytes. */
+static const char *value_text(char *out, const td_train_value *value) {
+    if (isnan(value->value)) {
+        return strcpy(out, "-");
+    }
+    if (is_share(value->name)) {
+        (void)snprintf(out, 32, "%.2f %%", 100 * value->value);
+    } else {
+        (void)snprintf(out, 32, "%.4g", value->value);
+    }
+    return out;
+}
+
+void print_json_text(const char *text) {
+    (void)fputc('"', stdout);
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        if (*c == '"' || *c == '\\') {
+            printf("\\%c", *c);
+        } else if (*c < 0x20) {
+            printf("\\u%04x", *c);
+        } else {
+            (void)fputc(*c, stdout);
+        }
+    }
+    (void)fputc('"', stdout);
+}
+
+static void print_json_number(double number) {
+    if (isfinite(number)) {
+        printf("%.17g", number);
+    } else {
+        (void)fputs("null", stdout);
+    }
+}
+
+static void print_json_values(const td_train_value *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        (void)fputs(i ? ", " : "", stdout);
+        print_json_text(values[i].name);
+        (void)fputs(": ", stdout);
+        print_json_number(values[i].value);
+    }
+}
+
+/* ---- While it trains --------------------------------------------------------------------------
+ */
+
+/* Appends to a line of limited room; cuts what does not fit. */
+static void append(char *line, size_t room, const char *text) {
+    size_t length = strlen(line);
+    (void)snprintf(line + length, room - length, "%s", text);
+}
+
+static void show_bar(const td_train_progress *p) {
+    enum { CELLS = 24 };
+    char line[600] = "", part[200], number[32];
+    int width = terminal_width();
+    double share = (double)p->batch / (double)p->batches;
+    int full = (int)(share * CELLS * 8);
+    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    (void)snprintf(part, sizeof part, "epoch %lld/%lld ", (long long)p->epoch,
+                   (long long)p->epochs);
+    append(line, sizeof line, part);
+    int visible = (int)strlen(part) + CELLS + 2;
+    for (int i = 0; i < CELLS; i++) {
+        append(line, sizeof line,
+               full >= (i + 1) * 8 ? "█"
+               : full > i * 8      ? eighths[full - i * 8]
+                                   : "░");
+    }
+    (void)snprintf(part, sizeof part, " step %lld", (long long)p->step);
+    append(line, sizeof line, part);
+    visible += (int)strlen(part);
+    for (size_t i = 0; i < p->value_count && strncmp(p->values[i].name, "val_", 4); i++) {
+        (void)snprintf(part, sizeof part, "  %s %s", p->values[i].name,
+                       value_text(number, &p->values[i]));
+        if (visible + (int)strlen(part) < width) {
+            append(line, sizeof line, part);
+            visible += (int)strlen(part);
+        }
+    }
+    char left[32];
+    (void)snprintf(part, sizeof part, "  rate %.3g  %.0f steps/s  %s left", p->learning_rate,
+                   p->steps_per_second, terminal_time(left, p->seconds_left));
+    if (visible + (int)strlen(part) < width) {
+        append(line, sizeof line, part);
+    }
+    terminal_show(line);
+}
+
+static void print_epoch(const td_train_progress *p) {
+    char number[32], time[32];
+    int digits = snprintf(NULL, 0, "%lld", (long long)p->epochs);
+    printf("epoch %*lld/%lld", digits, (long long)p->epoch, (long long)p->epochs);
+    for (size_t i = 0; i < p->value_count; i++) {
+        printf("  %s %s", p->values[i].name, value_text(number, &p->values[i]));
+    }
+    printf("  (%lld steps, %s)\n", (long long)p->step, terminal_time(time, p->epoch_seconds));
+    (void)fflush(stdout);
+}
+
+static void print_json_epoch(const td_train_progress *p) {
+    printf("{\"event\": \"epoch\", \"epoch\": %lld, \"epochs\": %lld, \"step\": %lld, \"steps\": "
+           "%lld, ",
+           (long long)p->epoch, (long long)p->epochs, (long long)p->step, (long long)p->steps);
+    print_json_values(p->values, p->value_count);
+    (void)fputs(", \"learning_rate\": ", stdout);
+    print_json_number(p->learning_rate);
+    (void)fputs(", \"seconds\": ", stdout);
+    print_json_number(p->seconds);
+    (void)fputs("}\n", stdout);
+    (void)fflush(stdout);
+}
+
+void report_progress(void *user, const td_train_progress *progress) {
+    report_style style = *(const report_style *)user;
+    if (style == REPORT_BAR && !progress->epoch_end) {
+        show_bar(progress);
+    } else if (style == REPORT_JSON && progress->epoch_end) {
+        print_json_epoch(progress);
+    } else if (style != REPORT_NONE && progress->epoch_end) {
+        terminal_clear();
+        print_epoch(progress);
+    }
+}
+
+/* ---- At the end -------------------------------------------------------------------------------
+ */
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* What a file in a run's folder is, by its name. */
+static const char *describe(const char *name, bool folder) {
+    static const struct {
+        const char *part, *what;
+    } kinds[] = {
+        {"metrics.csv", "metrics, a row for each record"},
+        {"predictions.csv", "outputs beside labels"},
+        {"stats.csv", "statistics of all signals"},
+        {"run.db", "everything, as SQLite"},
+        {"experiment.yaml", "what ran, defaults filled in"},
+        {"model.safetensors", "the trained model"},
+        {"checkpoints", "to resume from"},
+        {"images", "pictures of tensors"},
+        {"events.out.tfevents", "for TensorBoard"},
+        {".steps.npy", NULL}, /* goes with SIGNAL.npy */
+        {".samples.npy", NULL},
+        {".npy", "an array [records, …]"},
+        {".csv", "a table of the signal"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strstr(name, kinds[i].part)) {
+            return kinds[i].what;
+        }
+    }
+    return folder ? "" : NULL;
+}
+
+static void print_files(const char *folder) {
+    enum { MOST = 256, SHOWN = 24 };
+    char *names[MOST];
+    size_t count = 0, shown = 0;
+    DIR *listing = opendir(folder);
+    for (struct dirent *entry; listing && count < MOST && (entry = readdir(listing));) {
+        if (entry->d_name[0] != '.') {
+            names[count] = strdup(entry->d_name);
+            count += names[count] != NULL;
+        }
+    }
+    if (listing) {
+        closedir(listing);
+    }
+    qsort(names, count, sizeof *names, by_name);
+    printf("Files in %s\n", folder);
+    for (size_t i = 0; i < count; i++) {
+        struct stat about;
+        char path[4500], size[32] = "";
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        bool there = stat(path, &about) == 0;
+        bool is_folder = there && S_ISDIR(about.st_mode);
+        const char *what = describe(names[i], is_folder);
+        if (there && what && shown < SHOWN) {
+            printf("  %-36s %10s  %s\n", names[i],
+                   is_folder ? "" : terminal_bytes(size, (double)about.st_size), what);
+            shown++;
+        } else if (there && what) {
+            shown++;
+        }
+        free(names[i]);
+    }
+    if (shown > SHOWN) {
+        printf("  … and %zu more\n", shown - SHOWN);
+    }
+}
+
+static void print_page(td_trainer *trainer, double seconds) {
+    const td_train_value *values;
+    const td_norm_history *norms;
+    size_t count = td_trainer_values(trainer, &values);
+    size_t norm_count = td_trainer_error_norms(trainer, &norms);
+    const char *folder = td_trainer_folder(trainer);
+    char number[32], time[32];
+    bool colour = terminal_has_colour(stdout);
+    const char *bold = colour ? "\x1b[1m" : "", *plain = colour ? "\x1b[0m" : "";
+    printf("\n%s%lld steps in %s%s\n", bold, (long long)td_trainer_steps(trainer),
+           terminal_time(time, seconds), plain);
+    if (td_trainer_stopped_early(trainer)) {
+        printf("Stopped early: %s.\n", td_trainer_stopped_early(trainer));
+    }
+    for (size_t i = 0; i < count; i++) {
+        printf("  %-16s %s%s%s\n", values[i].name, bold, value_text(number, &values[i]), plain);
+    }
+    if (norm_count) {
+        (void)fputc('\n', stdout);
+        print_heat_map(norms, norm_count, terminal_width(), colour);
+    }
+    (void)fputc('\n', stdout);
+    print_files(folder);
+    printf("\nNext\n"
+           "  tapedeck weights %s --to weights.csv\n"
+           "  tapedeck train %s/experiment.yaml --resume %s --set train.epochs=%lld\n"
+           "  sqlite3 %s/run.db \"SELECT name FROM signal\"\n",
+           folder, folder, folder, (long long)td_trainer_epochs(trainer) * 2, folder);
+}
+
+void report_end(td_trainer *trainer, report_style style, double seconds) {
+    const td_train_value *values;
+    size_t count = td_trainer_values(trainer, &values);
+    if (style == REPORT_JSON) {
+        printf("{\"event\": \"end\", \"run\": ");
+        print_json_text(td_trainer_folder(trainer));
+        printf(", \"steps\": %lld, \"seconds\": ", (long long)td_trainer_steps(trainer));
+        print_json_number(seconds);
+        (void)fputs(", ", stdout);
+        print_json_values(values, count);
+        (void)fputs("}\n", stdout);
+    } else if (style != REPORT_NONE) {
+        print_page(trainer, seconds);
+    }
+}
+
+/* ---- A dry run --------------------------------------------------------------------------------
+ */
+
+static void print_json_plan(const td_plan_entry *plan, size_t count) {
+    int64_t bytes = 0;
+    (void)fputs("{\"event\": \"plan\", \"tracks\": [", stdout);
+    for (size_t i = 0; i < count; i++) {
+        (void)fputs(i ? ", {\"what\": " : "{\"what\": ", stdout);
+        print_json_text(plan[i].what);
+        printf(", \"signals\": %lld, \"records\": %lld, \"bytes\": %lld}",
+               (long long)plan[i].signals, (long long)plan[i].records, (long long)plan[i].bytes);
+        bytes += plan[i].bytes;
+    }
+    printf("], \"bytes\": %lld}\n", (long long)bytes);
+}
+
+void report_plan(td_trainer *trainer, bool json) {
+    const td_plan_entry *plan;
+    size_t count = td_trainer_plan(trainer, &plan);
+    char size[32];
+    int64_t bytes = 0;
+    if (json) {
+        print_json_plan(plan, count);
+        return;
+    }
+    (void)td_model_summary(td_trainer_model(trainer), stdout);
+    (void)fputs(count ? "\nRecording\n" : "\nNothing is recorded: there is no `record:` section.\n",
+                stdout);
+    for (size_t i = 0; i < count; i++) {
+        printf("  %s\n    %lld signal%s, %s, as %s, to %s: %lld records, about %s\n", plan[i].what,
+               (long long)plan[i].signals, plan[i].signals == 1 ? "" : "s", plan[i].schedule,
+               plan[i].forms, plan[i].sinks, (long long)plan[i].records,
+               terminal_bytes(size, (double)plan[i].bytes));
+        bytes += plan[i].bytes;
+    }
+    if (count) {
+        printf("  In all about %s on disk.\n", terminal_bytes(size, (double)bytes));
+    }
+}

@@ -1,0 +1,102 @@
+#include "terminal.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* Guards the bottom line: whether it is shown, and everything written while it may be. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool shown;
+
+static bool is_dumb(void) {
+    const char *term = getenv("TERM");
+    return !term || !*term || !strcmp(term, "dumb");
+}
+
+bool terminal_has_colour(FILE *stream) {
+    const char *no_colour = getenv("NO_COLOR");
+    return isatty(fileno(stream)) && !(no_colour && *no_colour) && !is_dumb();
+}
+
+int terminal_width(void) {
+    struct winsize size;
+    for (int file = 1; file <= 2; file++) {
+        if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) {
+            return size.ws_col;
+        }
+    }
+    return 80;
+}
+
+bool terminal_is_live(void) {
+    return isatty(STDERR_FILENO) && !is_dumb();
+}
+
+static void take_away(void) {
+    if (shown) {
+        (void)fputs("\r\x1b[K", stderr);
+        (void)fflush(stderr);
+        shown = false;
+    }
+}
+
+void terminal_show(const char *text) {
+    pthread_mutex_lock(&lock);
+    (void)fprintf(stderr, "\r%s\x1b[K", text);
+    (void)fflush(stderr);
+    shown = true;
+    pthread_mutex_unlock(&lock);
+}
+
+void terminal_clear(void) {
+    pthread_mutex_lock(&lock);
+    take_away();
+    pthread_mutex_unlock(&lock);
+}
+
+static ssize_t stream_write(void *cookie, const char *bytes, size_t size) {
+    (void)cookie;
+    pthread_mutex_lock(&lock);
+    take_away();
+    size_t written = fwrite(bytes, 1, size, stdout);
+    bool good = fflush(stdout) == 0;
+    pthread_mutex_unlock(&lock);
+    return good ? (ssize_t)written : 0;
+}
+
+FILE *terminal_stream(void) {
+    FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = stream_write});
+    if (stream) {
+        (void)setvbuf(stream, NULL, _IOLBF, BUFSIZ);
+    }
+    return stream;
+}
+
+const char *terminal_time(char *out, double seconds) {
+    if (!(seconds >= 0) || seconds > 1e9) {
+        return strcpy(out, "?");
+    }
+    long long whole = (long long)floor(seconds + 0.5);
+    if (seconds < 60) {
+        (void)snprintf(out, 32, seconds < 9.95 ? "%.1f s" : "%.0f s", seconds);
+    } else if (whole < 3600) {
+        (void)snprintf(out, 32, "%lld:%02lld", whole / 60, whole % 60);
+    } else {
+        (void)snprintf(out, 32, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+    }
+    return out;
+}
+
+const char *terminal_bytes(char *out, double bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    for (; bytes >= 1024 && unit < 4; unit++) {
+        bytes /= 1024;
+    }
+    (void)snprintf(out, 32, bytes < 10 && unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return out;
+}

@@ -1,0 +1,29 @@
+/* What a terminal can do, and a line at its bottom that shows progress.
+ *
+ * The line is drawn on stderr. What is printed meanwhile (by tracks, from the writer's thread) goes
+ * through terminal_stream, which takes the line away first; the next progress brings it back. */
+#ifndef TAPEDECK_CLI_TERMINAL_H
+#define TAPEDECK_CLI_TERMINAL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Whether colours may be used on the stream: a terminal, and neither NO_COLOR nor TERM=dumb. */
+bool terminal_has_colour(FILE *stream);
+/* Columns of the terminal; 80 when that is not known. */
+int terminal_width(void);
+/* Whether a progress line makes sense: stderr is a terminal that can go back in a line. */
+bool terminal_is_live(void);
+
+/* Shows text (one line, without its end) in place of what was there. */
+void terminal_show(const char *text);
+void terminal_clear(void);
+/* A stream to stdout that works together with the line; NULL when it cannot be had. Close it. */
+FILE *terminal_stream(void);
+
+/* "12.3 s", "4:05", "1:02:03"; out has 32 bytes. Returns out. */
+const char *terminal_time(char *out, double seconds);
+/* "340 B", "1.2 MiB"; out has 32 bytes. Returns out. */
+const char *terminal_bytes(char *out, double bytes);
+
+#endif

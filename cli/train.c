@@ -1,0 +1,174 @@
+/* tapedeck train: an experiment file, from start to end. */
+#include "command.h"
+#include "options.h"
+#include "report.h"
+#include "terminal.h"
+
+#include "tapedeck/train.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+static const char help[] =
+    "tapedeck train EXPERIMENT.yaml [OPTION…]\n"
+    "\n"
+    "Trains the model that the experiment file describes and records what the file asks for, into "
+    "a\n"
+    "new folder runs/NAME (NAME-2, NAME-3, … when that is taken).\n"
+    "\n"
+    "  --set KEY=VALUE   change the file before it is checked: --set train.epochs=3,\n"
+    "                    --set data.batch=64, --set model.0.conv2d.filters=16; may be repeated\n"
+    "  --out DIR         create the run in DIR instead of runs\n"
+    "  --resume RUN      go on with a run from its last checkpoint, bit for bit; its files "
+    "continue.\n"
+    "                    Without EXPERIMENT.yaml, with the run's own\n"
+    "  --dry-run         check everything, show the model and what would be recorded, write "
+    "nothing\n"
+    "  --quiet           say nothing but errors\n"
+    "  --json            a JSON object a line: for each epoch, and at the end\n"
+    "\n"
+    "Ctrl-C finishes the step, writes everything and a checkpoint, and exits with 130; a second "
+    "one\n"
+    "ends at once.\n"
+    "\n"
+    "Examples\n"
+    "  tapedeck train examples/demo/demo.yaml\n"
+    "  tapedeck train digits.yaml --set train.epochs=2 --set 'train.optimizer={sgd: {}}' --out "
+    "/tmp\n"
+    "  tapedeck train digits.yaml --dry-run\n"
+    "  tapedeck train --resume runs/digits --set train.epochs=20\n"
+    "\n"
+    "A small experiment file\n"
+    "  data: {train: digits.csv, label: label, validation: 0.2}\n"
+    "  model:\n"
+    "    - dense: {name: hidden, units: 64, activation: relu}\n"
+    "    - dense: {name: logits, units: 10}\n"
+    "  train: {loss: sparse_categorical_crossentropy, from_logits: true, metrics: [accuracy], "
+    "epochs: 5}\n"
+    "  record:\n"
+    "    - what: [loss, accuracy, val_loss, val_accuracy]\n"
+    "      every: 1 epoch\n"
+    "      to: [csv, print]\n"
+    "    - {what: \"*.error\", every: 10 steps, form: stats, to: [csv]}\n"
+    "\n"
+    "All keys: docs/experiment.md\n";
+
+/* The trainer that a signal stops. Set before the handler is, and only then read by it. */
+static td_trainer *running;
+
+static void stop(int number) {
+    td_trainer_stop(running);
+    signal(number, SIG_DFL);
+}
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+typedef struct settings {
+    const char *set[MOST_VALUES];
+    size_t set_count;
+    const char *out, *resume;
+    bool dry_run, quiet, json;
+} settings;
+
+static void print_problem(void *user, const char *text) {
+    (void)user;
+    (void)fprintf(stderr, "%s\n", text);
+}
+
+static report_style style_of(const settings *s) {
+    return s->json              ? REPORT_JSON
+           : s->quiet           ? REPORT_NONE
+           : terminal_is_live() ? REPORT_BAR
+                                : REPORT_LINES;
+}
+
+static int train(td_trainer *trainer, report_style style) {
+    td_error error = {0};
+    running = trainer;
+    struct sigaction action = {.sa_handler = stop};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    double began = seconds_now();
+    td_status status = td_trainer_run(trainer, &error);
+    terminal_clear();
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (status == TD_INTERRUPTED) {
+        return fail(EXIT_STOPPED, "%s; go on with: tapedeck train --resume %s", error.text,
+                    td_trainer_folder(trainer));
+    }
+    if (status) {
+        return fail(EXIT_BAD, "%s", error.text);
+    }
+    report_end(trainer, style, seconds_now() - began);
+    return EXIT_GOOD;
+}
+
+static int run_experiment(td_experiment *experiment, const settings *s) {
+    report_style style = style_of(s);
+    FILE *stream = style == REPORT_BAR ? terminal_stream() : NULL;
+    td_trainer_options options = {.size = sizeof options,
+                                  .out = s->out,
+                                  .resume = s->resume,
+                                  .stream = s->json ? stderr : stream,
+                                  .progress = report_progress,
+                                  .user = &style};
+    td_error error = {0};
+    td_trainer *trainer = td_trainer_create(experiment, &options, &error);
+    int status = EXIT_GOOD;
+    if (!trainer) {
+        status = fail(EXIT_USAGE, "%s", error.text);
+    } else if (s->dry_run) {
+        report_plan(trainer, s->json);
+    } else {
+        status = train(trainer, style);
+    }
+    td_trainer_destroy(trainer);
+    if (stream) {
+        (void)fclose(stream);
+    }
+    return status;
+}
+
+static int run(int count, char **arguments) {
+    settings s = {0};
+    const option options[] = {
+        {.name = "set", .list = s.set, .list_count = &s.set_count},
+        {.name = "out", .text = &s.out},
+        {.name = "resume", .text = &s.resume},
+        {.name = "dry-run", .flag = &s.dry_run},
+        {.name = "quiet", .flag = &s.quiet},
+        {.name = "json", .flag = &s.json},
+    };
+    if (!parse_options(&command_train, options, sizeof options / sizeof *options, &count,
+                       arguments)) {
+        return EXIT_USAGE;
+    }
+    char own[4200] = "";
+    if (count == 0 && s.resume) {
+        (void)snprintf(own, sizeof own, "%s/experiment.yaml", s.resume);
+    } else if (count != 1) {
+        return misuse(&command_train, "expected one experiment file");
+    }
+    td_experiment_options reading = {
+        .size = sizeof reading, .set = s.set, .set_count = s.set_count, .problem = print_problem};
+    td_experiment *experiment = td_experiment_read(*own ? own : arguments[0], &reading, NULL);
+    if (!experiment) {
+        return EXIT_USAGE;
+    }
+    int status = run_experiment(experiment, &s);
+    td_experiment_destroy(experiment);
+    return status;
+}
+
+const command command_train = {
+    .name = "train",
+    .summary = "train the model of an experiment file, and record what it asks for",
+    .help = help,
+    .run = run,
+};

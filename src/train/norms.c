@@ -1,0 +1,187 @@
+/* The norms of layer errors over time, for the page at the end of training.
+ *
+ * A sink that the deck hands every statistic it records anyway: it costs the training thread
+ * nothing. Each signal keeps at most POINTS points; when they are full, every second one goes and
+ * from then on only every second record is kept. Written by the writer thread until the deck is
+ * closed, read afterwards. */
+#include "train/norms.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+enum { POINTS = 1024, MOST_SIGNALS = 4096 };
+
+typedef struct history {
+    char *signal;
+    int64_t steps[POINTS];
+    double norms[POINTS];
+    size_t count;
+    int64_t stride, seen;
+} history;
+
+struct td__norms {
+    history **histories; /* in the order of their first record */
+    size_t count, capacity;
+    int32_t *by_signal; /* the deck's signal index -> history + 1; -1: not an error */
+    size_t signal_count;
+    td_norm_history *told;
+};
+
+struct td_sink {
+    td__norms *norms;
+};
+
+/* Who is opening a deck on this thread: a sink's open has no other way to know. */
+static _Thread_local td__norms *opening;
+
+td__norms *td__norms_create(void) {
+    return td__calloc(1, sizeof(td__norms));
+}
+
+void td__norms_destroy(td__norms *norms) {
+    if (!norms) {
+        return;
+    }
+    for (size_t i = 0; i < norms->count; i++) {
+        td__free(norms->histories[i]->signal);
+        td__free(norms->histories[i]);
+    }
+    td__free(norms->histories);
+    td__free(norms->by_signal);
+    td__free(norms->told);
+    td__free(norms);
+}
+
+static bool is_error(const char *signal) {
+    size_t length = strlen(signal);
+    return length > 6 && !strcmp(signal + length - 6, ".error");
+}
+
+/* The history of a signal; NULL when it keeps none, or memory is exhausted. */
+static history *find(td__norms *norms, const td_record *record) {
+    size_t index = (size_t)record->signal_index;
+    size_t known = norms->signal_count;
+    if (index >= known) {
+        if (!td__grow(&norms->by_signal, &norms->signal_count, index + 1, 1u << 24,
+                      sizeof *norms->by_signal)) {
+            return NULL;
+        }
+        memset(norms->by_signal + known, 0,
+               (norms->signal_count - known) * sizeof *norms->by_signal);
+    }
+    if (norms->by_signal[index] > 0) {
+        return norms->histories[norms->by_signal[index] - 1];
+    }
+    if (norms->by_signal[index] < 0 || !is_error(record->signal)) {
+        norms->by_signal[index] = -1;
+        return NULL;
+    }
+    history *made = td__calloc(1, sizeof *made);
+    char *name = td__strdup(record->signal);
+    if (!made || !name ||
+        !td__grow(&norms->histories, &norms->capacity, norms->count + 1, MOST_SIGNALS,
+                  sizeof *norms->histories)) {
+        td__free(made);
+        td__free(name);
+        return NULL;
+    }
+    made->signal = name;
+    made->stride = 1;
+    norms->histories[norms->count++] = made;
+    norms->by_signal[index] = (int32_t)norms->count;
+    return made;
+}
+
+static void keep(history *h, int64_t step, double norm) {
+    if (h->seen++ % h->stride != 0) {
+        return;
+    }
+    if (h->count == POINTS) {
+        for (size_t i = 0; i < POINTS / 2; i++) {
+            h->steps[i] = h->steps[2 * i];
+            h->norms[i] = h->norms[2 * i];
+        }
+        h->count = POINTS / 2;
+        h->stride *= 2;
+    }
+    h->steps[h->count] = step;
+    h->norms[h->count++] = norm;
+}
+
+static td_status norms_open(const td_sink_options *options, td_sink **sink, td_error *error) {
+    (void)options;
+    *sink = td__calloc(1, sizeof **sink);
+    if (!*sink) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    (*sink)->norms = opening;
+    return TD_OK;
+}
+
+static td_status norms_write(td_sink *sink, const td_record *record, td_error *error) {
+    (void)error;
+    if (!record->stats || record->history) {
+        return TD_OK;
+    }
+    history *h = find(sink->norms, record);
+    if (h && (h->count == 0 || h->steps[h->count - 1] < record->step)) {
+        keep(h, record->step, record->stats->norm);
+    }
+    return TD_OK;
+}
+
+static td_status norms_flush(td_sink *sink, td_error *error) {
+    (void)sink;
+    (void)error;
+    return TD_OK;
+}
+
+static td_status norms_close(td_sink *sink, td_error *error) {
+    (void)error;
+    td__free(sink);
+    return TD_OK;
+}
+
+static const td_sink_class norms_class = {
+    .size = sizeof(td_sink_class),
+    .name = "norms",
+    .forms = TD_STATS | TD_HISTOGRAM,
+    .always = TD_STATS | TD_HISTOGRAM,
+    .open = norms_open,
+    .write = norms_write,
+    .flush = norms_flush,
+    .close = norms_close,
+};
+static const td_sink_class *const classes[] = {&norms_class, NULL};
+
+td_deck *td__norms_open_deck(td__norms *norms, const char *folder, const td_deck_options *options,
+                             td_error *error) {
+    td_deck_options with = *options;
+    with.sinks = classes;
+    opening = norms;
+    td_deck *deck = td_deck_open_with(folder, &with, error);
+    opening = NULL;
+    return deck;
+}
+
+static bool is_of_layer(const char *signal, const char *layer) {
+    size_t length = strlen(layer);
+    return !strncmp(signal, layer, length) && !strcmp(signal + length, ".error");
+}
+
+size_t td__norms_tell(td__norms *norms, const td_model *model, const td_norm_history **histories) {
+    size_t count = 0;
+    td__free(norms->told);
+    norms->told = td__calloc(norms->count + 1, sizeof *norms->told);
+    for (size_t layer = 0; norms->told && layer < td_model_layer_count(model); layer++) {
+        for (size_t i = 0; i < norms->count; i++) {
+            const history *h = norms->histories[i];
+            if (is_of_layer(h->signal, td_model_layer(model, layer)->name)) {
+                norms->told[count++] = (td_norm_history){h->signal, h->count, h->steps, h->norms};
+            }
+        }
+    }
+    *histories = norms->told;
+    return count;
+}

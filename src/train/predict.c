@@ -1,0 +1,265 @@
+/* A saved model over new data: outputs to a file, and signals from inside it to a run. */
+#include "tapedeck/train.h"
+
+#include "base/memory.h"
+#include "tapedeck/data.h"
+#include "tapedeck/deck.h"
+#include "tapedeck/model.h"
+#include "tensor/tensor.h"
+#include "train/notes.h"
+#include "train/predict_output.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct predictor {
+    td_model *model;
+    td__notes notes;
+    td_dataset *data;
+    td_batches *batches;
+    td_tape *tape;
+    td_tensor *input;
+    td__output *output;
+    td_deck *deck;
+    td_metric *accuracy;
+    int64_t examples;
+    bool labelled;
+} predictor;
+
+/* ---- Opening ----------------------------------------------------------------------------------
+ */
+
+static td_status load(predictor *p, const char *path, td_error *error) {
+    const char *const keys[] = {TD__NOTE_DATA};
+    char *texts[1] = {NULL};
+    td_status status = TD_OK;
+    p->model = td_model_load_with(path, 1, keys, texts, error);
+    if (!p->model) {
+        return error->status ? error->status : TD_FORMAT;
+    }
+    if (texts[0]) {
+        status = td__notes_read(&p->notes, texts[0], path, error);
+    }
+    td_free_text(texts[0]);
+    return status;
+}
+
+/* The model's input shape, where all of it is known. */
+static td_shape known_shape(const td_model *model) {
+    td_shape shape = td_model_input_shape(model);
+    for (int32_t i = 0; i < shape.rank; i++) {
+        if (shape.dims[i] < 0) {
+            return (td_shape){0};
+        }
+    }
+    return shape;
+}
+
+/* As in training; without labels when the column is not there. */
+static td_status open_data(predictor *p, const char *path, const td_predict_options *options,
+                           td_error *error) {
+    const char *given[1] = {options->label};
+    td_names label = options->label ? (td_names){given, 1} : p->notes.label;
+    td_data_options data = {.struct_size = sizeof data,
+                            .train = path,
+                            .labels = options->labels,
+                            .input = known_shape(p->model),
+                            .label = label,
+                            .ignore = p->notes.ignore,
+                            .x = p->notes.x,
+                            .y = p->notes.y,
+                            .scale = p->notes.scale,
+                            .mean = p->notes.mean,
+                            .deviation = p->notes.deviation,
+                            .normal_count = p->notes.normal_count,
+                            .classes = p->notes.classes,
+                            .batch = options->batch > 0 ? options->batch : 256,
+                            .in_order = true};
+    td_error first = {0};
+    p->data = td_dataset_open(&data, &first);
+    if (!p->data && !options->label && label.count) {
+        data.label = (td_names){0};
+        data.label_kind = TD_LABEL_NONE;
+        p->data = td_dataset_open(&data, NULL);
+    }
+    if (!p->data) {
+        return td_error_set(error, first.status, "%s", first.text);
+    }
+    p->labelled = td_dataset_info(p->data)->label_kind != TD_LABEL_NONE;
+    p->batches = td_batches_create(p->data, TD_TRAINING, 0, error);
+    return p->batches ? TD_OK : TD_MEMORY;
+}
+
+static td_status open_run(predictor *p, const td_predict_options *options, td_error *error) {
+    td_deck_options deck = {.size = sizeof deck, .stream = options->stream};
+    p->deck = td_deck_open_with(options->out ? options->out : "runs/predict", &deck, error);
+    if (!p->deck) {
+        return TD_IO;
+    }
+    td_track track = {.size = sizeof track, .what = options->record, .to = options->sinks};
+    char *forms = td__strdup(options->form ? options->form : "");
+    td_status status = forms ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    char *rest = forms;
+    for (char *form; !status && (form = strsep(&rest, ", "));) {
+        uint32_t bit = td_form_find(form);
+        track.form |= bit;
+        if (*form && !bit) {
+            status = td_error_set(error, TD_NOT_FOUND, "there is no form '%s'", form);
+        }
+    }
+    td__free(forms);
+    if (!status) {
+        status = td_deck_track_with(p->deck, &track, error);
+    }
+    for (size_t i = 0; !status && i < td_model_layer_count(p->model); i++) {
+        const td_layer_info *layer = td_model_layer(p->model, i);
+        if (layer->has_activation && strstr(options->record, "preactivation")) {
+            status = td_model_keep_preactivation(p->model, layer->name, true, error);
+        }
+    }
+    return status;
+}
+
+static void watch(void *user, size_t layer, td_layer_signal signal, td_tensor *tensor) {
+    predictor *p = user;
+    char name[512];
+    (void)snprintf(name, sizeof name, "%s.%s", td_model_layer(p->model, layer)->name,
+                   signal == TD_LAYER_OUTPUT ? "output" : "preactivation");
+    if (td_deck_wants(p->deck, name)) {
+        (void)td_deck_record(p->deck, name, td_tape_view(p->tape, tensor));
+    }
+}
+
+static td_status prepare(predictor *p, const td_predict_options *options, td_error *error) {
+    td_tape_options inference = {.size = sizeof inference, .no_history = true};
+    const td_data_info *info = td_dataset_info(p->data);
+    float nothing = 0;
+    p->tape = td_tape_create(&inference, error);
+    p->input = td_tensor_borrow("input", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
+    if (!p->tape || !p->input) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    if (info->label_kind == TD_LABEL_CLASS) {
+        p->accuracy = td_metric_create(TD_METRIC(.kind = TD_METRIC_ACCURACY), error);
+        if (!p->accuracy) {
+            return TD_MEMORY;
+        }
+    }
+    if (options->to) {
+        p->output =
+            td__output_open(options->to, info->training, p->labelled ? &info->label : NULL, error);
+        if (!p->output) {
+            return error->status ? error->status : TD_IO;
+        }
+    }
+    td_status status = options->record ? open_run(p, options, error) : TD_OK;
+    if (!status && p->deck) {
+        td_model_watch(p->model, watch, p);
+    }
+    return status;
+}
+
+/* ---- Running ----------------------------------------------------------------------------------
+ */
+
+static td_status measure(predictor *p, const td_tensor *prediction, const td_batch *batch,
+                         td_error *error) {
+    if (!p->accuracy) {
+        return TD_OK;
+    }
+    td_tensor *truth = td_tensor_borrow("label", batch->label.dtype, batch->label.shape,
+                                        (void *)(uintptr_t)batch->label.data, error);
+    td_status status = truth ? td_metric_update(p->accuracy, prediction, truth, NULL) : TD_MEMORY;
+    td_tensor_destroy(truth);
+    if (status == TD_MEMORY) {
+        return status;
+    }
+    if (status) { /* labels that this model's outputs cannot be compared with */
+        td_metric_destroy(p->accuracy);
+        p->accuracy = NULL;
+    }
+    return TD_OK;
+}
+
+static td_status run_batch(predictor *p, const td_batch *batch, td_error *error) {
+    int64_t step = batch->index + 1;
+    if (p->deck) {
+        (void)td_deck_begin(p->deck, 1, step, false);
+        (void)td_deck_batch_labels(p->deck, batch->rows, batch->count,
+                                   p->labelled ? &batch->label : NULL);
+        (void)td_deck_record(p->deck, "input", batch->input);
+    }
+    td__head_set(p->input, &batch->input);
+    td_tensor *prediction = td_model_forward(p->model, p->tape, p->input);
+    td_status status = td_tape_status(p->tape, error);
+    if (!status && p->output) {
+        td_view view = td_view_of(prediction);
+        status = td__output_write(p->output, &view, &batch->label, error);
+    }
+    if (!status) {
+        status = measure(p, prediction, batch, error);
+        p->examples += batch->count;
+    }
+    if (!status && p->deck) {
+        (void)td_deck_record(p->deck, "prediction", td_tape_view(p->tape, prediction));
+        (void)td_deck_step(p->deck, 1, step);
+    }
+    td_tape_reset(p->tape);
+    return status;
+}
+
+static void tell(const predictor *p, td_prediction *result) {
+    if (result) {
+        *result = (td_prediction){.examples = p->examples,
+                                  .labelled = p->labelled,
+                                  .accuracy = p->accuracy ? td_metric_value(p->accuracy) : NAN};
+        (void)snprintf(result->folder, sizeof result->folder, "%s",
+                       p->deck ? td_deck_folder(p->deck) : "");
+    }
+}
+
+static void release(predictor *p) {
+    td_metric_destroy(p->accuracy);
+    td_tensor_destroy(p->input);
+    td_tape_destroy(p->tape);
+    td_batches_destroy(p->batches);
+    td_dataset_close(p->data);
+    td__notes_release(&p->notes);
+    td_model_destroy(p->model);
+}
+
+td_status td_predict(const char *model, const char *data, const td_predict_options *options,
+                     td_prediction *result, td_error *error) {
+    td_predict_options all = {0};
+    td_error reason = {0};
+    predictor p = {0};
+    if (options) {
+        memcpy(&all, options, options->size < sizeof all ? options->size : sizeof all);
+    }
+    td_status status = load(&p, model, &reason);
+    if (!status) {
+        status = open_data(&p, data, &all, &reason);
+    }
+    if (!status) {
+        status = prepare(&p, &all, &reason);
+    }
+    if (!status) {
+        td_batches_start(p.batches, 1);
+    }
+    for (td_batch batch; !status && td_batches_next(p.batches, &batch);) {
+        status = run_batch(&p, &batch, &reason);
+    }
+    if (!status) {
+        tell(&p, result);
+    }
+    td_error closing = {0};
+    td_status closed = td__output_close(p.output, !status, &closing);
+    td_status recorded = td_deck_close(p.deck, closed ? NULL : &closing);
+    if (!status && (closed || recorded)) {
+        status = closed ? closed : recorded;
+        reason = closing;
+    }
+    release(&p);
+    return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
+}

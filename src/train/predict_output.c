@@ -1,0 +1,242 @@
+#include "train/predict_output.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/number.h"
+#include "sink/picture.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct format {
+    td_status (*write)(td__output *output, const td_view *prediction, const td_view *label,
+                       td_error *error);
+} format;
+
+struct td__output {
+    const format *format;
+    char *path, *draft;
+    FILE *stream; /* to draft */
+    int folder;   /* of pictures, or -1 */
+    int64_t examples, written;
+    bool labelled;
+    int64_t label_elements;
+};
+
+static int64_t row_elements(const td_view *view) {
+    int64_t count = 1;
+    for (int32_t i = 1; i < view->shape.rank; i++) {
+        count *= view->shape.dims[i];
+    }
+    return count;
+}
+
+static td_status stream_error(const td__output *output, td_error *error) {
+    return td__file_error(error, output->path, "write");
+}
+
+/* ---- CSV --------------------------------------------------------------------------------------
+ */
+
+static void csv_header(td__output *output, int64_t classes) {
+    for (int64_t i = 0; output->labelled && i < output->label_elements; i++) {
+        (void)(output->label_elements == 1 ? fputs("label,", output->stream)
+                                           : fprintf(output->stream, "label_%" PRId64 ",", i));
+    }
+    for (int64_t i = 0; i < classes; i++) {
+        (void)fprintf(output->stream, "class_%" PRId64 "%s", i, i + 1 < classes ? "," : "\r\n");
+    }
+}
+
+static void csv_float(FILE *stream, float value, char behind) {
+    char text[TD__NUMBER_ROOM];
+    size_t length = td__format_float(text, value);
+    text[length++] = behind;
+    (void)fwrite(text, 1, length, stream);
+}
+
+static td_status csv_write(td__output *output, const td_view *prediction, const td_view *label,
+                           td_error *error) {
+    int64_t classes = row_elements(prediction);
+    const float *values = prediction->data;
+    if (output->written == 0) {
+        csv_header(output, classes);
+    }
+    for (int64_t row = 0; row < prediction->shape.dims[0]; row++) {
+        for (int64_t i = 0; output->labelled && i < output->label_elements; i++) {
+            int64_t at = row * output->label_elements + i;
+            if (label->dtype == TD_INT32) {
+                (void)fprintf(output->stream, "%" PRId32 ",", ((const int32_t *)label->data)[at]);
+            } else {
+                csv_float(output->stream, ((const float *)label->data)[at], ',');
+            }
+        }
+        for (int64_t i = 0; i < classes; i++) {
+            csv_float(output->stream, *values++, i + 1 < classes ? ',' : '\r');
+        }
+        (void)fputc('\n', output->stream);
+    }
+    output->written += prediction->shape.dims[0];
+    return ferror(output->stream) ? stream_error(output, error) : TD_OK;
+}
+
+/* ---- NPY --------------------------------------------------------------------------------------
+ */
+
+static void npy_header(const td__output *output, td_shape shape) {
+    char text[TD_SHAPE_TEXT_SIZE], header[512];
+    shape.dims[0] = output->examples;
+    td_shape_text(&shape, text);
+    if (shape.rank == 1) {
+        (void)snprintf(text, sizeof text, "(%" PRId64 ",)", shape.dims[0]);
+    }
+    int length = snprintf(header, sizeof header,
+                          "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", text);
+    size_t padded = (10 + (size_t)length + 1 + 63) / 64 * 64 - 10;
+    const unsigned char start[10] = {
+        0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)padded, (unsigned char)(padded >> 8)};
+    (void)fwrite(start, 1, sizeof start, output->stream);
+    (void)fprintf(output->stream, "%-*s\n", (int)padded - 1, header);
+}
+
+static td_status npy_write(td__output *output, const td_view *prediction, const td_view *label,
+                           td_error *error) {
+    (void)label;
+    if (output->written == 0) {
+        npy_header(output, prediction->shape);
+    }
+    size_t count = (size_t)(prediction->shape.dims[0] * row_elements(prediction));
+    (void)fwrite(prediction->data, sizeof(float), count, output->stream);
+    output->written += prediction->shape.dims[0];
+    return ferror(output->stream) ? stream_error(output, error) : TD_OK;
+}
+
+/* ---- Pictures ---------------------------------------------------------------------------------
+ */
+
+/* An output without height and width becomes one row of pixels. */
+static td_view picture_view(const td_view *prediction, int64_t row) {
+    td_view one = *prediction;
+    one.data = (const float *)prediction->data + row * row_elements(prediction);
+    one.shape.rank = prediction->shape.rank - 1;
+    memmove(one.shape.dims, prediction->shape.dims + 1, (size_t)one.shape.rank * sizeof(int64_t));
+    if (one.shape.rank < 2) {
+        one.shape = TD_SHAPE(1, row_elements(prediction));
+    }
+    return one;
+}
+
+static td_status pictures_write(td__output *output, const td_view *prediction, const td_view *label,
+                                td_error *error) {
+    (void)label;
+    td_status status = TD_OK;
+    for (int64_t row = 0; !status && row < prediction->shape.dims[0]; row++) {
+        td_view one = picture_view(prediction, row);
+        td__picture picture = {0};
+        char name[40];
+        status = td__picture_make(&one, false, &picture, error);
+        if (!status) {
+            (void)snprintf(name, sizeof name, "%06" PRId64 ".png", output->written++);
+            status =
+                td__file_publish(output->folder, name, picture.png, picture.size, false, error);
+            td__free(picture.png);
+        }
+    }
+    return status;
+}
+
+/* ---- Opening and closing ----------------------------------------------------------------------
+ */
+
+static const format csv = {csv_write}, npy = {npy_write}, pictures = {pictures_write};
+
+static const format *format_of(const char *path) {
+    size_t length = strlen(path);
+    if (length > 0 && path[length - 1] == '/') {
+        return &pictures;
+    }
+    if (length > 4 && !strcasecmp(path + length - 4, ".csv")) {
+        return &csv;
+    }
+    return length > 4 && !strcasecmp(path + length - 4, ".npy") ? &npy : NULL;
+}
+
+static td_status open_target(td__output *output, td_error *error) {
+    if (output->format == &pictures) {
+        (void)mkdir(output->path, 0777); /* there already, or opening it fails */
+        output->folder = td__folder_open(output->path, error);
+        return output->folder < 0 ? TD_IO : TD_OK;
+    }
+    output->stream = fopen(output->draft, "wb");
+    return output->stream ? TD_OK : stream_error(output, error);
+}
+
+td__output *td__output_open(const char *path, int64_t examples, const td_shape *label,
+                            td_error *error) {
+    const format *found = format_of(path);
+    if (!found) {
+        td_error_set(
+            error, TD_UNSUPPORTED,
+            "%s: predictions are written to .csv, .npy, or a folder of images (a name that "
+            "ends in '/')",
+            path);
+        return NULL;
+    }
+    td__output *output = td__calloc(1, sizeof *output);
+    size_t room = strlen(path) + 8;
+    if (output) {
+        output->path = td__strdup(path);
+        output->draft = td__calloc(room, 1);
+    }
+    if (!output || !output->path || !output->draft) {
+        td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+        (void)!td__output_close(output, false, NULL);
+        return NULL;
+    }
+    (void)snprintf(output->draft, room, "%s.new", path);
+    output->format = found;
+    output->folder = -1;
+    output->examples = examples;
+    output->labelled = label != NULL;
+    output->label_elements = 1;
+    for (int32_t i = 0; label && i < label->rank; i++) {
+        output->label_elements *= label->dims[i];
+    }
+    if (open_target(output, error)) {
+        (void)!td__output_close(output, false, NULL);
+        return NULL;
+    }
+    return output;
+}
+
+td_status td__output_write(td__output *output, const td_view *prediction, const td_view *label,
+                           td_error *error) {
+    return output->format->write(output, prediction, label, error);
+}
+
+td_status td__output_close(td__output *output, bool good, td_error *error) {
+    if (!output) {
+        return TD_OK;
+    }
+    td_status status = TD_OK;
+    if (output->stream) {
+        bool written = fclose(output->stream) == 0;
+        if (good && (!written || rename(output->draft, output->path) != 0)) {
+            status = stream_error(output, error);
+        }
+        if (!good || status) {
+            (void)remove(output->draft);
+        }
+    }
+    if (output->folder > 0) {
+        close(output->folder);
+    }
+    td__free(output->draft);
+    td__free(output->path);
+    td__free(output);
+    return status;
+}
