@@ -116,32 +116,81 @@ td_status td__sum_rows_all(td_tape *tape, int64_t rows, int64_t n, const float *
     return TD_OK;
 }
 
+/* Rows of the gradient before the activation, and their column sums while they are in the cache. */
+typedef struct linear_work {
+    const td__linear *linear;
+    int64_t out;
+    const float *v, *g; /* what the derivative looks at; the gradient after the activation */
+    float *dz;
+    float *partial; /* (parts, out), or NULL: no sums */
+} linear_work;
+
+static void linear_part(void *context, int part, int64_t begin, int64_t end) {
+    const linear_work *w = context;
+    const td__kernels_table *kernels = td__kernels();
+    int64_t chunk = 8192 / (w->out + 1) + 1;
+    for (int64_t row = begin; row < end; row += chunk) {
+        int64_t rows = end - row < chunk ? end - row : chunk, at = row * w->out;
+        if (w->linear->activation != TD_LINEAR) {
+            kernels->activate_backward[w->linear->activation](
+                rows * w->out, w->linear->alpha, w->v + at, w->g + at, false, w->dz + at);
+        }
+        if (w->partial) {
+            kernels->sum_rows(rows, w->out, w->dz + at, row > begin, w->partial + part * w->out);
+        }
+    }
+}
+
+/* Runs linear_part over all threads; the gradient of the bias is the sum of the parts' sums. */
+static td_status run_linear(td_tape *tape, td__node *node, linear_work *work, int64_t rows,
+                            int32_t bias_input) {
+    bool wants_bias = node->inputs[bias_input].tensor && td__wants(tape, node, bias_input);
+    if (!wants_bias && work->linear->activation == TD_LINEAR) {
+        return TD_OK;
+    }
+    td__buffer *partial = NULL;
+    if (wants_bias) {
+        partial = td__buffer_take(tape, (size_t)(td_threads() * work->out) * sizeof(float));
+        if (!partial) {
+            return TD_MEMORY;
+        }
+        work->partial = partial->data;
+    }
+    int parts = td__parallel(rows, 1, TD__GRAIN / (work->out + 1) + 1, linear_part, work);
+    if (!wants_bias) {
+        return TD_OK;
+    }
+    bool add;
+    float *db = td__gradient(tape, node, bias_input, &add);
+    if (db) {
+        td__kernels()->sum_rows(rows ? parts : 0, work->out, partial->data, add, db);
+    }
+    td__buffer_drop(tape, partial);
+    return db ? TD_OK : TD_MEMORY;
+}
+
 td_status td__linear_backward(td_tape *tape, td__node *node, const td__linear *linear, int64_t rows,
                               int64_t out, int32_t bias_input, td__buffer **dz) {
-    td__buffer *gradient = tape->slots[node->output->slot].gradient;
-    if (linear->activation == TD_LINEAR) {
-        gradient->references++;
+    const td__slot *output = &tape->slots[node->output->slot];
+    td__buffer *gradient = output->gradient;
+    bool from_output = td__activation_uses_output(linear->activation);
+    linear_work work = {.linear = linear,
+                        .out = out,
+                        .v = from_output ? td__floats(node->output) : linear->z,
+                        .g = gradient->data};
+    if (linear->activation == TD_LINEAR || (gradient->references == 1 && !output->is_target)) {
+        gradient->references++; /* nobody else looks at it: the activation runs in place */
     } else {
-        const float *g = gradient->data;
         gradient = td__buffer_take(tape, gradient->bytes);
         if (!gradient) {
             return TD_MEMORY;
         }
-        bool from_output = td__activation_uses_output(linear->activation);
-        td__activate_backward_all(linear->activation, linear->alpha, rows * out,
-                                  from_output ? td__floats(node->output) : linear->z, g, false,
-                                  gradient->data);
     }
-    td_status status = TD_OK;
-    if (node->inputs[bias_input].tensor && td__wants(tape, node, bias_input)) {
-        bool add;
-        float *db = td__gradient(tape, node, bias_input, &add);
-        status = db ? td__sum_rows_all(tape, rows, out, gradient->data, add, db) : TD_MEMORY;
-    }
-    if (status) {
+    work.dz = gradient->data;
+    if (run_linear(tape, node, &work, rows, bias_input)) {
         td__buffer_drop(tape, gradient);
-    } else {
-        *dz = gradient;
+        return TD_MEMORY;
     }
-    return status;
+    *dz = gradient;
+    return TD_OK;
 }
