@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -144,71 +143,81 @@ void report_progress(void *user, const td_train_progress *progress) {
 /* ---- At the end -------------------------------------------------------------------------------
  */
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+/* What lies in a run's folder, by the ends of names; the first that fits. Families are shown as one
+ * line each. */
+typedef struct family {
+    const char *end;     /* of the name */
+    const char *what;    /* NULL: goes with another file */
+    const char *pattern; /* how a family is shown; NULL: the file's own name */
+    int count;
+    double bytes;
+    char example[80];
+} family;
+
+static bool fits(const char *name, const family *f) {
+    size_t length = strlen(name), end = strlen(f->end);
+    return f->end[0] == '.' || f->end[0] == '@'
+               ? length >= end && !strcmp(name + length - end, f->end)
+               : !strncmp(name, f->end, end);
 }
 
-/* What a file in a run's folder is, by its name. */
-static const char *describe(const char *name, bool folder) {
-    static const struct {
-        const char *part, *what;
-    } kinds[] = {
-        {"metrics.csv", "metrics, a row for each record"},
-        {"predictions.csv", "outputs beside labels"},
-        {"stats.csv", "statistics of all signals"},
-        {"run.db", "everything, as SQLite"},
-        {"experiment.yaml", "what ran, defaults filled in"},
-        {"model.safetensors", "the trained model"},
-        {"checkpoints", "to resume from"},
-        {"images", "pictures of tensors"},
-        {"events.out.tfevents", "for TensorBoard"},
-        {".steps.npy", NULL}, /* goes with SIGNAL.npy */
-        {".samples.npy", NULL},
-        {".npy", "an array [records, …]"},
-        {".csv", "a table of the signal"},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (strstr(name, kinds[i].part)) {
-            return kinds[i].what;
-        }
-    }
-    return folder ? "" : NULL;
+static double size_of(const char *folder, const char *name) {
+    struct stat about;
+    char path[4500];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return stat(path, &about) == 0 && S_ISREG(about.st_mode) ? (double)about.st_size : 0;
 }
 
 static void print_files(const char *folder) {
-    enum { MOST = 256, SHOWN = 24 };
-    char *names[MOST];
-    size_t count = 0, shown = 0;
+    family families[] = {
+        {.end = "metrics.csv", .what = "metrics, a row for each record"},
+        {.end = "predictions.csv", .what = "labels and outputs"},
+        {.end = "stats.csv", .what = "statistics of all signals"},
+        {.end = "events.out.tfevents",
+         .what = "for TensorBoard",
+         .pattern = "events.out.tfevents.…"},
+        {.end = "run.db", .what = "all of it, as SQLite"},
+        {.end = "run.db-"},
+        {.end = "experiment.yaml", .what = "what ran, defaults filled in"},
+        {.end = "model.safetensors", .what = "the trained model"},
+        {.end = "checkpoints", .what = "to resume from"},
+        {.end = "images", .what = "pictures of tensors"},
+        {.end = ".steps.npy"},
+        {.end = ".samples.npy"},
+        {.end = "@histogram.csv", .what = "histograms", .pattern = "SIGNAL@histogram.csv"},
+        {.end = ".csv", .what = "tables of signals", .pattern = "SIGNAL.csv"},
+        {.end = ".npy", .what = "arrays [records, …]", .pattern = "SIGNAL.npy"},
+    };
+    enum { FAMILIES = sizeof families / sizeof *families };
     DIR *listing = opendir(folder);
-    for (struct dirent *entry; listing && count < MOST && (entry = readdir(listing));) {
-        if (entry->d_name[0] != '.') {
-            names[count] = strdup(entry->d_name);
-            count += names[count] != NULL;
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        family *f = families;
+        while (f < families + FAMILIES && !fits(entry->d_name, f)) {
+            f++;
+        }
+        if (f < families + FAMILIES) {
+            f->count++;
+            f->bytes += size_of(folder, entry->d_name);
+            (void)snprintf(f->example, sizeof f->example, "%s", entry->d_name);
         }
     }
     if (listing) {
         closedir(listing);
     }
-    qsort(names, count, sizeof *names, by_name);
-    printf("Files in %s\n", folder);
-    for (size_t i = 0; i < count; i++) {
-        struct stat about;
-        char path[4500], size[32] = "";
-        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        bool there = stat(path, &about) == 0;
-        bool is_folder = there && S_ISDIR(about.st_mode);
-        const char *what = describe(names[i], is_folder);
-        if (there && what && shown < SHOWN) {
-            printf("  %-36s %10s  %s\n", names[i],
-                   is_folder ? "" : terminal_bytes(size, (double)about.st_size), what);
-            shown++;
-        } else if (there && what) {
-            shown++;
+    printf("In %s\n", folder);
+    for (const family *f = families; f < families + FAMILIES; f++) {
+        char size[32] = "";
+        if (!f->count || !f->what) {
+            continue;
         }
-        free(names[i]);
-    }
-    if (shown > SHOWN) {
-        printf("  … and %zu more\n", shown - SHOWN);
+        const char *name = f->pattern && f->count > 1 ? f->pattern : f->example;
+        printf("  %-24s %9s  %s",
+               f->pattern && f->end[0] != '.' && f->end[0] != '@' ? f->pattern : name,
+               f->bytes > 0 ? terminal_bytes(size, f->bytes) : "", f->what);
+        if (f->count > 1) {
+            printf(": %d files, such as %s", f->count, f->example);
+        }
+        (void)fputc('\n', stdout);
     }
 }
 
@@ -238,7 +247,7 @@ static void print_page(td_trainer *trainer, double seconds) {
     printf("\nNext\n"
            "  tapedeck weights %s --to weights.csv\n"
            "  tapedeck train %s/experiment.yaml --resume %s --set train.epochs=%lld\n"
-           "  sqlite3 %s/run.db \"SELECT name FROM signal\"\n",
+           "  tensorboard --logdir %s\n",
            folder, folder, folder, (long long)td_trainer_epochs(trainer) * 2, folder);
 }
 
