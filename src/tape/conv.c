@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MAXIMUM_TILE_ROWS = 16, WORTH_A_THREAD = 400000 /* multiply-adds */ };
+enum { MAXIMUM_TILE_ROWS = 16 };
 
 bool td__conv_axis(int64_t size, int64_t kernel, int64_t stride, int64_t dilation,
                    td_padding padding, int64_t *out, int64_t *before) {
@@ -193,7 +193,7 @@ static void patch_part(void *context, int part, int64_t begin, int64_t end) {
 
 static void run_patches(patches *p, int64_t batch) {
     int64_t work = p->columns * p->segments * p->segment * p->n; /* per row */
-    td__parallel(batch * p->rows, 1, WORTH_A_THREAD / (work + 1) + 1, patch_part, p);
+    td__parallel(batch * p->rows, 1, TD__PRODUCT_GRAIN / (work + 1) + 1, patch_part, p);
 }
 
 /* Memory for packed panels, a padded bias, and offsets. */
@@ -504,8 +504,8 @@ static td_status run_kernel_group(td_tape *tape, kernel_work *w) {
     int64_t work = pixels * c->kernel[0] * c->kernel[1] * depth * n;
     w->split_rows = threads > 1 && w->tile_count < 4 * threads;
     if (!w->split_rows) {
-        td__parallel(w->tile_count, 1, WORTH_A_THREAD / (work / w->tile_count + 1) + 1, kernel_part,
-                     w);
+        td__parallel(w->tile_count, 1, TD__PRODUCT_GRAIN / (work / w->tile_count + 1) + 1,
+                     kernel_part, w);
         return TD_OK;
     }
     td__buffer *partial = td__temporary(tape, (size_t)((threads - 1) * size) * sizeof(float));
@@ -514,7 +514,7 @@ static td_status run_kernel_group(td_tape *tape, kernel_work *w) {
     }
     memset(partial->data, 0, partial->bytes); /* other groups' columns stay zero */
     w->partial = partial->data;
-    int parts = td__parallel(rows, 1, WORTH_A_THREAD / (work / rows + 1) + 1, kernel_part, w);
+    int parts = td__parallel(rows, 1, TD__PRODUCT_GRAIN / (work / rows + 1) + 1, kernel_part, w);
     for (int part = 1; part < parts; part++) {
         const float *from = partial->data + (part - 1) * size;
         w->kernels->add(size, w->dw, from, w->dw);

@@ -11,8 +11,7 @@
 #include <string.h>
 
 enum {
-    BLOCK_K = 2048,          /* rows of a panel: 2048 x 32 floats are 256 KiB */
-    WORTH_A_THREAD = 400000, /* multiply-adds */
+    BLOCK_K = 2048, /* rows of a panel: 2048 x 32 floats are 256 KiB */
     MAXIMUM_TILE_ROWS = 16
 };
 
@@ -184,7 +183,7 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     x.split_panels = x.panel_count >= 2 * td_threads();
     int64_t count = x.split_panels ? x.panel_count : g->m;
     int64_t work = g->m * g->n * g->k / count; /* per panel, or per row */
-    int64_t minimum = WORTH_A_THREAD / (work ? work : 1) + 1;
+    int64_t minimum = TD__PRODUCT_GRAIN / (work ? work : 1) + 1;
     if (!x.split_panels) {
         td__parallel(x.panel_count, 1, (1 << 18) / (g->k * x.kernels->panel_width) + 1, pack_part,
                      &x);

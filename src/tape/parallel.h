@@ -15,7 +15,9 @@ typedef void td__parallel_body(void *context, int part, int64_t begin, int64_t e
 int td__parallel(int64_t count, int64_t step, int64_t minimum, td__parallel_body *body,
                  void *context);
 
-/* Items of element-wise work that are worth a thread: below this waking it costs more. */
-#define TD__GRAIN 16384
+/* Work that is worth a thread: below it, or not much above on a busy machine, waking one costs more
+ * than it saves. Elements of element-wise work, and multiply-adds of products. */
+#define TD__GRAIN 32768
+#define TD__PRODUCT_GRAIN 1000000
 
 #endif

@@ -335,6 +335,7 @@ static td_status check_monitor(td_trainer *trainer, td_error *error) {
 
 static td_status prepare(td_trainer *trainer, td_error *error) {
     td_threads_set((int)trainer->experiment->threads);
+    td_threads_bind(); /* unbound, two threads now and then share a core for seconds */
     td_status (*const stages[])(td_trainer *, td_error *) = {
         open_data,
         make_model,
