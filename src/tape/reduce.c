@@ -60,6 +60,9 @@ static void size_part(void *context, int part, int64_t begin, int64_t end) {
 static td_status reduce_middle(td_tape *tape, td__reduction reduction, int64_t outer, int64_t size,
                                int64_t inner, const float *x, float *y) {
     reduce_work work = {td__kernels()->reduce[reduction], size, inner, x, y};
+    if (outer * inner == 0) {
+        return TD_OK;
+    }
     if (size == 0) {
         memset(y, 0, (size_t)(outer * inner) * sizeof *y);
     } else if (outer > 1) {

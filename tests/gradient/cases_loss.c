@@ -21,12 +21,17 @@ static td_tensor *build(td_tape *tape, td_tensor *const in[], const void *option
 
 /* --- values of one row ------------------------------------------------------------------------ */
 
-static double log_probability(const how *o, int64_t n, const double *p, int64_t i) {
+/* ln of what the probabilities of a row are divided by. */
+static double log_total(const how *o, int64_t n, const double *p) {
     double total = 0;
     for (int64_t k = 0; k < n; k++) {
         total += o->from_logits ? exp(p[k]) : p[k];
     }
-    return (o->from_logits ? p[i] : log(p[i])) - log(total);
+    return log(total);
+}
+
+static double log_probability(const how *o, double p, double total) {
+    return (o->from_logits ? p : log(p)) - total;
 }
 
 static double binary(const how *o, double p, double t) {
@@ -40,7 +45,7 @@ static double huber(double e, double delta) {
 }
 
 static double row_value(const how *o, int64_t n, const double *p, const double *t) {
-    double sum = 0;
+    double sum = 0, total = log_total(o, n, p);
     for (int64_t i = 0; i < n; i++) {
         double e = p[i] - t[i], smoothing = (double)o->smoothing;
         switch (o->loss) {
@@ -57,7 +62,8 @@ static double row_value(const how *o, int64_t n, const double *p, const double *
             sum += binary(o, p[i], t[i]) / (double)n;
             break;
         case TD_LOSS_CATEGORICAL_CROSSENTROPY:
-            sum -= (t[i] * (1 - smoothing) + smoothing / (double)n) * log_probability(o, n, p, i);
+            sum -=
+                (t[i] * (1 - smoothing) + smoothing / (double)n) * log_probability(o, p[i], total);
             break;
         default:
             sum += t[i] * log(t[i] / p[i]);
@@ -75,7 +81,7 @@ static void reference(const op_array in[], op_array *out, const void *options) {
     for (int64_t r = 0; r < rows; r++) {
         const double *p = in[0].values + r * n;
         double value = o->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
-                           ? -log_probability(o, n, p, (int64_t)in[1].values[r])
+                           ? -log_probability(o, p[(int64_t)in[1].values[r]], log_total(o, n, p))
                            : row_value(o, n, p, in[1].values + r * n);
         value *= o->weighted ? in[2].values[r * in[2].count / rows] : 1;
         total += value / (double)rows;
@@ -129,7 +135,7 @@ static void reference(const op_array in[], op_array *out, const void *options) {
                  HOW(member, __VA_ARGS__, .weighted = true)),                                      \
         WEIGHTED(name ", weighted per example", SHAPE(3, 2, 4), low, high, SHAPE(3, 2),            \
                  SHAPE(3, 2), HOW(member, __VA_ARGS__, .weighted = true, .per_example = true)),    \
-        CASE(name ", large", SHAPE(700, 130), low, high, SCALAR, HOW(member, __VA_ARGS__))
+        CASE(name ", large", SHAPE(300, 130), low, high, SCALAR, HOW(member, __VA_ARGS__))
 
 static const op_case cases[] = {
     EACH("mse", MSE, -2, 2, .delta = 0),
@@ -158,7 +164,7 @@ static const op_case cases[] = {
            HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .from_logits = true)),
     SPARSE("one example", TD_INT64, SHAPE(5), SCALAR, -6, 6, SCALAR,
            HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .from_logits = true)),
-    SPARSE("large, logits, uint8", TD_UINT8, SHAPE(700, 130), SHAPE(700), -6, 6, SCALAR,
+    SPARSE("large, logits, uint8", TD_UINT8, SHAPE(300, 130), SHAPE(300), -6, 6, SCALAR,
            HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .from_logits = true)),
     {.name = "sparse_categorical_crossentropy, weighted logits over a sequence",
      .input_count = 3,

@@ -14,24 +14,42 @@ TD__INLINE float clip(float p, float most) {
     return p < EPSILON ? EPSILON : p > most ? most : p; /* NaN stays */
 }
 
+/* ln of a clipped value, without the special cases that keep a loop from becoming vector code; what
+ * is subtracted is 0, or NaN for NaN. */
+TD__INLINE float log_clipped(float q) {
+    return td__log_normal(q) - (q - q);
+}
+
 TD__INLINE bool inside(float p, float most) {
     return p >= EPSILON && p <= most;
 }
 
 /* --- sums of single elements --------------------------------------------------------------- */
 
+/* d[i] (=|+=) expression, for a row */
+#define WRITE(expression)                                                                          \
+    if (w->add) {                                                                                  \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {                                      \
+            d[i] += (expression);                                                                  \
+        }                                                                                          \
+    } else {                                                                                       \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {                                      \
+            d[i] = (expression);                                                                   \
+        }                                                                                          \
+    }
+
 #define DEFINE_DERIVATIVE(name, derivative)                                                        \
+    TD__INLINE float name##_at(float p, float t, float c) {                                        \
+        (void)p, (void)t, (void)c;                                                                 \
+        return (derivative);                                                                       \
+    }                                                                                              \
     static void name(const td__loss_rows *w) {                                                     \
-        float c = w->parameter;                                                                    \
-        (void)c;                                                                                   \
+        const int64_t n = w->n;                                                                    \
+        const float c = w->parameter;                                                              \
         for (int64_t r = 0; r < w->rows; r++) {                                                    \
-            const float *ps = w->p + r * w->n, *ts = w->t + r * w->n;                              \
-            float *d = w->d + r * w->n, scale = w->scale[r * w->scale_step];                       \
-            _Pragma("omp simd") for (int64_t i = 0; i < w->n; i++) {                               \
-                float p = ps[i], t = ts[i];                                                        \
-                (void)p, (void)t;                                                                  \
-                d[i] = (w->add ? d[i] : 0.0f) + scale * (derivative);                              \
-            }                                                                                      \
+            const float *p = w->p + r * n, *t = w->t + r * n;                                      \
+            float *d = w->d + r * n, scale = w->scale[r * w->scale_step];                          \
+            WRITE(scale *name##_at(p[i], t[i], c))                                                 \
         }                                                                                          \
     }
 
@@ -84,7 +102,7 @@ TD__INLINE float smooth(float t, float smoothing) {
 /* -t ln p - (1 - t) ln(1 - p) */
 TD__INLINE float binary_value(float p, float t) {
     float q = clip(p, 1.0f - EPSILON);
-    return -t * td__logf(q) - (1.0f - t) * td__logf(1.0f - q);
+    return -t * log_clipped(q) - (1.0f - t) * log_clipped(1.0f - q);
 }
 
 TD__INLINE float binary_slope(float p, float t) {
@@ -93,16 +111,16 @@ TD__INLINE float binary_slope(float p, float t) {
 
 TD__INLINE float log_odds(float p) {
     float q = clip(p, 1.0f - EPSILON);
-    return td__logf(q) - td__logf(1.0f - q);
+    return log_clipped(q) - log_clipped(1.0f - q);
 }
 
 TD__INLINE float kl_value(float p, float t) {
     float q = clip(t, 1.0f);
-    return q * (td__logf(q) - td__logf(clip(p, 1.0f)));
+    return q * (log_clipped(q) - log_clipped(clip(p, 1.0f)));
 }
 
 TD__INLINE float kl_truth_slope(float p, float t) {
-    float slope = td__logf(clip(t, 1.0f)) - td__logf(clip(p, 1.0f)) + 1.0f;
+    float slope = log_clipped(clip(t, 1.0f)) - log_clipped(clip(p, 1.0f)) + 1.0f;
     return inside(t, 1.0f) ? slope : 0.0f;
 }
 
@@ -170,11 +188,7 @@ static void classes_logits_in_p(const td__loss_rows *w) {
         const float *z = ROW(w->p), *t = ROW(w->t);
         float *d = ROW(w->d), scale = w->scale[r * w->scale_step];
         float l = w->log_totals[r], total = keep * row_sum(n, t) + w->parameter;
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            float s = keep * t[i] + uniform;
-            d[i] = (w->add ? d[i] : 0.0f) + scale * (td__expf(z[i] - l) * total - s);
-        }
+        WRITE(scale * (td__expf(z[i] - l) * total - (keep * t[i] + uniform)))
     }
 }
 
@@ -182,10 +196,7 @@ static void classes_logits_in_t(const td__loss_rows *w) {
     OVER_ROWS {
         const float *z = ROW(w->p);
         float *d = ROW(w->d), scale = keep * w->scale[r * w->scale_step], l = w->log_totals[r];
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            d[i] = (w->add ? d[i] : 0.0f) + scale * (l - z[i]);
-        }
+        WRITE(scale * (l - z[i]))
     }
 }
 
@@ -198,10 +209,15 @@ static void classes(const td__loss_rows *w) {
 #pragma omp simd reduction(+ : total)
         for (int64_t i = 0; i < n; i++) {
             float s = keep * t[i] + uniform;
-            total -= s * td__logf(clip(p[i] * inverse, 1.0f - EPSILON));
+            total -= s * log_clipped(clip(p[i] * inverse, 1.0f - EPSILON));
         }
         w->values[r] = total;
     }
+}
+
+/* s / p, where p / sum p is not clipped */
+TD__INLINE float own_slope(float p, float s, float inverse) {
+    return inside(p * inverse, 1.0f - EPSILON) ? s / p : 0.0f;
 }
 
 static void classes_in_p(const td__loss_rows *w) {
@@ -214,12 +230,7 @@ static void classes_in_p(const td__loss_rows *w) {
             float s = keep * t[i] + uniform;
             total += inside(p[i] * inverse, 1.0f - EPSILON) ? s : 0.0f;
         }
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            float s = inside(p[i] * inverse, 1.0f - EPSILON) ? keep * t[i] + uniform : 0.0f;
-            float own = s == 0.0f ? 0.0f : s / p[i];
-            d[i] = (w->add ? d[i] : 0.0f) + scale * (total * inverse - own);
-        }
+        WRITE(scale * (total * inverse - own_slope(p[i], keep * t[i] + uniform, inverse)))
     }
 }
 
@@ -228,11 +239,7 @@ static void classes_in_t(const td__loss_rows *w) {
         const float *p = ROW(w->p);
         float *d = ROW(w->d), scale = keep * w->scale[r * w->scale_step];
         float inverse = 1.0f / row_sum(n, p);
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            float q = clip(p[i] * inverse, 1.0f - EPSILON);
-            d[i] = (w->add ? d[i] : 0.0f) - scale * td__logf(q);
-        }
+        WRITE(-scale * log_clipped(clip(p[i] * inverse, 1.0f - EPSILON)))
     }
 }
 
@@ -250,10 +257,7 @@ static void sparse_logits_in_p(const td__loss_rows *w) {
     OVER_ROWS {
         const float *z = ROW(w->p);
         float *d = ROW(w->d), scale = w->scale[r * w->scale_step], l = w->log_totals[r];
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            d[i] = (w->add ? d[i] : 0.0f) + scale * td__expf(z[i] - l);
-        }
+        WRITE(scale * td__expf(z[i] - l))
         d[w->classes[r]] -= scale;
     }
 }
@@ -272,7 +276,7 @@ static void sparse(const td__loss_rows *w) {
     OVER_ROWS {
         const float *p = ROW(w->p);
         float own = clip(p[w->classes[r]], 1.0f - EPSILON);
-        w->values[r] = td__logf(clipped_sum(n, p)) - td__logf(own);
+        w->values[r] = td__logf(clipped_sum(n, p)) - log_clipped(own);
     }
 }
 
@@ -281,11 +285,7 @@ static void sparse_in_p(const td__loss_rows *w) {
         const float *p = ROW(w->p);
         float *d = ROW(w->d), scale = w->scale[r * w->scale_step];
         float share = scale / clipped_sum(n, p), own = p[w->classes[r]];
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) {
-            float change = inside(p[i], 1.0f - EPSILON) ? share : 0.0f;
-            d[i] = (w->add ? d[i] : 0.0f) + change;
-        }
+        WRITE(inside(p[i], 1.0f - EPSILON) ? share : 0.0f)
         d[w->classes[r]] -= inside(own, 1.0f - EPSILON) ? scale / own : 0.0f;
     }
 }

@@ -6,6 +6,7 @@
 #ifndef TAPEDECK_TAPE_KERNELS_MATH_H
 #define TAPEDECK_TAPE_KERNELS_MATH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -46,11 +47,10 @@ TD__INLINE float td__expf(float x) {
            td__from_bits((n - half + 127) * (1 << 23));
 }
 
-/* ln x = e ln2 + ln(1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1] */
-TD__INLINE float td__logf(float x) {
-    float scaled = x < 1.17549435e-38f ? x * 8388608.0f : x; /* denormals */
-    float shift = x < 1.17549435e-38f ? 23.0f : 0.0f;
-    int32_t bits = td__bits(scaled);
+/* ln x = e ln2 + ln(1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1], for positive x that are neither
+ * denormal nor infinite */
+TD__INLINE float td__log_normal(float x) {
+    int32_t bits = td__bits(x);
     int32_t e = ((bits - 0x3F3504F3) >> 23); /* sqrt(1/2) */
     float f = td__from_bits(bits - e * (1 << 23)) - 1.0f;
     float p = -0.0797411054f;
@@ -61,10 +61,16 @@ TD__INLINE float td__logf(float x) {
     p = p * f + 0.200012013f;
     p = p * f - 0.250003040f;
     p = p * f + 0.333333313f;
-    float square = f * f, whole = (float)e - shift;
+    float square = f * f, whole = (float)e;
     float result = f * square * p - 0.5f * square;
     result = result + whole * -2.12194440e-4f;
-    result = f + result + whole * 0.693359375f;
+    return f + result + whole * 0.693359375f;
+}
+
+TD__INLINE float td__logf(float x) {
+    const float shift = 15.9423847f; /* 23 ln2 */
+    bool denormal = x < 1.17549435e-38f;
+    float result = td__log_normal(denormal ? x * 8388608.0f : x) - (denormal ? shift : 0.0f);
     result = x > 3.40282347e+38f ? x : result; /* inf */
     result = x == 0.0f ? -__builtin_inff() : result;
     return x < 0.0f || x != x ? __builtin_nanf("") : result;

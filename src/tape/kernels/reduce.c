@@ -94,7 +94,7 @@ static void reduce_sum(int64_t outer, int64_t size, int64_t inner, const float *
     }
 }
 
-/* A NaN wins: it compares as not less and not equal. */
+/* A NaN wins. Narrow rows run side by side, as above. */
 #define DEFINE_EXTREME(name, better, reduction)                                                    \
     static float name##_line(int64_t n, const float *x) {                                          \
         float best = x[0];                                                                         \
@@ -105,19 +105,32 @@ static void reduce_sum(int64_t outer, int64_t size, int64_t inner, const float *
         }                                                                                          \
         return nans ? __builtin_nanf("") : best;                                                   \
     }                                                                                              \
+    static void name##_more_rows(int64_t rows, int64_t n, const float *x, float *best) {           \
+        for (int64_t r = 0; r < rows; r++, x += n) {                                               \
+            _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {                                  \
+                best[i] = x[i] better best[i] || x[i] != x[i] ? x[i] : best[i];                    \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_rows(int64_t rows, int64_t n, const float *x, float *best) {                \
+        float part[ROWS];                                                                          \
+        int64_t beside = n <= NARROW && rows > ROWS ? ROWS / n : 1, wide = rows / beside;          \
+        float *first = beside > 1 ? part : best;                                                   \
+        memcpy(first, x, (size_t)(beside * n) * sizeof *first);                                    \
+        name##_more_rows(wide - 1, beside * n, x + beside * n, first);                             \
+        if (beside > 1) {                                                                          \
+            memcpy(best, part, (size_t)n * sizeof *best);                                          \
+            name##_more_rows(beside - 1, n, part + n, best);                                       \
+            name##_more_rows(rows - wide * beside, n, x + wide * beside * n, best);                \
+        }                                                                                          \
+    }                                                                                              \
     static void reduce_##name(int64_t outer, int64_t size, int64_t inner, const float *x,          \
                               float *y) {                                                          \
         for (int64_t o = 0; o < outer; o++, x += size * inner, y += inner) {                       \
             if (inner == 1) {                                                                      \
                 y[0] = name##_line(size, x);                                                       \
-                continue;                                                                          \
-            }                                                                                      \
-            memcpy(y, x, (size_t)inner * sizeof *y);                                               \
-            for (int64_t s = 1; s < size; s++) {                                                   \
-                const float *row = x + s * inner;                                                  \
-                _Pragma("omp simd") for (int64_t i = 0; i < inner; i++) {                          \
-                    y[i] = row[i] better y[i] || row[i] != row[i] ? row[i] : y[i];                 \
-                }                                                                                  \
+            } else {                                                                               \
+                name##_rows(size, inner, x, y);                                                    \
             }                                                                                      \
         }                                                                                          \
     }
