@@ -20,6 +20,9 @@ function(td_library name)
     target_link_options(${name} PRIVATE LINKER:-Bsymbolic-functions
                         LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
     set_target_properties(${name} PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
+    if(NOT TAPEDECK_SANITIZE) # whose run-time is only there once a program is linked
+        target_link_options(${name} PRIVATE LINKER:-z,defs)
+    endif()
     # Tests see internal functions too.
     add_library(${name}_internal STATIC ${objects})
     target_include_directories(${name}_internal PUBLIC ${CMAKE_SOURCE_DIR}/include

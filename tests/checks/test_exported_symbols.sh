@@ -14,12 +14,10 @@ done >"$scratch/all.c"
 nm -D --defined-only "$TD_BUILD/libtapedeck.so" | awk '$2 != "A" {print $3}' |
     grep -v -E '^__(asan|odr_asan|ubsan|tsan|sanitizer|lsan)' | sort -u >"$scratch/exported"
 
-result=0
-undeclared=$(comm -13 "$scratch/declared" "$scratch/exported")
-if [ -n "$undeclared" ]; then
+if ! cmp -s "$scratch/declared" "$scratch/exported"; then
     echo "exported, but in no public header:"
-    echo "$undeclared"
-    result=1
+    comm -13 "$scratch/declared" "$scratch/exported"
+    echo "in a public header, but not exported:"
+    comm -23 "$scratch/declared" "$scratch/exported"
+    exit 1
 fi
-[ -s "$scratch/exported" ] || { echo "libtapedeck.so exports nothing"; result=1; }
-exit $result

@@ -1,0 +1,31 @@
+# What cmake --install puts into a folder is enough to build against and to run: a small program and
+# every example compile with what pkg-config says, and the installed program starts.
+set -eu
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+prefix=$scratch/prefix
+
+cmake --install "$TD_BUILD" --prefix "$prefix" >/dev/null
+# Moved after installing: nothing may remember where it was put.
+mv "$prefix" "$scratch/moved"
+prefix=$scratch/moved
+
+libraries=$(dirname "$(find "$prefix" -name libtapedeck.so)")
+export PKG_CONFIG_PATH="$libraries/pkgconfig"
+flags="-std=c17 -Wall -Wextra -Werror ${TD_SANITIZE:+-fsanitize=$TD_SANITIZE}"
+for source in "$TD_SOURCE/tests/install/consumer.c" "$TD_SOURCE"/examples/*.c; do
+    [ -f "$source" ] || continue
+    # shellcheck disable=SC2046,SC2086 # flags are lists of words
+    "$CC" $flags "$source" -o "$scratch/$(basename "$source" .c)" $(pkg-config --cflags --libs tapedeck) -lm
+done
+
+version=$(pkg-config --modversion tapedeck)
+LD_LIBRARY_PATH=$libraries "$scratch/consumer" >"$scratch/output"
+head -n 1 "$scratch/output" | grep -qxF "$version" || {
+    echo "pkg-config says $version, the library says:"
+    cat "$scratch/output"
+    exit 1
+}
+if [ -x "$TAPEDECK" ]; then
+    "$prefix/bin/tapedeck" --version | grep -F "$version"
+fi
