@@ -81,25 +81,25 @@ td_status td__deck_fail(td_deck *deck, td_status status, const char *format, ...
     return status;
 }
 
-bool td__deck_message(td_deck *deck, td__entry *entry, const char *first, const char *second,
+bool td__deck_message(td_deck *deck, td__message *message, const char *first, const char *second,
                       bool wait) {
     size_t first_size = strlen(first) + 1, size = first_size + strlen(second) + 1;
-    size_t bytes = sizeof *entry + td__pool_size(size);
+    size_t bytes = sizeof *message + td__pool_size(size);
     if (!td__queue_acquire(deck, bytes, wait)) {
-        td__entry_release(&deck->recycler, entry);
+        td__entry_release(&deck->recycler, &message->entry);
         return false;
     }
-    entry->bytes = bytes;
-    entry->text = td__pool_take(&deck->recycler.pool, size);
-    entry->text_size = size;
-    if (!entry->text) {
+    message->text = td__pool_take(&deck->recycler.pool, size);
+    if (!message->text) {
         deck->queue_used -= bytes;
-        td__entry_release(&deck->recycler, entry);
+        td__entry_release(&deck->recycler, &message->entry);
         return false;
     }
-    memcpy(entry->text, first, first_size);
-    memcpy(entry->text + first_size, second, size - first_size);
-    td__queue_push(deck, entry);
+    message->entry.bytes = bytes;
+    message->text_size = size;
+    memcpy(message->text, first, first_size);
+    memcpy(message->text + first_size, second, size - first_size);
+    td__queue_push(deck, &message->entry);
     return true;
 }
 
@@ -110,16 +110,16 @@ void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, 
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    td__entry *entry = td__entry_create(&deck->recycler, TD__ENTRY_EVENT);
-    if (!entry) {
+    td__message *message = td__message_create(&deck->recycler, TD__ENTRY_EVENT);
+    if (!message) {
         return; /* it is news about the run, not the run itself */
     }
-    entry->event = (td_event){.kind = kind,
-                              .epoch = deck->closing_epoch,
-                              .step = deck->closing_step,
-                              .wall_time = td__wall_time(),
-                              .count = count};
-    (void)td__deck_message(deck, entry, signal ? signal->name : "", text, false);
+    message->event = (td_event){.kind = kind,
+                                .epoch = deck->closing_epoch,
+                                .step = deck->closing_step,
+                                .wall_time = td__wall_time(),
+                                .count = count};
+    (void)td__deck_message(deck, message, signal ? signal->name : "", text, false);
 }
 
 void td__deck_say_losses(td_deck *deck, bool urgent) {
@@ -146,8 +146,8 @@ void td__deck_say_losses(td_deck *deck, bool urgent) {
 }
 
 static td_status note(td_deck *deck, const char *key, const char *value) {
-    td__entry *entry = td__entry_create(&deck->recycler, TD__ENTRY_NOTE);
-    if (!entry || !td__deck_message(deck, entry, key, value, true)) {
+    td__message *message = td__message_create(&deck->recycler, TD__ENTRY_NOTE);
+    if (!message || !td__deck_message(deck, message, key, value, true)) {
         return td__deck_fail(deck, TD_MEMORY, "no room for the note %s", key);
     }
     return TD_OK;
@@ -218,9 +218,8 @@ static void note_counters(td_deck *deck) {
 /* ---- Flush and close ------------------------------------------------------------------------ */
 
 static td_status flush(td_deck *deck, td_error *error) {
-    td__flush waiting = {0};
-    td__entry entry = {.kind = TD__ENTRY_FLUSH, .own = true, .flush = &waiting};
-    td__queue_push(deck, &entry);
+    td__flush waiting = {.entry.kind = TD__ENTRY_FLUSH};
+    td__queue_push(deck, &waiting.entry);
     deck->flushers++;
     while (!waiting.done) {
         td__queue_wake(deck);
@@ -270,7 +269,7 @@ td_status td_deck_close(td_deck *deck, td_error *error) {
         return TD_OK;
     }
     td__deck_lock(deck);
-    bool open_step = deck->staged_first != NULL;
+    bool open_step = deck->staged_first || deck->values;
     int64_t epoch = deck->epoch, step = deck->step;
     td__deck_unlock(deck);
     if (open_step) {

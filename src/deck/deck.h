@@ -37,6 +37,7 @@ typedef struct td__track {
     uint32_t form;
     td__forms forms;       /* of tensors */
     td__forms value_forms; /* of scalars and texts */
+    uint32_t scalar_sinks; /* the same, of scalars: bits */
     td__random random;     /* of samples */
 
     bool due_step;  /* the open step is wanted by its number */
@@ -106,8 +107,10 @@ struct td_deck {
     /* The open step. due: which tracks may want a tensor; written under the lock, read without it
      * (relaxed: which side of a step's end a concurrent record falls on is up to its thread). */
     _Atomic uint64_t due[TD__TRACK_WORDS];
-    td__tracks values_due; /* which tracks want scalars and texts */
-    uint64_t serial;       /* counts steps as they are opened, from 1 */
+    atomic_int words;       /* of a set of tracks that are in use; written and read likewise */
+    td__tracks values_due;  /* which tracks want scalars and texts */
+    td__tracks values_sure; /* those of them without a condition */
+    uint64_t serial;        /* counts steps as they are opened, from 1 */
     int64_t epoch, step;
     int64_t closing_epoch, closing_step; /* that was closed last, or is being closed */
     bool announced, epoch_end;
@@ -115,6 +118,8 @@ struct td_deck {
     int64_t epochs;   /* epochs ended */
     td__batch *batch; /* or NULL */
     td__snapshot *staged_first, *staged_last;
+    td__values *values;    /* scalars that will be written for certain; or NULL */
+    int32_t values_before; /* how many the last step had */
 
     /* The queue. */
     td__entry *first, *last;
@@ -134,7 +139,7 @@ struct td_deck {
 
     /* Cost, in ticks; seconds per tick from the deck's own life. */
     uint64_t cost, waited, writer_cost;
-    atomic_uint scalars; /* relaxed: picks which scalars are timed */
+    uint64_t scalars; /* counted, to time some of them */
     uint64_t opened_ticks, step_ticks, first_step_ticks, cost_at_step;
     double opened_seconds;
     td__overhead budget;
@@ -154,7 +159,7 @@ void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, 
 /* Tells of records dropped and degraded; unless it is urgent, at most once a second. */
 void td__deck_say_losses(td_deck *deck, bool urgent);
 /* A message with two strings. Waits for room if asked to. False when there is none. */
-bool td__deck_message(td_deck *deck, td__entry *entry, const char *first, const char *second,
+bool td__deck_message(td_deck *deck, td__message *message, const char *first, const char *second,
                       bool wait);
 
 /* Opens a sink, with the lock free meanwhile; TD_OK when it is open already. */
@@ -195,6 +200,9 @@ bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait);
 void td__queue_push(td_deck *deck, td__entry *entry);
 /* Wakes the writer when it sleeps. */
 void td__queue_wake(td_deck *deck);
+/* Hands scalars of that step to the writer. */
+void td__values_send(td_deck *deck, td__values *values, int64_t epoch, int64_t step,
+                     double wall_time);
 /* Says which step a snapshot is of, unless it was said before. */
 void td__snapshot_label(td__snapshot *snapshot, int64_t epoch, int64_t step, double wall_time);
 /* Appends to what waits for the end of the step; goes straight on when somebody waits for room. */

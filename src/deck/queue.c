@@ -25,15 +25,30 @@ void td__queue_wake(td_deck *deck) {
 }
 
 void td__snapshot_label(td__snapshot *snapshot, int64_t epoch, int64_t step, double wall_time) {
-    if (!snapshot->entry_used) { /* otherwise the writer may be reading it */
+    if (!snapshot->ticket_used) { /* otherwise the writer may be reading it */
         snapshot->epoch = epoch;
         snapshot->step = step;
         snapshot->wall_time = wall_time;
     }
 }
 
+void td__values_send(td_deck *deck, td__values *values, int64_t epoch, int64_t step,
+                     double wall_time) {
+    values->epoch = epoch;
+    values->step = step;
+    values->wall_time = wall_time;
+    deck->counters.submitted += values->entry.deliveries;
+    deck->counters.pending += values->entry.deliveries;
+    td__queue_push(deck, &values->entry);
+}
+
 /* Sends on what is staged and wanted for certain. */
 static void spill(td_deck *deck) {
+    if (deck->values) {
+        td__values *values = deck->values;
+        deck->values = NULL;
+        td__values_send(deck, values, deck->epoch, deck->step, td__wall_time());
+    }
     td__snapshot *staged = deck->staged_first;
     deck->staged_first = deck->staged_last = NULL;
     while (staged) {
@@ -235,30 +250,30 @@ static td__snapshot *reduced(td_deck *deck, const td__snapshot *from) {
 
 static bool enqueue(td_deck *deck, td__snapshot *snapshot, const td__forms forms, uint32_t replaced,
                     int64_t deliveries, bool history) {
-    td__entry *entry = snapshot->entry_used ? td__entry_create(&deck->recycler, TD__ENTRY_RECORD)
-                                            : &snapshot->entry;
+    td__ticket *ticket =
+        snapshot->ticket_used ? td__ticket_create(&deck->recycler) : &snapshot->ticket;
     size_t bytes = snapshot->queue_bytes;
     snapshot->queue_bytes = 0;
-    if (!entry) {
+    if (!ticket) {
         deck->queue_used -= bytes;
         deck->counters.dropped += deliveries;
         (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a record of %s",
                             snapshot->signal->name);
         return false;
     }
-    *entry = (td__entry){.kind = TD__ENTRY_RECORD,
-                         .own = !snapshot->entry_used,
-                         .bytes = bytes,
-                         .snapshot = snapshot,
-                         .replaced = replaced,
-                         .deliveries = deliveries,
-                         .history = history};
-    memcpy(entry->forms, forms, sizeof entry->forms);
-    snapshot->entry_used = true;
+    *ticket = (td__ticket){
+        .entry = {.kind = TD__ENTRY_RECORD, .bytes = bytes, .deliveries = deliveries},
+        .snapshot = snapshot,
+        .replaced = replaced,
+        .history = history,
+        .own = !snapshot->ticket_used,
+    };
+    memcpy(ticket->forms, forms, sizeof ticket->forms);
+    snapshot->ticket_used = true;
     snapshot->references++;
-    deck->counters.pending += deliveries;
     snapshot->delivered = false;
-    td__queue_push(deck, entry);
+    deck->counters.pending += deliveries;
+    td__queue_push(deck, &ticket->entry);
     return true;
 }
 

@@ -532,6 +532,61 @@ static void due_values(const td_signal *signal, td__tracks tracks) {
     }
 }
 
+/* ---- Scalars -------------------------------------------------------------------------------- */
+
+enum { MOST_VALUES = 4096, FEWEST_VALUES = 4 };
+
+/* A block with room for one more scalar of the open step; NULL when there is none to be had. */
+static td__values *values_block(td_deck *deck) {
+    td__values *values = deck->values;
+    if (values && values->count < values->capacity) {
+        return values;
+    }
+    int32_t wanted = values ? 2 * values->capacity : deck->values_before;
+    wanted = wanted < FEWEST_VALUES ? FEWEST_VALUES : wanted < MOST_VALUES ? wanted : MOST_VALUES;
+    size_t bytes = td__values_size(wanted);
+    if (!td__queue_acquire(deck, bytes, deck->policy == TD_POLICY_BLOCK)) {
+        return NULL;
+    }
+    values = td__values_create(&deck->recycler, wanted);
+    if (!values) {
+        deck->queue_used -= bytes;
+        (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a scalar");
+        return NULL;
+    }
+    values->entry.bytes = bytes;
+    if (deck->values) { /* full, or somebody else's while this thread waited */
+        td__values_send(deck, deck->values, deck->epoch, deck->step, td__wall_time());
+    }
+    deck->values = values;
+    deck->fresh = false;
+    return values;
+}
+
+static void append_value(td_deck *deck, td_signal *signal, const td__tracks tracks) {
+    uint32_t sinks = 0;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        for (uint64_t rest = tracks[w]; rest; rest &= rest - 1) {
+            sinks |= deck->tracks[64 * w + __builtin_ctzll(rest)]->scalar_sinks;
+        }
+    }
+    int deliveries = __builtin_popcount(sinks);
+    uint64_t serial = deck->serial;
+    int64_t epoch = deck->epoch, step = deck->step;
+    td__values *values = sinks ? values_block(deck) : NULL;
+    if (!values) {
+        td__count_dropped(deck, deliveries);
+        return;
+    }
+    values->items[values->count++] = (td__value){signal, signal->value, sinks};
+    values->entry.deliveries += deliveries;
+    if (deck->serial !=
+        serial) { /* its step was closed while it waited: the block is all its own */
+        deck->values = NULL;
+        td__values_send(deck, values, epoch, step, td__wall_time());
+    }
+}
+
 td_status td_signal_scalar(td_signal *signal, double value) {
     if (!atomic_load_explicit(&signal->used, memory_order_relaxed)) {
         return TD_OK;
@@ -539,16 +594,22 @@ td_status td_signal_scalar(td_signal *signal, double value) {
     /* Reading the clock costs as much as the rest: one scalar in some is timed for all. */
     enum { ONE_IN = 32 };
     td_deck *deck = signal->deck;
-    unsigned number = atomic_fetch_add_explicit(&deck->scalars, 1, memory_order_relaxed);
-    uint64_t start = number % ONE_IN == 0 ? td__ticks() : 0;
     td__tracks tracks;
     td__deck_lock(deck);
+    uint64_t start = deck->scalars++ % ONE_IN == 0 ? td__ticks() : 0;
     signal->value = value;
     signal->value_serial = deck->serial;
     signal->value_epoch = deck->epochs;
     due_values(signal, tracks);
-    if (td__tracks_any(tracks)) {
+    uint64_t any = 0, unsure = 0;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        any |= tracks[w];
+        unsure |= tracks[w] & ~deck->values_sure[w];
+    }
+    if (unsure) {
         td__record_value(signal, TD_SCALAR, tracks, NULL);
+    } else if (any) {
+        append_value(deck, signal, tracks);
     }
     if (start) {
         deck->cost += ONE_IN * (td__ticks() - start);

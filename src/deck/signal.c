@@ -147,7 +147,8 @@ void td_signal_set_batched(td_signal *signal, bool batched) {
 
 bool td_signal_wants(const td_signal *signal) {
     uint64_t any = 0;
-    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+    int words = atomic_load_explicit(&signal->deck->words, memory_order_relaxed);
+    for (int w = 0; w < words; w++) {
         any |= (atomic_load_explicit(&signal->tracks[w], memory_order_relaxed) |
                 atomic_load_explicit(&signal->probes[w], memory_order_relaxed)) &
                atomic_load_explicit(&signal->deck->due[w], memory_order_relaxed);

@@ -61,29 +61,71 @@ void td__borrowed_recycle(td__recycler *recycler, td__snapshot *borrowed) {
     }
 }
 
-td__entry *td__entry_create(td__recycler *recycler, td__entry_kind kind) {
-    td__entry *entry = recycler->entries;
-    if (entry) {
-        recycler->entries = entry->next;
-        memset(entry, 0, sizeof *entry);
+/* Free tickets and messages are linked through their entries. */
+td__ticket *td__ticket_create(td__recycler *recycler) {
+    td__ticket *ticket = recycler->tickets;
+    if (ticket) {
+        recycler->tickets = (td__ticket *)ticket->entry.next;
+        return ticket;
+    }
+    return td__calloc(1, sizeof *ticket);
+}
+
+td__message *td__message_create(td__recycler *recycler, td__entry_kind kind) {
+    td__message *message = recycler->messages;
+    if (message) {
+        recycler->messages = (td__message *)message->entry.next;
     } else {
-        entry = td__calloc(1, sizeof *entry);
+        message = td__calloc(1, sizeof *message);
     }
-    if (entry) {
-        entry->kind = kind;
+    if (message) {
+        *message = (td__message){.entry.kind = kind};
     }
-    return entry;
+    return message;
+}
+
+size_t td__values_size(int32_t capacity) {
+    return td__pool_size(sizeof(td__values) + (size_t)capacity * sizeof(td__value));
+}
+
+td__values *td__values_create(td__recycler *recycler, int32_t capacity) {
+    size_t size = td__values_size(capacity);
+    td__values *values = td__pool_take(&recycler->pool, size);
+    if (values) {
+        *values = (td__values){.entry.kind = TD__ENTRY_VALUES, .size = size};
+        values->capacity = (int32_t)((size - sizeof *values) / sizeof(td__value));
+    }
+    return values;
+}
+
+static void release_ticket(td__recycler *recycler, td__ticket *ticket) {
+    td__snapshot *snapshot = ticket->snapshot;
+    if (!ticket->own) {
+        ticket->entry.next = (td__entry *)recycler->tickets;
+        recycler->tickets = ticket;
+    }
+    td__snapshot_unref(recycler, snapshot); /* last: the ticket may be part of it */
 }
 
 void td__entry_release(td__recycler *recycler, td__entry *entry) {
-    td__snapshot *snapshot = entry->snapshot;
-    td__pool_give(&recycler->pool, entry->text, entry->text_size);
-    if (!entry->own) {
-        entry->next = recycler->entries;
-        recycler->entries = entry;
+    switch (entry->kind) {
+    case TD__ENTRY_RECORD:
+        release_ticket(recycler, (td__ticket *)entry);
+        break;
+    case TD__ENTRY_VALUES:
+        td__pool_give(&recycler->pool, entry, ((td__values *)entry)->size);
+        break;
+    case TD__ENTRY_EXPECT:
+    case TD__ENTRY_EVENT:
+    case TD__ENTRY_NOTE: {
+        td__message *message = (td__message *)entry;
+        td__pool_give(&recycler->pool, message->text, message->text_size);
+        entry->next = (td__entry *)recycler->messages;
+        recycler->messages = message;
+        break;
     }
-    if (snapshot) { /* last: the entry may be part of it */
-        td__snapshot_unref(recycler, snapshot);
+    case TD__ENTRY_FLUSH:
+        break;
     }
 }
 
@@ -135,16 +177,26 @@ void td__kept_release(td__recycler *recycler, td__kept *kept) {
     recycler->kept = kept;
 }
 
-#define FREE_LIST(type, list)                                                                      \
-    while (list) {                                                                                 \
-        type *next = (list)->next;                                                                 \
-        td__free(list);                                                                            \
-        (list) = next;                                                                             \
+static void free_entries(td__entry *entry) {
+    while (entry) {
+        td__entry *next = entry->next;
+        td__free(entry); /* the entry is the first member of what was allocated */
+        entry = next;
     }
+}
 
 void td__recycler_release(td__recycler *recycler) {
-    FREE_LIST(td__snapshot, recycler->snapshots)
-    FREE_LIST(td__entry, recycler->entries)
-    FREE_LIST(td__kept, recycler->kept)
+    free_entries((td__entry *)recycler->tickets);
+    free_entries((td__entry *)recycler->messages);
+    while (recycler->snapshots) {
+        td__snapshot *next = recycler->snapshots->next;
+        td__free(recycler->snapshots);
+        recycler->snapshots = next;
+    }
+    while (recycler->kept) {
+        td__kept *next = recycler->kept->next;
+        td__free(recycler->kept);
+        recycler->kept = next;
+    }
     td__pool_release(&recycler->pool);
 }

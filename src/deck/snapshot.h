@@ -1,4 +1,4 @@
-/* Snapshots: what was kept of a signal at a step; and entries: a snapshot on its way to sinks.
+/* Snapshots: what was kept of a signal at a step; and entries: what is on its way to the sinks.
  * Everything is reference-counted or owned by one list, recycled, and guarded by the deck's lock.
  */
 #ifndef TAPEDECK_DECK_SNAPSHOT_H
@@ -25,41 +25,64 @@ typedef struct td__batch {
 } td__batch;
 
 typedef enum td__entry_kind {
-    TD__ENTRY_RECORD,
-    TD__ENTRY_EXPECT,
+    TD__ENTRY_RECORD, /* part of a td__snapshot, or a td__ticket */
+    TD__ENTRY_VALUES, /* part of a td__values */
+    TD__ENTRY_EXPECT, /* these are td__message */
     TD__ENTRY_EVENT,
     TD__ENTRY_NOTE,
-    TD__ENTRY_FLUSH,
+    TD__ENTRY_FLUSH, /* part of a td__flush */
 } td__entry_kind;
 
 typedef struct td__snapshot td__snapshot;
 
-/* What the writer takes off the queue. */
+/* What the writer takes off the queue: the first member of something larger. */
 typedef struct td__entry {
     struct td__entry *next;
     td__entry_kind kind;
-    bool own;     /* part of its snapshot, or of a caller's stack: not to be recycled */
-    size_t bytes; /* of the queue's, to be given back when it is done */
+    bool ends_step;     /* the last of its step */
+    size_t bytes;       /* of the queue's, to be given back when it is done */
+    int64_t deliveries; /* records that it stands for, over all sinks */
+} td__entry;
 
-    /* RECORD */
-    td__snapshot *snapshot;
+/* A snapshot on its way. */
+typedef struct td__ticket {
+    td__entry entry;
+    td__snapshot *snapshot; /* referenced */
     td__forms forms;
-    uint32_t replaced;  /* of the forms, those that stand for a larger one that did not fit */
-    int64_t deliveries; /* forms, over all sinks */
+    uint32_t replaced; /* of the forms, those that stand for a larger one that did not fit */
     bool history;
-    bool ends_step; /* the last of its step */
+    bool own; /* part of the snapshot */
+} td__ticket;
 
-    /* EXPECT, EVENT, NOTE: two strings, one after the other, in one pooled block */
+/* Scalars of one step, packed: a training loop may record many, and each costs it a few words. */
+typedef struct td__value {
+    td_signal *signal;
+    double value;
+    uint32_t sinks; /* bits: which get it */
+} td__value;
+
+typedef struct td__values {
+    td__entry entry;
+    int64_t epoch, step;
+    double wall_time;
+    size_t size; /* of this pooled block */
+    int32_t count, capacity;
+    td__value items[];
+} td__values;
+
+/* Two strings for the sinks, one after the other in one pooled block. */
+typedef struct td__message {
+    td__entry entry;
     char *text;
     size_t text_size;
     int32_t sink;    /* EXPECT */
     uint32_t expect; /* EXPECT */
     td_event event;  /* EVENT */
+} td__message;
 
-    struct td__flush *flush; /* FLUSH: who waits; borrowed */
-} td__entry;
-
+/* On the stack of a thread that waits. */
 typedef struct td__flush {
+    td__entry entry;
     bool done;
     td_error error;
 } td__flush;
@@ -94,8 +117,8 @@ struct td__snapshot {
     char *text;
     size_t text_size, text_length;
     td__batch *batch;
-    td__entry entry; /* the first; more are taken from the deck */
-    bool entry_used;
+    td__ticket ticket; /* the first; more are taken from the deck */
+    bool ticket_used;
 };
 
 /* A snapshot in a track's history. */
@@ -108,7 +131,8 @@ typedef struct td__kept {
 typedef struct td__recycler {
     td__pool pool;
     td__snapshot *snapshots;
-    td__entry *entries;
+    td__ticket *tickets;
+    td__message *messages;
     td__kept *kept;
     td__snapshot *borrowed; /* done with, but their memory has an owner to be told */
 } td__recycler;
@@ -121,8 +145,13 @@ void td__snapshot_unref(td__recycler *recycler, td__snapshot *snapshot);
 void td__borrowed_tell(const td__snapshot *borrowed);
 void td__borrowed_recycle(td__recycler *recycler, td__snapshot *borrowed);
 
-td__entry *td__entry_create(td__recycler *recycler, td__entry_kind kind);
-/* Recycles the entry and drops its snapshot's reference. */
+td__ticket *td__ticket_create(td__recycler *recycler);
+td__message *td__message_create(td__recycler *recycler, td__entry_kind kind);
+/* Room for capacity items, more when the block has it. */
+td__values *td__values_create(td__recycler *recycler, int32_t capacity);
+/* The bytes that such a block takes. */
+size_t td__values_size(int32_t capacity);
+/* Recycles what the entry is part of, and drops its snapshot's reference. */
 void td__entry_release(td__recycler *recycler, td__entry *entry);
 
 /* Copies rows and labels (may be NULL). One reference. */

@@ -70,12 +70,29 @@ static void keep(td_deck *deck, td__snapshot *snapshot, const decision *decided)
     }
 }
 
-static void settle(td_deck *deck, td__snapshot *staged, const decision *decided, int64_t epoch,
+/* Everything that was staged in the step, taken from the deck. */
+typedef struct staged {
+    td__snapshot *snapshots;
+    td__values *values;
+} staged;
+
+static staged take_staged(td_deck *deck) {
+    staged taken = {deck->staged_first, deck->values};
+    deck->staged_first = deck->staged_last = NULL;
+    deck->values_before = taken.values ? taken.values->count : 0;
+    deck->values = NULL;
+    return taken;
+}
+
+static void settle(td_deck *deck, staged taken, const decision *decided, int64_t epoch,
                    int64_t step) {
-    double wall_time = staged ? td__wall_time() : 0;
-    while (staged) {
-        td__snapshot *snapshot = staged;
-        staged = staged->next;
+    if (!taken.snapshots && !taken.values) {
+        return;
+    }
+    const td__entry *before = deck->last;
+    double wall_time = td__wall_time();
+    for (td__snapshot *snapshot = taken.snapshots, *next; snapshot; snapshot = next) {
+        next = snapshot->next;
         snapshot->next = NULL;
         td__snapshot_label(snapshot, epoch, step, wall_time);
         td__tracks go;
@@ -89,9 +106,11 @@ static void settle(td_deck *deck, td__snapshot *staged, const decision *decided,
         }
         td__unstage(deck, snapshot);
     }
-    td__entry *last = deck->last;
-    if (last && last->kind == TD__ENTRY_RECORD && last->snapshot->step == step && !last->history) {
-        last->ends_step = true;
+    if (taken.values) {
+        td__values_send(deck, taken.values, epoch, step, wall_time);
+    }
+    if (deck->last && deck->last != before) {
+        deck->last->ends_step = true;
     }
 }
 
@@ -131,12 +150,11 @@ td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epo
         carry_scalars(deck, epoch, step);
     }
     decide(deck, &now, epoch_end, &decided);
-    td__snapshot *staged = deck->staged_first;
-    deck->staged_first = deck->staged_last = NULL;
+    staged taken = take_staged(deck);
     /* From here on submitting may wait; what others record meanwhile belongs to the next step. */
     open_next(deck, epoch, step, epoch_end);
     trigger(deck, &decided, step);
-    settle(deck, staged, &decided, epoch, step);
+    settle(deck, taken, &decided, epoch, step);
     td__deck_say_losses(deck, false);
     if (deck->queue_used > deck->queue_limit / 2) {
         td__queue_wake(deck);

@@ -37,6 +37,7 @@ bool td__track_scheduled(const td__track *track, int64_t epoch, int64_t step, bo
 void td__tracks_open_step(td_deck *deck) {
     td__tracks due = {0};
     memset(deck->values_due, 0, sizeof deck->values_due);
+    memset(deck->values_sure, 0, sizeof deck->values_sure);
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__track *track = deck->tracks[i];
         track->due_step = step_is_due(track, deck->step);
@@ -46,6 +47,7 @@ void td__tracks_open_step(td_deck *deck) {
             !deck->announced && track->every_epochs > 0 && in_window(track, deck->step);
         td__tracks_put(due, i, track->due_step || track->due_epoch || track->due_maybe);
         td__tracks_put(deck->values_due, i, track->due_step);
+        td__tracks_put(deck->values_sure, i, track->due_step && !track->condition);
     }
     if (td__tracks_any(due) && td__overhead_skips(deck)) {
         memset(due, 0, sizeof due);
@@ -219,6 +221,7 @@ static void set_forms(const td_deck *deck, td__track *track, const bool chosen[T
         uint32_t forms = chosen[i] ? tensor_forms(class, track->form) : 0;
         track->forms[i] = (uint16_t)(forms | (all & always));
         track->value_forms[i] = (uint16_t)((chosen[i] ? class->forms : always) & values);
+        track->scalar_sinks |= track->value_forms[i] & TD_SCALAR ? (uint32_t)1 << i : 0;
     }
 }
 
@@ -233,13 +236,14 @@ static td_status expect(td_deck *deck, const td__track *track, const bool chosen
                 continue;
             }
             char *name = td__strdup(track->patterns[k]);
-            td__entry *entry = name ? td__entry_create(&deck->recycler, TD__ENTRY_EXPECT) : NULL;
+            td__message *message =
+                name ? td__message_create(&deck->recycler, TD__ENTRY_EXPECT) : NULL;
             bool sent = false;
-            if (entry) {
+            if (message) {
                 td__glob_unescape(name);
-                entry->sink = i;
-                entry->expect = forms;
-                sent = td__deck_message(deck, entry, name, "", true);
+                message->sink = i;
+                message->expect = forms;
+                sent = td__deck_message(deck, message, name, "", true);
             }
             td__free(name);
             if (!sent) {
@@ -256,6 +260,7 @@ static td_status install(td_deck *deck, td__track *track, const bool chosen[TD__
     int32_t index = deck->track_count;
     deck->tracks[index] = track;
     deck->track_count++;
+    atomic_store_explicit(&deck->words, (deck->track_count + 63) / 64, memory_order_relaxed);
     for (size_t i = 0; i < deck->signal_count; i++) {
         td_status met = td__signal_meet(deck->signals[i], index);
         status = status == TD_OK ? met : status;

@@ -42,24 +42,24 @@ typedef struct place {
     bool history;
 } place;
 
-/* subject: the operation's own, a td_record, place, td__entry or nothing. */
+/* subject: the operation's own, a td_record, place, td__message or nothing. */
 static td_status call_once(const td__outlet *outlet, operation what, const void *subject,
                            td_error *error) {
     const td_sink_class *class = outlet->class;
-    const td__entry *entry = subject;
+    const td__message *message = subject;
     const place *at = subject;
     switch (what) {
     case EXPECT:
-        return class->expect(outlet->live, entry->text, entry->expect, error);
+        return class->expect(outlet->live, message->text, message->expect, error);
     case WRITE:
         return class->write(outlet->live, subject, error);
     case END_STEP:
         return class->end_step ? class->end_step(outlet->live, at->epoch, at->step, error) : TD_OK;
     case EVENT:
-        return class->event ? class->event(outlet->live, &entry->event, error) : TD_OK;
+        return class->event ? class->event(outlet->live, &message->event, error) : TD_OK;
     case NOTE:
-        return class->note ? class->note(outlet->live, entry->text,
-                                         entry->text + strlen(entry->text) + 1, error)
+        return class->note ? class->note(outlet->live, message->text,
+                                         message->text + strlen(message->text) + 1, error)
                            : TD_OK;
     case FLUSH:
         return class->flush(outlet->live, error);
@@ -96,8 +96,8 @@ static bool resting(const td__outlet *outlet) {
     return outlet->retry_at > 0 && td__seconds() < outlet->retry_at;
 }
 
-static td_record record_of(const td__entry *entry, td_form form) {
-    const td__snapshot *s = entry->snapshot;
+static td_record record_of(const td__ticket *ticket, td_form form) {
+    const td__snapshot *s = ticket->snapshot;
     bool data = (form & TD__DATA_FORMS) != 0;
     td_record record = {
         .signal = s->signal->name,
@@ -106,8 +106,8 @@ static td_record record_of(const td__entry *entry, td_form form) {
         .epoch = s->epoch,
         .step = s->step,
         .wall_time = s->wall_time,
-        .history = entry->history,
-        .degraded_from = (td_form)(entry->replaced & form ? s->wanted : 0),
+        .history = ticket->history,
+        .degraded_from = (td_form)(ticket->replaced & form ? s->wanted : 0),
         .view = data ? &s->view : NULL,
         .value = s->value,
         .stats = form & (TD_STATS | TD_HISTOGRAM) ? &s->stats : NULL,
@@ -123,25 +123,47 @@ static td_record record_of(const td__entry *entry, td_form form) {
     return record;
 }
 
-/* Returns how many of the entry's records a sink could not write. */
-static int64_t write_record(td_deck *deck, const td__entry *entry) {
+/* Writes one record to one sink; false when that failed. */
+static bool write_one(td_deck *deck, td__outlet *outlet, const td_record *record) {
+    if (resting(outlet) || call(deck, outlet, WRITE, record) != TD_OK) {
+        return false;
+    }
+    outlet->in_step = outlet->dirty = true;
+    return true;
+}
+
+/* Both return how many records a sink could not write. */
+static int64_t write_snapshot(td_deck *deck, const td__ticket *ticket) {
     /* Where the tensor and its picture went: sinks that index the run come last in the table. */
     td_place tensor, image;
     tensor.file[0] = image.file[0] = 0;
     tensor.record = image.record = 0;
     int64_t failed = 0;
     for (int32_t i = 0; i < deck->outlet_count; i++) {
-        td__outlet *outlet = &deck->outlets[i];
-        for (uint32_t rest = entry->forms[i]; rest; rest &= rest - 1) {
-            td_record record = record_of(entry, (td_form)(rest & (0 - rest)));
+        for (uint32_t rest = ticket->forms[i]; rest; rest &= rest - 1) {
+            td_record record = record_of(ticket, (td_form)(rest & (0 - rest)));
             record.place = record.form == TD_TENSOR  ? &tensor
                            : record.form == TD_IMAGE ? &image
                                                      : NULL;
-            if (resting(outlet) || call(deck, outlet, WRITE, &record) != TD_OK) {
-                failed++;
-                continue;
-            }
-            outlet->in_step = outlet->dirty = true;
+            failed += !write_one(deck, &deck->outlets[i], &record);
+        }
+    }
+    return failed;
+}
+
+static int64_t write_values(td_deck *deck, const td__values *values) {
+    int64_t failed = 0;
+    td_record record = {.form = TD_SCALAR,
+                        .epoch = values->epoch,
+                        .step = values->step,
+                        .wall_time = values->wall_time};
+    for (int32_t k = 0; k < values->count; k++) {
+        const td__value *item = &values->items[k];
+        record.signal = item->signal->name;
+        record.signal_index = item->signal->index;
+        record.value = item->value;
+        for (uint32_t rest = item->sinks; rest; rest &= rest - 1) {
+            failed += !write_one(deck, &deck->outlets[__builtin_ctz(rest)], &record);
         }
     }
     return failed;
@@ -166,13 +188,14 @@ static void flush_sinks(td_deck *deck) {
     }
 }
 
-static void tell_all(td_deck *deck, td__entry *entry) {
-    entry->event.signal = *entry->text ? entry->text : NULL;
-    entry->event.text = entry->text + strlen(entry->text) + 1;
+static void tell_all(td_deck *deck, td__message *message) {
+    message->event.signal = *message->text ? message->text : NULL;
+    message->event.text = message->text + strlen(message->text) + 1;
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
         if (outlet->live && !resting(outlet)) {
-            (void)call(deck, outlet, entry->kind == TD__ENTRY_EVENT ? EVENT : NOTE, entry);
+            (void)call(deck, outlet, message->entry.kind == TD__ENTRY_EVENT ? EVENT : NOTE,
+                       message);
             outlet->dirty = true;
         }
     }
@@ -188,28 +211,39 @@ typedef struct done {
     int64_t written, failed;
 } done;
 
-static void process(td_deck *deck, td__entry *entry, place *at, done *so_far) {
+/* Ends the step before when this is another. */
+static void move_to(td_deck *deck, place *at, place now) {
+    if (now.epoch != at->epoch || now.step != at->step || now.history != at->history) {
+        end_step(deck, at);
+        *at = now;
+    }
+}
+
+/* Returns how many records failed. */
+static int64_t process(td_deck *deck, td__entry *entry, place *at) {
+    int64_t failed = 0;
     switch (entry->kind) {
     case TD__ENTRY_RECORD: {
-        place now = {entry->snapshot->epoch, entry->snapshot->step, entry->history};
-        if (now.epoch != at->epoch || now.step != at->step || now.history != at->history) {
-            end_step(deck, at);
-            *at = now;
-        }
-        int64_t failed = write_record(deck, entry);
-        so_far->failed += failed;
-        so_far->written += entry->deliveries - failed;
-        if (entry->ends_step) {
-            end_step(deck, at);
-        }
+        const td__ticket *ticket = (const td__ticket *)entry;
+        const td__snapshot *snapshot = ticket->snapshot;
+        move_to(deck, at, (place){snapshot->epoch, snapshot->step, ticket->history});
+        failed = write_snapshot(deck, ticket);
         break;
     }
-    case TD__ENTRY_EXPECT:
-        (void)call(deck, &deck->outlets[entry->sink], EXPECT, entry);
+    case TD__ENTRY_VALUES: {
+        const td__values *values = (const td__values *)entry;
+        move_to(deck, at, (place){values->epoch, values->step, false});
+        failed = write_values(deck, values);
         break;
+    }
+    case TD__ENTRY_EXPECT: {
+        td__message *message = (td__message *)entry;
+        (void)call(deck, &deck->outlets[message->sink], EXPECT, message);
+        break;
+    }
     case TD__ENTRY_EVENT:
     case TD__ENTRY_NOTE:
-        tell_all(deck, entry);
+        tell_all(deck, (td__message *)entry);
         break;
     case TD__ENTRY_FLUSH:
         end_step(deck, at);
@@ -219,6 +253,18 @@ static void process(td_deck *deck, td__entry *entry, place *at, done *so_far) {
         flush_sinks(deck);
         break;
     }
+    if (entry->ends_step) {
+        end_step(deck, at);
+    }
+    return failed;
+}
+
+/* The waiting thread learns of the first error since the last flush. */
+static void answer(td_deck *deck, td__flush *waiting) {
+    waiting->error = deck->error;
+    waiting->done = true;
+    deck->error = (td_error){0};
+    deck->sink_status = TD_OK;
 }
 
 static void finish(td_deck *deck, done *so_far) {
@@ -226,14 +272,10 @@ static void finish(td_deck *deck, done *so_far) {
     for (td__entry *entry = so_far->first, *next; entry; entry = next) {
         next = entry->next;
         deck->queue_used -= entry->bytes;
-        if (entry->snapshot) {
-            entry->snapshot->delivered = true;
-        }
-        if (entry->flush) { /* lives on the waiting thread's stack */
-            entry->flush->error = deck->error;
-            entry->flush->done = true;
-            deck->error = (td_error){0};
-            deck->sink_status = TD_OK;
+        if (entry->kind == TD__ENTRY_RECORD) {
+            ((td__ticket *)entry)->snapshot->delivered = true;
+        } else if (entry->kind == TD__ENTRY_FLUSH) {
+            answer(deck, (td__flush *)entry);
         }
         td__entry_release(&deck->recycler, entry);
     }
@@ -256,7 +298,9 @@ static void write_all(td_deck *deck, td__entry *entries, place *at) {
         td__entry *entry = entries;
         entries = entry->next;
         entry->next = NULL;
-        process(deck, entry, at, &so_far);
+        int64_t failed = process(deck, entry, at);
+        so_far.failed += failed;
+        so_far.written += entry->deliveries - failed;
         if (so_far.last) {
             so_far.last->next = entry;
         } else {
