@@ -75,7 +75,7 @@ static td_status publish_experiment(td_trainer *trainer, td_error *error) {
         status = td__file_publish(folder, "experiment.yaml", text, size, false, error);
     }
     if (!status) {
-        (void)td_deck_note(trainer->deck, "experiment", text);
+        (void)td_deck_note(trainer->deck, "experiment.yaml", text);
     }
     if (folder >= 0) {
         close(folder);
@@ -84,20 +84,22 @@ static td_status publish_experiment(td_trainer *trainer, td_error *error) {
     return status;
 }
 
+static void note_number(td_trainer *trainer, const char *key, int64_t number) {
+    char text[32];
+    (void)snprintf(text, sizeof text, "%" PRId64, number);
+    (void)td_deck_note(trainer->deck, key, text);
+}
+
 static void add_notes(td_trainer *trainer) {
-    char number[32];
-    (void)td_deck_note(trainer->deck, "name", trainer->experiment->name);
-    (void)td_deck_note(trainer->deck, "tapedeck", td_version());
-    (void)snprintf(number, sizeof number, "%" PRIu64, trainer->experiment->seed);
-    (void)td_deck_note(trainer->deck, "seed", number);
-    (void)snprintf(number, sizeof number, "%d", td_threads());
-    (void)td_deck_note(trainer->deck, "threads", number);
     int64_t elements = 0;
     for (size_t i = 0; i < trainer->parameter_count; i++) {
         elements += td_tensor_count(td_model_parameter_at(trainer->model, i)->tensor);
     }
-    (void)snprintf(number, sizeof number, "%" PRId64, elements);
-    (void)td_deck_note(trainer->deck, "parameters", number);
+    (void)td_deck_note(trainer->deck, "experiment.name", trainer->experiment->name);
+    note_number(trainer, "experiment.seed", (int64_t)trainer->experiment->seed);
+    note_number(trainer, "experiment.parameters", elements);
+    note_number(trainer, "experiment.steps", trainer->steps);
+    note_number(trainer, "environment.threads", td_threads());
 }
 
 static td_status open_deck(td_trainer *trainer, td_error *error) {

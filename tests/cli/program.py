@@ -1,0 +1,83 @@
+"""Runs the program as a user would, in a folder of its own."""
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["TAPEDECK"]
+SOURCE = os.environ["TD_SOURCE"]
+DIGITS = os.path.join(SOURCE, "examples", "data", "digits.csv.gz")
+
+# Two moons, a small dense network, a step in microseconds: what most tests start from.
+SMALL = """
+name: small
+seed: 3
+threads: 1
+data:
+  generate: {two_moons: {examples: 90, noise: 0.1}}
+  validation: 0.2
+  batch: 16
+model:
+  - dense: {name: hidden, units: 8, activation: tanh}
+  - dense: {name: logits, units: 2}
+train:
+  loss: sparse_categorical_crossentropy
+  from_logits: true
+  optimizer: {adam: {learning_rate: 0.02}}
+  metrics: [accuracy]
+  epochs: 4
+"""
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = self.temporary.name
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def exists(self, *parts):
+        return os.path.exists(self.path(*parts))
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        return name
+
+    def read(self, *parts):
+        with open(self.path(*parts), encoding="utf-8", newline="") as file:
+            return file.read()
+
+    def bytes(self, *parts):
+        with open(self.path(*parts), "rb") as file:
+            return file.read()
+
+    def environment(self):
+        environment = dict(os.environ, NO_COLOR="1", XDG_CACHE_HOME=self.path("cache"))
+        environment.pop("TAPEDECK_CACHE", None)
+        return environment
+
+    def start(self, *arguments):
+        return subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, env=self.environment(),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def run_program(self, *arguments, status=0):
+        done = subprocess.run([PROGRAM, *arguments], cwd=self.folder, env=self.environment(),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=600, check=False)
+        self.assertEqual(done.returncode, status, f"{arguments}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def train(self, text, *arguments, status=0):
+        self.write("experiment.yaml", text)
+        return self.run_program("train", "experiment.yaml", *arguments, status=status)
+
+    def problems(self, text, *arguments):
+        """The lines in which the experiment is refused."""
+        return self.train(text, *arguments, status=2).stderr.splitlines()
+
+    def json_lines(self, text):
+        return [json.loads(line) for line in text.splitlines()]
