@@ -26,6 +26,24 @@ bool td__write_all(int file, const void *data, size_t size, off_t offset) {
     return true;
 }
 
+bool td__read_all(int file, void *data, size_t size, off_t offset) {
+    char *bytes = data;
+    while (size > 0) {
+        ssize_t got = pread(file, bytes, size, offset);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            errno = got == 0 ? EIO : errno;
+            return false;
+        }
+        bytes += got;
+        offset += got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
 td_status td__file_error(td_error *error, const char *name, const char *verb) {
     char reason[128];
     return td_error_set(error, TD_IO, "%s: cannot %s: %s", name, verb,

@@ -12,6 +12,8 @@
 /* Writes all of it, whatever signals and short writes come between. False, with errno, when that
  * is not possible; part of it may then have been written. */
 bool td__write_all(int file, const void *data, size_t size, off_t offset);
+/* Reads all of it; false, with errno, when that is not possible or the file ends before. */
+bool td__read_all(int file, void *data, size_t size, off_t offset);
 
 /* Opens the folder for the functions below; -1 on failure. Close with close(). */
 int td__folder_open(const char *path, td_error *error);

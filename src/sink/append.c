@@ -17,6 +17,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -243,8 +244,10 @@ td_status td__append_bytes(td__append *file, const void *data, size_t size, td_e
 /* --- the set ------------------------------------------------------------------------------------
  */
 
-td_status td__append_set_open(td__append_set *set, const char *folder, td_error *error) {
-    *set = (td__append_set){.folder = td__folder_open(folder, error), .committed_at = now()};
+td_status td__append_set_open(td__append_set *set, const char *folder, bool resumed,
+                              td_error *error) {
+    *set = (td__append_set){
+        .folder = td__folder_open(folder, error), .resumed = resumed, .committed_at = now()};
     if (set->folder < 0) {
         return TD_IO;
     }
@@ -315,32 +318,98 @@ td_status td__append_set_close(td__append_set *set, td_error *error) {
     return status;
 }
 
+/* A file of the set that has its first end bytes; NULL when memory is exhausted. */
+static td__append *add_file(td__append_set *set, const char *name, td__append_kind kind,
+                            int64_t end, td_error *error) {
+    td__append *file = td__calloc(1, sizeof *file);
+    char *copy = td__strdup(name);
+    if (!file || !copy) {
+        td__free(copy);
+        td__free(file);
+        td_error_set(error, TD_MEMORY, "out of memory for the file %s", name);
+        return NULL;
+    }
+    *file = (td__append){
+        .set = set, .next = set->files, .name = copy, .kind = kind, .end = end, .dirty = true};
+    set->files = file;
+    return file;
+}
+
+static void remove_newest(td__append_set *set) {
+    td__append *file = set->files;
+    set->files = file->next;
+    td__free(file->name);
+    td__free(file);
+}
+
+static td_status taken(const char *name, td_error *error) {
+    return td_error_set(error, TD_EXISTS, "%s exists already; files are never overwritten", name);
+}
+
 td_status td__append_create(td__append_set *set, const char *name, td__append_kind kind,
                             const void *header, size_t size, td__append **file, td_error *error) {
     if (faccessat(set->folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-        return td_error_set(error, TD_EXISTS, "%s exists already; files are never overwritten",
-                            name);
+        return taken(name, error);
     }
-    td__append *created = td__calloc(1, sizeof *created);
-    char *copy = td__strdup(name);
-    td_status status = created && copy
-                           ? td__file_publish(set->folder, name, header, size, false, error)
-                           : td_error_set(error, TD_MEMORY, "out of memory for the file %s", name);
+    td__append *created = add_file(set, name, kind, (int64_t)size, error);
+    if (!created) {
+        return TD_MEMORY;
+    }
+    td_status status = td__file_publish(set->folder, name, header, size, false, error);
     if (status) {
-        td__free(copy);
-        td__free(created);
+        remove_newest(set);
         return status;
     }
-    *created = (td__append){.set = set,
-                            .next = set->files,
-                            .name = copy,
-                            .kind = kind,
-                            .end = (int64_t)size,
-                            .dirty = true};
-    set->files = created;
     set->created = true;
     *file = created;
     return TD_OK;
+}
+
+/* Whether the file begins with these bytes, and how long it is. */
+static bool begins_with(int fd, const void *header, size_t size, int64_t *end) {
+    struct stat stat;
+    char *text = td__calloc(size, 1);
+    bool good = text && fstat(fd, &stat) == 0 && td__read_all(fd, text, size, 0) &&
+                memcmp(text, header, size) == 0;
+    td__free(text);
+    if (good) {
+        *end = stat.st_size;
+    }
+    return good;
+}
+
+td_status td__append_adopt(td__append_set *set, const char *name, td__append_kind kind,
+                           const void *header, size_t size, td__append **file, td_error *error) {
+    for (const td__append *other = set->files; other; other = other->next) {
+        if (strcmp(other->name, name) == 0) {
+            return taken(name, error);
+        }
+    }
+    int fd = openat(set->folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        td__file_error(error, name, "open");
+        return errno == ENOENT ? TD_NOT_FOUND : TD_IO;
+    }
+    int64_t end = 0;
+    bool same = begins_with(fd, header, size, &end);
+    close(fd);
+    if (!same) {
+        return taken(name, error);
+    }
+    td__append *adopted = add_file(set, name, kind, end, error);
+    if (!adopted) {
+        return TD_MEMORY;
+    }
+    *file = adopted;
+    return TD_OK;
+}
+
+td_status td__append_open(td__append_set *set, const char *name, td__append_kind kind,
+                          const void *header, size_t size, td__append **file, td_error *error) {
+    td_status status =
+        set->resumed ? td__append_adopt(set, name, kind, header, size, file, error) : TD_NOT_FOUND;
+    return status == TD_NOT_FOUND ? td__append_create(set, name, kind, header, size, file, error)
+                                  : status;
 }
 
 td_status td__append_replace(td__append *file, const void *data, size_t size, td_error *error) {

@@ -20,6 +20,7 @@ typedef struct td__append_set {
     int folder;
     td__append *files;   /* owned */
     size_t buffered;     /* bytes in all buffers */
+    bool resumed;        /* the run goes on: files of an earlier session are adopted */
     bool created;        /* files whose names are not yet safe on disk */
     bool failing;        /* the last attempt to write failed */
     double committed_at; /* seconds; the last attempt */
@@ -52,7 +53,8 @@ struct td__append {
 /* A buffer this full is handed to the system. */
 #define TD__APPEND_PIECE (256 << 10)
 
-TD_NODISCARD td_status td__append_set_open(td__append_set *set, const char *folder,
+/* resumed: files of an earlier session may be adopted. */
+TD_NODISCARD td_status td__append_set_open(td__append_set *set, const char *folder, bool resumed,
                                            td_error *error);
 /* Syncs and frees everything, whatever it returns. */
 td_status td__append_set_close(td__append_set *set, td_error *error);
@@ -67,6 +69,15 @@ td_status td__append_set_sync(td__append_set *set, td_error *error);
 TD_NODISCARD td_status td__append_create(td__append_set *set, const char *name,
                                          td__append_kind kind, const void *header, size_t size,
                                          td__append **file, td_error *error);
+/* A file that an earlier session of the run wrote, if it begins with these bytes; TD_EXISTS when it
+ * does not or is in the set already, TD_NOT_FOUND when there is none. */
+TD_NODISCARD td_status td__append_adopt(td__append_set *set, const char *name, td__append_kind kind,
+                                        const void *header, size_t size, td__append **file,
+                                        td_error *error);
+/* Creates, or when the run goes on adopts. */
+TD_NODISCARD td_status td__append_open(td__append_set *set, const char *name, td__append_kind kind,
+                                       const void *header, size_t size, td__append **file,
+                                       td_error *error);
 /* Replaces the whole file in one instant; what is in the buffer then follows it. */
 TD_NODISCARD td_status td__append_replace(td__append *file, const void *data, size_t size,
                                           td_error *error);

@@ -9,6 +9,7 @@
 #include "sink/append.h"
 #include "sink/classes.h"
 #include "sink/metrics.h"
+#include "sink/resume.h"
 #include "sink/signals.h"
 #include "sink/text.h"
 
@@ -108,36 +109,44 @@ static table **find_signal(td_sink *sink, const td_record *record, td_error *err
     return &sink->signals[record->signal_index];
 }
 
-/* SIGNAL.csv for a signal's first table, SIGNAL@FORM.csv or SIGNAL@WIDTH.csv for later ones. */
-static void table_name(char *out, size_t size, const td_record *record, const table *tables,
-                       const table *wanted, bool predictions) {
-    char name[TD__SIGNAL_FILE_SIZE], word[32];
-    td__signal_file(name, record->signal);
-    const char *base = predictions ? "predictions" : name;
-    bool has_rows = false;
-    for (const table *t = tables; t; t = t->next) {
-        has_rows |= t->form == wanted->form;
+/* SIGNAL.csv where that is free, then SIGNAL@FORM.csv; for rows SIGNAL@WIDTH.csv and, when only
+ * the labels differ, SIGNAL@WIDTH-LABELS.csv. False when there is no further name to try. */
+static bool table_name(char *out, size_t size, const char *signal, const table *wanted,
+                       int attempt) {
+    char name[TD__SIGNAL_FILE_SIZE], word[48] = "";
+    bool rows = wanted->form == TD_ROWS, predictions = wanted->labels >= 0;
+    if (attempt == 0 && wanted->form == TD_HISTOGRAM) {
+        return table_name(out, size, signal, wanted, 1); /* always beside another form */
     }
-    snprintf(word, sizeof word, "%s", td_form_name(wanted->form));
-    if (has_rows) {
-        snprintf(word, sizeof word, "%lld", (long long)wanted->columns);
+    if (attempt == 1 && rows) {
+        snprintf(word, sizeof word, "@%lld", (long long)wanted->columns);
+    } else if (attempt == 1) {
+        snprintf(word, sizeof word, "@%s", td_form_name(wanted->form));
+    } else if (attempt == 2) {
+        snprintf(word, sizeof word, "@%lld-%lld", (long long)wanted->columns,
+                 (long long)wanted->labels);
     }
-    bool first = (!tables || predictions) && !has_rows && wanted->form != TD_HISTOGRAM;
-    snprintf(out, size, first ? "%s.csv" : "%s@%s.csv", base, word);
+    snprintf(out, size, "%s%s.csv", predictions ? "predictions" : td__signal_file(name, signal),
+             word);
+    return attempt < (predictions ? 3 : 2);
 }
 
 static td_status add_table(td_sink *sink, const td_record *record, table **signal,
                            const table *wanted, const char *header, size_t size, table **found,
                            td_error *error) {
-    char name[TD__SIGNAL_FILE_SIZE + 48];
-    table_name(name, sizeof name, record, *signal, wanted, wanted->labels >= 0);
+    char name[TD__SIGNAL_FILE_SIZE + 52];
     table *added = td__calloc(1, sizeof *added);
     if (!added) {
-        return td_error_set(error, TD_MEMORY, "%s: out of memory", name);
+        return td_error_set(error, TD_MEMORY, "csv: out of memory");
     }
     *added = *wanted;
-    td_status status =
-        td__append_create(&sink->set, name, TD__APPEND_LINES, header, size, &added->file, error);
+    td_status status = TD_EXISTS;
+    for (int attempt = 0;
+         status == TD_EXISTS && table_name(name, sizeof name, record->signal, wanted, attempt);
+         attempt++) {
+        status =
+            td__append_open(&sink->set, name, TD__APPEND_LINES, header, size, &added->file, error);
+    }
     if (status) {
         td__free(added);
         return status;
@@ -179,8 +188,8 @@ static td_status fixed_table(td_sink *sink, const td_record *record, const char 
 static td_status shared_file(td_sink *sink, td__append **file, const char *name, const char *header,
                              td_error *error) {
     return *file ? TD_OK
-                 : td__append_create(&sink->set, name, TD__APPEND_LINES, header, strlen(header),
-                                     file, error);
+                 : td__append_open(&sink->set, name, TD__APPEND_LINES, header, strlen(header), file,
+                                   error);
 }
 
 /* --- rows ---------------------------------------------------------------------------------------
@@ -474,17 +483,41 @@ static td_status csv_write(td_sink *sink, const td_record *record, td_error *err
     }
 }
 
+static td_status csv_close(td_sink *sink, td_error *error) {
+    td_status status = td__metrics_end_row(&sink->metrics, error);
+    td_status closed = td__append_set_close(&sink->set, status ? NULL : error);
+    td__metrics_release(&sink->metrics);
+    for (size_t i = 0; i < sink->signal_count; i++) {
+        for (table *next, *t = sink->signals[i]; t; t = next) {
+            next = t->next;
+            td__free(t);
+        }
+    }
+    td__free(sink->signals);
+    td__free(sink);
+    return status ? status : closed;
+}
+
 static td_status csv_open(const td_sink_options *options, td_sink **sink, td_error *error) {
     td_sink *opened = td__calloc(1, sizeof *opened);
     if (!opened) {
         return td_error_set(error, TD_MEMORY, "csv: out of memory");
     }
-    td_status status = td__append_set_open(&opened->set, options->folder, error);
+    bool resumed = options->resume != 0;
+    td_status status = td__append_set_open(&opened->set, options->folder, resumed, error);
     if (status) {
         td__free(opened);
         return status;
     }
     opened->metrics.set = &opened->set;
+    if (resumed) {
+        status = td__resume_csv(opened->set.folder, options->resume, error);
+        status = status ? status : td__metrics_resume(&opened->metrics, error);
+    }
+    if (status) {
+        csv_close(opened, NULL);
+        return status;
+    }
     *sink = opened;
     return TD_OK;
 }
@@ -504,21 +537,6 @@ static td_status csv_flush(td_sink *sink, td_error *error) {
     td_status status = td__metrics_end_row(&sink->metrics, error);
     td_status sync = td__append_set_sync(&sink->set, status ? NULL : error);
     return status ? status : sync;
-}
-
-static td_status csv_close(td_sink *sink, td_error *error) {
-    td_status status = td__metrics_end_row(&sink->metrics, error);
-    td_status closed = td__append_set_close(&sink->set, status ? NULL : error);
-    td__metrics_release(&sink->metrics);
-    for (size_t i = 0; i < sink->signal_count; i++) {
-        for (table *next, *t = sink->signals[i]; t; t = next) {
-            next = t->next;
-            td__free(t);
-        }
-    }
-    td__free(sink->signals);
-    td__free(sink);
-    return status ? status : closed;
 }
 
 const td_sink_class td__sink_csv = {

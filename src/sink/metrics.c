@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "sink/resume.h"
 #include "sink/signals.h"
 #include "sink/text.h"
 
@@ -152,30 +153,13 @@ static char *widen_row(char *out, const char **row, const td__metrics *metrics) 
     return out;
 }
 
-static bool read_all(int file, char *out, size_t size, off_t offset) {
-    while (size > 0) {
-        ssize_t got = pread(file, out, size, offset);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            errno = got == 0 ? EIO : errno;
-            return false;
-        }
-        out += got;
-        offset += got;
-        size -= (size_t)got;
-    }
-    return true;
-}
-
 /* The file's rows, to be freed; NULL, with error, on failure. */
 static char *read_rows(const td__metrics *metrics, size_t size, td_error *error) {
     char *rows = td__calloc(size, 1);
     int fd = openat(metrics->set->folder, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (!rows) {
         out_of_memory(error);
-    } else if (fd < 0 || !read_all(fd, rows, size, (off_t)metrics->header_size)) {
+    } else if (fd < 0 || !td__read_all(fd, rows, size, (off_t)metrics->header_size)) {
         td__file_error(error, FILE_NAME, "read");
         td__free(rows);
         rows = NULL;
@@ -280,6 +264,48 @@ td_status td__metrics_end_row(td__metrics *metrics, td_error *error) {
             metrics->columns[i].present = false;
         }
     }
+    return status;
+}
+
+/* The end of a header's cell: the ',' or '\n' behind it. */
+static const char *cell_end(const char *cell) {
+    for (bool quoted = false; quoted || (*cell != ',' && *cell != '\n'); cell++) {
+        quoted ^= *cell == '"';
+    }
+    return cell;
+}
+
+td_status td__metrics_resume(td__metrics *metrics, td_error *error) {
+    int fd = openat(metrics->set->folder, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT ? TD_OK : td__file_error(error, FILE_NAME, "open");
+    }
+    off_t size = lseek(fd, 0, SEEK_END);
+    char *text = td__calloc(size > 0 ? (size_t)size : 1, 1);
+    bool good = text && size > 0 && td__read_all(fd, text, (size_t)size, 0);
+    close(fd);
+    size_t length = good ? (size_t)(td__csv_line_end(text, text + size) - text) : 0;
+    td_status status = TD_OK;
+    if (length <= sizeof START || text[length - 1] != '\n') {
+        status = td_error_set(error, TD_FORMAT, FILE_NAME ": its header cannot be read");
+    }
+    for (const char *at = status ? NULL : text + strlen(START); at && *at == ',' && !status;) {
+        const char *end = cell_end(at + 1);
+        char *cell = td__calloc((size_t)(end - at), 1);
+        if (cell) {
+            memcpy(cell, at + 1, (size_t)(end - at - 1));
+        }
+        status = add_column(metrics, cell, error);
+        if (!status) {
+            metrics->columns[metrics->count - 1].in_file = true;
+        }
+        at = end;
+    }
+    status = status ? status
+                    : td__append_adopt(metrics->set, FILE_NAME, TD__APPEND_LINES, text, length,
+                                       &metrics->file, error);
+    metrics->header_size = length;
+    td__free(text);
     return status;
 }
 

@@ -28,6 +28,8 @@ typedef struct td__metrics {
     bool widening; /* and it has a metric that the file has no column for */
 } td__metrics;
 
+/* Takes up the file of an earlier session, if there is one. */
+TD_NODISCARD td_status td__metrics_resume(td__metrics *metrics, td_error *error);
 /* A place among the columns for name, unless it has one. */
 TD_NODISCARD td_status td__metrics_expect(td__metrics *metrics, const char *name, td_error *error);
 /* A value; writes the row so far first when it is of another step or has this metric already. */

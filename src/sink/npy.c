@@ -10,11 +10,15 @@
 #include "base/memory.h"
 #include "sink/append.h"
 #include "sink/classes.h"
+#include "sink/resume.h"
 #include "sink/signals.h"
 #include "sink/text.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* One file. */
 typedef struct array {
@@ -31,13 +35,17 @@ typedef struct series {
     struct series *next;
     array data, steps, samples;
     bool has_samples;
+    bool ready;  /* its files are open */
+    int attempt; /* which of the names it has */
 } series;
 
 struct td_sink {
     td__append_set set;
-    series **signals; /* by signal index; the first series recorded is the last in the list */
+    series **signals; /* by signal index */
     size_t signal_count;
 };
+
+enum { COUNT_WIDTH = 21 }; /* of a header's first dimension */
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define ORDER "<"
@@ -58,8 +66,8 @@ static int64_t records(const array *a) {
 /* Version 1.0; the first dimension has room for 21 digits, so that the size never changes. */
 static size_t format_header(char *out, const array *a, int64_t count) {
     int length = snprintf(out + 10, TD__HEADER_SIZE - 10,
-                          "{'descr': '%s', 'fortran_order': False, 'shape': (%21lld,",
-                          descriptions[a->dtype], (long long)count);
+                          "{'descr': '%s', 'fortran_order': False, 'shape': (%*lld,",
+                          descriptions[a->dtype], COUNT_WIDTH, (long long)count);
     for (int32_t i = 0; i < a->shape.rank; i++) {
         length += snprintf(out + 10 + length, TD__HEADER_SIZE - 10 - (size_t)length, " %lld%s",
                            (long long)a->shape.dims[i], i + 1 < a->shape.rank ? "," : "");
@@ -79,14 +87,38 @@ static size_t current_header(const td__append *file, char *out) {
     return format_header(out, a, records(a));
 }
 
-static td_status create_array(td_sink *sink, array *a, const char *name, td_error *error) {
+/* The file of an earlier session has the same header but for the count. */
+static td_status adopt_array(td_sink *sink, array *a, const char *name, td_error *error) {
+    char header[TD__HEADER_SIZE], found[TD__HEADER_SIZE];
+    size_t size = format_header(header, a, 0);
+    int fd = openat(sink->set.folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return TD_NOT_FOUND;
+    }
+    ssize_t got = pread(fd, found, size, 0);
+    close(fd);
+    const char *count = memmem(header, size, "'shape': (", 10);
+    size_t at = (size_t)(count - header) + 10;
+    if (got == (ssize_t)size) {
+        memcpy(header + at, found + at, COUNT_WIDTH);
+        a->empty_records = strtoll(header + at, NULL, 10);
+    }
+    return td__append_adopt(&sink->set, name, TD__APPEND_FRAMED, header, size, &a->file, error);
+}
+
+static td_status open_array(td_sink *sink, array *a, const char *name, bool *adopted,
+                            td_error *error) {
     if (a->file) {
         return TD_OK;
     }
     char header[TD__HEADER_SIZE];
     size_t size = format_header(header, a, 0);
-    td_status status =
-        td__append_create(&sink->set, name, TD__APPEND_FRAMED, header, size, &a->file, error);
+    td_status status = sink->set.resumed ? adopt_array(sink, a, name, error) : TD_NOT_FOUND;
+    *adopted = status == TD_OK;
+    if (status == TD_NOT_FOUND) {
+        status =
+            td__append_create(&sink->set, name, TD__APPEND_FRAMED, header, size, &a->file, error);
+    }
     if (!status) {
         a->header_bytes = (int64_t)size;
         a->file->header = current_header;
@@ -107,36 +139,49 @@ static series **find_signal(td_sink *sink, const td_record *record, td_error *er
     return &sink->signals[record->signal_index];
 }
 
-/* "" for the signal's first series, "@16x10" for another shape, "@16x10-float64" for another
- * type. */
-static void variant(char *out, size_t size, const series *first, const td_view *view) {
+/* "" where that is free, then "@16x10", then "@16x10-float64". */
+static void variant(char *out, size_t size, const array *data, int attempt) {
     *out = 0;
-    if (!first) {
+    if (attempt == 0) {
         return;
     }
-    size_t length = (size_t)snprintf(out, size, "@%s", view->shape.rank ? "" : "scalar");
-    for (int32_t i = 0; i < view->shape.rank; i++) {
+    const td_shape *shape = &data->shape;
+    size_t length = (size_t)snprintf(out, size, "@%s", shape->rank ? "" : "scalar");
+    for (int32_t i = 0; i < shape->rank; i++) {
         length += (size_t)snprintf(out + length, size - length, "%s%lld", i ? "x" : "",
-                                   (long long)view->shape.dims[i]);
+                                   (long long)shape->dims[i]);
     }
-    if (view->dtype != first->data.dtype) {
-        snprintf(out + length, size - length, "-%s", td_dtype_name(view->dtype));
+    if (attempt == 2) {
+        snprintf(out + length, size - length, "-%s", td_dtype_name(data->dtype));
     }
 }
 
-/* Files are created data first: the set writes those created last first. */
-static td_status create_files(td_sink *sink, series *s, const td_record *record,
-                              const series *first, td_error *error) {
-    static const char *const endings[] = {"", ".steps", ".samples"};
-    array *const arrays[] = {&s->data, &s->steps, &s->samples};
+/* The data's name decides those of the others. Created data first: the set writes those created
+ * last first. */
+static td_status open_files(td_sink *sink, series *s, const td_record *record, td_error *error) {
     char base[TD__SIGNAL_FILE_SIZE], shape[24 * TD_MAX_RANK], name[sizeof base + sizeof shape + 16];
+    bool adopted = false, ignored;
     td__signal_file(base, record->signal);
-    variant(shape, sizeof shape, first, &(td_view){.dtype = s->data.dtype, .shape = s->data.shape});
-    td_status status = TD_OK;
-    for (size_t i = 0; i < (s->has_samples ? 3 : 2) && !status; i++) {
-        snprintf(name, sizeof name, "%s%s%s.npy", base, shape, endings[i]);
-        status = create_array(sink, arrays[i], name, error);
+    td_status status = TD_EXISTS;
+    for (int attempt = s->attempt; status == TD_EXISTS && attempt < 3; attempt++) {
+        variant(shape, sizeof shape, &s->data, attempt);
+        snprintf(name, sizeof name, "%s%s.npy", base, shape);
+        status = open_array(sink, &s->data, name, &adopted, error);
+        s->attempt = attempt;
     }
+    if (status) {
+        return status;
+    }
+    snprintf(name, sizeof name, "%s%s.steps.npy", base, shape);
+    status = open_array(sink, &s->steps, name, &ignored, error);
+    snprintf(name, sizeof name, "%s%s.samples.npy", base, shape);
+    if (adopted) { /* there are samples for all records or for none */
+        s->has_samples = s->samples.bytes > 0 && faccessat(sink->set.folder, name, F_OK, 0) == 0;
+    }
+    if (!status && s->has_samples) {
+        status = open_array(sink, &s->samples, name, &ignored, error);
+    }
+    s->ready = status == TD_OK;
     return status;
 }
 
@@ -146,7 +191,7 @@ static td_status find_series(td_sink *sink, const td_record *record, const td_vi
     if (!signal) {
         return TD_MEMORY;
     }
-    series *s = *signal, *first = NULL;
+    series *s = *signal;
     while (s && (s->data.dtype != view->dtype || !td_shape_equal(&s->data.shape, &view->shape))) {
         s = s->next;
     }
@@ -155,20 +200,17 @@ static td_status find_series(td_sink *sink, const td_record *record, const td_vi
         if (!s) {
             return td_error_set(error, TD_MEMORY, "npy: out of memory");
         }
-        bool rows = record->samples && view->shape.rank > 0;
-        int64_t row_count = rows ? view->shape.dims[0] : 0;
+        int64_t row_count = view->shape.rank > 0 ? view->shape.dims[0] : 0;
         s->data = (array){.dtype = view->dtype, .shape = view->shape, .bytes = bytes};
         s->steps = (array){.dtype = TD_INT64, .bytes = 8};
         s->samples =
             (array){.dtype = TD_INT64, .shape = TD_SHAPE(row_count), .bytes = 8 * row_count};
-        s->has_samples = row_count > 0;
+        s->has_samples = record->samples && row_count > 0;
         s->next = *signal;
         *signal = s;
     }
-    for (first = *signal; first->next; first = first->next) {
-    }
     *found = s;
-    return create_files(sink, s, record, first == s ? NULL : first, error);
+    return s->ready ? TD_OK : open_files(sink, s, record, error);
 }
 
 /* --- writing ------------------------------------------------------------------------------------
@@ -276,14 +318,35 @@ static td_status npy_write(td_sink *sink, const td_record *record, td_error *err
 /* --- the sink -----------------------------------------------------------------------------------
  */
 
+static td_status npy_close(td_sink *sink, td_error *error) {
+    td_status status = td__append_set_close(&sink->set, error);
+    for (size_t i = 0; i < sink->signal_count; i++) {
+        for (series *next, *s = sink->signals[i]; s; s = next) {
+            next = s->next;
+            td__free(s);
+        }
+    }
+    td__free(sink->signals);
+    td__free(sink);
+    return status;
+}
+
 static td_status npy_open(const td_sink_options *options, td_sink **sink, td_error *error) {
     td_sink *opened = td__calloc(1, sizeof *opened);
     if (!opened) {
         return td_error_set(error, TD_MEMORY, "npy: out of memory");
     }
-    td_status status = td__append_set_open(&opened->set, options->folder, error);
+    bool resumed = options->resume != 0;
+    td_status status = td__append_set_open(&opened->set, options->folder, resumed, error);
     if (status) {
         td__free(opened);
+        return status;
+    }
+    if (resumed) {
+        status = td__resume_npy(opened->set.folder, options->resume, error);
+    }
+    if (status) {
+        npy_close(opened, NULL);
         return status;
     }
     *sink = opened;
@@ -297,19 +360,6 @@ static td_status npy_end_step(td_sink *sink, int64_t epoch, int64_t step, td_err
 
 static td_status npy_flush(td_sink *sink, td_error *error) {
     return td__append_set_sync(&sink->set, error);
-}
-
-static td_status npy_close(td_sink *sink, td_error *error) {
-    td_status status = td__append_set_close(&sink->set, error);
-    for (size_t i = 0; i < sink->signal_count; i++) {
-        for (series *next, *s = sink->signals[i]; s; s = next) {
-            next = s->next;
-            td__free(s);
-        }
-    }
-    td__free(sink->signals);
-    td__free(sink);
-    return status;
 }
 
 const td_sink_class td__sink_npy = {

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "sink/classes.h"
 #include "sink/picture.h"
+#include "sink/resume.h"
 #include "sink/text.h"
 
 #include <errno.h>
@@ -59,6 +60,13 @@ static td_status png_open(const td_sink_options *options, td_sink **sink, td_err
     if (opened->folder < 0) {
         td__free(opened);
         return TD_IO;
+    }
+    td_status status =
+        options->resume ? td__resume_png(opened->folder, options->resume, error) : TD_OK;
+    if (status) {
+        close(opened->folder);
+        td__free(opened);
+        return status;
     }
     *sink = opened;
     return TD_OK;

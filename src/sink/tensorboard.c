@@ -401,7 +401,7 @@ static td_status tensorboard_open(const td_sink_options *options, td_sink **sink
     if (!opened) {
         return td_error_set(error, TD_MEMORY, "tensorboard: out of memory");
     }
-    td_status status = td__append_set_open(&opened->set, options->folder, error);
+    td_status status = td__append_set_open(&opened->set, options->folder, false, error);
     if (status) {
         td__free(opened);
         return status;

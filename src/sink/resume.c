@@ -1,0 +1,307 @@
+/* A run that goes on; see resume.h. */
+#include "sink/resume.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- folders ------------------------------------------------------------------------------------
+ */
+
+typedef td_status visit_function(int folder, const char *name, int64_t step, td_error *error);
+
+static bool ends_in(const char *name, const char *ending) {
+    size_t length = strlen(name), size = strlen(ending);
+    return length > size && strcmp(name + length - size, ending) == 0;
+}
+
+/* Calls visit for each file whose name has the ending and is not hidden. */
+static td_status visit_files(int folder, const char *ending, visit_function *visit, int64_t step,
+                             td_error *error) {
+    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    if (!entries) {
+        if (copy >= 0) {
+            close(copy);
+        }
+        return td__file_error(error, "the run's folder", "read");
+    }
+    td_status status = TD_OK;
+    for (struct dirent *entry; !status && (entry = readdir(entries));) {
+        if (entry->d_name[0] != '.' && ends_in(entry->d_name, ending)) {
+            status = visit(folder, entry->d_name, step, error);
+        }
+    }
+    closedir(entries);
+    return status;
+}
+
+/* --- CSV ----------------------------------------------------------------------------------------
+ */
+
+const char *td__csv_line_end(const char *text, const char *end) {
+    bool quoted = false;
+    for (; text < end; text++) {
+        quoted ^= *text == '"';
+        if (*text == '\n' && !quoted) {
+            return text + 1;
+        }
+    }
+    return end;
+}
+
+/* The number in the line's second cell. */
+static int64_t step_of(const char *line, const char *end) {
+    const char *comma = memchr(line, ',', (size_t)(end - line));
+    int64_t step = 0;
+    for (const char *at = comma ? comma + 1 : end; at < end && *at >= '0' && *at <= '9'; at++) {
+        step = step * 10 + (*at - '0');
+    }
+    return step;
+}
+
+/* Copies the lines that stay to out (when not NULL). Returns their bytes; *first is where in text
+ * the first line that goes begins (or size), *prefix whether none after it stays. */
+static size_t filter_lines(const char *text, size_t size, int64_t step, char *out, size_t *first,
+                           bool *prefix) {
+    const char *end = text + size, *line = td__csv_line_end(text, end);
+    size_t kept = (size_t)(line - text);
+    *first = size;
+    *prefix = true;
+    if (out) {
+        memcpy(out, text, kept);
+    }
+    for (const char *next; line < end; line = next) {
+        next = td__csv_line_end(line, end);
+        bool stays = next[-1] == '\n' && step_of(line, next) <= step;
+        if (!stays) {
+            *first = *first == size ? (size_t)(line - text) : *first;
+            continue;
+        }
+        *prefix &= *first == size;
+        if (out) {
+            memcpy(out + kept, line, (size_t)(next - line));
+        }
+        kept += (size_t)(next - line);
+    }
+    return kept;
+}
+
+static td_status filter_file(int folder, int file, const char *name, const char *text, size_t size,
+                             int64_t step, td_error *error) {
+    size_t first;
+    bool prefix;
+    size_t kept = filter_lines(text, size, step, NULL, &first, &prefix);
+    if (prefix) {
+        return first == size || ftruncate(file, (off_t)first) == 0
+                   ? TD_OK
+                   : td__file_error(error, name, "shorten");
+    }
+    char *lines = td__calloc(kept, 1);
+    if (!lines) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", name);
+    }
+    filter_lines(text, size, step, lines, &first, &prefix);
+    td_status status = td__file_publish(folder, name, lines, kept, true, error);
+    td__free(lines);
+    return status;
+}
+
+static td_status resume_csv_file(int folder, const char *name, int64_t step, td_error *error) {
+    static const char start[] = "epoch,step";
+    struct stat stat;
+    int file = openat(folder, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0 || fstat(file, &stat) != 0) {
+        td_status status = td__file_error(error, name, "open");
+        if (file >= 0) {
+            close(file);
+        }
+        return status;
+    }
+    td_status status = TD_OK;
+    size_t size = (size_t)stat.st_size;
+    if (S_ISREG(stat.st_mode) && size >= sizeof start) {
+        char *text = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
+        if (text == MAP_FAILED) {
+            status = td__file_error(error, name, "read");
+        } else {
+            if (memcmp(text, start, sizeof start - 1) == 0) {
+                status = filter_file(folder, file, name, text, size, step, error);
+            }
+            munmap(text, size);
+        }
+    }
+    close(file);
+    return status;
+}
+
+td_status td__resume_csv(int folder, int64_t step, td_error *error) {
+    return visit_files(folder, ".csv", resume_csv_file, step, error);
+}
+
+/* --- NPY ----------------------------------------------------------------------------------------
+ */
+
+/* An array that this program wrote: its header has the count in a field of 21 characters. */
+typedef struct array {
+    int file; /* -1: there is none */
+    const char *name;
+    int64_t count, bytes; /* records, and bytes of each */
+    int64_t header_bytes, count_at;
+} array;
+
+static td_status bad_array(const char *name, td_error *error) {
+    return td_error_set(error, TD_FORMAT, "%s: not an array that a run has written", name);
+}
+
+static td_status read_header(array *a, td_error *error) {
+    char text[1025] = "";
+    ssize_t got = pread(a->file, text, sizeof text - 1, 0);
+    const char *descr = got > 10 ? strstr(text + 10, "'descr': '") : NULL;
+    const char *shape = got > 10 ? strstr(text + 10, "'shape': (") : NULL;
+    if (!descr || !shape || memcmp(text, "\x93NUMPY\x01", 7) != 0) {
+        return bad_array(a->name, error);
+    }
+    a->header_bytes = 10 + ((uint8_t)text[8] | (uint8_t)text[9] << 8);
+    shape += strlen("'shape': (");
+    a->count_at = shape - text;
+    a->bytes = strtol(descr + strlen("'descr': '") + 2, NULL, 10);
+    char *at;
+    a->count = strtoll(shape, &at, 10);
+    bool sane = at - shape == 21 && a->bytes > 0 && a->count >= 0 && a->header_bytes <= got;
+    while (sane && *at == ',' && at[1] == ' ') {
+        int64_t dim = strtoll(at + 1, &at, 10);
+        sane = dim >= 0 && td__multiply(a->bytes, dim, &a->bytes);
+    }
+    int64_t all;
+    return sane && td__multiply(a->bytes, a->count, &all) ? TD_OK : bad_array(a->name, error);
+}
+
+static td_status open_array(array *a, int folder, td_error *error) {
+    a->file = openat(folder, a->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (a->file < 0) {
+        return errno == ENOENT ? TD_OK : td__file_error(error, a->name, "open");
+    }
+    return read_header(a, error);
+}
+
+static bool write_count(const array *a, int64_t count) {
+    char text[32];
+    snprintf(text, sizeof text, "%21lld", (long long)count);
+    return td__write_all(a->file, text, 21, a->count_at);
+}
+
+static bool move_record(const array *a, char *record, int64_t from, int64_t to) {
+    size_t size = (size_t)a->bytes;
+    return td__read_all(a->file, record, size, (off_t)(a->header_bytes + from * a->bytes)) &&
+           td__write_all(a->file, record, size, (off_t)(a->header_bytes + to * a->bytes));
+}
+
+/* Keeps the records i < count with steps[i] <= step. The header first shrinks to those that stay
+ * where they are, so that it never speaks of a record that is being moved. */
+static td_status filter_array(const array *a, const int64_t *steps, int64_t count, int64_t step,
+                              td_error *error) {
+    int64_t kept = 0;
+    while (kept < count && steps[kept] <= step) {
+        kept++;
+    }
+    char *record = td__calloc((size_t)a->bytes, 1);
+    if (!record) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", a->name);
+    }
+    bool good = write_count(a, kept);
+    for (int64_t i = kept; i < count && good; i++) {
+        if (steps[i] <= step) {
+            good = move_record(a, record, i, kept);
+            kept += good;
+        }
+    }
+    good = good && write_count(a, kept) &&
+           ftruncate(a->file, (off_t)(a->header_bytes + kept * a->bytes)) == 0;
+    td__free(record);
+    return good ? TD_OK : td__file_error(error, a->name, "shorten");
+}
+
+static td_status filter_arrays(array arrays[3], int64_t step, td_error *error) {
+    const array *data = &arrays[0], *steps = &arrays[2];
+    if (data->file < 0) {
+        return TD_OK;
+    }
+    int64_t count = data->count < steps->count ? data->count : steps->count;
+    int64_t *values = td__calloc((size_t)count, sizeof *values);
+    if (!values) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", steps->name);
+    }
+    bool good = steps->bytes == (int64_t)sizeof *values &&
+                td__read_all(steps->file, values, (size_t)count * sizeof *values,
+                             (off_t)steps->header_bytes);
+    td_status status = good ? TD_OK : bad_array(steps->name, error);
+    for (size_t i = 0; i < 3 && !status; i++) { /* data, samples, steps */
+        if (arrays[i].file >= 0) {
+            status = filter_array(&arrays[i], values, count, step, error);
+        }
+    }
+    td__free(values);
+    return status;
+}
+
+static td_status resume_series(int folder, const char *steps, int64_t step, td_error *error) {
+    char data[256], samples[256];
+    int length = (int)(strlen(steps) - strlen(".steps.npy"));
+    snprintf(data, sizeof data, "%.*s.npy", length, steps);
+    snprintf(samples, sizeof samples, "%.*s.samples.npy", length, steps);
+    array arrays[3] = {
+        {.file = -1, .name = data}, {.file = -1, .name = samples}, {.file = -1, .name = steps}};
+    td_status status = TD_OK;
+    for (size_t i = 0; i < 3 && !status; i++) {
+        status = open_array(&arrays[i], folder, error);
+    }
+    status = status ? status : filter_arrays(arrays, step, error);
+    for (size_t i = 0; i < 3; i++) {
+        if (arrays[i].file >= 0) {
+            close(arrays[i].file);
+        }
+    }
+    return status;
+}
+
+td_status td__resume_npy(int folder, int64_t step, td_error *error) {
+    return visit_files(folder, ".steps.npy", resume_series, step, error);
+}
+
+/* --- PNG ----------------------------------------------------------------------------------------
+ */
+
+static td_status resume_picture(int folder, const char *name, int64_t step, td_error *error) {
+    bool later = strncmp(name, "step-", 5) == 0 && strtoll(name + 5, NULL, 10) > step;
+    return later && unlinkat(folder, name, 0) != 0 ? td__file_error(error, name, "remove") : TD_OK;
+}
+
+static td_status resume_pictures(int images, const char *name, int64_t step, td_error *error) {
+    int folder = openat(images, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0) {
+        return TD_OK; /* a file: not ours */
+    }
+    td_status status = visit_files(folder, ".png", resume_picture, step, error);
+    close(folder);
+    return status;
+}
+
+td_status td__resume_png(int folder, int64_t step, td_error *error) {
+    int images = openat(folder, "images", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (images < 0) {
+        return errno == ENOENT ? TD_OK : td__file_error(error, "images", "open");
+    }
+    td_status status = visit_files(images, "", resume_pictures, step, error);
+    close(images);
+    return status;
+}

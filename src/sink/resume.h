@@ -1,0 +1,20 @@
+/* A run that goes on: its files lose what they have of steps after the one it goes on from.
+ *
+ * Called before anything is written. Torn ends that a killed program left behind go as well. */
+#ifndef TAPEDECK_SINK_RESUME_H
+#define TAPEDECK_SINK_RESUME_H
+
+#include "tapedeck/base.h"
+
+/* Every CSV file whose columns begin with epoch and step. */
+TD_NODISCARD td_status td__resume_csv(int folder, int64_t step, td_error *error);
+/* Every NAME.npy that has a NAME.steps.npy; all files of one name are then equally long. */
+TD_NODISCARD td_status td__resume_npy(int folder, int64_t step, td_error *error);
+/* images/SIGNAL/step-N.png */
+TD_NODISCARD td_status td__resume_png(int folder, int64_t step, td_error *error);
+
+/* Where the record (a line and its '\n') at text ends; end when it is not all there. A '\n' between
+ * quotes belongs to the record. */
+const char *td__csv_line_end(const char *text, const char *end);
+
+#endif
