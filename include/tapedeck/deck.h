@@ -85,6 +85,8 @@ typedef struct td_record {
     const td_view *labels;  /* the label of each row: dims[0] as the view's; or NULL */
     td_place *place; /* filled in by a sink that keeps the tensor, for those that are handed the
                       * record after it (see `always`); empty at first; may be NULL */
+    const void *png; /* IMAGE read from a file: the picture itself, and view is NULL */
+    size_t png_size;
 } td_record;
 
 /* Something the deck did that its reader should know. */
@@ -164,6 +166,10 @@ typedef struct td_sink_class {
     /* Flushes and releases everything, whatever it returns. */
     td_status (*close)(td_sink *sink, td_error *error);
 } td_sink_class;
+
+/* A built-in sink by its name (csv, npy, tensorboard, png, print, sqlite), for programs that write
+ * records without a deck, in one thread; NULL when there is none. */
+TD_API const td_sink_class *td_sink_find(const char *name);
 
 /* ---- The deck ------------------------------------------------------------------------------- */
 

@@ -38,12 +38,22 @@ typedef struct td_bin {
     int64_t count; /* > 0 */
 } td_bin;
 
+/* A bin with edges and a count of its own. */
+typedef struct td_range {
+    double left, right, count;
+} td_range;
+
 /* Only bins that hold something, in increasing order; NaN and infinities are in none. Zeros are in
- * the bin whose left edge is 0. */
+ * the bin whose left edge is 0. Histograms that other programs made have ranges instead of bins,
+ * and may have empty ones. */
 typedef struct td_histogram {
     const td_bin *bins;
     int32_t bin_count;
+    const td_range *ranges; /* NULL; or bin_count of them, and bins is not used */
 } td_histogram;
+
+/* Bin i (0 … bin_count - 1), of either kind. */
+TD_API td_range td_histogram_range(const td_histogram *histogram, int32_t i);
 
 /* The edges of a bin: left <= value < right for positive values, left < value <= right for
  * negative ones. */

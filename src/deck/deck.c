@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #define MIB ((int64_t)1 << 20)
 
@@ -156,6 +158,7 @@ static td_status note(td_deck *deck, const char *key, const char *value) {
 td_status td_deck_note(td_deck *deck, const char *key, const char *value) {
     td__deck_lock(deck);
     td_status status = note(deck, key, value);
+    deck->state_known |= strcmp(key, "state") == 0;
     td__deck_unlock(deck);
     return status;
 }
@@ -252,8 +255,31 @@ static void release(td_deck *deck) {
     pthread_cond_destroy(&deck->work);
     pthread_cond_destroy(&deck->room);
     pthread_mutex_destroy(&deck->lock);
+    if (deck->folder_lock >= 0) {
+        close(deck->folder_lock);
+    }
     td__free(deck->folder);
     td__free(deck);
+}
+
+enum { TIME_TEXT = 32 };
+
+/* "2026-11-16T06:44:38Z" */
+static void format_time(char text[TIME_TEXT]) {
+    time_t now = time(NULL);
+    struct tm utc;
+    gmtime_r(&now, &utc);
+    (void)strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+/* A run whose state stays `running` while nobody holds its folder's lock has crashed. */
+static void note_end(td_deck *deck) {
+    char ended[TIME_TEXT];
+    format_time(ended);
+    (void)note(deck, "ended", ended);
+    if (!deck->state_known) {
+        (void)note(deck, "state", "finished");
+    }
 }
 
 static void stop_writer(td_deck *deck) {
@@ -278,6 +304,7 @@ td_status td_deck_close(td_deck *deck, td_error *error) {
     td__deck_lock(deck);
     td__deck_say_losses(deck, true);
     note_counters(deck);
+    note_end(deck);
     td_error first = {0};
     td_status status = flush(deck, &first);
     td__deck_unlock(deck);
@@ -396,6 +423,22 @@ static int start_writer(td_deck *deck) {
     return failed;
 }
 
+/* Before the writer thread there is nobody else who calls sinks. Failures show when they go on. */
+static void note_start(td_deck *deck) {
+    char started[TIME_TEXT];
+    format_time(started);
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        if (outlet->sink && outlet->class->note) {
+            if (!deck->resume) {
+                (void)outlet->class->note(outlet->sink, "started", started, NULL);
+            }
+            (void)outlet->class->note(outlet->sink, "state", "running", NULL);
+            outlet->dirty = true;
+        }
+    }
+}
+
 static td_status start(td_deck *deck, td_error *error) {
     td__deck_lock(deck);
     td_status status = TD_OK;
@@ -405,8 +448,11 @@ static td_status start(td_deck *deck, td_error *error) {
         }
     }
     td__deck_unlock(deck);
-    if (status == TD_OK && start_writer(deck) != 0) {
-        status = td_error_set(error, TD_MEMORY, "deck: the writer thread does not start");
+    if (status == TD_OK) {
+        note_start(deck);
+        if (start_writer(deck) != 0) {
+            status = td_error_set(error, TD_MEMORY, "deck: the writer thread does not start");
+        }
     }
     for (int32_t i = 0; i < deck->outlet_count && status != TD_OK; i++) {
         if (deck->outlets[i].sink) {
@@ -416,10 +462,12 @@ static td_status start(td_deck *deck, td_error *error) {
     return status;
 }
 
-static td_status take_folder(const char *folder, const td_deck_options *options, char **taken,
+static td_status take_folder(const char *folder, const td_deck_options *options, td_deck *deck,
                              td_error *error) {
-    return options->resume ? td__folder_find(folder, taken, error)
-                           : td__folder_claim(folder, options->exact_folder, taken, error);
+    td_status status = options->resume
+                           ? td__folder_find(folder, &deck->folder, error)
+                           : td__folder_claim(folder, options->exact_folder, &deck->folder, error);
+    return status ? status : td__folder_lock(deck->folder, &deck->folder_lock, error);
 }
 
 td_deck *td__deck_open(const char *folder, const td_deck_options *options,
@@ -437,9 +485,10 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
         td_error_set(error, TD_MEMORY, "out of memory for a deck");
         return NULL;
     }
+    deck->folder_lock = -1;
     set_options(deck, &full);
     if (list_sinks(deck, sinks, error) != TD_OK || list_sinks(deck, full.sinks, error) != TD_OK ||
-        take_folder(folder, &full, &deck->folder, error) != TD_OK) {
+        take_folder(folder, &full, deck, error) != TD_OK) {
         release(deck);
         return NULL;
     }

@@ -77,6 +77,8 @@ typedef struct td__overhead {
 
 struct td_deck {
     char *folder;
+    int folder_lock;  /* the folder, open and locked while the deck is; -1: file system without */
+    bool state_known; /* the program has said how the run ended */
     td_policy policy;
     size_t queue_limit, history_limit;
     double overhead_limit;

@@ -4,8 +4,10 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +74,27 @@ td_status td__folder_find(const char *folder, char **found, td_error *error) {
         path[--length] = 0;
     }
     *found = path;
+    return TD_OK;
+}
+
+td_status td__folder_lock(const char *folder, int *lock, td_error *error) {
+    enum { TRIES = 50 }; /* a reader that looks whether the run is live holds it for an instant */
+    int opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), failed = 0;
+    for (int i = 0; opened >= 0 && i < TRIES; i++) {
+        failed = flock(opened, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+        if (failed != EWOULDBLOCK && failed != EINTR) {
+            break;
+        }
+        usleep(2000);
+    }
+    if (opened >= 0 && failed) {
+        close(opened);
+        opened = -1;
+    }
+    if (failed == EWOULDBLOCK) {
+        return td_error_set(error, TD_BUSY, "another process is writing into %s", folder);
+    }
+    *lock = opened;
     return TD_OK;
 }
 

@@ -404,14 +404,14 @@ static td_status write_histogram(td_sink *sink, const td_record *record, td_erro
     }
     td__append_begin(file);
     for (int32_t i = 0; i < record->histogram->bin_count; i++) {
-        td_bin bin = record->histogram->bins[i];
+        td_range bin = td_histogram_range(record->histogram, i);
         char *start = row_room(file, WHEN + 3 * CELL, error);
         if (!start) {
             td__append_cancel(file);
             return TD_MEMORY;
         }
-        char *end = cell_value(cells_when(start, record), td_bin_left(bin.index));
-        end = cell_int(cell_value(end, td_bin_right(bin.index)), bin.count);
+        char *end = cell_value(cells_when(start, record), bin.left);
+        end = cell_value(cell_value(end, bin.right), bin.count);
         row_done(file, start, end);
     }
     return td__append_end(file, error);

@@ -2,10 +2,20 @@
 #include "deck/open.h"
 #include "sink/classes.h"
 
+#include <string.h>
+
 static const td_sink_class *const builtin[] = {
     &td__sink_csv,    &td__sink_npy, &td__sink_tensorboard, &td__sink_png, &td__sink_print,
     &td__sink_sqlite, NULL,
 };
+
+const td_sink_class *td_sink_find(const char *name) {
+    const td_sink_class *const *class = builtin;
+    while (*class && strcmp((*class)->name, name) != 0) {
+        class ++;
+    }
+    return *class;
+}
 
 td_deck *td_deck_open_with(const char *folder, const td_deck_options *options, td_error *error) {
     return td__deck_open(folder, options, builtin, error);

@@ -251,3 +251,29 @@ td_status td__picture_make(const td_view *view, bool kernel, td__picture *pictur
     *picture = (td__picture){width, height, out.bytes, out.size};
     return TD_OK;
 }
+
+enum { PNG_WIDTH = 16, PNG_HEIGHT = 20, PNG_HEAD = 24 }; /* where a PNG file says its size */
+
+static int32_t read_side(const uint8_t *bytes) {
+    uint32_t side =
+        (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    return side <= INT32_MAX ? (int32_t)side : 0;
+}
+
+td_status td__picture_of(const td_record *record, td__picture *picture, td_error *error) {
+    if (!record->png) {
+        return td__picture_make(record->view, td__picture_is_kernel(record->signal), picture,
+                                error);
+    }
+    if (record->png_size < PNG_HEAD || memcmp(record->png, "\x89PNG\r\n\x1a\n", 8) != 0) {
+        return td_error_set(error, TD_FORMAT, "%s: its picture is no PNG", record->signal);
+    }
+    uint8_t *copy = td__calloc(record->png_size, 1);
+    if (!copy) {
+        return td_error_set(error, TD_MEMORY, "out of memory for a picture");
+    }
+    memcpy(copy, record->png, record->png_size);
+    *picture = (td__picture){read_side(copy + PNG_WIDTH), read_side(copy + PNG_HEIGHT), copy,
+                             record->png_size};
+    return TD_OK;
+}

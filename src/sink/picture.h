@@ -11,7 +11,7 @@
 #ifndef TAPEDECK_SINK_PICTURE_H
 #define TAPEDECK_SINK_PICTURE_H
 
-#include "tapedeck/tensor.h"
+#include "tapedeck/deck.h"
 
 #define TD__PICTURE_SIDE 4096
 
@@ -25,6 +25,9 @@ typedef struct td__picture {
 /* kernel: the tensor is [h, w, in, out]. */
 TD_NODISCARD td_status td__picture_make(const td_view *view, bool kernel, td__picture *picture,
                                         td_error *error);
+/* A record's: what it brings along, or made of its view. */
+TD_NODISCARD td_status td__picture_of(const td_record *record, td__picture *picture,
+                                      td_error *error);
 /* Whether the signal's name says that it is a kernel (or its gradient or update). */
 bool td__picture_is_kernel(const char *signal);
 

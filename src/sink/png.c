@@ -31,8 +31,7 @@ static td_status png_write_record(td_sink *sink, const td_record *record, td_err
     td__signal_file(name, record->signal);
     snprintf(file, sizeof file, "step-%06lld.png", (long long)record->step);
     td__picture picture;
-    td_status status =
-        td__picture_make(record->view, td__picture_is_kernel(record->signal), &picture, error);
+    td_status status = td__picture_of(record, &picture, error);
     if (status) {
         return status;
     }

@@ -6,6 +6,7 @@
 #include "sink/signals.h"
 #include "sink/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -139,21 +140,23 @@ static td_status print_histogram(td_sink *sink, const td_record *record, td_erro
         fputs(": no finite values\n", sink->stream);
         return TD_OK;
     }
-    int32_t first = histogram->bins[0].index;
-    int32_t span = histogram->bins[histogram->bin_count - 1].index - first + 1;
+    int32_t last = histogram->bin_count - 1;
+    int32_t first = histogram->ranges ? 0 : histogram->bins[0].index;
+    int32_t span = (histogram->ranges ? last : histogram->bins[last].index) - first + 1;
     int32_t bars = span < BARS ? span : BARS;
-    int64_t counts[BARS] = {0}, most = 0;
+    double counts[BARS] = {0}, most = 0;
     for (int32_t i = 0; i < histogram->bin_count; i++) {
-        int32_t bar = (int32_t)((int64_t)(histogram->bins[i].index - first) * bars / span);
-        counts[bar] += histogram->bins[i].count;
+        int32_t index = histogram->ranges ? i : histogram->bins[i].index - first;
+        int32_t bar = (int32_t)((int64_t)index * bars / span);
+        counts[bar] += td_histogram_range(histogram, i).count;
         most = counts[bar] > most ? counts[bar] : most;
     }
     char low[TD__NUMBER_ROOM + 1], high[TD__NUMBER_ROOM + 1];
-    format(low, td_bin_left(first));
-    format(high, td_bin_right(first + span - 1));
+    format(low, td_histogram_range(histogram, 0).left);
+    format(high, td_histogram_range(histogram, last).right);
     fprintf(sink->stream, ": %s |", low);
     for (int32_t i = 0; i < bars; i++) {
-        fputs(blocks[(counts[i] * 8 + most - 1) / most], sink->stream);
+        fputs(blocks[most > 0 ? (int)ceil(counts[i] * 8 / most) : 0], sink->stream);
     }
     fprintf(sink->stream, "| %s\n", high);
     return TD_OK;

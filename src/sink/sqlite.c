@@ -313,13 +313,13 @@ static size_t format_bins(char *out, const td_histogram *histogram) {
     char *at = out;
     *at++ = '[';
     for (int32_t i = 0; i < histogram->bin_count; i++) {
-        td_bin bin = histogram->bins[i];
+        td_range bin = td_histogram_range(histogram, i);
         *at++ = '[';
-        at += td__format_value(at, td_bin_left(bin.index));
+        at += td__format_value(at, bin.left);
         *at++ = ',';
-        at += td__format_value(at, td_bin_right(bin.index));
+        at += td__format_value(at, bin.right);
         *at++ = ',';
-        at += td__format_int(at, bin.count);
+        at += td__format_value(at, bin.count);
         *at++ = ']';
         *at++ = ',';
     }
@@ -345,7 +345,8 @@ static td_status put_histogram(td_sink *sink, const td_record *record, int64_t i
 }
 
 static td_status put_tensor(td_sink *sink, const td_record *record, int64_t id, td_error *error) {
-    const td_view *view = record->view;
+    static const td_view picture = {.dtype = TD_UINT8};
+    const td_view *view = record->view ? record->view : &picture;
     const char *form = td_form_name(record->form), *dtype = td_dtype_name(view->dtype);
     char shape[TD_SHAPE_TEXT_SIZE];
     size_t length = 0;

@@ -249,7 +249,7 @@ static void put_stats(td_sink *sink, const td_record *record, bool described) {
 static void put_histogram(td_sink *sink, const td_record *record, bool described) {
     const td_histogram *histogram = record->histogram;
     const td_stats *stats = record->stats;
-    bool cut = stats && stats->min < stats->max;
+    bool cut = stats && !histogram->ranges && stats->min < stats->max;
     int32_t count = histogram->bin_count;
     size_t message = begin_value(sink, record, NULL, &histograms, described);
     size_t tensor = open_message(sink, VALUE_TENSOR);
@@ -257,8 +257,8 @@ static void put_histogram(td_sink *sink, const td_record *record, bool described
     put_shape(sink, (const int64_t[]){count, 3}, 2);
     size_t content = open_message(sink, TENSOR_CONTENT);
     for (int32_t i = 0; i < count; i++) {
-        td_bin bin = histogram->bins[i];
-        double row[3] = {td_bin_left(bin.index), td_bin_right(bin.index), (double)bin.count};
+        td_range bin = td_histogram_range(histogram, i);
+        double row[3] = {bin.left, bin.right, bin.count};
         if (cut && i == 0 && stats->min < row[1]) {
             row[0] = stats->min;
         }
@@ -280,8 +280,7 @@ static void put_histogram(td_sink *sink, const td_record *record, bool described
 static td_status put_image(td_sink *sink, const td_record *record, bool described,
                            td_error *error) {
     td__picture picture;
-    td_status status =
-        td__picture_make(record->view, td__picture_is_kernel(record->signal), &picture, error);
+    td_status status = td__picture_of(record, &picture, error);
     if (status) {
         return status;
     }

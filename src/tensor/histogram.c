@@ -30,6 +30,14 @@ double td_bin_right(int32_t index) {
     return index >= HALF ? edge(index - HALF + 1) : -edge(HALF - 1 - index) + 0.0;
 }
 
+td_range td_histogram_range(const td_histogram *histogram, int32_t i) {
+    if (histogram->ranges) {
+        return histogram->ranges[i];
+    }
+    td_bin bin = histogram->bins[i];
+    return (td_range){td_bin_left(bin.index), td_bin_right(bin.index), (double)bin.count};
+}
+
 typedef struct reducing {
     td__bin_kernel *bin; /* NULL: no histogram */
     td__bin_counts *table;
@@ -97,7 +105,8 @@ void td__reduce(const td_view *view, int64_t count, const td__reduction *to) {
                       .copy = floats ? to->copy : NULL};
     td__stats_walk(view, count, to->stats, state.bin || state.copy ? reduce_block : NULL, &state);
     if (to->bins) {
-        *to->histogram = (td_histogram){to->bins, collect(state.table, to->bins)};
+        *to->histogram =
+            (td_histogram){.bins = to->bins, .bin_count = collect(state.table, to->bins)};
     }
     if (to->copy && !floats) {
         memcpy(to->copy, view->data, (size_t)count * td_dtype_size(view->dtype));

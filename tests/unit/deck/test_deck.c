@@ -1,6 +1,9 @@
 /* Tracks, schedules, forms, samples, history, notes: what reaches a sink, and when. */
 #include "memory_sink.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 static const float ramp[6] = {1, 2, 3, 4, 5, 6};
 
 /* Records `loss` = step / 10 and the tensor `w` in each of some steps. */
@@ -494,6 +497,47 @@ static void names_are_listed_and_escaped(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static bool is_locked(const char *folder) {
+    int opened = open(folder, O_RDONLY | O_DIRECTORY);
+    assert_true(opened >= 0);
+    bool locked = flock(opened, LOCK_SH | LOCK_NB) != 0;
+    close(opened);
+    return locked;
+}
+
+static void the_folder_is_locked_while_the_deck_is_open(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "*"), TD_OK);
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", td_deck_folder(deck));
+    assert_true(is_locked(folder));
+    close_deck(deck);
+    assert_false(is_locked(folder));
+    assert_non_null(strstr(mem.notes, "state\nfinished\n"));
+}
+
+static void a_folder_that_is_being_written_cannot_be_resumed(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    td_error error = {0};
+    td_deck_options options = {.size = sizeof options, .resume = 1, .no_index = true};
+    assert_null(td_deck_open_with(td_deck_folder(deck), &options, &error));
+    assert_int_equal(error.status, TD_BUSY);
+    assert_non_null(strstr(error.text, "another process is writing"));
+    close_deck(deck);
+}
+
+static void what_the_program_says_of_its_end_counts(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "*"), TD_OK);
+    assert_int_equal(td_deck_note(deck, "state", "interrupted"), TD_OK);
+    close_deck(deck);
+    assert_non_null(strstr(mem.notes, "state\ninterrupted\n"));
+    assert_null(strstr(mem.notes, "finished"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(scalars_arrive_with_epoch_step_and_value_in_order),
@@ -511,6 +555,9 @@ int main(void) {
         TEST(wrong_tracks_are_refused_with_a_reason),
         TEST(a_run_is_never_overwritten),
         TEST(notes_and_the_decks_own_cost_reach_the_sink),
+        TEST(the_folder_is_locked_while_the_deck_is_open),
+        TEST(a_folder_that_is_being_written_cannot_be_resumed),
+        TEST(what_the_program_says_of_its_end_counts),
         TEST(hostile_names_are_signals_like_others),
         TEST(a_name_in_a_buffer_that_changes_is_looked_up_again),
         TEST(names_are_listed_and_escaped),

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 
-enum { ELEMENTS = 4096, QUEUE = 256 * 1024 };
+enum { ELEMENTS = 4096, QUEUE = 257 * 1024 };
 
 static float tensor[ELEMENTS];
 

@@ -159,7 +159,7 @@ static void each_form_of_a_signal_has_its_own_file(void **state) {
     td_view view = {TD_FLOAT32, TD_SHAPE(1, 2), values, NULL, NULL};
     td_stats stats = {.count = 2};
     td_bin bins[] = {{2048, 3}, {2100, 1}};
-    td_histogram histogram = {bins, 2};
+    td_histogram histogram = {.bins = bins, .bin_count = 2};
     fixture_view(&f, "x", 0, TD_ROWS, 1, view, NULL);
     fixture_view(&f, "x", 0, TD_LONG, 1, view, NULL);
     td_record record = {.signal = "x",

@@ -72,7 +72,7 @@ static void statistics_share_a_header_and_histograms_are_bars(void **state) {
     (void)state;
     td_stats stats = {.count = 4, .mean = 0.5, .min = -1, .max = 2, .nan = 1};
     td_bin bins[] = {{2000, 1}, {2001, 8}};
-    td_histogram histogram = {bins, 2};
+    td_histogram histogram = {.bins = bins, .bin_count = 2};
     td_record record = {.signal = "a", .form = TD_STATS, .epoch = 1, .step = 1, .stats = &stats};
     assert_ok(fixture_write(&f, record), f.error);
     record.signal = "b";

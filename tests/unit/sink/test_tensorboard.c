@@ -54,7 +54,7 @@ static void histograms_count_every_value_within_its_range(void **state) {
                         .stats = &stats,
                         .histogram = &histogram};
     assert_ok(fixture_write(&f, record), f.error);
-    record.histogram = &(td_histogram){bins, 0};
+    record.histogram = &(td_histogram){.bins = bins};
     assert_ok(fixture_write(&f, record), f.error);
     record.form = TD_STATS;
     assert_ok(fixture_write(&f, record), f.error);
