@@ -5,13 +5,9 @@
 #include "tape/kernels/math.h"
 #include "tape/kernels/variant.h"
 
-/* One row of n columns, all visible; with a mask of -inf everywhere the row is all zeros. */
-TD__INLINE void probabilities(int64_t n, float *x) {
-    float most = n ? x[0] : 0.0f, total = 0;
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) {
-        most = x[i] > most ? x[i] : most;
-    }
+/* A row of scores to probabilities, given its largest. Without any (all are -inf) they are zero. */
+TD__INLINE void probabilities(int64_t n, float most, float *x) {
+    float total = 0;
     most = most < -3.40282347e+38f ? 0.0f : most;
 #pragma omp simd reduction(+ : total)
     for (int64_t i = 0; i < n; i++) {
@@ -30,21 +26,32 @@ static void attention_softmax(int64_t rows, int64_t n, float scale, const float 
                               const int64_t *mask_strides, bool causal, float *x) {
     for (int64_t r = 0; r < rows; r++, x += n) {
         int64_t visible = causal && r + 1 < n ? r + 1 : n;
+        /* Whole vectors: what is hidden counts as -inf up to the next multiple. */
+        int64_t whole = (visible + TD__LANES - 1) / TD__LANES * TD__LANES;
+        whole = whole < n ? whole : n;
+        for (int64_t i = visible; i < whole; i++) {
+            x[i] = scale < 0.0f ? __builtin_inff() : -__builtin_inff();
+        }
         const float *added = mask ? mask + r * mask_strides[0] : NULL;
+        float most = -__builtin_inff();
         if (added && mask_strides[1]) {
-#pragma omp simd
-            for (int64_t i = 0; i < visible; i++) {
-                x[i] = x[i] * scale + added[i];
+#pragma omp simd reduction(max : most)
+            for (int64_t i = 0; i < whole; i++) {
+                float score = x[i] * scale + added[i];
+                x[i] = score;
+                most = score > most ? score : most;
             }
         } else {
             float same = added ? added[0] : 0.0f;
-#pragma omp simd
-            for (int64_t i = 0; i < visible; i++) {
-                x[i] = x[i] * scale + same;
+#pragma omp simd reduction(max : most)
+            for (int64_t i = 0; i < whole; i++) {
+                float score = x[i] * scale + same;
+                x[i] = score;
+                most = score > most ? score : most;
             }
         }
-        probabilities(visible, x);
-        for (int64_t i = visible; i < n; i++) {
+        probabilities(whole, most, x);
+        for (int64_t i = whole; i < n; i++) {
             x[i] = 0.0f;
         }
     }
