@@ -273,11 +273,11 @@ static batch_norm_saved *begin(td_tape *tape, const td_tensor *x) {
     return s->mean ? s : NULL;
 }
 
-/* y, and then, when nothing can fail any more, the moving moments. memory: (4, width) */
+/* y; in training the batch's moments are left in the first two rows of memory, (4, width). */
 static td_status normalize(td_tape *tape, batch_norm_saved *s, td_tensor *const inputs[5],
-                           float momentum, float epsilon, float *memory, td_tensor *y) {
+                           float epsilon, float *memory, td_tensor *y) {
     const td_tensor *x = inputs[0], *gamma = inputs[1], *beta = inputs[2];
-    float *moving_mean = td__floats(inputs[3]), *moving_variance = td__floats(inputs[4]);
+    const float *moving_mean = td__floats(inputs[3]), *moving_variance = td__floats(inputs[4]);
     float *mean = memory, *variance = mean + s->width;
     float *factor = variance + s->width, *offset = factor + s->width;
     if (s->training && batch_moments(tape, s, td__floats(x), mean, variance)) {
@@ -297,10 +297,6 @@ static td_status normalize(td_tape *tape, batch_norm_saved *s, td_tensor *const 
     work.factor = factor;
     work.offset = offset;
     td__parallel(x->count, s->width, TD__GRAIN, scale_part, &work);
-    if (s->training) {
-        move(momentum, s->n, mean, moving_mean);
-        move(momentum, s->n, variance, moving_variance);
-    }
     return TD_OK;
 }
 
@@ -330,7 +326,12 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
         return NULL;
     }
     td_tensor *inputs[] = {x, gamma, beta, moving_mean, moving_variance};
-    td_status status = normalize(tape, saved, inputs, momentum, epsilon, memory->data, y);
+    td_status status = normalize(tape, saved, inputs, epsilon, memory->data, y);
+    y = status ? NULL : td__record(tape, &batch_norm_op, y, 5, inputs, saved);
+    if (y && saved->training) { /* a step that failed moves nothing */
+        move(momentum, saved->n, memory->data, td__floats(moving_mean));
+        move(momentum, saved->n, memory->data + saved->width, td__floats(moving_variance));
+    }
     td__buffer_drop(tape, memory);
-    return status ? NULL : td__record(tape, &batch_norm_op, y, 5, inputs, saved);
+    return y;
 }
