@@ -73,5 +73,5 @@ int main(void) {
     td_tensor_destroy(images);
     td_tape_destroy(tape);
     td_model_destroy(model);
-    return error.status;
+    return error.status != TD_OK;
 }

@@ -27,5 +27,5 @@ int main(void) {
     td_tensor_destroy(image);
     td_tape_destroy(tape);
     td_model_destroy(model);
-    return error.status;
+    return error.status != TD_OK;
 }

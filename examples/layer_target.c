@@ -69,5 +69,5 @@ int main(void) {
     td_tensor_destroy(e.y);
     td_tensor_destroy(e.target);
     td_model_destroy(e.model);
-    return error.status;
+    return error.status != TD_OK;
 }
