@@ -83,8 +83,10 @@ typedef struct td__loss_rows {
     const float *p, *t;
     const int64_t *classes; /* (rows,), the sparse kinds' truth */
     float parameter;
-    float *values;     /* (rows,) */
-    float *log_totals; /* (rows,) of ln sum e^p, for the class kinds over logits: forward to back */
+    float *values; /* (rows,) */
+    /* (rows,) each, for the class kinds over logits, from forward to backward: m = max p and
+     * ln sum e^(p - m) */
+    float *maxima, *log_totals;
     const float *scale; /* factor of row r: scale[r * scale_step] */
     int64_t scale_step;
     bool add;

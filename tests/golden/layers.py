@@ -10,6 +10,7 @@ with words opens something, `tensor NAME DIMENSIONS…` is followed by a line of
 
 import math
 import os
+import sys
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ def draw(*shape, scale=1.0, positive=False):
 class Writer:
     def __init__(self, name):
         self.path = os.path.join(FOLDER, name)
-        self.lines = ["# written by layers.py"]
+        self.lines = ["# written by " + os.path.basename(sys.argv[0])]
 
     def line(self, *words):
         self.lines.append(" ".join(str(word) for word in words))

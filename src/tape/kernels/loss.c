@@ -145,8 +145,9 @@ TD__INLINE float row_sum(int64_t n, const float *x) {
     return total;
 }
 
-/* ln sum e^z */
-TD__INLINE float log_sum_exp(int64_t n, const float *z) {
+/* m, the maximum, and ln sum e^(z - m): apart, because their sum would lose digits of the second
+ * where logits are large */
+TD__INLINE float log_sum_exp(int64_t n, const float *z, float *maximum) {
     float most = z[0], total = 0;
 #pragma omp simd reduction(max : most)
     for (int64_t i = 0; i < n; i++) {
@@ -157,7 +158,8 @@ TD__INLINE float log_sum_exp(int64_t n, const float *z) {
     for (int64_t i = 0; i < n; i++) {
         total += td__expf(z[i] - most);
     }
-    return most + td__logf(total);
+    *maximum = most;
+    return td__logf(total);
 }
 
 #define OVER_ROWS                                                                                  \
@@ -167,17 +169,18 @@ TD__INLINE float log_sum_exp(int64_t n, const float *z) {
     for (int64_t r = 0; r < w->rows; r++)
 #define ROW(pointer) ((pointer) + r * n)
 
-/* Labels t, smoothed to s = (1 - c) t + c / n. value = sum s (l - z), l = ln sum e^z;
- * dz = e^(z - l) sum s - s; dt = (1 - c) (l - z) */
+/* Labels t, smoothed to s = (1 - c) t + c / n. value = sum s (m - z + l), m = max z,
+ * l = ln sum e^(z - m); dz = e^(z - m - l) sum s - s; dt = (1 - c) (m - z + l) */
 static void classes_logits(const td__loss_rows *w) {
     OVER_ROWS {
         const float *z = ROW(w->p), *t = ROW(w->t);
-        float l = log_sum_exp(n, z), total = 0;
+        float m, l = log_sum_exp(n, z, &m), total = 0;
 #pragma omp simd reduction(+ : total)
         for (int64_t i = 0; i < n; i++) {
             float s = keep * t[i] + uniform;
-            total += s * (l - z[i]);
+            total += s * (m - z[i] + l);
         }
+        w->maxima[r] = m;
         w->log_totals[r] = l;
         w->values[r] = total;
     }
@@ -187,16 +190,17 @@ static void classes_logits_in_p(const td__loss_rows *w) {
     OVER_ROWS {
         const float *z = ROW(w->p), *t = ROW(w->t);
         float *d = ROW(w->d), scale = w->scale[r * w->scale_step];
-        float l = w->log_totals[r], total = keep * row_sum(n, t) + w->parameter;
-        WRITE(scale * (td__expf(z[i] - l) * total - (keep * t[i] + uniform)))
+        float m = w->maxima[r], l = w->log_totals[r], total = keep * row_sum(n, t) + w->parameter;
+        WRITE(scale * (td__expf(z[i] - m - l) * total - (keep * t[i] + uniform)))
     }
 }
 
 static void classes_logits_in_t(const td__loss_rows *w) {
     OVER_ROWS {
         const float *z = ROW(w->p);
-        float *d = ROW(w->d), scale = keep * w->scale[r * w->scale_step], l = w->log_totals[r];
-        WRITE(scale * (l - z[i]))
+        float *d = ROW(w->d), scale = keep * w->scale[r * w->scale_step];
+        float m = w->maxima[r], l = w->log_totals[r];
+        WRITE(scale * (m - z[i] + l))
     }
 }
 
@@ -243,21 +247,23 @@ static void classes_in_t(const td__loss_rows *w) {
     }
 }
 
-/* The class k is given. value = l - z_k; dz = e^(z - l) - [i = k] */
+/* The class k is given. value = m - z_k + l; dz = e^(z - m - l) - [i = k] */
 static void sparse_logits(const td__loss_rows *w) {
     OVER_ROWS {
         const float *z = ROW(w->p);
-        float l = log_sum_exp(n, z);
+        float m, l = log_sum_exp(n, z, &m);
+        w->maxima[r] = m;
         w->log_totals[r] = l;
-        w->values[r] = l - z[w->classes[r]];
+        w->values[r] = m - z[w->classes[r]] + l;
     }
 }
 
 static void sparse_logits_in_p(const td__loss_rows *w) {
     OVER_ROWS {
         const float *z = ROW(w->p);
-        float *d = ROW(w->d), scale = w->scale[r * w->scale_step], l = w->log_totals[r];
-        WRITE(scale * td__expf(z[i] - l))
+        float *d = ROW(w->d), scale = w->scale[r * w->scale_step];
+        float m = w->maxima[r], l = w->log_totals[r];
+        WRITE(scale * td__expf(z[i] - m - l))
         d[w->classes[r]] -= scale;
     }
 }

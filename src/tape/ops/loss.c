@@ -63,9 +63,9 @@ typedef struct loss_saved {
     int64_t weight_repeat; /* rows that share a weight */
     float row_scale;       /* from a row's sum to its value */
     float parameter;
-    int64_t *classes;  /* sparse: (rows,) */
-    float *values;     /* sums of rows; together: of parts */
-    float *log_totals; /* class kinds over logits */
+    int64_t *classes;           /* sparse: (rows,) */
+    float *values;              /* sums of rows; together: of parts */
+    float *maxima, *log_totals; /* class kinds over logits: td__loss_rows */
 } loss_saved;
 
 /* --- kernels over threads ------------------------------------------------------------------- */
@@ -87,6 +87,7 @@ static void loss_part(void *context, int part, int64_t begin, int64_t end) {
     rows.t = rows.t ? rows.t + at : NULL;
     rows.classes = rows.classes ? rows.classes + row : NULL;
     rows.values = rows.values ? rows.values + row : NULL;
+    rows.maxima = rows.maxima ? rows.maxima + row : NULL;
     rows.log_totals = rows.log_totals ? rows.log_totals + row : NULL;
     rows.scale = rows.scale ? rows.scale + row * rows.scale_step : NULL;
     rows.d = rows.d ? rows.d + at : NULL;
@@ -108,6 +109,7 @@ static td__loss_rows all_rows(const loss_saved *saved, const td_tensor *predicti
                            .t = saved->classes ? NULL : td__floats(truth),
                            .classes = saved->classes,
                            .parameter = saved->parameter,
+                           .maxima = saved->maxima,
                            .log_totals = saved->log_totals};
 }
 
@@ -308,7 +310,10 @@ static td_tensor *compute(td_tape *tape, td_loss loss, td_tensor *prediction, td
     int64_t sums = saved->together ? td_threads() : saved->rows;
     saved->values = td__scratch(tape, (size_t)sums * sizeof *saved->values);
     bool totals = saved->kind == TD__LOSS_CLASSES_LOGITS || saved->kind == TD__LOSS_SPARSE_LOGITS;
-    saved->log_totals = totals ? td__scratch(tape, (size_t)sums * sizeof *saved->log_totals) : NULL;
+    if (totals) {
+        saved->maxima = td__scratch(tape, 2 * (size_t)sums * sizeof *saved->maxima);
+        saved->log_totals = saved->maxima ? saved->maxima + sums : NULL;
+    }
     if (!result || !saved->values || (totals && !saved->log_totals)) {
         return NULL;
     }
