@@ -316,6 +316,9 @@ td_status td__fields_set(const td__field *fields, size_t count, void *options,
             return td_error_set(error, TD_INVALID, "%s'%s' is given twice", where, field->key);
         }
         seen |= bit;
+        if (settings[i].value.kind == TD_VALUE_TEXT && !settings[i].value.text) {
+            return td_error_set(error, TD_INVALID, "%s'%s' has no value", where, field->key);
+        }
         td_status status = set_field(field, options, &settings[i], where, error);
         if (status) {
             return status;

@@ -1,6 +1,8 @@
 /* batch_normalization, layer_normalization: gamma (x - mean) / sqrt(variance + epsilon) + beta */
 #include "nn/layer.h"
 
+#include <float.h>
+
 static const td__field batch_fields[] = {
     TD__LAYER_FIELDS,
     TD__NUMBER(td_batch_normalization_layer, momentum, 0.99),
@@ -16,6 +18,11 @@ static const td__field layer_fields[] = {
 };
 
 enum { GAMMA, BETA, MEAN, VARIANCE };
+
+/* The operations take 0 for their default: a zero that is meant is the smallest number above it. */
+static float positive(double number) {
+    return number > 0 ? (float)number : FLT_MIN;
+}
 
 static td_status plan(td__layer *layer, const td_shape *inputs, bool no_scale, bool no_center,
                       td_error *error) {
@@ -54,8 +61,8 @@ static td_status plan_batch(td__layer *layer, const td_shape *inputs, td_error *
 static td_tensor *forward_batch(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_batch_normalization_layer *options = layer->options;
     td_batch_normalization_options operation = {.size = sizeof operation,
-                                                .momentum = (float)options->momentum,
-                                                .epsilon = (float)options->epsilon};
+                                                .momentum = positive(options->momentum),
+                                                .epsilon = positive(options->epsilon)};
     bool training = td_tape_is_training(tape);
     if (layer->info.frozen) {
         td_tape_set_training(tape, false);
@@ -74,7 +81,7 @@ static td_status plan_layer(td__layer *layer, const td_shape *inputs, td_error *
 static td_tensor *forward_layer(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_layer_normalization_layer *options = layer->options;
     return td_layer_normalization(tape, inputs[0], layer->slot[GAMMA], layer->slot[BETA],
-                                  (float)options->epsilon);
+                                  positive(options->epsilon));
 }
 
 const td__layer_kind td__batch_normalization_kind = {.fields = batch_fields,

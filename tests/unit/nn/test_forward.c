@@ -219,6 +219,24 @@ static void training_and_inference_differ_where_they_should(void **state) {
     td_model_destroy(model);
 }
 
+static void a_momentum_of_zero_is_not_the_default(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_model *model = td_model_create("m", TD_SHAPE(1));
+    td_add_batch_normalization(model, .name = "n", .momentum = TD_ZERO, .epsilon = TD_ZERO);
+    assert_ok(td_model_build(model, 1, &error), error);
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tape_set_training(tape, true);
+    td_tensor *x = td_tensor_from("x", TD_FLOAT32, TD_SHAPE(2, 1), (float[]){1, 5}, &error);
+    td_tensor *y = td_model_forward(model, tape, x);
+    assert_close(((float *)td_tensor_data(y))[1], 1, 1e-6, 0);
+    assert_close(td_tensor_scalar(td_model_parameter(model, "n", "moving_mean")), 3, 1e-6, 0);
+    assert_close(td_tensor_scalar(td_model_parameter(model, "n", "moving_variance")), 4, 1e-6, 0);
+    td_tape_destroy(tape);
+    td_tensor_destroy(x);
+    td_model_destroy(model);
+}
+
 /* Everything from creating a model to a step, giving up at the first failure. */
 static bool whole_life(void) {
     td_error error = {0};
@@ -308,6 +326,7 @@ int main(void) {
         cmocka_unit_test(regularisers_add_to_the_loss),
         cmocka_unit_test(a_wrong_batch_is_an_error_with_both_shapes),
         cmocka_unit_test(training_and_inference_differ_where_they_should),
+        cmocka_unit_test(a_momentum_of_zero_is_not_the_default),
         cmocka_unit_test(exhausted_memory_is_an_error_at_every_allocation),
         cmocka_unit_test(a_training_step_allocates_nothing_once_warm),
     };

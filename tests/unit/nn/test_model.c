@@ -149,6 +149,9 @@ static void misspelt_words_get_the_nearest_valid_one(void **state) {
     settings[1] = number("units", 2.5);
     assert_int_equal(td_model_add(model, "dense", settings, 2, &error), TD_INVALID);
     assert_string_equal(error.text, "layer 'h' (dense): 'units' must be a whole number, not 2.5");
+    settings[1] = text("activation", NULL);
+    assert_int_equal(td_model_add(model, "dense", settings, 2, &error), TD_INVALID);
+    assert_string_equal(error.text, "layer 'h' (dense): 'activation' has no value");
     td_setting twice[] = {number("units", 2), number("units", 3)};
     assert_int_equal(td_model_add(model, "dense", twice, 2, &error), TD_INVALID);
     assert_string_equal(error.text, "layer 0 (dense): 'units' is given twice");
