@@ -11,7 +11,7 @@ static void write_everything(const td_sink_class *class, td_sink *sink) {
     td_view view = {TD_FLOAT32, TD_SHAPE(4, 4), values, NULL, NULL};
     td_stats stats = {.count = 16};
     static td_bin bins[TD_HISTOGRAM_BINS];
-    td_histogram histogram = {bins, 0};
+    td_histogram histogram = {.bins = bins};
     if (td_histogram_of(&view, &stats, bins, &histogram, NULL) != TD_OK) {
         return;
     }
