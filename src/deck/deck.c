@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/number.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -211,9 +212,8 @@ static void note_counters(td_deck *deck) {
         {"deck.queue_bytes_peak", (double)now.queue_bytes_peak},
     };
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-        char text[32];
-        (void)snprintf(text, sizeof text, "%lld.%06lld", (long long)facts[i].value,
-                       (long long)(1e6 * (facts[i].value - (double)(long long)facts[i].value)));
+        char text[TD__NUMBER_ROOM];
+        text[td__format_double(text, facts[i].value)] = 0;
         (void)note(deck, facts[i].key, text);
     }
 }

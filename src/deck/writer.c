@@ -209,6 +209,7 @@ typedef struct done {
     int32_t count;
     size_t bytes;
     int64_t written, failed;
+    uint64_t ticks;
 } done;
 
 /* Ends the step before when this is another. */
@@ -279,6 +280,7 @@ static void finish(td_deck *deck, done *so_far) {
         }
         td__entry_release(&deck->recycler, entry);
     }
+    deck->writer_cost += so_far->ticks;
     deck->counters.pending -= so_far->written + so_far->failed;
     deck->counters.written += so_far->written;
     deck->counters.dropped += so_far->failed;
@@ -311,13 +313,12 @@ static void write_all(td_deck *deck, td__entry *entries, place *at) {
         /* Room is given back soon enough for somebody who waits, and not for every entry. */
         if (++so_far.count >= MOST_ENTRIES || so_far.bytes >= deck->queue_limit / 8 ||
             entry->kind == TD__ENTRY_FLUSH || entry->bytes == 0 || !entries) {
+            uint64_t now = td__ticks();
+            so_far.ticks = now - start;
+            start = now;
             finish(deck, &so_far);
         }
     }
-    uint64_t cost = td__ticks() - start;
-    td__deck_lock(deck);
-    deck->writer_cost += cost;
-    td__deck_unlock(deck);
 }
 
 /* ---- Thread --------------------------------------------------------------------------------- */
