@@ -133,20 +133,28 @@ static void read_data(td__checker *checker, td__yaml_node *node, void *member) {
 /* ---- model ------------------------------------------------------------------------------------
  */
 
-/* Tries the layer alone: what nn says of its kind, keys and values. Shapes come later, when the
- * data is known. */
+/* `from: [a, b]` as a layer alone can have it: the model's input, as often. */
+static td_setting from_input(const td_setting *from) {
+    static const char *const inputs[] = {"input", "input", "input", "input"};
+    size_t count = from->value.kind == TD_VALUE_TEXTS ? from->value.count : 1;
+    size_t most = sizeof inputs / sizeof *inputs;
+    return (td_setting){
+        from->key, {.kind = TD_VALUE_TEXTS, .texts = inputs, .count = count < most ? count : most}};
+}
+
+/* Tries the layer alone: what nn says of its kind, keys and values. Shapes, and the names of other
+ * layers, come later, when the data is known. */
 static void check_layer(td__checker *checker, const td__choice *layer) {
     td_model *alone = td_model_create("", TD_SHAPE(-1));
     td_setting *settings = td__check_alloc(checker, layer->count, sizeof *settings);
-    size_t count = 0;
     for (size_t i = 0; settings && i < layer->count; i++) {
-        if (strcmp(layer->settings[i].key, "from") != 0) {
-            settings[count++] = layer->settings[i];
-        }
+        const td_setting *setting = &layer->settings[i];
+        settings[i] = strcmp(setting->key, "from") ? *setting : from_input(setting);
     }
     td_error error = {0};
-    td_status status =
-        settings && alone ? td_model_add(alone, layer->name, settings, count, &error) : TD_OK;
+    td_status status = settings && alone
+                           ? td_model_add(alone, layer->name, settings, layer->count, &error)
+                           : TD_OK;
     if (status && status != TD_SHAPE && status != TD_STATE && status != TD_MEMORY &&
         status != TD_DTYPE) {
         td__choice_problem(checker, layer, &error);
