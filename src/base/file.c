@@ -70,12 +70,12 @@ int td__folder_create(int folder, const char *name, td_error *error) {
     return created;
 }
 
-static int sync_file(int file) {
+bool td__sync(int (*sync)(int file), int file) {
     int result;
     do {
-        result = fdatasync(file);
+        result = sync(file);
     } while (result != 0 && errno == EINTR);
-    return result;
+    return result == 0;
 }
 
 td_status td__file_publish(int folder, const char *name, const void *data, size_t size,
@@ -88,7 +88,7 @@ td_status td__file_publish(int folder, const char *name, const void *data, size_
     if (file < 0) {
         return td__file_error(error, name, "create");
     }
-    bool good = td__write_all(file, data, size, 0) && (!durable || sync_file(file) == 0);
+    bool good = td__write_all(file, data, size, 0) && (!durable || td__sync(fdatasync, file));
     int reason = errno;
     if (close(file) != 0 && good) {
         good = false;

@@ -15,6 +15,10 @@ bool td__write_all(int file, const void *data, size_t size, off_t offset);
 /* Reads all of it; false, with errno, when that is not possible or the file ends before. */
 bool td__read_all(int file, void *data, size_t size, off_t offset);
 
+/* Calls sync (fsync, fdatasync, syncfs) until no signal comes between; false, with errno, when it
+ * fails. */
+bool td__sync(int (*sync)(int file), int file);
+
 /* Opens the folder for the functions below; -1 on failure. Close with close(). */
 int td__folder_open(const char *path, td_error *error);
 /* Creates a folder inside folder unless it is there, and opens it; -1 on failure. */

@@ -9,6 +9,7 @@
  */
 #include "sink/append.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 
@@ -19,7 +20,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -31,14 +31,7 @@ enum {
 static const size_t buffer_maximum = (size_t)1 << 32; /* one row of a very long record */
 static const double commit_seconds = 0.25;
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 typedef struct piece {
     int file;
@@ -149,8 +142,7 @@ td_status td__append_commit(td__append *file, td_error *error) {
     return status;
 }
 
-/* --- records ------------------------------------------------------------------------------------
- */
+/* --- records ---------------------------------------------------------------------------------- */
 
 void td__append_begin(td__append *file) {
     file->record = file->end + (int64_t)file->used;
@@ -188,7 +180,7 @@ static td_status commit_all(td__append_set *set, td_error *error) {
         td_status status = td__append_commit(file, first ? NULL : error);
         first = first ? first : status;
     }
-    set->committed_at = now();
+    set->committed_at = td__seconds();
     set->failing = first != TD_OK;
     return first;
 }
@@ -199,7 +191,7 @@ td_status td__append_end(td__append *file, td_error *error) {
     file->whole = file->used;
     bool full = file->used >= BUFFER || set->buffered >= 2 * SET_BUFFERED;
     bool due = file->used >= TD__APPEND_PIECE || set->buffered >= SET_BUFFERED;
-    if (!full && (!due || (set->failing && now() - set->committed_at < commit_seconds))) {
+    if (!full && (!due || (set->failing && td__seconds() - set->committed_at < commit_seconds))) {
         return TD_OK;
     }
     td_status status =
@@ -241,13 +233,13 @@ td_status td__append_bytes(td__append *file, const void *data, size_t size, td_e
     return td__append_end(file, error);
 }
 
-/* --- the set ------------------------------------------------------------------------------------
- */
+/* --- the set ---------------------------------------------------------------------------------- */
 
 td_status td__append_set_open(td__append_set *set, const char *folder, bool resumed,
                               td_error *error) {
-    *set = (td__append_set){
-        .folder = td__folder_open(folder, error), .resumed = resumed, .committed_at = now()};
+    *set = (td__append_set){.folder = td__folder_open(folder, error),
+                            .resumed = resumed,
+                            .committed_at = td__seconds()};
     if (set->folder < 0) {
         return TD_IO;
     }
@@ -260,8 +252,9 @@ td_status td__append_set_open(td__append_set *set, const char *folder, bool resu
 }
 
 td_status td__append_set_tick(td__append_set *set, td_error *error) {
-    return set->buffered > 0 && now() - set->committed_at >= commit_seconds ? commit_all(set, error)
-                                                                            : TD_OK;
+    return set->buffered > 0 && td__seconds() - set->committed_at >= commit_seconds
+               ? commit_all(set, error)
+               : TD_OK;
 }
 
 static td_status sync_file(td__append *file, td_error *error) {
@@ -273,11 +266,7 @@ static td_status sync_file(td__append *file, td_error *error) {
     if (fd < 0) {
         return td__file_error(error, file->name, "open");
     }
-    int result;
-    do {
-        result = fdatasync(fd);
-    } while (result != 0 && errno == EINTR);
-    if (result != 0) {
+    if (!td__sync(fdatasync, fd)) {
         status = td__file_error(error, file->name, "sync");
     }
     close(fd);
@@ -292,11 +281,7 @@ td_status td__append_set_sync(td__append_set *set, td_error *error) {
         first = first ? first : status;
     }
     if (!first && set->created) {
-        int result;
-        do {
-            result = fsync(set->folder);
-        } while (result != 0 && errno == EINTR);
-        if (result != 0) {
+        if (!td__sync(fsync, set->folder)) {
             return td__file_error(error, "the run's folder", "sync");
         }
         set->created = false;

@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "sink/append.h"
 #include "sink/classes.h"
+#include "sink/element.h"
 #include "sink/metrics.h"
 #include "sink/resume.h"
 #include "sink/signals.h"
@@ -34,8 +35,7 @@ struct td_sink {
 
 #define STATS_HEADER "epoch,step,signal,count,mean,std,min,max,norm,zeros,nan,inf\n"
 
-/* --- cells --------------------------------------------------------------------------------------
- */
+/* --- cells ------------------------------------------------------------------------------------ */
 
 #define CELL (TD__NUMBER_TEXT + 1)
 
@@ -96,8 +96,7 @@ static void row_done(td__append *file, const char *start, char *end) {
     td__append_advance(file, (size_t)(end - start));
 }
 
-/* --- tables -------------------------------------------------------------------------------------
- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 /* The signal's list of tables; NULL when memory is exhausted. */
 static table **find_signal(td_sink *sink, const td_record *record, td_error *error) {
@@ -192,8 +191,7 @@ static td_status shared_file(td_sink *sink, td__append **file, const char *name,
                                    error);
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* "error" for "hidden.error". */
 static const char *last_word(const char *signal) {
@@ -242,21 +240,13 @@ static td_status add_rows_table(td_sink *sink, const td_record *record, table **
     return status;
 }
 
-static int64_t product(const td_shape *shape, int32_t from) {
-    int64_t count = 1;
-    for (int32_t i = from; i < shape->rank; i++) {
-        count *= shape->dims[i];
-    }
-    return count;
-}
-
 static td_status write_rows(td_sink *sink, const td_record *record, td_error *error) {
     const td_view *view = record->view, *labels = record->labels;
     bool predictions = strcmp(record->signal, "prediction") == 0;
     int64_t rows = view->shape.rank > 0 ? view->shape.dims[0] : 1;
-    table wanted = {.form = TD_ROWS, .columns = product(&view->shape, 1), .labels = -1};
+    table wanted = {.form = TD_ROWS, .columns = td__elements_from(&view->shape, 1), .labels = -1};
     if (predictions) {
-        wanted.labels = labels ? product(&labels->shape, 1) : 0;
+        wanted.labels = labels ? td__elements_from(&labels->shape, 1) : 0;
     }
     table **signal = find_signal(sink, record, error);
     if (!signal) {
@@ -292,8 +282,7 @@ static td_status write_rows(td_sink *sink, const td_record *record, td_error *er
     return td__append_end(file, error);
 }
 
-/* --- long ---------------------------------------------------------------------------------------
- */
+/* --- long ------------------------------------------------------------------------------------- */
 
 /* The index of element i, counted over dimensions from … rank: 3 or "1,2,3", and a comma. */
 static char *cell_index(char *out, const td_shape *shape, int32_t from, int64_t i) {
@@ -326,8 +315,8 @@ static td_status write_long(td_sink *sink, const td_record *record, td_error *er
         return status;
     }
     bool examples = record->samples && view->shape.rank > 0;
-    int64_t count = product(&view->shape, 0);
-    int64_t each = examples ? product(&view->shape, 1) : count;
+    int64_t count = td__elements_from(&view->shape, 0);
+    int64_t each = examples ? td__elements_from(&view->shape, 1) : count;
     td__append_begin(file);
     for (int64_t i = 0; i < count && !status; i++) {
         char *start = row_room(file, WHEN + CELL * (2 + TD_MAX_RANK) + 2, error);
@@ -353,8 +342,7 @@ static td_status write_long(td_sink *sink, const td_record *record, td_error *er
     return td__append_end(file, error);
 }
 
-/* --- the other forms ----------------------------------------------------------------------------
- */
+/* --- the other forms -------------------------------------------------------------------------- */
 
 /* epoch,step,TEXT, with room for size more bytes; NULL when memory is exhausted. */
 static char *begin_named(td__append *file, const td_record *record, const char *text, size_t length,
@@ -458,8 +446,7 @@ static td_status write_scalar(td_sink *sink, const td_record *record, td_error *
                            record->step, record->value, error);
 }
 
-/* --- the sink -----------------------------------------------------------------------------------
- */
+/* --- the sink --------------------------------------------------------------------------------- */
 
 static td_status csv_write(td_sink *sink, const td_record *record, td_error *error) {
     switch (record->form) {

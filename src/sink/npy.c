@@ -127,8 +127,7 @@ static td_status open_array(td_sink *sink, array *a, const char *name, bool *ado
     return status;
 }
 
-/* --- series -------------------------------------------------------------------------------------
- */
+/* --- series ----------------------------------------------------------------------------------- */
 
 static series **find_signal(td_sink *sink, const td_record *record, td_error *error) {
     if (!td__signals_reach(&sink->signals, &sink->signal_count, record->signal_index,
@@ -213,8 +212,7 @@ static td_status find_series(td_sink *sink, const td_record *record, const td_vi
     return s->ready ? TD_OK : open_files(sink, s, record, error);
 }
 
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* Into the buffer, nothing written yet. */
 static td_status put(array *a, const void *data, size_t size, td_error *error) {
@@ -315,8 +313,7 @@ static td_status npy_write(td_sink *sink, const td_record *record, td_error *err
     return TD_OK;
 }
 
-/* --- the sink -----------------------------------------------------------------------------------
- */
+/* --- the sink --------------------------------------------------------------------------------- */
 
 static td_status npy_close(td_sink *sink, td_error *error) {
     td_status status = td__append_set_close(&sink->set, error);

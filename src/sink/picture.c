@@ -2,6 +2,7 @@
 #include "sink/picture.h"
 
 #include "base/memory.h"
+#include "sink/element.h"
 
 #include <math.h>
 #include <png.h>
@@ -34,28 +35,11 @@ bool td__picture_is_kernel(const char *signal) {
            (kernel == signal || kernel[-1] == '.' || kernel[-1] == '_');
 }
 
-static double element(const td_view *view, int64_t i) {
-    switch (view->dtype) {
-    case TD_FLOAT32:
-        return (double)((const float *)view->data)[i];
-    case TD_INT32:
-        return ((const int32_t *)view->data)[i];
-    case TD_INT64:
-        return (double)((const int64_t *)view->data)[i];
-    case TD_UINT8:
-        return ((const uint8_t *)view->data)[i];
-    case TD_FLOAT64:
-        return ((const double *)view->data)[i];
-    default:
-        return NAN;
-    }
-}
-
 /* Bytes are pictures already, and so are values between 0 and 1. */
 static scale find_scale(const td_view *view, int64_t count) {
     double low = INFINITY, high = -INFINITY;
     for (int64_t i = 0; i < count; i++) {
-        double value = element(view, i);
+        double value = td__element(view, i);
         if (isfinite(value)) {
             low = fmin(low, value);
             high = fmax(high, value);
@@ -134,11 +118,11 @@ static pixel colour_of(const scale *s, double value) {
 
 static pixel pixel_at(const td_view *view, const layout *l, const scale *s, int64_t at) {
     if (!l->colour) {
-        return colour_of(s, element(view, at));
+        return colour_of(s, td__element(view, at));
     }
     pixel p;
     for (int i = 0; i < 3; i++) {
-        double value = element(view, at + i);
+        double value = td__element(view, at + i);
         if (isnan(value)) {
             return colour_of(s, value);
         }
@@ -171,8 +155,7 @@ static int32_t side(int64_t tiles, int64_t size, int64_t zoom) {
     return (int32_t)(pixels - 1);
 }
 
-/* --- PNG ----------------------------------------------------------------------------------------
- */
+/* --- PNG -------------------------------------------------------------------------------------- */
 
 typedef struct output {
     uint8_t *bytes;

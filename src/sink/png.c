@@ -7,7 +7,6 @@
 #include "sink/resume.h"
 #include "sink/text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,13 +72,7 @@ static td_status png_open(const td_sink_options *options, td_sink **sink, td_err
 
 /* Pictures are many and small: one call for all of them and their folders. */
 static td_status png_flush(td_sink *sink, td_error *error) {
-    int result = 0;
-    if (sink->dirty) {
-        do {
-            result = syncfs(sink->folder);
-        } while (result != 0 && errno == EINTR);
-    }
-    sink->dirty = result != 0;
+    sink->dirty = sink->dirty && !td__sync(syncfs, sink->folder);
     return sink->dirty ? td__file_error(error, "images", "sync") : TD_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "sink/classes.h"
+#include "sink/element.h"
 #include "sink/signals.h"
 #include "sink/text.h"
 
@@ -21,8 +22,7 @@ struct td_sink {
     bool stats_header; /* the last thing printed was a row of statistics */
 };
 
-/* --- pieces -------------------------------------------------------------------------------------
- */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 /* Without control characters: a name must not move the cursor. */
 static void print_name(FILE *stream, const char *name) {
@@ -63,24 +63,7 @@ static void print_when(td_sink *sink, const td_record *record) {
             (long long)record->step);
 }
 
-/* An element of any type, as a number to look at. */
-static double element(const td_view *view, int64_t i) {
-    switch (view->dtype) {
-    case TD_FLOAT32:
-        return (double)((const float *)view->data)[i];
-    case TD_INT32:
-        return ((const int32_t *)view->data)[i];
-    case TD_INT64:
-        return (double)((const int64_t *)view->data)[i];
-    case TD_UINT8:
-        return ((const uint8_t *)view->data)[i];
-    default:
-        return ((const double *)view->data)[i];
-    }
-}
-
-/* --- forms --------------------------------------------------------------------------------------
- */
+/* --- forms ------------------------------------------------------------------------------------ */
 
 /* Values keep their columns from line to line. */
 static td_status print_scalar(td_sink *sink, const td_record *record, td_error *error) {
@@ -180,14 +163,9 @@ static td_status print_tensor(td_sink *sink, const td_record *record, td_error *
 static td_status print_rows(td_sink *sink, const td_record *record, td_error *error) {
     (void)error;
     const td_view *view = record->view, *labels = record->labels;
-    int64_t rows = view->shape.rank > 0 ? view->shape.dims[0] : 1, columns = 1, label_count = 1;
-    for (int32_t i = 1; i < view->shape.rank; i++) {
-        columns *= view->shape.dims[i];
-    }
-    for (int32_t i = 1; labels && i < labels->shape.rank; i++) {
-        label_count *= labels->shape.dims[i];
-    }
-    bool labelled = labels && label_count == 1;
+    int64_t rows = view->shape.rank > 0 ? view->shape.dims[0] : 1;
+    int64_t columns = td__elements_from(&view->shape, 1);
+    bool labelled = labels && td__elements_from(&labels->shape, 1) == 1;
     print_when(sink, record);
     print_name(sink->stream, record->signal);
     fprintf(sink->stream, "\n%8s%*s\n", "sample", labelled ? WIDTH + 1 : 0,
@@ -195,10 +173,10 @@ static td_status print_rows(td_sink *sink, const td_record *record, td_error *er
     for (int64_t i = 0; i < rows && i < ROWS; i++) {
         fprintf(sink->stream, "%8lld", (long long)(record->samples ? record->samples[i] : i));
         if (labelled) {
-            print_number(sink->stream, element(labels, i));
+            print_number(sink->stream, td__element(labels, i));
         }
         for (int64_t k = 0; k < columns && k < COLUMNS; k++) {
-            print_number(sink->stream, element(view, i * columns + k));
+            print_number(sink->stream, td__element(view, i * columns + k));
         }
         fputs(columns > COLUMNS ? " ...\n" : "\n", sink->stream);
     }
@@ -226,8 +204,7 @@ static td_status print_text(td_sink *sink, const td_record *record, td_error *er
     return TD_OK;
 }
 
-/* --- the sink -----------------------------------------------------------------------------------
- */
+/* --- the sink --------------------------------------------------------------------------------- */
 
 static td_status check_stream(td_sink *sink, td_error *error) {
     if (!ferror(sink->stream)) {

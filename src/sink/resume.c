@@ -14,8 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* --- folders ------------------------------------------------------------------------------------
- */
+/* --- folders ---------------------------------------------------------------------------------- */
 
 typedef td_status visit_function(int folder, const char *name, int64_t step, td_error *error);
 
@@ -45,8 +44,7 @@ static td_status visit_files(int folder, const char *ending, visit_function *vis
     return status;
 }
 
-/* --- CSV ----------------------------------------------------------------------------------------
- */
+/* --- CSV -------------------------------------------------------------------------------------- */
 
 const char *td__csv_line_end(const char *text, const char *end) {
     bool quoted = false;
@@ -148,8 +146,7 @@ td_status td__resume_csv(int folder, int64_t step, td_error *error) {
     return visit_files(folder, ".csv", resume_csv_file, step, error);
 }
 
-/* --- NPY ----------------------------------------------------------------------------------------
- */
+/* --- NPY -------------------------------------------------------------------------------------- */
 
 /* An array that this program wrote: its header has the count in a field of 21 characters. */
 typedef struct array {
@@ -278,8 +275,7 @@ td_status td__resume_npy(int folder, int64_t step, td_error *error) {
     return visit_files(folder, ".steps.npy", resume_series, step, error);
 }
 
-/* --- PNG ----------------------------------------------------------------------------------------
- */
+/* --- PNG -------------------------------------------------------------------------------------- */
 
 static td_status resume_picture(int folder, const char *name, int64_t step, td_error *error) {
     bool later = strncmp(name, "step-", 5) == 0 && strtoll(name + 5, NULL, 10) > step;

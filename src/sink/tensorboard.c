@@ -31,8 +31,7 @@ struct td_sink {
 
 static const size_t record_maximum = (size_t)1 << 31;
 
-/* --- protocol buffers ---------------------------------------------------------------------------
- */
+/* --- protocol buffers ------------------------------------------------------------------------- */
 
 enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2 };
 
@@ -106,8 +105,7 @@ static void close_message(td_sink *sink, size_t start) {
     }
 }
 
-/* --- events -------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 /* Field numbers of tensorflow/core/util/event.proto and framework/{summary,tensor}.proto. */
 enum {
@@ -310,8 +308,7 @@ static void put_text(td_sink *sink, const td_record *record, bool described) {
     close_message(sink, message);
 }
 
-/* --- the sink -----------------------------------------------------------------------------------
- */
+/* --- the sink --------------------------------------------------------------------------------- */
 
 static td_status put_value(td_sink *sink, const td_record *record, bool described,
                            td_error *error) {
