@@ -23,7 +23,7 @@ static double activate(td_activation activation, double x) {
 static void reference(const op_array in[], op_array *out, const void *options) {
     int64_t depth = in[1].shape.dims[0], units = in[1].shape.dims[1];
     for (int64_t i = 0; i < out->count; i++) {
-        double sum = in[2].count && in[2].values ? in[2].values[i % units] : 0;
+        double sum = in[2].shape.rank ? in[2].values[i % units] : 0;
         for (int64_t k = 0; k < depth; k++) {
             sum += in[0].values[i / units * depth + k] * in[1].values[k * units + i % units];
         }
