@@ -198,7 +198,7 @@ static void print_files(const char *folder) {
         if (f < families + FAMILIES) {
             f->count++;
             f->bytes += size_of(folder, entry->d_name);
-            (void)snprintf(f->example, sizeof f->example, "%s", entry->d_name);
+            (void)snprintf(f->example, sizeof f->example, "%.79s", entry->d_name);
         }
     }
     if (listing) {

@@ -86,7 +86,6 @@ static bool write_parameter(const td_model *model, const td_parameter_info *para
         size_t length = put_index(row, &shape, index);
         row[length++] = ',';
         length += td__format_float(row + length, values[i]);
-        row[length++] = '\r';
         row[length++] = '\n';
         good = fwrite(prefix, 1, prefix_length, stream) == prefix_length &&
                fwrite(row, 1, length, stream) == length;
@@ -103,7 +102,7 @@ td_status td__weights_csv_write(const td_model *model, const char *path, td_erro
     }
     (void)snprintf(draft, room, "%s.new", path);
     FILE *stream = fopen(draft, "wb");
-    bool good = stream && fputs(HEADER "\r\n", stream) >= 0;
+    bool good = stream && fputs(HEADER "\n", stream) >= 0;
     for (size_t i = 0; good && i < td_model_parameter_count(model); i++) {
         good = write_parameter(model, td_model_parameter_at(model, i), stream);
     }

@@ -48,7 +48,7 @@ static void csv_header(td__output *output, int64_t classes) {
                                            : fprintf(output->stream, "label_%" PRId64 ",", i));
     }
     for (int64_t i = 0; i < classes; i++) {
-        (void)fprintf(output->stream, "class_%" PRId64 "%s", i, i + 1 < classes ? "," : "\r\n");
+        (void)fprintf(output->stream, "class_%" PRId64 "%s", i, i + 1 < classes ? "," : "\n");
     }
 }
 
@@ -76,9 +76,8 @@ static td_status csv_write(td__output *output, const td_view *prediction, const 
             }
         }
         for (int64_t i = 0; i < classes; i++) {
-            csv_float(output->stream, *values++, i + 1 < classes ? ',' : '\r');
+            csv_float(output->stream, *values++, i + 1 < classes ? ',' : '\n');
         }
-        (void)fputc('\n', output->stream);
     }
     output->written += prediction->shape.dims[0];
     return ferror(output->stream) ? stream_error(output, error) : TD_OK;

@@ -98,7 +98,7 @@ class PredictAndWeights(Case):
     def test_weights_that_do_not_fit_are_refused(self):
         self.run_program("weights", "runs/small", "--to", "weights.csv")
         good = self.read("weights.csv")
-        last = good.rsplit("\r\n", 2)[1] + "\r\n"
+        last = good.splitlines(keepends=True)[-1]
         bad = {
             "missing": (good[:-len(last)], "probabilities.bias is missing"),
             "twice": (good + last, "twice"),

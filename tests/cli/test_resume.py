@@ -1,0 +1,88 @@
+"""A run that was stopped goes on as if it had not been: the same bits, in the same files."""
+import os
+import signal
+import sqlite3
+import unittest
+
+from program import Case, SMALL
+
+RECORD = """
+record:
+  - what: [loss, accuracy, epoch_loss, epoch_accuracy, val_loss, learning_rate]
+    every: 7 steps
+    to: [csv, tensorboard]
+  - {what: [val_loss, val_accuracy], every: 50 epochs, to: [npy]}
+  - {what: hidden.error, every: 100 steps, form: rows, to: [csv]}
+  - {what: hidden.error, every: 50 steps, form: stats, to: [sqlite]}
+  - {what: logits.kernel, every: 100 steps, form: tensor, to: [npy]}
+  - {what: prediction, every: 100 epochs, sample: 4, to: [csv]}
+"""
+TEXT = (SMALL.replace("epochs: 4", "epochs: 600")
+        .replace("  - dense: {name: logits", "  - dropout: {rate: 0.2}\n  - dense: {name: logits")
+        .replace("  epochs", "  learning_rate_schedule: {cosine: {warmup: 20}}\n  epochs"))
+FILES = ("metrics.csv", "predictions.csv", "hidden.error.csv", "logits.kernel.npy",
+         "logits.kernel.steps.npy", "val_loss.npy", "model.safetensors")
+
+
+class Resume(Case):
+    def stop_after(self, line, *arguments, number=signal.SIGINT):
+        process = self.start("train", "experiment.yaml", *arguments)
+        for text in process.stdout:
+            if text.startswith(line):
+                process.send_signal(number)
+                break
+        rest, errors = process.communicate(timeout=300)
+        return process.returncode, rest, errors
+
+    def assert_same_run(self, first, second):
+        for name in FILES:
+            self.assertEqual(self.bytes("runs", first, name), self.bytes("runs", second, name), name)
+        tables = {}
+        for run in (first, second):
+            with sqlite3.connect(self.path("runs", run, "run.db")) as database:
+                tables[run] = [list(database.execute(f"SELECT * FROM {table} ORDER BY step, signal"))
+                               for table in ("scalar", "stats")]
+        self.assertEqual(tables[first], tables[second])
+
+    def test_control_c_finishes_the_step_and_the_run_goes_on_bit_for_bit(self):
+        self.train(TEXT + RECORD, "--quiet")
+        status, _, errors = self.stop_after("epoch  20/600")
+        self.assertEqual(status, 130, errors)
+        self.assertRegex(errors, r"stopped after step \d+; go on with: tapedeck train --resume "
+                                 r"runs/small-2\n$")
+        self.assertFalse(self.exists("runs", "small-2", "model.safetensors"))
+        self.assertEqual(len(os.listdir(self.path("runs", "small-2", "checkpoints"))), 1)
+        self.run_program("train", "--resume", "runs/small-2", "--quiet")
+        self.assert_same_run("small", "small-2")
+
+    def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
+        text = TEXT.replace("  epochs", "  checkpoint: {every: 13 steps, keep: 2}\n  epochs")
+        self.train(text + RECORD, "--quiet")
+        status, _, _ = self.stop_after("epoch  50/600", number=signal.SIGKILL)
+        self.assertEqual(status, -signal.SIGKILL)
+        self.run_program("train", "experiment.yaml", "--resume", "runs/small-2", "--quiet")
+        self.assert_same_run("small", "small-2")
+
+    def test_a_finished_run_can_be_trained_further(self):
+        record = RECORD.replace("every: 7 steps", "every: 5 steps")
+        self.train(SMALL + record, "--quiet")
+        done = self.run_program("train", "--resume", "runs/small", status=1)
+        self.assertIn("all 20 steps are done", done.stderr)
+        self.run_program("train", "--resume", "runs/small", "--set", "train.epochs=8", "--quiet")
+        self.write("longer.yaml", (SMALL + record).replace("epochs: 4", "epochs: 8"))
+        self.run_program("train", "longer.yaml", "--quiet")
+        for name in ("metrics.csv", "model.safetensors"):
+            self.assertEqual(self.bytes("runs", "small", name), self.bytes("runs", "small-2", name))
+
+    def test_what_cannot_be_resumed_says_why(self):
+        self.write("experiment.yaml", SMALL)
+        done = self.run_program("train", "experiment.yaml", "--resume", "nowhere", status=1)
+        self.assertIn("no checkpoint to resume from", done.stderr)
+        self.train(SMALL, "--quiet")
+        self.write("other.yaml", SMALL.replace("units: 8", "units: 9"))
+        done = self.run_program("train", "other.yaml", "--resume", "runs/small", status=1)
+        self.assertIn("another shape", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
