@@ -28,6 +28,18 @@ enum {
     SET_BUFFERED = 16 << 20,       /* all buffers of a set */
     STACK = 64 << 10,
 };
+/* The thread sanitizer takes every clone for a fork, and stops watching the thread. */
+#if defined(__SANITIZE_THREAD__)
+#define CAN_WRITE_APART false
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CAN_WRITE_APART false
+#endif
+#endif
+#ifndef CAN_WRITE_APART
+#define CAN_WRITE_APART true
+#endif
+
 static const size_t buffer_maximum = (size_t)1 << 32; /* one row of a very long record */
 static const double commit_seconds = 0.25;
 
@@ -67,7 +79,7 @@ static bool write_apart(td__append_set *set, piece *p) {
 
 static bool write_at_end(td__append *file, int fd, const void *data, size_t size) {
     bool one_page = file->end / PAGE == (file->end + (int64_t)size - 1) / PAGE;
-    if (file->kind == TD__APPEND_FRAMED || one_page || !file->set->stack) {
+    if (file->kind == TD__APPEND_FRAMED || one_page || !CAN_WRITE_APART) {
         return td__write_all(fd, data, size, file->end);
     }
     return write_apart(file->set, &(piece){fd, data, size, file->end});
