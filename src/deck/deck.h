@@ -45,8 +45,8 @@ typedef struct td__track {
     bool due_maybe; /* … if it turns out to be the last of an epoch */
 
     td__kept *kept_first, *kept_last; /* history, oldest first */
-    int64_t lost;                     /* snapshots that did not fit since the last trigger */
-    int64_t lost_step;                /* the step of the latest of them */
+    bool lost;                        /* something did not fit since the last trigger */
+    int64_t lost_step;                /* the latest step of which */
 } td__track;
 
 typedef struct td__outlet {

@@ -44,7 +44,7 @@ static td__track *oldest(const td_deck *deck) {
 }
 
 static void lose(td_deck *deck, td__track *track, int64_t step) {
-    track->lost++;
+    track->lost = true;
     track->lost_step = step;
     deck->counters.history_lost++;
 }
@@ -115,12 +115,13 @@ void td__history_submit(td_deck *deck, int32_t index, int64_t step) {
         td__history_let_go(deck, snapshot);
         td__snapshot_unref(&deck->recycler, snapshot);
     }
-    if (track->lost && track->lost_step >= step - track->history) {
-        td__deck_event(deck, TD_EVENT_HISTORY, NULL, track->lost,
-                       "the history before step %lld is not complete: %lld snapshots, the latest "
-                       "of step %lld, did not fit %zu bytes",
-                       (long long)step, (long long)track->lost, (long long)track->lost_step,
-                       deck->history_limit);
+    int64_t first = step - track->history > 1 ? step - track->history : 1;
+    if (track->lost && track->lost_step >= first) {
+        td__deck_event(deck, TD_EVENT_HISTORY, NULL, track->lost_step - first + 1,
+                       "of the %lld steps before step %lld, steps %lld to %lld did not fit %zu "
+                       "bytes of history",
+                       (long long)track->history, (long long)step, (long long)first,
+                       (long long)track->lost_step, deck->history_limit);
     }
-    track->lost = 0;
+    track->lost = false;
 }
