@@ -78,6 +78,7 @@ static td_status finish_target(const backward_walk *walk, td__slot *slot) {
     if (!slot->result) {
         return TD_MEMORY;
     }
+    slot->result->gradient = true;
     slot->result->disconnected = disconnected;
     slot->result->name = slot->tensor->name;
     if (walk->ready) {

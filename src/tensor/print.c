@@ -169,12 +169,25 @@ static void choose_format(printer *out) {
     each_shown(out, 0, 0, measure_width, NULL);
 }
 
+/* A gradient is called by the signal's name: the gradient of a layer's output is its error. */
+static void print_name(const td_tensor *tensor, FILE *stream) {
+    static const char output[] = ".output";
+    size_t length = strlen(tensor->name), suffix = sizeof output - 1;
+    if (!tensor->gradient) {
+        fprintf(stream, "%s%s", tensor->name, length ? " " : "");
+    } else if (length > suffix && strcmp(tensor->name + length - suffix, output) == 0) {
+        fprintf(stream, "%.*s.error ", (int)(length - suffix), tensor->name);
+    } else {
+        fprintf(stream, "%s%sgradient ", tensor->name, length ? "." : "");
+    }
+}
+
 td_status td_tensor_print(const td_tensor *tensor, FILE *stream) {
     printer out = {
         .stream = stream, .tensor = tensor, .summarise = tensor->count > SUMMARISE_ABOVE};
     char shape[TD_SHAPE_TEXT_SIZE];
-    fprintf(stream, "%s%s%s %s%s\n", tensor->name, tensor->name[0] ? " " : "",
-            td_shape_text(&tensor->shape, shape), td_dtype_name(tensor->dtype),
+    print_name(tensor, stream);
+    fprintf(stream, "%s %s%s\n", td_shape_text(&tensor->shape, shape), td_dtype_name(tensor->dtype),
             tensor->disconnected ? " (zero: the loss does not depend on it)" : "");
     if (tensor->count == 0) {
         fputs("[]", stream);

@@ -1,7 +1,10 @@
-/* max_pool2d, global_max_pool2d: y = the largest value of each window
+/* max_pool2d: y = the largest value of each window
  *
  * dx = g at the tap that was largest (the first of equal ones). Its number is kept in a byte, or,
  * for windows of more than 256 taps, in four.
+ *
+ * global_max_pool2d is the reduction over all pixels, whose gradient goes to equal ones in equal
+ * parts, as in Keras.
  */
 #include "tape/parallel.h"
 #include "tape/pool.h"
@@ -67,8 +70,9 @@ static td_status max_pool_backward(td_tape *tape, td__node *node) {
 
 static const td__op max_pool_op = {.name = "max_pool2d", .backward = max_pool_backward};
 
-static td_tensor *max_pool(td_tape *tape, td_tensor *x, const td__pool *pool, td_shape shape) {
-    td_tensor *y = td__output(tape, TD_FLOAT32, &shape);
+static td_tensor *max_pool(td_tape *tape, td_tensor *x, const td__pool *pool) {
+    td_tensor *y = td__output(tape, TD_FLOAT32,
+                              &TD_SHAPE(pool->batch, pool->out[0], pool->out[1], pool->channels));
     max_pool_saved *saved = y ? td__scratch(tape, sizeof *saved) : NULL;
     if (!saved) {
         return NULL;
@@ -95,7 +99,7 @@ td_tensor *td_max_pool2d(td_tape *tape, td_tensor *x, const td_pool_options *opt
     if (!td__pool_fit(tape, "max_pool2d", x, options, &pool)) {
         return NULL;
     }
-    return max_pool(tape, x, &pool, TD_SHAPE(pool.batch, pool.out[0], pool.out[1], pool.channels));
+    return max_pool(tape, x, &pool);
 }
 
 td_tensor *td_global_max_pool2d(td_tape *tape, td_tensor *x) {
@@ -103,5 +107,6 @@ td_tensor *td_global_max_pool2d(td_tape *tape, td_tensor *x) {
     if (!td__pool_fit_whole(tape, "global_max_pool2d", x, &pool)) {
         return NULL;
     }
-    return max_pool(tape, x, &pool, TD_SHAPE(pool.batch, pool.channels));
+    td_reduce_options pixels = {.size = sizeof pixels, .count = 2, .axes = {1, 2}};
+    return td_max(tape, x, &pixels);
 }

@@ -1,0 +1,346 @@
+"""Networks trained by Keras and by tapedeck train, from the same weights over the same batches.
+
+Every kind of layer, loss and optimizer: the loss of each step, every layer's output and error and every
+parameter's gradient in the first one, and the parameters after the last.
+"""
+import os
+import sys
+import unittest
+
+import keras
+import numpy
+import tensorflow
+from keras import layers
+from safetensors.numpy import load_file, save_file
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "cli"))
+from program import Case  # noqa: E402
+
+STEPS = 20
+BATCH = 7
+EXAMPLES = 24  # the last batch of an epoch has three
+
+EXPERIMENT = """
+name: interop
+threads: 1
+data:
+  train: data.npz
+  label: {{x: x, y: y}}
+  batch: {batch}
+  shuffle: false
+model:
+{model}
+weights: start.safetensors
+train:
+  loss: {loss}
+  from_logits: {from_logits}
+  optimizer: {optimizer}
+  steps: {steps}
+{train}record:
+  - {{what: loss, to: [csv]}}
+  - {{what: ["*.output", "*.error", "*.gradient"], at: [1], form: tensor, to: [npy]}}
+"""
+
+
+def random(*shape, seed=0):
+    return numpy.random.default_rng(seed + sum(shape)).standard_normal(shape).astype("float32")
+
+
+def parameter_name(layer, weight):
+    """multi_head_attention/query/kernel is query_kernel here; a cell's kernel is the layer's."""
+    parts = weight.path.split("/")
+    if isinstance(layer, layers.MultiHeadAttention):
+        return f"{layer.name}.{parts[-2]}_{parts[-1]}"
+    return f"{layer.name}.{parts[-1]}"
+
+
+def parameters(model):
+    return {parameter_name(layer, weight): weight for layer in model.layers
+            for weight in layer.weights if "seed" not in weight.path}
+
+
+def mixed(model, seed=5):
+    """Weights that are not what an initialiser gives: biases and gammas of every size."""
+    generator = numpy.random.default_rng(seed)
+    for name, weight in parameters(model).items():
+        change = 0.1 * generator.standard_normal(weight.shape)
+        weight.assign(weight + abs(change) if "variance" in name else weight + change)
+
+
+class Keras(Case):
+    def setUp(self):
+        super().setUp()
+        keras.utils.set_random_seed(1)
+
+    def compare(self, model, text, x, y, loss, ours, optimizer=None, our_optimizer=None,
+                from_logits=False, tolerance=1e-5, train=""):
+        mixed(model)
+        numpy.savez(self.path("data.npz"), x=x, y=y)
+        start = {name: weight.numpy() for name, weight in parameters(model).items()}
+        save_file(start, self.path("start.safetensors"))
+        self.train(EXPERIMENT.format(
+            batch=BATCH, model="\n".join("  - " + line for line in text), loss=ours, steps=STEPS,
+            from_logits=str(from_logits).lower(), train=train,
+            optimizer=our_optimizer or "{sgd: {learning_rate: 0.05}}"), "--quiet")
+        losses, outputs, errors, gradients = self.fit(
+            model, x, y, loss, optimizer or keras.optimizers.SGD(0.05))
+
+        rows = self.read("runs", "interop", "metrics.csv").split()[1:]
+        self.close([float(row.split(",")[2]) for row in rows], losses, "loss", tolerance)
+        for name, value in outputs.items():
+            self.close(self.signal(name + ".output"), value, name + ".output", tolerance)
+        for name, value in errors.items():
+            self.close(self.signal(name + ".error"), value, name + ".error", tolerance)
+        for name, value in gradients.items():
+            self.close(self.signal(name + ".gradient"), value, name + ".gradient", tolerance)
+        ends = load_file(self.path("runs", "interop", "model.safetensors"))
+        for name, weight in parameters(model).items():
+            self.close(ends[name], weight.numpy(), name, 3 * tolerance)
+
+    def signal(self, name):
+        return numpy.load(self.path("runs", "interop", name + ".npy"))[0]
+
+    def close(self, ours, theirs, what, tolerance):
+        ours, theirs = numpy.asarray(ours, "float64"), numpy.asarray(theirs, "float64")
+        self.assertEqual(ours.shape, theirs.shape, what)
+        scale = numpy.abs(theirs).max() if theirs.size else 0
+        worst = numpy.abs(ours - theirs).max() if theirs.size else 0
+        self.assertLessEqual(worst, tolerance * max(scale, 1e-2),
+                             f"{what}: differs by {worst:.2e} of {scale:.2e}")
+
+    def fit(self, model, x, y, loss, optimizer):
+        """Keras's side: a loop with tf.GradientTape that watches every layer's output."""
+        named = [layer for layer in model.layers if not isinstance(layer, layers.InputLayer)]
+        inside = keras.Model(model.inputs, [layer.output for layer in named])
+        losses, outputs, errors, gradients, step = [], {}, {}, {}, 0
+        while step < STEPS:
+            for begin in range(0, EXAMPLES, BATCH):
+                if step == STEPS:
+                    break
+                with tensorflow.GradientTape() as tape:
+                    values = keras.tree.flatten(inside(x[begin:begin + BATCH], training=True))
+                    value = loss(y[begin:begin + BATCH], values[-1])
+                weights = {name: weight for name, weight in parameters(model).items()
+                           if weight.trainable}
+                variables = [weight.value for weight in weights.values()]
+                found = tape.gradient(value, variables + values)
+                if step == 0:
+                    outputs = {layer.name: v.numpy() for layer, v in zip(named, values)}
+                    errors = {layer.name: g.numpy()
+                              for layer, g in zip(named, found[len(variables):]) if g is not None}
+                    gradients = {name: numpy.asarray(tensorflow.convert_to_tensor(g))
+                                 for name, g in zip(weights, found)}
+                optimizer.apply(found[:len(variables)], list(weights.values()))
+                losses.append(float(value))
+                step += 1
+        return losses, outputs, errors, gradients
+
+    def regression(self, build, text, shape, outputs=3, **options):
+        """Against random targets with the mean squared error."""
+        inputs = keras.Input(shape)
+        model = keras.Model(inputs, build(inputs))
+        x = random(EXAMPLES, *shape)
+        y = random(EXAMPLES, *model.output.shape[1:], seed=9)
+        self.assertEqual(model.output.shape[-1], outputs)
+        self.compare(model, text, x, y, keras.losses.MeanSquaredError(), "mse", **options)
+
+    def stack(self, *steps, **options):
+        def build(value):
+            for step in steps:
+                value = step(value)
+            return value
+        return self.regression(build, **options)
+
+    def test_dense_with_every_activation(self):
+        for function in ("relu", "leaky_relu", "elu", "selu", "gelu", "softplus", "sigmoid", "tanh",
+                         "silu", "softmax", "log_softmax", "exponential", "hard_sigmoid",
+                         "softsign", "relu6", "linear"):
+            with self.subTest(function):
+                self.setUp()
+                ours = {"silu": "swish"}.get(function, function)
+                rate = 0.001 if function == "exponential" else 0.05  # it blows up
+                self.stack(layers.Dense(6, activation=function, name="a"),
+                           layers.Dense(3, name="b"), shape=(5,),
+                           optimizer=keras.optimizers.SGD(rate),
+                           our_optimizer=f"{{sgd: {{learning_rate: {rate}}}}}",
+                           text=[f"dense: {{name: a, units: 6, activation: {ours}}}",
+                                 "dense: {name: b, units: 3}"])
+
+    def test_convolutions(self):
+        self.stack(layers.Conv2D(6, 3, strides=2, padding="same", activation="relu", name="a"),
+                   layers.Conv2D(4, (2, 3), dilation_rate=(2, 1), padding="same", name="b"),
+                   layers.Conv2D(4, 3, groups=2, activation="tanh", name="c"),
+                   layers.Flatten(name="f"), layers.Dense(3, name="d"), shape=(11, 9, 2),
+                   text=["conv2d: {name: a, filters: 6, kernel: 3, stride: 2, padding: same, "
+                         "activation: relu}",
+                         "conv2d: {name: b, filters: 4, kernel: [2, 3], dilation: [2, 1], "
+                         "padding: same}",
+                         "conv2d: {name: c, filters: 4, kernel: 3, groups: 2, activation: tanh}",
+                         "flatten: {name: f}", "dense: {name: d, units: 3}"])
+
+    def test_convolution_over_time(self):
+        self.stack(layers.Conv1D(5, 3, padding="causal", dilation_rate=2, activation="tanh",
+                                 name="a"),
+                   layers.Conv1D(3, 4, strides=2, padding="same", name="b"), shape=(10, 2),
+                   text=["conv1d: {name: a, filters: 5, kernel: 3, padding: causal, dilation: 2, "
+                         "activation: tanh}",
+                         "conv1d: {name: b, filters: 3, kernel: 4, stride: 2, padding: same}"])
+
+    def test_transposed_convolution_and_up_sampling(self):
+        self.stack(layers.Conv2DTranspose(4, 3, strides=2, padding="same", activation="relu",
+                                          name="a"),
+                   layers.UpSampling2D(2, interpolation="bilinear", name="u"),
+                   layers.Conv2DTranspose(2, 2, name="b"), layers.UpSampling2D((1, 2), name="v"),
+                   layers.Conv2D(3, 3, name="c"), shape=(3, 4, 2),
+                   text=["conv2d_transpose: {name: a, filters: 4, kernel: 3, stride: 2, "
+                         "padding: same, activation: relu}",
+                         "up_sampling2d: {name: u, size: 2, interpolation: bilinear}",
+                         "conv2d_transpose: {name: b, filters: 2, kernel: 2}",
+                         "up_sampling2d: {name: v, size: [1, 2]}",
+                         "conv2d: {name: c, filters: 3, kernel: 3}"])
+
+    def test_pooling(self):
+        self.stack(layers.Conv2D(4, 3, name="a"),
+                   layers.MaxPooling2D(3, strides=2, padding="same", name="m"),
+                   layers.AveragePooling2D(2, padding="same", name="p"),
+                   layers.Conv2D(3, 2, name="b"), layers.GlobalAveragePooling2D(name="g"),
+                   shape=(12, 11, 2),
+                   text=["conv2d: {name: a, filters: 4, kernel: 3}",
+                         "max_pool2d: {name: m, size: 3, stride: 2, padding: same}",
+                         "average_pool2d: {name: p, size: 2, padding: same}",
+                         "conv2d: {name: b, filters: 3, kernel: 2}",
+                         "global_average_pool2d: {name: g}"])
+
+    def test_normalisation_trains_and_moves(self):
+        self.stack(layers.Conv2D(4, 3, name="a"), layers.BatchNormalization(name="n"),
+                   layers.Activation("relu", name="r"), layers.GlobalMaxPooling2D(name="g"),
+                   layers.LayerNormalization(name="l"), layers.Dense(3, name="d"), shape=(6, 6, 2),
+                   tolerance=5e-5,
+                   text=["conv2d: {name: a, filters: 4, kernel: 3}",
+                         "batch_normalization: {name: n}", "activation: {name: r, function: relu}",
+                         "global_max_pool2d: {name: g}", "layer_normalization: {name: l}",
+                         "dense: {name: d, units: 3}"])
+
+    def test_recurrent_layers(self):
+        kinds = {"simple_rnn": layers.SimpleRNN, "lstm": layers.LSTM, "gru": layers.GRU}
+        for name, kind in kinds.items():
+            with self.subTest(name):
+                self.setUp()
+                self.stack(kind(5, return_sequences=True, name="a"),
+                           kind(4, go_backwards=True, name="b"), layers.Dense(3, name="d"),
+                           shape=(12, 3), tolerance=1e-4,
+                           text=[f"{name}: {{name: a, units: 5, return_sequences: true}}",
+                                 f"{name}: {{name: b, units: 4, go_backwards: true}}",
+                                 "dense: {name: d, units: 3}"])
+
+    def test_gru_that_resets_before(self):
+        self.stack(layers.GRU(5, reset_after=False, name="a"), layers.Dense(3, name="d"),
+                   shape=(9, 3), tolerance=1e-4,
+                   text=["gru: {name: a, units: 5, reset_after: false}",
+                         "dense: {name: d, units: 3}"])
+
+    def test_a_graph_adds_multiplies_and_concatenates(self):
+        def build(value):
+            a = layers.Dense(4, activation="tanh", name="a")(value)
+            b = layers.Dense(4, activation="relu", name="b")(value)
+            summed = layers.Add(name="s")([a, b])
+            product = layers.Multiply(name="p")([summed, a])
+            both = layers.Concatenate(name="c")([product, b])
+            return layers.Dense(3, name="d")(layers.Reshape((8,), name="r")(both))
+        self.regression(build, shape=(5,), text=[
+            "dense: {name: a, units: 4, activation: tanh}",
+            "dense: {name: b, units: 4, activation: relu, from: input}",
+            "add: {name: s, from: [a, b]}", "multiply: {name: p, from: [s, a]}",
+            "concatenate: {name: c, from: [p, b]}", "reshape: {name: r, shape: [8]}",
+            "dense: {name: d, units: 3}"])
+
+    def test_a_transformer_block(self):
+        def build(value):
+            n = layers.LayerNormalization(name="n")(value)
+            a = layers.MultiHeadAttention(2, 4, name="a")(n, n)
+            s = layers.Add(name="s")([value, a])
+            m = layers.LayerNormalization(name="m")(s)
+            f = layers.Dense(6, name="g")(layers.Dense(12, activation="gelu", name="f")(m))
+            t = layers.Add(name="t")([s, f])
+            return layers.Dense(3, name="d")(t)
+        self.regression(build, shape=(8, 6), tolerance=5e-5, text=[
+            "layer_normalization: {name: n}",
+            "multi_head_attention: {name: a, heads: 2, key_dim: 4}", "add: {name: s, from: [input, a]}",
+            "layer_normalization: {name: m}", "dense: {name: f, units: 12, activation: gelu}",
+            "dense: {name: g, units: 6}", "add: {name: t, from: [s, g]}",
+            "dense: {name: d, units: 3}"])
+
+    def test_embedding(self):
+        inputs = keras.Input((6,), dtype="int32")
+        value = layers.Embedding(11, 5, name="e")(inputs)
+        value = layers.LSTM(4, name="l")(value)
+        model = keras.Model(inputs, layers.Dense(3, name="d")(value))
+        x = numpy.random.default_rng(1).integers(0, 11, (EXAMPLES, 6)).astype("int32")
+        self.compare(model, ["embedding: {name: e, vocabulary: 11, width: 5}",
+                             "lstm: {name: l, units: 4}", "dense: {name: d, units: 3}"],
+                     x, random(EXAMPLES, 3), keras.losses.MeanSquaredError(), "mse",
+                     tolerance=1e-4)
+
+    def classifier(self, last, y, loss, ours, outputs, **options):
+        inputs = keras.Input((5,))
+        value = layers.Dense(6, activation="tanh", name="a")(inputs)
+        model = keras.Model(inputs, layers.Dense(outputs, activation=last, name="b")(value))
+        text = ["dense: {name: a, units: 6, activation: tanh}",
+                f"dense: {{name: b, units: {outputs}, activation: {last}}}"]
+        self.compare(model, text, random(EXAMPLES, 5), y, loss, ours, **options)
+
+    def test_losses(self):
+        classes = (numpy.arange(EXAMPLES) * 7 % 4).astype("int64")
+        one_hot = numpy.eye(4, dtype="float32")[classes]
+        bits = (random(EXAMPLES, 2) > 0).astype("float32")
+        shares = numpy.abs(random(EXAMPLES, 4)) + 0.1
+        shares /= shares.sum(1, keepdims=True)
+        losses, real = keras.losses, random(EXAMPLES, 4)
+        table = [
+            ("linear", real, losses.MeanAbsoluteError(), "mae", 4, False),
+            ("linear", real, losses.Huber(), "huber", 4, False),
+            ("sigmoid", bits, losses.BinaryCrossentropy(), "binary_crossentropy", 2, False),
+            ("linear", bits, losses.BinaryCrossentropy(True), "binary_crossentropy", 2, True),
+            ("softmax", one_hot, losses.CategoricalCrossentropy(), "categorical_crossentropy", 4,
+             False),
+            ("linear", one_hot, losses.CategoricalCrossentropy(True), "categorical_crossentropy", 4,
+             True),
+            ("softmax", classes, losses.SparseCategoricalCrossentropy(),
+             "sparse_categorical_crossentropy", 4, False),
+            ("linear", classes, losses.SparseCategoricalCrossentropy(True),
+             "sparse_categorical_crossentropy", 4, True),
+            ("softmax", shares, losses.KLDivergence(), "kl_divergence", 4, False),
+        ]
+        for last, y, loss, ours, outputs, from_logits in table:
+            with self.subTest(ours, from_logits=from_logits):
+                self.setUp()
+                self.classifier(last, y, loss, ours, outputs, from_logits=from_logits,
+                                tolerance=2e-5)
+
+    def test_optimizers(self):
+        make = keras.optimizers
+        table = [
+            (make.SGD(0.05, momentum=0.9), "{sgd: {learning_rate: 0.05, momentum: 0.9}}"),
+            (make.SGD(0.05, momentum=0.9, nesterov=True),
+             "{sgd: {learning_rate: 0.05, momentum: 0.9, nesterov: true}}"),
+            (make.Adam(0.01), "{adam: {learning_rate: 0.01}}"),
+            (make.AdamW(0.01, weight_decay=0.02), "{adamw: {learning_rate: 0.01, weight_decay: 0.02}}"),
+            (make.RMSprop(0.01), "{rmsprop: {learning_rate: 0.01}}"),
+            (make.RMSprop(0.01, momentum=0.5), "{rmsprop: {learning_rate: 0.01, momentum: 0.5}}"),
+            (make.Adagrad(0.05), "{adagrad: {learning_rate: 0.05}}"),
+        ]
+        for theirs, ours in table:
+            with self.subTest(ours):
+                self.setUp()
+                self.classifier("linear", random(EXAMPLES, 3), keras.losses.MeanSquaredError(),
+                                "mse", 3, optimizer=theirs, our_optimizer=ours, tolerance=3e-5)
+
+    def test_clipping_by_norm(self):
+        self.classifier("linear", random(EXAMPLES, 3), keras.losses.MeanSquaredError(), "mse", 3,
+                        optimizer=keras.optimizers.Adam(0.01, global_clipnorm=0.2),
+                        our_optimizer="{adam: {learning_rate: 0.01}}", train="  clip_norm: 0.2\n",
+                        tolerance=3e-5)
+
+
+if __name__ == "__main__":
+    unittest.main()
