@@ -5,17 +5,20 @@
  *     td_add_max_pool2d(model);
  *     td_add_flatten(model);
  *     td_add_dense(model, .name = "logits", .units = 10);
- *     if (td_model_build(model, 7, &error)) …           // the first thing that was wrong, and
- * where
+ *     if (td_model_build(model, 7, &error)) …         // the first thing that was wrong, and where
  *
  *     td_tensor *const *weights;
  *     size_t count = td_model_trainable(model, &weights);
- *     td_optimizer *adam = td_optimizer_create(TD_OPTIMIZER(.kind = TD_ADAM), count, weights,
- * &error); td_tensor **gradients = calloc(count, sizeof *gradients); for (…) { td_tensor *logits =
- * td_model_forward(model, tape, images);                    // (64, 10) td_tensor *loss =
- * td_sparse_categorical_crossentropy(tape, logits, labels, TD_FROM_LOGITS); if
- * (td_tape_gradient(tape, loss, count, weights, gradients, &error)) … if (td_optimizer_step(adam,
- * gradients, &error)) … td_tape_reset(tape);
+ *     td_optimizer *adam =
+ *         td_optimizer_create(TD_OPTIMIZER(.kind = TD_ADAM), count, weights, &error);
+ *     td_tensor **gradients = calloc(count, sizeof *gradients);
+ *     for (…) {
+ *         td_tensor *logits = td_model_forward(model, tape, images);                  // (64, 10)
+ *         td_tensor *loss =
+ *             td_sparse_categorical_crossentropy(tape, logits, labels, TD_FROM_LOGITS);
+ *         if (td_tape_gradient(tape, loss, count, weights, gradients, &error)) …
+ *         if (td_optimizer_step(adam, gradients, &error)) …
+ *         td_tape_reset(tape);
  *     }
  *
  * Names, defaults, equations and parameter layouts are Keras's. In every option struct zero means
