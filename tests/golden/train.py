@@ -67,7 +67,7 @@ def train(name, forward, start, x, y, loss, make, clip=None, rate=None):
             for value in trained.values():
                 value.grad *= min(1.0, clip / total)
         if rate:
-            optimizer.inner.param_groups[0]["lr"] = rate(step - 1)
+            optimizer.param_groups[0]["lr"] = rate(step - 1)
         optimizer.step()
     arrays = {"x": x, "y": y, "loss": np.array(losses)}
     arrays.update({"start:" + key: value for key, value in start.items()})
@@ -154,9 +154,9 @@ def attention():
 
     start = {**floats(keras.named("attention", keras.heads(8, 2))), "norm.gamma": np.ones(8, np.float32),
              "norm.beta": np.zeros(8, np.float32), **affine("logits", 40, 3)}
-    rate = lambda t: 0.01 * (t / 10 if t < 10 else (1 + math.cos(math.pi * (t - 10) / 40)) / 2)
+    rate = lambda t: 0.2 * (t / 10 if t < 10 else (1 + math.cos(math.pi * (t - 10) / 40)) / 2)
     train("attention", forward, start, draw(EXAMPLES, 5, 8), random.integers(0, 3, EXAMPLES).astype(np.int32),
-          cross_entropy, lambda w: keras.KerasAdam(w, learning_rate=0.01), clip=0.5, rate=rate)
+          cross_entropy, lambda w: torch.optim.SGD(w, 0.2), clip=0.5, rate=rate)
 
 
 if __name__ == "__main__":

@@ -41,10 +41,11 @@ TD__INLINE float td__expf(float x) {
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    /* 2^n in two factors: 2^128 is no float, nor are the smallest results' scales. */
+    /* 2^n in two factors: 2^128 is no float, nor are the smallest results' scales. Unsigned, because
+     * n is anything when x is NaN; the result is NaN then, as p is. */
     int32_t half = n >> 1;
-    return p * td__from_bits((half + 127) * (1 << 23)) *
-           td__from_bits((n - half + 127) * (1 << 23));
+    return p * td__from_bits((int32_t)((uint32_t)(half + 127) << 23)) *
+           td__from_bits((int32_t)((uint32_t)(n - half + 127) << 23));
 }
 
 /* ln x = e ln2 + ln(1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1], for positive x that are neither
