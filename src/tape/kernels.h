@@ -118,18 +118,10 @@ typedef struct td__kernels {
     void (*add)(int64_t n, const float *a, const float *b, float *c);
     void (*subtract)(int64_t n, const float *a, const float *b, float *c);
     void (*multiply)(int64_t n, const float *a, const float *b, float *c);
-    void (*divide)(int64_t n, const float *a, const float *b, float *c);
-    void (*maximum)(int64_t n, const float *a, const float *b, float *c);
-    void (*minimum)(int64_t n, const float *a, const float *b, float *c);
     /* y += a * x */
     void (*axpy)(int64_t n, float a, const float *x, float *y);
     /* y = a * x + b */
     void (*affine)(int64_t n, float a, const float *x, float b, float *y);
-    void (*exp)(int64_t n, const float *x, float *y);
-    void (*log)(int64_t n, const float *x, float *y);
-    float (*max)(int64_t n, const float *x); /* n > 0; a NaN gives NaN */
-    /* y[r, :] += bias, for rows of width n */
-    void (*add_bias)(int64_t rows, int64_t n, const float *bias, float *y);
 
     /* y[o, i] = reduction over s of x[o, s, i]; max and min: size > 0, a NaN gives NaN */
     void (*reduce[TD__REDUCTION_COUNT])(int64_t outer, int64_t size, int64_t inner, const float *x,

@@ -1,5 +1,5 @@
 /* How a case of the table is tested; see op_table.h. */
-#include "gradient/op_table.h"
+#include "gradient/op_data.h"
 
 #include "base/memory.h"
 #include "base/random.h"
@@ -14,141 +14,6 @@ enum {
     DIRECTIONS = 3,         /* in which all elements move together: nothing escapes */
     MAXIMUM_TARGETS = OP_MAX_INPUTS + 1
 };
-
-static void *allocate(int64_t count, size_t size) {
-    void *memory = calloc((size_t)count + 1, size); /* the tests' own: never the one that fails */
-    assert_non_null(memory);
-    return memory;
-}
-
-/* --- inputs ------------------------------------------------------------------------------- */
-
-/* The inputs of a case as float64 and as tensors; both hold the same numbers. */
-typedef struct op_data {
-    int count;
-    op_array arrays[OP_MAX_INPUTS];
-    td_tensor *tensors[OP_MAX_INPUTS]; /* NULL: left out */
-    bool differentiated[OP_MAX_INPUTS];
-} op_data;
-
-static double random_between(td__random *random, double low, double high) {
-    return low + (high - low) * td__random_uniform(random);
-}
-
-static double random_value(td__random *random, const op_input *input, double low, double high) {
-    double value;
-    do {
-        value = random_between(random, low, high);
-    } while (fabs(value) < input->gap);
-    return input->dtype == TD_FLOAT32 ? value : floor(value);
-}
-
-static void fill(td__random *random, const op_input *input, op_array *array) {
-    bool standard = input->low == 0 && input->high == 0;
-    double low = standard ? -2 : input->low, high = standard ? 2 : input->high;
-    double spacing = (high - low) / (double)(array->count + 1);
-    for (int64_t i = 0; i < array->count; i++) {
-        array->values[i] = input->values     ? input->values[i]
-                           : input->distinct ? low + spacing * ((double)i + 0.5)
-                                             : random_value(random, input, low, high);
-    }
-    for (int64_t i = array->count - 1; input->distinct && i > 0; i--) {
-        int64_t other = (int64_t)td__random_below(random, (uint64_t)i + 1);
-        double swapped = array->values[i];
-        array->values[i] = array->values[other];
-        array->values[other] = swapped;
-    }
-}
-
-/* Writes the float64 values into the tensor and rounds them to what the tensor can hold. */
-static void store(const op_array *array, td_tensor *tensor) {
-    void *data = td_tensor_data(tensor);
-    for (int64_t i = 0; i < array->count; i++) {
-        double value = array->values[i];
-        switch (td_tensor_dtype(tensor)) {
-        case TD_FLOAT32:
-            ((float *)data)[i] = (float)value;
-            array->values[i] = (double)(float)value;
-            break;
-        case TD_INT32:
-            ((int32_t *)data)[i] = (int32_t)value;
-            break;
-        case TD_INT64:
-            ((int64_t *)data)[i] = (int64_t)value;
-            break;
-        case TD_UINT8:
-            ((uint8_t *)data)[i] = (uint8_t)value;
-            break;
-        default:
-            ((double *)data)[i] = value;
-            break;
-        }
-    }
-}
-
-static op_array make_array(const td_shape *shape) {
-    op_array array = {.shape = *shape};
-    td_error error = {0};
-    assert_ok(td_shape_check(shape, TD_FLOAT64, &array.count, &error), error);
-    array.values = allocate(array.count, sizeof *array.values);
-    return array;
-}
-
-static void make_data(const op_input *inputs, int count, op_data *data) {
-    td__random random;
-    td__random_seed(&random, 7, 0);
-    *data = (op_data){.count = count ? count : 1};
-    for (int i = 0; i < data->count; i++) {
-        td_error error = {0};
-        data->arrays[i] = make_array(&inputs[i].shape);
-        if (inputs[i].optional && inputs[i].shape.rank == 0) {
-            continue;
-        }
-        char name[16];
-        snprintf(name, sizeof name, "in%d", i);
-        data->tensors[i] = td_tensor_create(name, inputs[i].dtype, inputs[i].shape, &error);
-        assert_non_null(data->tensors[i]);
-        data->differentiated[i] = inputs[i].dtype == TD_FLOAT32 && !inputs[i].constant;
-        fill(&random, &inputs[i], &data->arrays[i]);
-        store(&data->arrays[i], data->tensors[i]);
-    }
-}
-
-static void release_data(op_data *data) {
-    for (int i = 0; i < data->count; i++) {
-        free(data->arrays[i].values);
-        td_tensor_destroy(data->tensors[i]);
-    }
-}
-
-static td_tape *make_tape(void) {
-    td_error error = {0};
-    td_tape *tape = td_tape_create(NULL, &error);
-    assert_non_null(tape);
-    return tape;
-}
-
-/* Builds the operation, always with the same random numbers; inputs that an earlier build changed
- * (moving averages) are set again. */
-static td_tensor *build(td_tape *tape, const op_case *c, op_data *data) {
-    td_tape_seed(tape, OP_SEED, 0);
-    for (int i = 0; i < data->count; i++) {
-        if (data->tensors[i]) {
-            store(&data->arrays[i], data->tensors[i]);
-        }
-    }
-    return c->build(tape, data->tensors, c->options);
-}
-
-static td_tensor *build_or_fail(td_tape *tape, const op_case *c, op_data *data) {
-    td_tensor *y = build(tape, c, data);
-    if (!y) {
-        td_error error = {0};
-        td_status status = td_tape_status(tape, &error);
-        fail_msg("%s: status %d, %s", c->name, (int)status, error.text);
-    }
-    return y;
-}
 
 /* --- comparing ---------------------------------------------------------------------------- */
 
@@ -194,7 +59,7 @@ static void expect_all_near(const char *name, const char *what, const float *val
 
 static float *copy_of(const td_tensor *tensor) {
     int64_t count = td_tensor_count(tensor);
-    float *copy = allocate(count, sizeof *copy);
+    float *copy = op_allocate(count, sizeof *copy);
     return memcpy(copy, td_tensor_data(tensor), (size_t)count * sizeof *copy);
 }
 
@@ -217,18 +82,18 @@ static void expect_values(const op_case *c, const td_tensor *y, const op_array *
 
 void op_test_values(const op_case *c) {
     op_data data;
-    make_data(c->inputs, c->input_count, &data);
-    op_array expected = make_array(&c->output);
+    op_make_data(c->inputs, c->input_count, &data);
+    op_array expected = op_make_array(&c->output);
     c->reference(data.arrays, &expected, c->options);
-    td_tape *tape = make_tape();
+    td_tape *tape = op_make_tape();
     for (int threads = 1; threads <= 2; threads++) {
         td_threads_set(threads);
         td_tape_reset(tape);
-        expect_values(c, build_or_fail(tape, c, &data), &expected);
+        expect_values(c, op_build_or_fail(tape, c, &data), &expected);
     }
     td_tape_destroy(tape);
     free(expected.values);
-    release_data(&data);
+    op_release_data(&data);
 }
 
 /* --- gradients ---------------------------------------------------------------------------- */
@@ -273,9 +138,9 @@ static td_tensor *weigh(td_tape *tape, int count, td_tensor *const ys[], const f
 static float *random_weights(int64_t count) {
     td__random random;
     td__random_seed(&random, 11, 1);
-    float *weights = allocate(count, sizeof *weights);
+    float *weights = op_allocate(count, sizeof *weights);
     for (int64_t i = 0; i < count; i++) {
-        weights[i] = (float)random_between(&random, -1, 1);
+        weights[i] = (float)op_random_between(&random, -1, 1);
     }
     return weights;
 }
@@ -294,7 +159,7 @@ static double weighed_reference(const op_case *c, const op_array in[], op_array 
 static double moved_reference(const op_case *c, op_array in[], op_array *out, const float *weights,
                               int i, int64_t at, const double *direction, double step) {
     op_array original = in[i];
-    in[i].values = allocate(original.count, sizeof(double));
+    in[i].values = op_allocate(original.count, sizeof(double));
     for (int64_t k = 0; k < original.count; k++) {
         double change = direction ? direction[k] : (double)(k == at);
         in[i].values[k] = original.values[k] + step * change;
@@ -317,8 +182,8 @@ static void expect_derivative(const op_case *c, op_data *data, const float *weig
                               const float *gradient) {
     double tolerance = c->gradient_tolerance > 0 ? c->gradient_tolerance : 1e-4;
     int64_t count = data->arrays[i].count;
-    op_array out = make_array(&c->output);
-    double *exact = allocate(count, sizeof *exact);
+    op_array out = op_make_array(&c->output);
+    double *exact = op_allocate(count, sizeof *exact);
     for (int64_t k = 0; k < count; k++) {
         exact[k] = (double)gradient[k];
     }
@@ -335,9 +200,9 @@ static void expect_derivative(const op_case *c, op_data *data, const float *weig
     snprintf(what, sizeof what, "direction in in%d", i);
     for (int d = 0; d < DIRECTIONS; d++) {
         double along = 0, size = 0;
-        double *direction = allocate(count, sizeof *direction);
+        double *direction = op_allocate(count, sizeof *direction);
         for (int64_t k = 0; k < count; k++) {
-            direction[k] = random_between(&random, -1, 1);
+            direction[k] = op_random_between(&random, -1, 1);
             along += direction[k] * exact[k];
             size += direction[k] * direction[k] * exact[k] * exact[k];
         }
@@ -374,8 +239,8 @@ static void expect_gradients_add(const op_case *c, td_tape *tape, op_data *data,
                                  const float *weights, size_t count, td_tensor *const targets[],
                                  float *const expected[]) {
     td_tape_reset(tape);
-    td_tensor *first = build_or_fail(tape, c, data);
-    td_tensor *second = build_or_fail(tape, c, data), *gradients[MAXIMUM_TARGETS];
+    td_tensor *first = op_build_or_fail(tape, c, data);
+    td_tensor *second = op_build_or_fail(tape, c, data), *gradients[MAXIMUM_TARGETS];
     td_tensor *loss = weigh(tape, 2, (td_tensor *[]){first, second}, weights);
     gradients_of(c, tape, loss, count, targets, gradients);
     for (size_t t = 0; t < count; t++) {
@@ -389,7 +254,7 @@ static void expect_gradients_add(const op_case *c, td_tape *tape, op_data *data,
 static void run_gradients(const op_case *c, op_data *data, td_tape *tape, const float *weights,
                           float *kept[OP_MAX_INPUTS]) {
     td_tape_reset(tape);
-    td_tensor *y = build_or_fail(tape, c, data), *loss = weigh(tape, 1, &y, weights);
+    td_tensor *y = op_build_or_fail(tape, c, data), *loss = weigh(tape, 1, &y, weights);
     td_tensor *targets[OP_MAX_INPUTS], *gradients[OP_MAX_INPUTS];
     float *copies[OP_MAX_INPUTS];
     size_t count = 0;
@@ -413,10 +278,10 @@ static void run_gradients(const op_case *c, op_data *data, td_tape *tape, const 
 
 void op_test_gradients(const op_case *c) {
     op_data data;
-    make_data(c->inputs, c->input_count, &data);
-    op_array out = make_array(&c->output);
+    op_make_data(c->inputs, c->input_count, &data);
+    op_array out = op_make_array(&c->output);
     float *weights = random_weights(out.count);
-    td_tape *tape = make_tape();
+    td_tape *tape = op_make_tape();
     float *one[OP_MAX_INPUTS], *two[OP_MAX_INPUTS];
     td_threads_set(1);
     run_gradients(c, &data, tape, weights, one);
@@ -434,7 +299,7 @@ void op_test_gradients(const op_case *c) {
     td_tape_destroy(tape);
     free(weights);
     free(out.values);
-    release_data(&data);
+    op_release_data(&data);
 }
 
 /* --- bits --------------------------------------------------------------------------------- */
@@ -443,7 +308,7 @@ void op_test_gradients(const op_case *c) {
 static void run_once(const op_case *c, op_data *data, td_tape *tape, const float *weights,
                      float *copies[MAXIMUM_TARGETS]) {
     td_tape_reset(tape);
-    td_tensor *y = build_or_fail(tape, c, data), *loss = weigh(tape, 1, &y, weights);
+    td_tensor *y = op_build_or_fail(tape, c, data), *loss = weigh(tape, 1, &y, weights);
     for (int i = 0; i < data->count; i++) {
         td_tensor *gradient;
         copies[i] = NULL;
@@ -457,10 +322,10 @@ static void run_once(const op_case *c, op_data *data, td_tape *tape, const float
 
 void op_test_bits(const op_case *c) {
     op_data data;
-    make_data(c->inputs, c->input_count, &data);
-    op_array out = make_array(&c->output);
+    op_make_data(c->inputs, c->input_count, &data);
+    op_array out = op_make_array(&c->output);
     float *weights = random_weights(out.count);
-    td_tape *tape = make_tape();
+    td_tape *tape = op_make_tape();
     for (int threads = 1; threads <= 2; threads++) {
         td_threads_set(threads);
         float *first[MAXIMUM_TARGETS], *again[MAXIMUM_TARGETS];
@@ -475,7 +340,7 @@ void op_test_bits(const op_case *c) {
         }
         td_tape_reset(tape);
         td_tape_set_no_history(tape, true);
-        const float *bare = td_tensor_data(build_or_fail(tape, c, &data));
+        const float *bare = td_tensor_data(op_build_or_fail(tape, c, &data));
         expect_same_bits(c->name, "without history", bare, first[data.count], out.count);
         td_tape_set_no_history(tape, false);
         for (int i = 0; i <= data.count; i++) {
@@ -485,7 +350,7 @@ void op_test_bits(const op_case *c) {
     td_tape_destroy(tape);
     free(weights);
     free(out.values);
-    release_data(&data);
+    op_release_data(&data);
 }
 
 /* --- memory ------------------------------------------------------------------------------- */
@@ -495,7 +360,7 @@ static td_status try_step(const op_case *c, op_data *data, const float *weights,
     if (!tape) {
         return error->status;
     }
-    td_tensor *y = build(tape, c, data), *loss = y ? weigh(tape, 1, &y, weights) : NULL;
+    td_tensor *y = op_build_case(tape, c, data), *loss = y ? weigh(tape, 1, &y, weights) : NULL;
     td_tensor *targets[MAXIMUM_TARGETS], *gradients[MAXIMUM_TARGETS];
     size_t count = 0;
     for (int i = 0; i < data->count; i++) {
@@ -513,8 +378,8 @@ static td_status try_step(const op_case *c, op_data *data, const float *weights,
 
 void op_test_memory(const op_case *c) {
     op_data data;
-    make_data(c->inputs, c->input_count, &data);
-    op_array out = make_array(&c->output);
+    op_make_data(c->inputs, c->input_count, &data);
+    op_array out = op_make_array(&c->output);
     float *weights = random_weights(out.count);
     td_threads_set(2);
     td_status status;
@@ -531,21 +396,21 @@ void op_test_memory(const op_case *c) {
     assert_int_equal(status, TD_OK);
     free(weights);
     free(out.values);
-    release_data(&data);
+    op_release_data(&data);
 }
 
 /* --- mistakes ----------------------------------------------------------------------------- */
 
 void op_test_mistake(const op_mistake *m) {
     op_data data;
-    make_data(m->inputs, m->input_count, &data);
-    td_tape *tape = make_tape();
+    op_make_data(m->inputs, m->input_count, &data);
+    td_tape *tape = op_make_tape();
     td_error error = {0};
     assert_null(m->build(tape, data.tensors, m->options));
     assert_int_equal(td_tape_status(tape, &error), m->status);
     assert_string_equal(error.text, m->text);
     td_tape_destroy(tape);
-    release_data(&data);
+    op_release_data(&data);
 }
 
 /* --- speed -------------------------------------------------------------------------------- */
@@ -585,10 +450,10 @@ static double time_step(const op_case *c, op_data *data, td_tape *tape, const fl
 
 void op_print_speed(const op_case *c) {
     op_data data;
-    make_data(c->inputs, c->input_count, &data);
-    op_array out = make_array(&c->output);
+    op_make_data(c->inputs, c->input_count, &data);
+    op_array out = op_make_array(&c->output);
     float *weights = random_weights(out.count);
-    td_tape *tape = make_tape();
+    td_tape *tape = op_make_tape();
     int64_t elements = out.count;
     for (int i = 0; i < data.count; i++) {
         elements = elements > data.arrays[i].count ? elements : data.arrays[i].count;
@@ -605,5 +470,5 @@ void op_print_speed(const op_case *c) {
     td_tape_destroy(tape);
     free(weights);
     free(out.values);
-    release_data(&data);
+    op_release_data(&data);
 }

@@ -43,12 +43,12 @@
 /* Random values, the same for every run. */
 typedef struct op_input {
     td_shape shape;
-    td_dtype dtype;       /* default: float32 */
-    double low, high;     /* values are in [low, high), integers too; both 0: -2 and 2 */
-    double gap;           /* no value is nearer to 0 than this */
-    bool distinct;        /* values are evenly spaced from low to high, in random order: no ties */
-    bool constant;        /* no gradient is asked for (integers never have one) */
-    bool optional;        /* with rank 0: the operation is given NULL */
+    td_dtype dtype;   /* default: float32 */
+    double low, high; /* values are in [low, high), integers too; both 0: -2 and 2 */
+    double gap;       /* no value is nearer to 0 than this */
+    bool distinct;    /* values are evenly spaced from low to high, in random order: no ties */
+    bool constant;    /* no gradient is asked for (integers never have one) */
+    bool optional;    /* with rank 0: the operation is given NULL, the reference an empty array */
     const double *values; /* these instead of random ones */
 } op_input;
 

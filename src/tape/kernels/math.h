@@ -24,12 +24,17 @@ TD__INLINE float td__from_bits(int32_t bits) {
     return x;
 }
 
+/* 2^n for -126 <= n <= 127; unsigned, because n is anything where NaN came in. */
+TD__INLINE float td__power_of_2(int32_t n) {
+    return td__from_bits((int32_t)(((uint32_t)n + 127u) << 23));
+}
+
 /* e^x = 2^n e^r with |r| <= ln2 / 2; overflow gives inf, underflow 0 or a denormal. */
 TD__INLINE float td__expf(float x) {
     x = x > 89.0f ? 89.0f : x;
     x = x < -104.0f ? -104.0f : x;
     float shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: n ends up in the low bits */
-    int32_t n = td__bits(shifted) - 0x4B400000;
+    int32_t n = (int32_t)((uint32_t)td__bits(shifted) - 0x4B400000u);
     float whole = shifted - 12582912.0f;
     float r = x - whole * 0.693359375f;
     r = r + whole * 2.12194440e-4f;
@@ -41,19 +46,18 @@ TD__INLINE float td__expf(float x) {
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    /* 2^n in two factors: 2^128 is no float, nor are the smallest results' scales. Unsigned, because
-     * n is anything when x is NaN; the result is NaN then, as p is. */
+    /* 2^n in two factors: 2^128 is no float, nor are the smallest results' scales. When x is
+     * NaN they are anything and p is NaN. */
     int32_t half = n >> 1;
-    return p * td__from_bits((int32_t)((uint32_t)(half + 127) << 23)) *
-           td__from_bits((int32_t)((uint32_t)(n - half + 127) << 23));
+    return p * td__power_of_2(half) * td__power_of_2(n - half);
 }
 
 /* ln x = e ln2 + ln(1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1], for positive x that are neither
  * denormal nor infinite */
 TD__INLINE float td__log_normal(float x) {
-    int32_t bits = td__bits(x);
-    int32_t e = ((bits - 0x3F3504F3) >> 23); /* sqrt(1/2) */
-    float f = td__from_bits(bits - e * (1 << 23)) - 1.0f;
+    uint32_t bits = (uint32_t)td__bits(x);
+    int32_t e = (int32_t)(bits - 0x3F3504F3u) >> 23; /* sqrt(1/2) */
+    float f = td__from_bits((int32_t)(bits - ((uint32_t)e << 23))) - 1.0f;
     float p = -0.0797411054f;
     p = p * f + 0.126556516f;
     p = p * f - 0.129892915f;
