@@ -1,8 +1,9 @@
 /* CSV files: metrics.csv, SIGNAL.csv and what all signals share (stats, hashes, texts).
  *
- * RFC 4180 with '\n', numbers as base/number.h writes them. A signal's first form gets SIGNAL.csv,
- * others SIGNAL@FORM.csv; rows of another width get SIGNAL@WIDTH.csv, so that every file has one
- * header and rows that fit it. docs/files.md lists the columns.
+ * RFC 4180 with '\n', numbers as base/number.h writes them. SIGNAL.csv is for the form that a track
+ * asks for by the signal's own name, otherwise for the first to come; others get SIGNAL@FORM.csv.
+ * Rows of another width get SIGNAL@WIDTH.csv, so that every file has one header and rows that fit
+ * it. docs/files.md lists the columns.
  */
 #include "base/memory.h"
 #include "base/number.h"
@@ -25,9 +26,17 @@ typedef struct table {
     td__append *file;
 } table;
 
+/* SIGNAL.csv is kept for this form. */
+typedef struct claim {
+    struct claim *next;
+    td_form form;
+    char signal[];
+} claim;
+
 struct td_sink {
     td__append_set set;
     td__metrics metrics;
+    claim *claims;
     table **signals; /* by signal index: the tables of each */
     size_t signal_count;
     td__append *stats, *hashes, *texts; /* NULL until there is something for them */
@@ -108,6 +117,14 @@ static table **find_signal(td_sink *sink, const td_record *record, td_error *err
     return &sink->signals[record->signal_index];
 }
 
+static const claim *find_claim(const td_sink *sink, const char *signal) {
+    const claim *found = sink->claims;
+    while (found && strcmp(found->signal, signal) != 0) {
+        found = found->next;
+    }
+    return found;
+}
+
 /* SIGNAL.csv where that is free, then SIGNAL@FORM.csv; for rows SIGNAL@WIDTH.csv and, when only
  * the labels differ, SIGNAL@WIDTH-LABELS.csv. False when there is no further name to try. */
 static bool table_name(char *out, size_t size, const char *signal, const table *wanted,
@@ -139,8 +156,9 @@ static td_status add_table(td_sink *sink, const td_record *record, table **signa
         return td_error_set(error, TD_MEMORY, "csv: out of memory");
     }
     *added = *wanted;
+    const claim *claimed = find_claim(sink, record->signal);
     td_status status = TD_EXISTS;
-    for (int attempt = 0;
+    for (int attempt = claimed && claimed->form != wanted->form;
          status == TD_EXISTS && table_name(name, sizeof name, record->signal, wanted, attempt);
          attempt++) {
         status =
@@ -480,6 +498,10 @@ static td_status csv_close(td_sink *sink, td_error *error) {
             td__free(t);
         }
     }
+    for (claim *next, *c = sink->claims; c; c = next) {
+        next = c->next;
+        td__free(c);
+    }
     td__free(sink->signals);
     td__free(sink);
     return status ? status : closed;
@@ -509,8 +531,31 @@ static td_status csv_open(const td_sink_options *options, td_sink **sink, td_err
     return TD_OK;
 }
 
+/* The first track that names the signal has the say; of several forms the most detailed. */
+static td_status claim_name(td_sink *sink, const char *signal, uint32_t forms, td_error *error) {
+    static const td_form tables[] = {TD_ROWS, TD_LONG, TD_STATS};
+    size_t i = 0, length = strlen(signal) + 1;
+    while (i < sizeof tables / sizeof *tables && !(forms & tables[i])) {
+        i++;
+    }
+    if (i == sizeof tables / sizeof *tables || find_claim(sink, signal)) {
+        return TD_OK;
+    }
+    claim *made = td__calloc(1, sizeof *made + length);
+    if (!made) {
+        return td_error_set(error, TD_MEMORY, "csv: out of memory");
+    }
+    made->form = tables[i];
+    memcpy(made->signal, signal, length);
+    made->next = sink->claims;
+    sink->claims = made;
+    return TD_OK;
+}
+
 static td_status csv_expect(td_sink *sink, const char *signal, uint32_t forms, td_error *error) {
-    return forms & TD_SCALAR ? td__metrics_expect(&sink->metrics, signal, error) : TD_OK;
+    td_status status = claim_name(sink, signal, forms, error);
+    return !status && forms & TD_SCALAR ? td__metrics_expect(&sink->metrics, signal, error)
+                                        : status;
 }
 
 static td_status csv_end_step(td_sink *sink, int64_t epoch, int64_t step, td_error *error) {

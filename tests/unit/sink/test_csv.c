@@ -190,6 +190,21 @@ static void each_form_of_a_signal_has_its_own_file(void **state) {
         strstr(fixture_read(&f, "x@histogram.csv"), "epoch,step,left,right,count\n1,1,0,"));
 }
 
+static void a_form_asked_for_by_name_has_the_signal_s_file(void **state) {
+    (void)state;
+    static const float values[] = {1, 2};
+    td_stats stats = {.count = 2, .mean = 1.5};
+    assert_ok(f.class->expect(f.sink, "x", TD_STATS | TD_ROWS, &f.error), f.error);
+    assert_ok(f.class->expect(f.sink, "x", TD_STATS, &f.error), f.error);
+    td_record record = {.signal = "x", .form = TD_STATS, .epoch = 1, .step = 1, .stats = &stats};
+    assert_ok(fixture_write(&f, record), f.error);
+    fixture_view(&f, "x", 0, TD_ROWS, 2, (td_view){TD_FLOAT32, TD_SHAPE(1, 2), values, NULL, NULL},
+                 NULL);
+    fixture_close(&f);
+    assert_string_equal(fixture_read(&f, "x.csv"), "epoch,step,sample,x_0,x_1\n1,2,0,1,2\n");
+    assert_true(fixture_has(&f, "x@stats.csv"));
+}
+
 static void hostile_names_make_files_in_the_folder_only(void **state) {
     (void)state;
     static const float value = 1;
@@ -280,6 +295,7 @@ int main(void) {
         CSV_TEST(long_form_has_the_index_of_each_element),
         CSV_TEST(statistics_go_to_the_signal_and_to_all),
         CSV_TEST(each_form_of_a_signal_has_its_own_file),
+        CSV_TEST(a_form_asked_for_by_name_has_the_signal_s_file),
         CSV_TEST(hostile_names_make_files_in_the_folder_only),
         CSV_TEST(pandas_reads_back_the_same_floats),
         CSV_TEST(a_vanished_folder_is_reported_and_what_waits_is_kept),
