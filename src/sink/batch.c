@@ -18,6 +18,7 @@ static const struct {
                        "iiidddddiiii"},
     [TD__HISTOGRAM_ROW] = {"INSERT OR REPLACE INTO histogram VALUES(?,?,?)", "iit"},
     [TD__TENSOR_ROW] = {"INSERT OR REPLACE INTO tensor VALUES(?,?,?,?,?,?,?)", "iitttti"},
+    [TD__EXAMPLE_ROW] = {"INSERT OR REPLACE INTO example VALUES(?,?,?,?,?)", "iiitt"},
     [TD__HASH_ROW] = {"INSERT OR REPLACE INTO hash VALUES(?,?,?)", "iit"},
     [TD__TEXT_ROW] = {"INSERT INTO text VALUES(?,?,?)", "iit"},
     [TD__EVENT_ROW] = {"INSERT INTO event VALUES(NULL,?,?,?,?,?,?,?)", "tiiditt"},

@@ -18,6 +18,7 @@ typedef enum td__statement {
     TD__STATS_ROW,
     TD__HISTOGRAM_ROW,
     TD__TENSOR_ROW,
+    TD__EXAMPLE_ROW,
     TD__HASH_ROW,
     TD__TEXT_ROW,
     TD__EVENT_ROW,

@@ -19,6 +19,8 @@ static const char *const td__schema =
     " PRIMARY KEY(signal, step)) WITHOUT ROWID;"
     "CREATE TABLE tensor(signal INTEGER, step INTEGER, form TEXT, dtype TEXT, shape TEXT,"
     " file TEXT, record INTEGER, PRIMARY KEY(signal, step, form, file, record)) WITHOUT ROWID;"
+    "CREATE TABLE example(signal INTEGER, step INTEGER, sample INTEGER, label NUMERIC, value TEXT,"
+    " PRIMARY KEY(signal, step, sample)) WITHOUT ROWID;"
     "CREATE TABLE hash(signal INTEGER, step INTEGER, hash TEXT,"
     " PRIMARY KEY(signal, step)) WITHOUT ROWID;"
     "CREATE TABLE text(signal INTEGER, step INTEGER, text TEXT);"
@@ -29,7 +31,7 @@ static const char *const td__schema =
     "PRAGMA user_version=" TD__SCHEMA_VERSION ";";
 
 /* Tables that lose their rows of later steps when a run goes on after a step. */
-static const char *const td__schema_steps[] = {"step",   "scalar", "stats", "histogram",
-                                               "tensor", "hash",   "text",  "event"};
+static const char *const td__schema_steps[] = {"step",    "scalar", "stats", "histogram", "tensor",
+                                               "example", "hash",   "text",  "event"};
 
 #endif

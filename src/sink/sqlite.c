@@ -5,11 +5,13 @@
 #include "base/number.h"
 #include "sink/batch.h"
 #include "sink/classes.h"
+#include "sink/element.h"
 #include "sink/schema.h"
 #include "sink/signals.h"
 #include "sink/text.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,11 +22,11 @@ struct td_sink {
     size_t signal_count;
     int64_t next_id;
     int64_t last_step; /* that `step` has a row of */
-    char *bins;        /* a histogram's text */
-    size_t bins_capacity;
+    char *text;        /* a histogram's bins, an example's values */
+    size_t text_capacity;
 };
 
-static const size_t bins_maximum = (size_t)1 << 20;
+static const size_t text_maximum = (size_t)32 << 20;
 
 /* --- records ---------------------------------------------------------------------------------- */
 
@@ -126,14 +128,14 @@ static td_status put_histogram(td_sink *sink, const td_record *record, int64_t i
                                td_error *error) {
     size_t needed =
         (size_t)record->histogram->bin_count * 3 * (TD__NUMBER_TEXT + 2) + TD__NUMBER_ROOM;
-    if (!td__grow(&sink->bins, &sink->bins_capacity, needed, bins_maximum, 1)) {
+    if (!td__grow(&sink->text, &sink->text_capacity, needed, text_maximum, 1)) {
         return td_error_set(error, TD_MEMORY, "run.db: out of memory for a histogram");
     }
-    size_t length = format_bins(sink->bins, record->histogram);
+    size_t length = format_bins(sink->text, record->histogram);
     td__batch_begin(&sink->batch, TD__HISTOGRAM_ROW);
     td__batch_int(&sink->batch, id);
     td__batch_int(&sink->batch, record->step);
-    td__batch_text(&sink->batch, sink->bins, length);
+    td__batch_text(&sink->batch, sink->text, length);
     td_status status = td__batch_end(&sink->batch, error);
     return status || !record->stats ? status : put_stats(sink, record, id, error);
 }
@@ -162,6 +164,58 @@ static td_status put_tensor(td_sink *sink, const td_record *record, int64_t id, 
     return td__batch_end(&sink->batch, error);
 }
 
+/* A number as JSON has it: NaN becomes null, an infinity a number too large for a double. */
+static char *format_json(char *out, double value) {
+    if (isfinite(value)) {
+        return out + td__format_value(out, value);
+    }
+    const char *word = isnan(value) ? "null" : value > 0 ? "9e999" : "-9e999";
+    size_t length = strlen(word);
+    memcpy(out, word, length);
+    return out + length;
+}
+
+/* [1,2.5,…]; just the number where there is one and plain is set. */
+static char *format_list(char *out, const td_view *view, int64_t first, int64_t count, bool plain) {
+    if (plain && count == 1) {
+        return format_json(out, td__element(view, first));
+    }
+    *out++ = '[';
+    for (int64_t i = 0; i < count; i++) {
+        out = format_json(out, td__element(view, first + i));
+        *out++ = ',';
+    }
+    out -= count > 0;
+    *out++ = ']';
+    return out;
+}
+
+static td_status put_examples(td_sink *sink, const td_record *record, int64_t id, td_error *error) {
+    const td_view *view = record->view, *labels = record->labels;
+    int64_t rows = view->shape.rank > 0 ? view->shape.dims[0] : 1;
+    int64_t width = td__elements_from(&view->shape, 1);
+    int64_t label_width = labels ? td__elements_from(&labels->shape, 1) : 0;
+    size_t needed = (size_t)(width + label_width) * (TD__NUMBER_TEXT + 1) + 2 * TD__NUMBER_ROOM;
+    if (!td__grow(&sink->text, &sink->text_capacity, needed, text_maximum, 1)) {
+        return td_error_set(error, TD_MEMORY, "run.db: no room for an example of %lld values",
+                            (long long)width);
+    }
+    td_status status = TD_OK;
+    for (int64_t i = 0; i < rows && !status; i++) {
+        char *end = format_list(sink->text, view, i * width, width, false);
+        char *label = end;
+        end = labels ? format_list(end, labels, i * label_width, label_width, true) : end;
+        td__batch_begin(&sink->batch, TD__EXAMPLE_ROW);
+        td__batch_int(&sink->batch, id);
+        td__batch_int(&sink->batch, record->step);
+        td__batch_int(&sink->batch, record->samples ? record->samples[i] : i);
+        td__batch_text(&sink->batch, labels ? label : NULL, (size_t)(end - label));
+        td__batch_text(&sink->batch, sink->text, (size_t)(label - sink->text));
+        status = td__batch_end(&sink->batch, error);
+    }
+    return status;
+}
+
 static td_status put_record(td_sink *sink, const td_record *record, int64_t id, td_error *error) {
     char hash[20];
     switch (record->form) {
@@ -178,6 +232,8 @@ static td_status put_record(td_sink *sink, const td_record *record, int64_t id, 
     case TD_TENSOR:
     case TD_IMAGE:
         return put_tensor(sink, record, id, error);
+    case TD_ROWS:
+        return put_examples(sink, record, id, error);
     case TD_HASH:
         snprintf(hash, sizeof hash, "%016llx", (unsigned long long)record->hash);
         td__batch_begin(&sink->batch, TD__HASH_ROW);
@@ -314,7 +370,7 @@ static void release(td_sink *sink) {
     td__batch_release(&sink->batch);
     sqlite3_close_v2(sink->batch.database);
     td__free(sink->ids);
-    td__free(sink->bins);
+    td__free(sink->text);
     td__free(sink);
 }
 
@@ -379,8 +435,8 @@ static td_status sqlite_open(const td_sink_options *options, td_sink **sink, td_
 const td_sink_class td__sink_sqlite = {
     .size = sizeof(td_sink_class),
     .name = "sqlite",
-    .forms = INDEXED,
-    .default_forms = TD_STATS,
+    .forms = INDEXED | TD_ROWS,
+    .default_forms = TD_STATS | TD_ROWS,
     .always = INDEXED,
     .open = sqlite_open,
     .write = sqlite_write,

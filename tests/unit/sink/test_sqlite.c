@@ -115,6 +115,35 @@ static void statistics_histograms_tensors_and_events(void **state) {
     assert_string_equal(query("SELECT wall_time FROM step"), "1700000000.5;");
 }
 
+static void examples_stand_beside_their_labels(void **state) {
+    (void)state;
+    static const float values[] = {0.25f, -3, NAN, INFINITY};
+    static const int64_t samples[] = {17, 4};
+    static const int32_t classes[] = {1, 0};
+    td_view view = {TD_FLOAT32, TD_SHAPE(2, 2), values, NULL, NULL};
+    td_view label = {TD_INT32, TD_SHAPE(2), classes, NULL, NULL};
+    td_record record = {.signal = "prediction",
+                        .form = TD_ROWS,
+                        .epoch = 1,
+                        .step = 3,
+                        .view = &view,
+                        .samples = samples,
+                        .labels = &label};
+    assert_ok(fixture_write(&f, record), f.error);
+    label = (td_view){TD_FLOAT32, TD_SHAPE(2, 2), values, NULL, NULL};
+    record.step = 4;
+    assert_ok(fixture_write(&f, record), f.error);
+    record.step = 5;
+    record.labels = NULL;
+    record.samples = NULL;
+    assert_ok(fixture_write(&f, record), f.error);
+    assert_ok(f.class->flush(f.sink, &f.error), f.error);
+    assert_string_equal(query("SELECT step, sample, label, typeof(label), value FROM example"),
+                        "3|4|0|integer|[null,9e999];3|17|1|integer|[0.25,-3];"
+                        "4|4|[null,9e999]|text|[null,9e999];4|17|[0.25,-3]|text|[0.25,-3];"
+                        "5|0|NULL|null|[0.25,-3];5|1|NULL|null|[null,9e999];");
+}
+
 static void names_are_readable_and_their_bytes_kept(void **state) {
     (void)state;
     fixture_scalar(&f, "\xff", 0, 1, 1);
@@ -154,6 +183,7 @@ int main(void) {
         DATABASE_TEST(scalars_can_be_read_while_the_run_is_written),
         DATABASE_TEST(a_record_that_comes_again_is_there_once),
         DATABASE_TEST(statistics_histograms_tensors_and_events),
+        DATABASE_TEST(examples_stand_beside_their_labels),
         DATABASE_TEST(names_are_readable_and_their_bytes_kept),
         DATABASE_TEST(a_run_that_goes_on_loses_what_came_later),
         DATABASE_TEST(an_existing_database_is_not_overwritten),
