@@ -206,7 +206,7 @@ static bool encode(output *out, pixel *row, int32_t width, int32_t height, int64
     return true;
 }
 
-td_status td__picture_make(const td_view *view, bool kernel, td__picture *picture,
+td_status td__picture_make(const td_view *view, td__picture_kind kind, td__picture *picture,
                            td_error *error) {
     int64_t count;
     td_status status = td_shape_check(&view->shape, view->dtype, &count, error);
@@ -217,10 +217,10 @@ td_status td__picture_make(const td_view *view, bool kernel, td__picture *pictur
         return td_error_set(error, TD_SHAPE, "a tensor without elements has no picture");
     }
     scale s = find_scale(view, count);
-    layout l = find_layout(view, kernel, s.diverging);
+    layout l = find_layout(view, kind == TD__PICTURE_KERNEL, s.diverging);
     int64_t largest = l.height > l.width ? l.height : l.width;
     int64_t zoom = ENLARGED / (l.rows * l.columns > 1 ? 4 : 1) / largest;
-    zoom = zoom < 1 ? 1 : zoom > MAXIMUM_ZOOM ? MAXIMUM_ZOOM : zoom;
+    zoom = zoom < 1 || kind == TD__PICTURE_EXACT ? 1 : zoom > MAXIMUM_ZOOM ? MAXIMUM_ZOOM : zoom;
     int32_t width = side(l.columns, l.width, zoom), height = side(l.rows, l.height, zoom);
     output out = {0};
     pixel *row = td__calloc((size_t)width, sizeof *row);
@@ -245,8 +245,10 @@ static int32_t read_side(const uint8_t *bytes) {
 
 td_status td__picture_of(const td_record *record, td__picture *picture, td_error *error) {
     if (!record->png) {
-        return td__picture_make(record->view, td__picture_is_kernel(record->signal), picture,
-                                error);
+        return td__picture_make(record->view,
+                                td__picture_is_kernel(record->signal) ? TD__PICTURE_KERNEL
+                                                                      : TD__PICTURE_TENSOR,
+                                picture, error);
     }
     if (record->png_size < PNG_HEAD || memcmp(record->png, "\x89PNG\r\n\x1a\n", 8) != 0) {
         return td_error_set(error, TD_FORMAT, "%s: its picture is no PNG", record->signal);

@@ -22,9 +22,14 @@ typedef struct td__picture {
     size_t size;
 } td__picture;
 
-/* kernel: the tensor is [h, w, in, out]. */
-TD_NODISCARD td_status td__picture_make(const td_view *view, bool kernel, td__picture *picture,
-                                        td_error *error);
+typedef enum td__picture_kind {
+    TD__PICTURE_TENSOR,
+    TD__PICTURE_KERNEL, /* [h, w, in, out] */
+    TD__PICTURE_EXACT,  /* a picture already: one pixel for each element, nothing enlarged */
+} td__picture_kind;
+
+TD_NODISCARD td_status td__picture_make(const td_view *view, td__picture_kind kind,
+                                        td__picture *picture, td_error *error);
 /* A record's: what it brings along, or made of its view. */
 TD_NODISCARD td_status td__picture_of(const td_record *record, td__picture *picture,
                                       td_error *error);

@@ -137,7 +137,7 @@ static td_status pictures_write(td__output *output, const td_view *prediction, c
         td_view one = picture_view(prediction, row);
         td__picture picture = {0};
         char name[40];
-        status = td__picture_make(&one, false, &picture, error);
+        status = td__picture_make(&one, TD__PICTURE_EXACT, &picture, error);
         if (!status) {
             (void)snprintf(name, sizeof name, "%06" PRId64 ".png", output->written++);
             status =

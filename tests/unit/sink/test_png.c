@@ -10,7 +10,9 @@ static const uint8_t *draw(td_view view, bool kernel, int *width, int *height) {
     static uint8_t pixels[4 << 20];
     td_error error = {0};
     td__picture picture;
-    assert_ok(td__picture_make(&view, kernel, &picture, &error), error);
+    assert_ok(
+        td__picture_make(&view, kernel ? TD__PICTURE_KERNEL : TD__PICTURE_TENSOR, &picture, &error),
+        error);
     png_image image = {.version = PNG_IMAGE_VERSION};
     assert_true(png_image_begin_read_from_memory(&image, picture.png, picture.size));
     image.format = PNG_FORMAT_RGB;
@@ -107,7 +109,7 @@ static void huge_tensors_are_cut_and_empty_ones_refused(void **state) {
     td_error error = {0};
     td__picture picture;
     td_view empty = {TD_UINT8, TD_SHAPE(0, 4), wide, NULL, NULL};
-    assert_int_equal(td__picture_make(&empty, false, &picture, &error), TD_SHAPE);
+    assert_int_equal(td__picture_make(&empty, TD__PICTURE_TENSOR, &picture, &error), TD_SHAPE);
 }
 
 static void files_lie_in_a_folder_for_each_signal(void **state) {
@@ -135,7 +137,7 @@ static void running_out_of_memory_is_reported(void **state) {
         td_error error = {0};
         td__picture picture;
         td__allocation_fail_at(n);
-        status = td__picture_make(&view, false, &picture, &error);
+        status = td__picture_make(&view, TD__PICTURE_TENSOR, &picture, &error);
         td__allocation_fail_at(0);
         assert_true(status == TD_OK || status == TD_MEMORY);
         if (status == TD_OK) {
