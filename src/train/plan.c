@@ -135,7 +135,7 @@ static void plan_track(const td_trainer *trainer, const td__track_spec *track, c
     char *what = texts, *schedule = texts + TEXT_SIZE, *forms = texts + (size_t)2 * TEXT_SIZE,
          *sinks = texts + (size_t)3 * TEXT_SIZE;
     join(what, &track->what, "");
-    join(forms, &track->forms, "as each sink likes");
+    join(forms, &track->forms, "each sink likes");
     join(sinks, &track->to, "the standard sinks");
     describe_schedule(schedule, track);
     *entry = (td_plan_entry){.what = what, .schedule = schedule, .forms = forms, .sinks = sinks};
