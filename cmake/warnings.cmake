@@ -2,7 +2,8 @@
 add_library(td_flags INTERFACE)
 target_compile_options(td_flags INTERFACE
     -Wall -Wextra -Wshadow -Wpointer-arith -Wundef
-    -Wno-format-truncation # snprintf into a fixed buffer cuts on purpose; seen or not with the -O level
+    # snprintf into a fixed buffer cuts on purpose; seen or not with the -O level, and by GCC alone
+    $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>
     $<$<COMPILE_LANGUAGE:C>:-Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla>
     $<$<BOOL:${TAPEDECK_WERROR}>:-Werror>)
 target_compile_definitions(td_flags INTERFACE _GNU_SOURCE TD_VERSION_STRING="${PROJECT_VERSION}")
