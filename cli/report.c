@@ -87,7 +87,7 @@ static void show_bar(const td_train_progress *p) {
     (void)snprintf(part, sizeof part, " step %lld", (long long)p->step);
     append(line, sizeof line, part);
     visible += (int)strlen(part);
-    for (size_t i = 0; i < p->value_count && strncmp(p->values[i].name, "val_", 4); i++) {
+    for (size_t i = 0; i < p->value_count && strncmp(p->values[i].name, "val_", 4) != 0; i++) {
         (void)snprintf(part, sizeof part, "  %s %s", p->values[i].name,
                        value_text(number, &p->values[i]));
         if (visible + (int)strlen(part) < width) {
