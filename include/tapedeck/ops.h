@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-/* Element-wise, with numpy's broadcasting. */
+/* Element-wise, with numpy's broadcasting. Equal operands of maximum and minimum share the gradient
+ * in equal parts; the derivative of power in its exponent is 0 where the base is not positive. */
 TD_API td_tensor *td_add(td_tape *tape, td_tensor *a, td_tensor *b);
 TD_API td_tensor *td_subtract(td_tape *tape, td_tensor *a, td_tensor *b);
 TD_API td_tensor *td_multiply(td_tape *tape, td_tensor *a, td_tensor *b);
