@@ -345,6 +345,9 @@ td_status td_trainer_run(td_trainer *trainer, td_error *error) {
     if (!status && trainer->step > 0) {
         status = finish(trainer, interrupted, &reason);
     }
+    if (trainer->deck && (status || interrupted)) {
+        (void)td_deck_note(trainer->deck, "state", status ? "failed" : "interrupted");
+    }
     td_error closing = {0};
     td_status closed = td_deck_close(trainer->deck, &closing);
     trainer->deck = NULL;
