@@ -402,6 +402,18 @@ static td_status write_stats(td_sink *sink, const td_record *record, td_error *e
     return status ? status : append_stats(sink->stats, record, error);
 }
 
+/* left, right, count. Edges that other programs chose are doubles, and written as such. */
+static char *cells_range(char *out, const td_histogram *histogram, int32_t i) {
+    td_range bin = td_histogram_range(histogram, i);
+    const double numbers[] = {bin.left, bin.right, bin.count};
+    for (int k = 0; k < 3; k++) {
+        out += histogram->ranges ? td__format_double(out, numbers[k])
+                                 : td__format_value(out, numbers[k]);
+        *out++ = ',';
+    }
+    return out;
+}
+
 static td_status write_histogram(td_sink *sink, const td_record *record, td_error *error) {
     td__append *file;
     td_status status = fixed_table(sink, record, "epoch,step,left,right,count\n", &file, error);
@@ -410,15 +422,12 @@ static td_status write_histogram(td_sink *sink, const td_record *record, td_erro
     }
     td__append_begin(file);
     for (int32_t i = 0; i < record->histogram->bin_count; i++) {
-        td_range bin = td_histogram_range(record->histogram, i);
         char *start = row_room(file, WHEN + 3 * CELL, error);
         if (!start) {
             td__append_cancel(file);
             return TD_MEMORY;
         }
-        char *end = cell_value(cells_when(start, record), bin.left);
-        end = cell_value(cell_value(end, bin.right), bin.count);
-        row_done(file, start, end);
+        row_done(file, start, cells_range(cells_when(start, record), record->histogram, i));
     }
     return td__append_end(file, error);
 }

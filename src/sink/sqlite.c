@@ -110,13 +110,13 @@ static size_t format_bins(char *out, const td_histogram *histogram) {
     *at++ = '[';
     for (int32_t i = 0; i < histogram->bin_count; i++) {
         td_range bin = td_histogram_range(histogram, i);
+        const double numbers[] = {bin.left, bin.right, bin.count};
         *at++ = '[';
-        at += td__format_value(at, bin.left);
-        *at++ = ',';
-        at += td__format_value(at, bin.right);
-        *at++ = ',';
-        at += td__format_value(at, bin.count);
-        *at++ = ']';
+        for (int k = 0; k < 3; k++) {
+            at += histogram->ranges ? td__format_double(at, numbers[k])
+                                    : td__format_value(at, numbers[k]);
+            *at++ = k < 2 ? ',' : ']';
+        }
         *at++ = ',';
     }
     at -= histogram->bin_count > 0;
