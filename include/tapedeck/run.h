@@ -1,0 +1,142 @@
+/* Reading runs back: while they are written, after they ended, after they crashed.
+ *
+ *     td_run *run = td_run_open("runs/demo", &error);
+ *     const td_run_signal *signals;
+ *     size_t count = td_run_signals(run, &signals);
+ *     …
+ *     td_run_close(run);
+ *
+ * A run is a folder that a deck wrote (run.db and the files beside it), or a folder of TensorBoard
+ * event files written by anybody. It is only read, also from a folder that cannot be written to.
+ * What is damaged or missing is left out and said (td_run_problems); everything intact is read.
+ *
+ * Threads: one run, one thread at a time.
+ */
+#ifndef TAPEDECK_RUN_H
+#define TAPEDECK_RUN_H
+
+#include "tapedeck/deck.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct td_run td_run;
+
+/* path: the folder, or run.db or an event file in it. NULL on failure: TD_NOT_FOUND when it is
+ * neither kind of run, TD_FORMAT when its database cannot be read at all. */
+TD_API td_run *td_run_open(const char *path, td_error *error);
+/* Accepts NULL. */
+TD_API void td_run_close(td_run *run);
+
+typedef enum td_run_state {
+    TD_RUN_UNKNOWN,     /* event files do not say */
+    TD_RUN_RUNNING,     /* a process writes it now */
+    TD_RUN_FINISHED,    /* it was closed */
+    TD_RUN_INTERRUPTED, /* the program said so before it closed it: Ctrl-C */
+    TD_RUN_FAILED,      /* the program said so before it closed it: an error */
+    TD_RUN_CRASHED,     /* nobody writes it, and it was not closed */
+} td_run_state;
+/* "running", …; never NULL. */
+TD_API const char *td_run_state_name(td_run_state state);
+
+/* Texts are valid until td_run_refresh or td_run_close. */
+typedef struct td_run_info {
+    size_t size; /* in: sizeof(td_run_info) */
+    const char *name;
+    const char *folder;
+    td_run_state state;
+    double started;     /* seconds since 1970; 0: not known */
+    double last_record; /* when the last step was recorded; 0: none */
+    int64_t last_step, last_epoch;
+    int64_t bytes; /* of all its files */
+    bool events;   /* of event files, not of a deck */
+} td_run_info;
+TD_API void td_run_about(const td_run *run, td_run_info *info);
+
+/* Looks again: what has been recorded since. Of event files nothing but td_run_read works before
+ * it: it reads all of them. */
+TD_API TD_NODISCARD td_status td_run_refresh(td_run *run, td_error *error);
+
+/* What could not be read so far, one sentence each; their number. Valid until the next call. */
+TD_API size_t td_run_problems(const td_run *run, const char *const **texts);
+
+/* ---- What there is -------------------------------------------------------------------------- */
+
+typedef struct td_run_signal {
+    const char *name;
+    int64_t id;     /* in table `signal` */
+    uint32_t forms; /* td_form bits that it was recorded in */
+    int64_t first_step, last_step;
+} td_run_signal;
+
+/* In the order they were first recorded; valid until td_run_refresh. */
+TD_API size_t td_run_signals(const td_run *run, const td_run_signal **signals);
+/* NULL when there is none of that name. */
+TD_API const td_run_signal *td_run_signal_find(const td_run *run, const char *name);
+/* Whether a signal's name is one of these globs, separated by commas; NULL is all. */
+TD_API bool td_run_matches(const char *globs, const char *name);
+
+/* Facts about the run: table is "run", "environment" or "experiment". By key. */
+typedef void td_note_function(void *user, const char *key, const char *value);
+TD_API td_status td_run_notes(td_run *run, const char *table, td_note_function *each, void *user,
+                              td_error *error);
+
+/* ---- Numbers over time ---------------------------------------------------------------------- */
+
+/* Several steps together, or one. */
+typedef struct td_point {
+    int64_t step; /* the last of them */
+    double value; /* of that step */
+    double low, high;
+} td_point;
+
+/* A signal's scalars (statistic NULL) or one of its statistics ("norm", "mean", …) from first to
+ * last, in at most `most` points; their number. Where there are more steps they are taken together,
+ * lowest and highest kept. *sampled (may be NULL): so many that not all were looked at. 0 when
+ * there are none, or no such statistic. */
+TD_API size_t td_run_points(td_run *run, const td_run_signal *signal, const char *statistic,
+                            int64_t first, int64_t last, td_point *points, size_t most,
+                            bool *sampled);
+/* The scalar recorded last, and the least and greatest with their steps; false when there is none.
+ * Looks at all of them. */
+typedef struct td_extremes {
+    double last, least, greatest;
+    int64_t last_step, least_step, greatest_step;
+    int64_t count;
+} td_extremes;
+TD_API bool td_run_extremes(td_run *run, const td_run_signal *signal, td_extremes *extremes);
+
+/* ---- Records -------------------------------------------------------------------------------- */
+
+/* A record as sinks get it, valid during the call only: histograms have ranges, images their PNG.
+ * What it returns other than TD_OK ends the reading and is returned. */
+typedef td_status td_record_function(void *user, const td_record *record, td_error *error);
+
+typedef struct td_run_query {
+    size_t size;                   /* sizeof(td_run_query); 0 in a field means all */
+    const char *what;              /* globs, separated by commas */
+    uint32_t forms;                /* td_form bits */
+    int64_t first_step, last_step; /* both 0: all */
+} td_run_query;
+
+/* Every record, by step and then by signal; of event files every value in the order they are in. */
+TD_API TD_NODISCARD td_status td_run_read(td_run *run, const td_run_query *query,
+                                          td_record_function *each, void *user, td_error *error);
+/* The signal's last record of this form at or before step. TD_NOT_FOUND when there is none. */
+TD_API TD_NODISCARD td_status td_run_at(td_run *run, const td_run_signal *signal, td_form form,
+                                        int64_t step, td_record_function *each, void *user,
+                                        td_error *error);
+
+/* ---- Finding runs --------------------------------------------------------------------------- */
+
+/* Calls each with every folder at or below folder that is a run, in the order of their names; does
+ * not look inside of runs. What it returns other than TD_OK ends the search and is returned. */
+typedef td_status td_folder_function(void *user, const char *folder, td_error *error);
+TD_API TD_NODISCARD td_status td_runs_find(const char *folder, td_folder_function *each, void *user,
+                                           td_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,31 @@
+/* Events of TensorBoard's files, decoded into records: `simple_value`, `histo` and `image` of the
+ * old style, tensors of the plugins scalars, histograms, images and text of the new one, and other
+ * tensors of numbers as they are. */
+#ifndef TAPEDECK_RUN_EVENT_H
+#define TAPEDECK_RUN_EVENT_H
+
+#include "run/problems.h"
+#include "run/tags.h"
+#include "tapedeck/run.h"
+
+/* Set what is marked; all else is zero at first. Goes from file to file: a tag's plugin is said
+ * with its first value only. */
+typedef struct td__decoder {
+    td_record_function *each; /* set; its error ends the reading and is returned */
+    bool (*wants)(void *user, const char *name); /* set, or NULL: all; asked once a tag */
+    void *user;                                  /* set */
+    int64_t first_step, last_step;               /* set: other steps are left out */
+    td__problems *problems;                      /* set */
+    td__tags tags;
+    td_range *ranges;
+    size_t range_capacity;
+    uint8_t *bytes;
+    size_t bytes_capacity;
+    int64_t records; /* handed on */
+} td__decoder;
+
+/* One event. TD_FORMAT when the bytes are none; otherwise memory's or each's error. */
+td_status td__decode_event(td__decoder *decoder, const uint8_t *data, size_t size, td_error *error);
+void td__decoder_release(td__decoder *decoder);
+
+#endif

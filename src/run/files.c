@@ -1,0 +1,222 @@
+/* The files of a run beside its database. They are read, not mapped: a file that a resumed run cuts
+ * while it is mapped would end the reader. */
+#include "base/memory.h"
+#include "base/parse.h"
+#include "run/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEADER_MAXIMUM = 65536, PATH_ROOM = 4096 };
+static const size_t most_bytes = (size_t)1 << 33;
+
+/* -1 on failure. Names that lead out of the folder are none of a run's. */
+static int open_in(const td_run *run, const char *file, int64_t *size, td_error *error) {
+    char path[PATH_ROOM];
+    struct stat about;
+    bool inside = *file && *file != '/' && !strstr(file, "..");
+    if (!inside || (size_t)snprintf(path, sizeof path, "%s/%s", run->folder, file) >= sizeof path) {
+        td_error_set(error, TD_INVALID, "%s is no file of the run", file);
+        return -1;
+    }
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0 || fstat(opened, &about) != 0 || !S_ISREG(about.st_mode)) {
+        td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: %s", file,
+                     opened < 0 ? strerror(errno) : "not a regular file");
+        if (opened >= 0) {
+            close(opened);
+        }
+        return -1;
+    }
+    *size = about.st_size;
+    return opened;
+}
+
+static bool read_at(int file, void *data, size_t size, int64_t offset) {
+    for (char *to = data; size > 0;) {
+        ssize_t got = pread(file, to, size, offset);
+        if (got <= 0 && !(got < 0 && errno == EINTR)) {
+            return false;
+        }
+        got = got > 0 ? got : 0;
+        to += got;
+        size -= (size_t)got;
+        offset += got;
+    }
+    return true;
+}
+
+/* ---- NPY ------------------------------------------------------------------------------------ */
+
+typedef struct array {
+    td_dtype dtype;
+    td_shape shape;
+    int64_t start; /* of the data */
+} array;
+
+static bool parse_header(const char *text, array *a) {
+    static const struct {
+        const char *code;
+        td_dtype dtype;
+    } types[] = {{"'<f4'", TD_FLOAT32},
+                 {"'<f8'", TD_FLOAT64},
+                 {"'<i4'", TD_INT32},
+                 {"'<i8'", TD_INT64},
+                 {"'|u1'", TD_UINT8}};
+    const char *descr = strstr(text, "'descr': "), *shape = strstr(text, "'shape': (");
+    if (!descr || !shape || !strstr(text, "'fortran_order': False")) {
+        return false;
+    }
+    size_t type = 0;
+    while (type < sizeof types / sizeof *types &&
+           strncmp(descr + strlen("'descr': "), types[type].code, 5) != 0) {
+        type++;
+    }
+    if (type == sizeof types / sizeof *types) {
+        return false;
+    }
+    a->dtype = types[type].dtype;
+    a->shape.rank = 0;
+    for (const char *p = shape + strlen("'shape': ("); *p != ')';) {
+        char *end;
+        long long side = strtoll(p, &end, 10);
+        if (end == p || side < 0 || a->shape.rank == TD_MAX_RANK) {
+            return false;
+        }
+        a->shape.dims[a->shape.rank++] = side;
+        for (p = end; *p == ',' || *p == ' '; p++) {
+        }
+    }
+    return true;
+}
+
+static td_status read_header(int file, const char *name, array *a, td_error *error) {
+    uint8_t prefix[10];
+    char header[HEADER_MAXIMUM];
+    if (!read_at(file, prefix, sizeof prefix, 0) || memcmp(prefix, "\x93NUMPY\x01", 7) != 0) {
+        return td_error_set(error, TD_FORMAT, "%s is not an NPY file", name);
+    }
+    size_t length = (size_t)prefix[8] | (size_t)prefix[9] << 8;
+    if (length >= sizeof header || !read_at(file, header, length, sizeof prefix)) {
+        return td_error_set(error, TD_FORMAT, "%s: its header is not all there", name);
+    }
+    header[length] = 0;
+    if (!parse_header(header, a)) {
+        return td_error_set(error, TD_FORMAT, "%s: its header is damaged", name);
+    }
+    a->start = (int64_t)(sizeof prefix + length);
+    return TD_OK;
+}
+
+/* The record's view and place in the file. */
+static td_status locate(int file, const char *name, int64_t index, td_view *view, int64_t *offset,
+                        size_t *bytes, td_error *error) {
+    array a = {0};
+    td_status status = read_header(file, name, &a, error);
+    if (status) {
+        return status;
+    }
+    if (a.shape.rank == 0 || index < 0 || index >= a.shape.dims[0]) {
+        return td_error_set(error, TD_NOT_FOUND, "%s: record %lld is not there", name,
+                            (long long)index);
+    }
+    view->dtype = a.dtype;
+    view->shape = (td_shape){.rank = a.shape.rank - 1};
+    memcpy(view->shape.dims, a.shape.dims + 1, sizeof(int64_t) * (size_t)view->shape.rank);
+    int64_t count;
+    status = td_shape_check(&view->shape, view->dtype, &count, error);
+    if (status) {
+        return status;
+    }
+    *bytes = (size_t)count * td_dtype_size(view->dtype);
+    if (!td__multiply(index, (int64_t)*bytes, offset) ||
+        __builtin_add_overflow(*offset, a.start, offset)) {
+        return td_error_set(error, TD_FORMAT, "%s: its header is damaged", name);
+    }
+    return TD_OK;
+}
+
+td_status td__run_load_tensor(td_run *run, const char *file, int64_t index, td_view *view,
+                              td_error *error) {
+    int64_t size = 0, offset = 0;
+    size_t bytes = 0;
+    int opened = open_in(run, file, &size, error);
+    if (opened < 0) {
+        return error && error->status ? error->status : TD_IO;
+    }
+    td_status status = locate(opened, file, index, view, &offset, &bytes, error);
+    if (!status && ((int64_t)bytes > size || offset > size - (int64_t)bytes)) {
+        status = td_error_set(error, TD_FORMAT, "%s is cut short: record %lld is not all there",
+                              file, (long long)index);
+    }
+    if (!status && !td__grow(&run->bytes, &run->bytes_capacity, bytes + 1, most_bytes, 1)) {
+        status = td_error_set(error, TD_MEMORY, "out of memory for a tensor");
+    }
+    if (!status && !read_at(opened, run->bytes, bytes, offset)) {
+        status =
+            td_error_set(error, TD_IO, "%s: record %lld cannot be read", file, (long long)index);
+    }
+    close(opened);
+    view->data = run->bytes;
+    return status;
+}
+
+const int64_t *td__run_load_samples(td_run *run, const char *file, int64_t index, int64_t count) {
+    char name[PATH_ROOM];
+    size_t length = strlen(file), bytes = 0;
+    int64_t size = 0, offset = 0;
+    if (length < 4 || length + 16 > sizeof name) {
+        return NULL;
+    }
+    (void)snprintf(name, sizeof name, "%.*s.samples.npy", (int)length - 4, file);
+    int opened = open_in(run, name, &size, NULL);
+    if (opened < 0) {
+        return NULL;
+    }
+    td_view view = {0};
+    bool good = locate(opened, name, index, &view, &offset, &bytes, NULL) == TD_OK &&
+                view.dtype == TD_INT64 && view.shape.rank == 1 && view.shape.dims[0] == count &&
+                td__grow(&run->samples, &run->sample_capacity, (size_t)count + 1,
+                         most_bytes / sizeof(int64_t), sizeof(int64_t)) &&
+                read_at(opened, run->samples, bytes, offset);
+    close(opened);
+    return good ? run->samples : NULL;
+}
+
+td_status td__run_load_file(td_run *run, const char *file, size_t *size, td_error *error) {
+    int64_t bytes = 0;
+    int opened = open_in(run, file, &bytes, error);
+    if (opened < 0) {
+        return error && error->status ? error->status : TD_IO;
+    }
+    td_status status = TD_OK;
+    if (!td__grow(&run->bytes, &run->bytes_capacity, (size_t)bytes + 1, most_bytes, 1)) {
+        status = td_error_set(error, TD_MEMORY, "out of memory for %s", file);
+    } else if (!read_at(opened, run->bytes, (size_t)bytes, 0)) {
+        status = td_error_set(error, TD_IO, "%s cannot be read", file);
+    }
+    close(opened);
+    *size = (size_t)bytes;
+    return status;
+}
+
+/* nftw has no argument for its function. */
+static _Thread_local int64_t bytes_found;
+
+static int add_bytes(const char *path, const struct stat *about, int kind, struct FTW *place) {
+    (void)path, (void)place;
+    bytes_found += kind == FTW_F ? about->st_size : 0;
+    return 0;
+}
+
+int64_t td__folder_bytes(const char *folder) {
+    bytes_found = 0;
+    (void)nftw(folder, add_bytes, 16, FTW_PHYS);
+    return bytes_found;
+}

@@ -1,0 +1,70 @@
+/* Finding runs below a folder. */
+#include "base/memory.h"
+#include "run/events.h"
+#include "tapedeck/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { DEEPEST = 16 };
+
+static int is_visible(const struct dirent *entry) {
+    return entry->d_name[0] != '.';
+}
+
+static bool is_folder(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static td_status find(const char *folder, int depth, td_folder_function *each, void *user,
+                      td_error *error);
+
+/* What has event files may have more runs below it; what has a run.db is a run and nothing else. */
+static td_status look_into(const char *folder, struct dirent **entries, int count, int depth,
+                           td_folder_function *each, void *user, td_error *error) {
+    bool events = false;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(entries[i]->d_name, "run.db") == 0) {
+            return each(user, folder, error);
+        }
+        events |= td__events_is_name(entries[i]->d_name);
+    }
+    td_status status = events ? each(user, folder, error) : TD_OK;
+    for (int i = 0; i < count && depth < DEEPEST && !status; i++) {
+        size_t size = strlen(folder) + strlen(entries[i]->d_name) + 2;
+        char *path = td__calloc(size, 1);
+        if (!path) {
+            return td_error_set(error, TD_MEMORY, "out of memory for a folder's name");
+        }
+        (void)snprintf(path, size, "%s/%s", folder, entries[i]->d_name);
+        status = is_folder(path) ? find(path, depth + 1, each, user, error) : TD_OK;
+        td__free(path);
+    }
+    return status;
+}
+
+static td_status find(const char *folder, int depth, td_folder_function *each, void *user,
+                      td_error *error) {
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, is_visible, versionsort);
+    if (count < 0) {
+        return depth ? TD_OK
+                     : td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: %s", folder,
+                                    strerror(errno));
+    }
+    td_status status = look_into(folder, entries, count, depth, each, user, error);
+    for (int i = 0; i < count; i++) {
+        free(entries[i]); // NOLINT: scandir's own
+    }
+    free(entries); // NOLINT
+    return status;
+}
+
+td_status td_runs_find(const char *folder, td_folder_function *each, void *user, td_error *error) {
+    return find(folder, 0, each, user, error);
+}

@@ -1,0 +1,328 @@
+/* Every record of a run, by step: one cursor for each signal and table, the earliest of them next.
+ * Nothing is sorted and nothing but a row of each cursor is in memory; damage ends one cursor. */
+#include "base/memory.h"
+#include "base/parse.h"
+#include "run/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const size_t most_ranges = (size_t)1 << 24;
+
+typedef struct cursor {
+    sqlite3_stmt *rows; /* on a row; column 0 is its step */
+    size_t signal;
+    td_form form;
+    int64_t step;
+} cursor;
+
+/* Epoch and time of steps, which come in order. */
+typedef struct calendar {
+    sqlite3_stmt *rows;
+    int64_t step, epoch;
+    double wall_time;
+    bool ended;
+} calendar;
+
+typedef struct reading {
+    td_run *run;
+    cursor *heap; /* the earliest first */
+    size_t count;
+    calendar calendar;
+    td_record_function *each;
+    void *user;
+} reading;
+
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+static td_stats stats_of(sqlite3_stmt *row) {
+    return (td_stats){.count = sqlite3_column_int64(row, 1),
+                      .mean = td__column_number(row, 2),
+                      .std = td__column_number(row, 3),
+                      .min = td__column_number(row, 4),
+                      .max = td__column_number(row, 5),
+                      .norm = td__column_number(row, 6),
+                      .zeros = sqlite3_column_int64(row, 7),
+                      .nan = sqlite3_column_int64(row, 8),
+                      .inf = sqlite3_column_int64(row, 9),
+                      .first_nonfinite = sqlite3_column_int64(row, 10)};
+}
+
+/* [[left,right,count],…]; the number of ranges, or -1. */
+static int32_t parse_ranges(td_run *run, const char *text) {
+    int32_t count = 0;
+    if (*text++ != '[') {
+        return -1;
+    }
+    while (*text == '[' || *text == ',') {
+        text += *text == ',';
+        double numbers[3];
+        for (int i = 0; i < 3; i++) {
+            const char *end =
+                *text == (i ? ',' : '[') ? td__parse_float64(text + 1, &numbers[i]) : NULL;
+            if (!end) {
+                return -1;
+            }
+            text = end;
+        }
+        if (*text++ != ']' || !td__grow(&run->ranges, &run->range_capacity, (size_t)count + 1,
+                                        most_ranges, sizeof *run->ranges)) {
+            return -1;
+        }
+        run->ranges[count++] = (td_range){numbers[0], numbers[1], numbers[2]};
+    }
+    return *text == ']' ? count : -1;
+}
+
+static const char *text_of(sqlite3_stmt *row, int column) {
+    const char *text = (const char *)sqlite3_column_text(row, column);
+    return text ? text : "";
+}
+
+/* What a row of `tensor` speaks of; false, and a problem, when it cannot be had. */
+static bool load(td_run *run, sqlite3_stmt *row, td_record *record, td_view *view) {
+    const char *file = text_of(row, 2);
+    int64_t index = sqlite3_column_int64(row, 3);
+    td_error error = {0};
+    td_status status;
+    if (!*file) {
+        td__run_problem(&run->problems, "%s: its tensors are in no file beside run.db",
+                        record->signal);
+        return false;
+    }
+    if (record->form == TD_IMAGE) {
+        status = td__run_load_file(run, file, &record->png_size, &error);
+        record->png = run->bytes;
+    } else {
+        status = td__run_load_tensor(run, file, index, view, &error);
+        record->view = view;
+        if (!status && view->shape.rank > 0) {
+            record->samples = td__run_load_samples(run, file, index, view->shape.dims[0]);
+        }
+    }
+    if (status) {
+        td__run_problem(&run->problems, "%s", error.text);
+    }
+    return !status;
+}
+
+/* Hands on the record of a row. */
+static td_status hand_on(td_run *run, sqlite3_stmt *row, td_record *record,
+                         td_record_function *each, void *user, td_error *error) {
+    td_stats stats;
+    td_histogram histogram = {0};
+    td_view view = {0};
+    switch (record->form) {
+    case TD_SCALAR:
+        record->value = td__column_number(row, 1);
+        break;
+    case TD_STATS:
+        stats = stats_of(row);
+        record->stats = &stats;
+        break;
+    case TD_HISTOGRAM:
+        histogram.bin_count = parse_ranges(run, text_of(row, 1));
+        if (histogram.bin_count < 0) {
+            td__run_problem(&run->problems, "run.db: %s: a histogram is damaged", record->signal);
+            return TD_OK;
+        }
+        histogram.ranges = run->ranges ? run->ranges : (const td_range[1]){{0}};
+        record->histogram = &histogram;
+        break;
+    case TD_HASH:
+        (void)sscanf(text_of(row, 1), "%16lx", &record->hash);
+        break;
+    case TD_TEXT:
+        record->text = text_of(row, 1);
+        record->text_length = (size_t)sqlite3_column_bytes(row, 1);
+        break;
+    default:
+        record->form = (td_form)td_form_find(text_of(row, 1));
+        if (!(record->form & (TD_TENSOR | TD_IMAGE)) || !load(run, row, record, &view)) {
+            return TD_OK;
+        }
+    }
+    return each(user, record, error);
+}
+
+/* ---- Cursors -------------------------------------------------------------------------------- */
+
+/* The columns of each table after its step. */
+static const struct source {
+    uint32_t forms;
+    td_form form;
+    const char *table, *columns;
+} sources[] = {
+    {TD_SCALAR, TD_SCALAR, "scalar", "value"},
+    {TD_STATS, TD_STATS, "stats", "count,mean,std,min,max,norm,zeros,nan,inf,first_nonfinite"},
+    {TD_HISTOGRAM, TD_HISTOGRAM, "histogram", "bins"},
+    {TD_TENSOR | TD_IMAGE, TD_TENSOR, "tensor", "form,file,record"},
+    {TD_HASH, TD_HASH, "hash", "hash"},
+    {TD_TEXT, TD_TEXT, "text", "text"},
+};
+enum { SOURCES = sizeof sources / sizeof *sources };
+
+static bool is_before(const cursor *a, const cursor *b) {
+    if (a->step != b->step) {
+        return a->step < b->step;
+    }
+    return a->signal != b->signal ? a->signal < b->signal : a->form < b->form;
+}
+
+static void sink_down(reading *r, size_t i) {
+    for (;;) {
+        size_t least = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < r->count; child++) {
+            least = is_before(&r->heap[child], &r->heap[least]) ? child : least;
+        }
+        if (least == i) {
+            return;
+        }
+        cursor kept = r->heap[i];
+        r->heap[i] = r->heap[least];
+        r->heap[least] = kept;
+        i = least;
+    }
+}
+
+/* The first cursor's next row, or its end. */
+static void advance(reading *r) {
+    cursor *c = &r->heap[0];
+    if (td__run_next(r->run, c->rows)) {
+        c->step = sqlite3_column_int64(c->rows, 0);
+    } else {
+        sqlite3_finalize(c->rows);
+        *c = r->heap[--r->count];
+    }
+    sink_down(r, 0);
+}
+
+static void add_cursor(reading *r, size_t signal, const struct source *source,
+                       const td_run_query *query) {
+    char sql[256];
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT step,%s FROM %s WHERE signal=? AND step BETWEEN ? AND ? ORDER BY step",
+                   source->columns, source->table);
+    sqlite3_stmt *rows = td__run_prepare(r->run, sql);
+    if (!rows) {
+        return;
+    }
+    sqlite3_bind_int64(rows, 1, r->run->signals[signal].id);
+    sqlite3_bind_int64(rows, 2, query->first_step);
+    sqlite3_bind_int64(rows, 3, query->last_step);
+    if (td__run_next(r->run, rows)) {
+        r->heap[r->count++] = (cursor){rows, signal, source->form, sqlite3_column_int64(rows, 0)};
+    } else {
+        sqlite3_finalize(rows);
+    }
+}
+
+static void look_up_step(reading *r, td_record *record) {
+    calendar *c = &r->calendar;
+    while (!c->ended && c->step < record->step) {
+        c->ended = !td__run_next(r->run, c->rows);
+        if (!c->ended) {
+            c->step = sqlite3_column_int64(c->rows, 0);
+            c->epoch = sqlite3_column_int64(c->rows, 1);
+            c->wall_time = sqlite3_column_double(c->rows, 2);
+        }
+    }
+    if (!c->ended && c->step == record->step) {
+        record->epoch = c->epoch;
+        record->wall_time = c->wall_time;
+    }
+}
+
+static td_status read_all(reading *r, uint32_t forms, td_error *error) {
+    td_status status = TD_OK;
+    while (!status && r->count > 0) {
+        const cursor *c = &r->heap[0];
+        td_record record = {.signal = r->run->signals[c->signal].name,
+                            .signal_index = (int32_t)c->signal,
+                            .form = c->form,
+                            .step = c->step};
+        look_up_step(r, &record);
+        bool wanted = c->form != TD_TENSOR || (td_form_find(text_of(c->rows, 1)) & forms) != 0;
+        if (wanted) {
+            status = hand_on(r->run, c->rows, &record, r->each, r->user, error);
+        }
+        advance(r);
+    }
+    return status;
+}
+
+td_status td_run_read(td_run *run, const td_run_query *query, td_record_function *each, void *user,
+                      td_error *error) {
+    td_run_query full = {0};
+    if (query) {
+        memcpy(&full, query, query->size < sizeof full ? query->size : sizeof full);
+    }
+    full.forms = full.forms ? full.forms : UINT32_MAX;
+    if (full.first_step == 0 && full.last_step == 0) {
+        full.first_step = INT64_MIN;
+        full.last_step = INT64_MAX;
+    }
+    if (run->events) {
+        return td__run_read_events(run, &full, each, user, error);
+    }
+    reading r = {.run = run, .each = each, .user = user, .calendar = {.step = INT64_MIN}};
+    r.heap = td__calloc(run->signal_count * SOURCES + 1, sizeof *r.heap);
+    if (!r.heap) {
+        return td_error_set(error, TD_MEMORY, "out of memory for reading a run");
+    }
+    for (size_t i = 0; i < run->signal_count; i++) {
+        bool wanted = td_run_matches(full.what, run->signals[i].name);
+        for (size_t k = 0; wanted && k < SOURCES; k++) {
+            if (sources[k].forms & full.forms & run->signals[i].forms) {
+                add_cursor(&r, i, &sources[k], &full);
+            }
+        }
+    }
+    for (size_t i = r.count; i-- > 0;) {
+        sink_down(&r, i);
+    }
+    r.calendar.rows = td__run_prepare(run, "SELECT step,epoch,wall_time FROM step ORDER BY step");
+    td_status status = read_all(&r, full.forms, error);
+    sqlite3_finalize(r.calendar.rows);
+    for (size_t i = 0; i < r.count; i++) {
+        sqlite3_finalize(r.heap[i].rows);
+    }
+    td__free(r.heap);
+    return status;
+}
+
+td_status td_run_at(td_run *run, const td_run_signal *signal, td_form form, int64_t step,
+                    td_record_function *each, void *user, td_error *error) {
+    size_t k = 0;
+    while (k < SOURCES && !(sources[k].forms & form)) {
+        k++;
+    }
+    if (k == SOURCES) {
+        return td_error_set(error, TD_UNSUPPORTED, "a run keeps no records of this form");
+    }
+    char sql[256];
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT step,%s FROM %s WHERE signal=? AND step<=?%s ORDER BY step DESC LIMIT 1",
+                   sources[k].columns, sources[k].table,
+                   form == TD_IMAGE    ? " AND form='image'"
+                   : form == TD_TENSOR ? " AND form='tensor'"
+                                       : "");
+    sqlite3_stmt *rows = td__run_prepare(run, sql);
+    td_status status = TD_NOT_FOUND;
+    if (rows) {
+        sqlite3_bind_int64(rows, 1, signal->id);
+        sqlite3_bind_int64(rows, 2, step);
+    }
+    if (td__run_next(run, rows)) {
+        td_record record = {.signal = signal->name,
+                            .signal_index = (int32_t)(signal - run->signals),
+                            .form = sources[k].form,
+                            .step = sqlite3_column_int64(rows, 0)};
+        status = hand_on(run, rows, &record, each, user, error);
+    } else {
+        td_error_set(error, status, "%s has no %s at or before step %lld", signal->name,
+                     td_form_name(form), (long long)step);
+    }
+    sqlite3_finalize(rows);
+    return status;
+}
