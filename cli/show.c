@@ -1,0 +1,199 @@
+/* tapedeck show: runs in the terminal. */
+#include "show.h"
+
+#include "options.h"
+#include "reading.h"
+#include "terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char help[] =
+    "tapedeck show RUN… [SIGNAL…] [OPTION…]\n"
+    "\n"
+    "Shows what a run recorded: without SIGNAL its metrics, the norms of its layer errors and its\n"
+    "signals; with SIGNAL (a name or a glob, 'hidden.*') metrics as lines, several runs over each\n"
+    "other; statistics as heat maps; histograms as distributions over time; tensors as numbers or\n"
+    "pictures. RUN is a run's folder, or one with TensorBoard event files. Runs that are being\n"
+    "written, have crashed or are damaged are shown as far as they go.\n"
+    "\n"
+    "  --stat NAME     a statistic of tensors: norm, mean, std, min, max, zeros, nan, inf, count\n"
+    "  --step N        the tensor recorded last at or before step N\n"
+    "  --steps A..B    only these steps (A.. and ..B too)\n"
+    "  --picture       tensors as pictures\n"
+    "  --log           a logarithmic axis for lines\n"
+    "  --height N      rows of a picture (default 10)\n"
+    "  --follow        draw again while the run is written, until it ends\n"
+    "  --json          everything as JSON\n"
+    "\n"
+    "Without a terminal, tables of numbers are printed instead of pictures.\n"
+    "\n"
+    "Examples\n"
+    "  tapedeck show runs/demo\n"
+    "  tapedeck show runs/demo runs/demo-2 loss --log\n"
+    "  tapedeck show runs/demo '*.error' --stat norm\n"
+    "  tapedeck show runs/demo conv1.output --step 100 --picture\n";
+
+typedef struct settings {
+    page page;
+    char what[4096];
+    bool follow, json;
+} settings;
+
+static bool is_path(const char *text) {
+    struct stat about;
+    return stat(text, &about) == 0;
+}
+
+/* Operands that exist as files are runs, all others signals. */
+static bool sort_operands(settings *s, int count, char **arguments, const char **paths) {
+    size_t used = 0;
+    for (int i = 0; i < count; i++) {
+        bool run = i == 0 || is_path(arguments[i]);
+        if (run && s->page.run_count == MOST_RUNS) {
+            misuse(&command_show, "at most %d runs", MOST_RUNS);
+            return false;
+        }
+        if (run) {
+            paths[s->page.run_count++] = arguments[i];
+            continue;
+        }
+        int length =
+            snprintf(s->what + used, sizeof s->what - used, "%s%s", used ? "," : "", arguments[i]);
+        if (length < 0 || (size_t)length >= sizeof s->what - used) {
+            misuse(&command_show, "too many signals");
+            return false;
+        }
+        used += (size_t)length;
+        s->page.what = s->what;
+    }
+    return true;
+}
+
+static bool read_options(settings *s, int count, char **arguments, const char **paths) {
+    const char *step = NULL, *steps = NULL, *height = NULL;
+    page *p = &s->page;
+    const option options[] = {
+        {.name = "stat", .text = &p->statistic},
+        {.name = "step", .text = &step},
+        {.name = "steps", .text = &steps},
+        {.name = "picture", .flag = &p->picture},
+        {.name = "log", .flag = &p->canvas.logarithmic},
+        {.name = "height", .text = &height},
+        {.name = "follow", .flag = &s->follow},
+        {.name = "json", .flag = &s->json},
+    };
+    if (!parse_options(&command_show, options, sizeof options / sizeof *options, &count,
+                       arguments)) {
+        return false;
+    }
+    if (count == 0) {
+        misuse(&command_show, "expected RUN");
+        return false;
+    }
+    p->first = INT64_MIN;
+    p->last = p->at = INT64_MAX;
+    int64_t same;
+    if ((steps && !parse_steps(steps, &p->first, &p->last)) ||
+        (step && (!parse_steps(step, &p->at, &same) || p->at != same))) {
+        misuse(&command_show, "steps are numbers: --step 100, --steps 10..20");
+        return false;
+    }
+    p->has_at = step != NULL;
+    p->canvas.height = height ? atoi(height) : 10;
+    if (p->canvas.height < 2) {
+        misuse(&command_show, "--height is at least 2");
+        return false;
+    }
+    p->canvas.width = terminal_width();
+    p->canvas.colour = terminal_has_colour(stdout);
+    p->plain = !isatty(STDOUT_FILENO);
+    return sort_operands(s, count, arguments, paths);
+}
+
+series load_series(td_run *run, const char *signal, const char *statistic, const page *p,
+                   size_t most) {
+    series made = {.name = signal, .points = calloc(most, sizeof(td_point))};
+    const td_run_signal *found = td_run_signal_find(run, signal);
+    if (found && made.points) {
+        made.count = td_run_points(run, found, statistic, p->first, p->last, made.points, most,
+                                   &made.sampled);
+    }
+    return made;
+}
+
+static int draw(const settings *s, size_t *said) {
+    int status = EXIT_GOOD;
+    if (s->json) {
+        show_json(&s->page);
+    } else if (!s->page.what) {
+        show_overview(&s->page);
+    } else if (!show_signals(&s->page)) {
+        status = fail(EXIT_BAD, "no signal '%s' in %s; `tapedeck show RUN` lists them",
+                      s->page.what, "this run");
+    }
+    (void)fflush(stdout);
+    for (size_t i = 0; i < s->page.run_count; i++) {
+        say_problems(s->page.runs[i], &said[i]);
+    }
+    return status;
+}
+
+static bool is_running(const td_run *run) {
+    td_run_info info = {.size = sizeof info};
+    td_run_about(run, &info);
+    return info.state == TD_RUN_RUNNING;
+}
+
+/* Draws until the first run ends; once at least. */
+static int follow(const settings *s, size_t *said) {
+    int status;
+    for (;;) {
+        bool running = is_running(s->page.runs[0]);
+        if (!s->page.plain && !s->json) {
+            (void)fputs("\x1b[H\x1b[2J", stdout);
+        }
+        status = draw(s, said);
+        if (!running || status) {
+            return status;
+        }
+        usleep(500000);
+        td_error error = {0};
+        for (size_t i = 0; i < s->page.run_count; i++) {
+            if (td_run_refresh(s->page.runs[i], &error)) {
+                return fail(EXIT_BAD, "%s", error.text);
+            }
+        }
+    }
+}
+
+static int run(int count, char **arguments) {
+    settings s = {0};
+    const char *paths[MOST_RUNS];
+    size_t said[MOST_RUNS] = {0};
+    if (!read_options(&s, count, arguments, paths)) {
+        return EXIT_USAGE;
+    }
+    int status = EXIT_GOOD;
+    size_t opened = 0;
+    for (; opened < s.page.run_count && !status; opened++) {
+        s.page.runs[opened] = open_run(paths[opened]);
+        status = s.page.runs[opened] ? EXIT_GOOD : EXIT_BAD;
+    }
+    if (!status) {
+        status = s.follow ? follow(&s, said) : draw(&s, said);
+    }
+    for (size_t i = 0; i < opened; i++) {
+        td_run_close(s.page.runs[i]);
+    }
+    return status;
+}
+
+const command command_show = {
+    .name = "show",
+    .summary = "tables and plots of a run in the terminal",
+    .help = help,
+    .run = run,
+};

@@ -1,0 +1,30 @@
+/* What `tapedeck show` puts on a page. */
+#ifndef TAPEDECK_CLI_SHOW_H
+#define TAPEDECK_CLI_SHOW_H
+
+#include "plot.h"
+
+enum { MOST_RUNS = 8 };
+
+typedef struct page {
+    td_run *runs[MOST_RUNS]; /* the first is the one that signals are taken from */
+    size_t run_count;
+    const char *what;      /* globs, or NULL: the overview */
+    const char *statistic; /* or NULL */
+    int64_t first, last;   /* steps */
+    int64_t at;            /* the step of a tensor; INT64_MAX: its last */
+    bool has_at, picture;
+    bool plain; /* no terminal: numbers instead of pictures */
+    canvas canvas;
+} page;
+
+void show_overview(const page *page);
+/* False when no signal matches. */
+bool show_signals(const page *page);
+void show_json(const page *page);
+
+/* A signal's points in one run, empty when it has none there; free its points. */
+series load_series(td_run *run, const char *signal, const char *statistic, const page *page,
+                   size_t most);
+
+#endif

@@ -1,0 +1,413 @@
+/* The pages of `tapedeck show`: pictures in a terminal, tables of numbers elsewhere. */
+#include "show.h"
+
+#include "reading.h"
+#include "report.h"
+#include "terminal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TABLE_ROWS = 20, HEAT_ROWS = 40, JSON_POINTS = 10000, SLICES = 200 };
+
+static void heading(const page *p, const char *text) {
+    printf("%s%s%s\n", p->canvas.colour ? "\x1b[1m" : "", text, p->canvas.colour ? "\x1b[0m" : "");
+}
+
+static const char *run_name(const td_run *run) {
+    td_run_info info = {.size = sizeof info};
+    td_run_about(run, &info);
+    return info.name;
+}
+
+static void print_head(const page *p, const td_run *run) {
+    td_run_info info = {.size = sizeof info};
+    char when[32], bytes[32];
+    td_run_about(run, &info);
+    heading(p, info.name);
+    printf("%s, started %s, epoch %lld, step %lld, %s\n",
+           info.events ? "event files" : td_run_state_name(info.state),
+           format_when(when, info.started), (long long)info.last_epoch, (long long)info.last_step,
+           terminal_bytes(bytes, (double)info.bytes));
+}
+
+/* ---- Lines ---------------------------------------------------------------------------------- */
+
+static void print_points(const series *lines, size_t count) {
+    printf("%s\tstep\tvalue\tlow\thigh\n", count > 1 ? "run" : "signal");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < lines[i].count; k++) {
+            char value[32], low[32], high[32];
+            const td_point *at = &lines[i].points[k];
+            printf("%s\t%lld\t%s", lines[i].name, (long long)at->step,
+                   format_number(value, at->value));
+            if (at->low < at->high) {
+                printf("\t%s\t%s", format_number(low, at->low), format_number(high, at->high));
+            }
+            putchar('\n');
+        }
+    }
+}
+
+/* A row for each signal, a column for each part of the time; the value that was last there. */
+static void print_grid(const series *rows, size_t count) {
+    enum { COLUMNS = 8 };
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < rows[i].count; k++) {
+            first = rows[i].points[k].step < first ? rows[i].points[k].step : first;
+            last = rows[i].points[k].step > last ? rows[i].points[k].step : last;
+        }
+    }
+    (void)fputs("signal", stdout);
+    for (int column = 1; column <= COLUMNS && first <= last; column++) {
+        printf("\t%lld", (long long)(first + (last - first) * column / COLUMNS));
+    }
+    putchar('\n');
+    for (size_t i = 0; i < count && first <= last; i++) {
+        (void)fputs(rows[i].name, stdout);
+        size_t next = 0;
+        double value = NAN;
+        for (int column = 1; column <= COLUMNS; column++) {
+            int64_t to = first + (last - first) * column / COLUMNS;
+            for (; next < rows[i].count && rows[i].points[next].step <= to; next++) {
+                value = rows[i].points[next].value;
+            }
+            char number[32];
+            printf("\t%s", isnan(value) ? "-" : format_number(number, value));
+        }
+        putchar('\n');
+    }
+}
+
+/* One signal, of every run that has it. */
+static void show_lines(const page *p, const char *signal, const char *statistic) {
+    series lines[MOST_RUNS];
+    bool sampled = false;
+    size_t most = p->plain ? TABLE_ROWS : 2 * (size_t)p->canvas.width;
+    char title[512];
+    (void)snprintf(title, sizeof title, "%.400s%s%.80s", signal, statistic ? "." : "",
+                   statistic ? statistic : "");
+    for (size_t i = 0; i < p->run_count; i++) {
+        lines[i] = load_series(p->runs[i], signal, statistic, p, most);
+        sampled |= lines[i].sampled;
+        lines[i].name = p->run_count > 1 ? run_name(p->runs[i]) : title;
+    }
+    if (p->plain) {
+        print_points(lines, p->run_count);
+    } else {
+        heading(p, title);
+        plot_lines(lines, p->run_count, &p->canvas);
+        if (sampled) {
+            printf("(a sample of the steps)\n");
+        }
+    }
+    for (size_t i = 0; i < p->run_count; i++) {
+        free(lines[i].points);
+    }
+}
+
+/* ---- Heat maps ------------------------------------------------------------------------------ */
+
+static size_t count_matching(const page *p, const char *globs, uint32_t forms) {
+    const td_run_signal *signals;
+    size_t count = td_run_signals(p->runs[0], &signals), found = 0;
+    for (size_t i = 0; i < count; i++) {
+        found += signals[i].forms & forms && td_run_matches(globs, signals[i].name);
+    }
+    return found;
+}
+
+static void show_heat(const page *p, const char *globs, const char *statistic) {
+    const td_run_signal *signals;
+    size_t count = td_run_signals(p->runs[0], &signals), used = 0;
+    size_t all = count_matching(p, globs, TD_STATS);
+    size_t most = all < HEAT_ROWS ? all : HEAT_ROWS;
+    series *rows = calloc(most + 1, sizeof *rows);
+    for (size_t i = 0; rows && i < count && used < most; i++) {
+        if (signals[i].forms & TD_STATS && td_run_matches(globs, signals[i].name)) {
+            rows[used++] = load_series(p->runs[0], signals[i].name, statistic, p,
+                                       p->plain ? TABLE_ROWS : (size_t)p->canvas.width);
+        }
+    }
+    char title[600];
+    (void)snprintf(title, sizeof title, "%s of %.500s", statistic, globs ? globs : "*");
+    heading(p, title);
+    if (p->plain) {
+        print_grid(rows, used);
+    } else {
+        plot_heat(rows, used, &p->canvas);
+    }
+    if (all > used) {
+        printf("(%zu more signals)\n", all - used);
+    }
+    for (size_t i = 0; i < used; i++) {
+        free(rows[i].points);
+    }
+    free(rows);
+}
+
+/* ---- Distributions -------------------------------------------------------------------------- */
+
+typedef struct gathering {
+    slice slices[SLICES];
+    size_t count;
+    int64_t first, span; /* steps */
+} gathering;
+
+/* Keeps the last histogram of each part of the time. */
+static td_status keep_histogram(void *user, const td_record *record, td_error *error) {
+    gathering *g = user;
+    const td_histogram *h = record->histogram;
+    td_range *ranges = malloc(((size_t)h->bin_count + 1) * sizeof *ranges);
+    if (!ranges) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    for (int32_t i = 0; i < h->bin_count; i++) {
+        ranges[i] = td_histogram_range(h, i);
+    }
+    bool same = g->count > 0 && (record->step - g->first) / g->span ==
+                                    (g->slices[g->count - 1].step - g->first) / g->span;
+    if (same) {
+        free(g->slices[--g->count].ranges);
+    }
+    if (g->count < SLICES) {
+        g->slices[g->count++] = (slice){record->step, ranges, h->bin_count};
+    } else {
+        free(ranges);
+    }
+    return TD_OK;
+}
+
+static void print_quantiles(const char *signal, const gathering *g) {
+    static const double shares[] = {0, 0.05, 0.25, 0.5, 0.75, 0.95, 1};
+    printf("signal\tstep\tmin\t5%%\t25%%\t50%%\t75%%\t95%%\tmax\n");
+    for (size_t i = 0; i < g->count; i++) {
+        printf("%s\t%lld", signal, (long long)g->slices[i].step);
+        for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
+            char number[32];
+            printf("\t%s", format_number(number, slice_quantile(&g->slices[i], shares[k])));
+        }
+        putchar('\n');
+    }
+}
+
+static void show_distribution(const page *p, const td_run_signal *signal) {
+    static gathering g;
+    int64_t parts = p->plain ? TABLE_ROWS : SLICES;
+    g.count = 0;
+    g.first = signal->first_step;
+    g.span = (signal->last_step - signal->first_step) / parts + 1;
+    td_error error = {0};
+    /* One record of each part, not all of them: a look-up each. */
+    for (int64_t i = 0; i < parts; i++) {
+        int64_t to = g.first + (i + 1) * g.span - 1;
+        if (to - g.span + 1 > signal->last_step || to < p->first || to > p->last) {
+            continue;
+        }
+        if (td_run_at(p->runs[0], signal, TD_HISTOGRAM, to, keep_histogram, &g, &error)) {
+            continue; /* none so early, or damaged, which is said */
+        }
+    }
+    if (p->plain) {
+        print_quantiles(signal->name, &g);
+    } else if (g.count) {
+        char title[512];
+        (void)snprintf(title, sizeof title, "%.400s, its distribution", signal->name);
+        heading(p, title);
+        plot_distribution(g.slices, g.count, &p->canvas);
+    }
+    for (size_t i = 0; i < g.count; i++) {
+        free(g.slices[i].ranges);
+    }
+}
+
+/* ---- Tensors and texts ---------------------------------------------------------------------- */
+
+static td_status print_tensor(void *user, const td_record *record, td_error *error) {
+    const page *p = user;
+    char title[512];
+    (void)snprintf(title, sizeof title, "%.400s at step %lld", record->signal,
+                   (long long)record->step);
+    heading(p, title);
+    if (p->picture) {
+        plot_tensor(record->view, &p->canvas);
+        return TD_OK;
+    }
+    td_tensor *tensor = td_tensor_from(record->signal, record->view->dtype, record->view->shape,
+                                       record->view->data, error);
+    td_status status = tensor ? td_tensor_print(tensor, stdout) : TD_MEMORY;
+    td_tensor_destroy(tensor);
+    return status;
+}
+
+static td_status print_text(void *user, const td_record *record, td_error *error) {
+    (void)user, (void)error;
+    printf("%s at step %lld: %s\n", record->signal, (long long)record->step, record->text);
+    return TD_OK;
+}
+
+static void show_record(const page *p, const td_run_signal *signal, td_form form,
+                        td_record_function *print) {
+    td_error error = {0};
+    page copy = *p;
+    if (td_run_at(p->runs[0], signal, form, p->at, print, &copy, &error) && error.text[0]) {
+        (void)fail(EXIT_BAD, "%s", error.text);
+    }
+}
+
+/* ---- Pages ---------------------------------------------------------------------------------- */
+
+static void show_signal(const page *p, const td_run_signal *signal) {
+    if (p->statistic) {
+        show_lines(p, signal->name, p->statistic);
+        return;
+    }
+    bool tensor = (signal->forms & TD_TENSOR) != 0;
+    if (tensor && (p->has_at || p->picture)) {
+        show_record(p, signal, TD_TENSOR, print_tensor);
+        return;
+    }
+    if (signal->forms & TD_SCALAR) {
+        show_lines(p, signal->name, NULL);
+    }
+    if (signal->forms & TD_HISTOGRAM) {
+        show_distribution(p, signal);
+    }
+    if (signal->forms & TD_STATS) {
+        show_lines(p, signal->name, "norm");
+    }
+    if (tensor) {
+        show_record(p, signal, TD_TENSOR, print_tensor);
+    }
+    if (signal->forms & TD_TEXT) {
+        show_record(p, signal, TD_TEXT, print_text);
+    }
+    if (signal->forms & TD_IMAGE) {
+        printf("%s has pictures: `tapedeck export RUN --to png --what '%s'`\n", signal->name,
+               signal->name);
+    }
+}
+
+bool show_signals(const page *p) {
+    const td_run_signal *signals;
+    size_t count = td_run_signals(p->runs[0], &signals), shown = 0;
+    if (p->statistic && count_matching(p, p->what, TD_STATS) > 1) {
+        show_heat(p, p->what, p->statistic);
+        return true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!td_run_matches(p->what, signals[i].name)) {
+            continue;
+        }
+        if (shown++ == HEAT_ROWS) {
+            printf("(more signals match; name fewer)\n");
+            break;
+        }
+        show_signal(p, &signals[i]);
+    }
+    return shown > 0;
+}
+
+static void print_forms(uint32_t forms) {
+    const char *comma = "";
+    for (uint32_t bit = 1; bit && bit <= forms; bit <<= 1) {
+        if (forms & bit && td_form_name(bit)) {
+            printf("%s%s", comma, td_form_name(bit));
+            comma = ",";
+        }
+    }
+}
+
+static void list_signals(const page *p) {
+    const td_run_signal *signals;
+    size_t count = td_run_signals(p->runs[0], &signals);
+    size_t most = p->plain ? count : HEAT_ROWS;
+    heading(p, "signals");
+    for (size_t i = 0; i < count && i < most; i++) {
+        printf("%-28s steps %lld..%lld  ", signals[i].name, (long long)signals[i].first_step,
+               (long long)signals[i].last_step);
+        print_forms(signals[i].forms);
+        putchar('\n');
+    }
+    if (count > most) {
+        printf("(%zu more; name some: `tapedeck show RUN 'conv*'`)\n", count - most);
+    }
+}
+
+void show_overview(const page *p) {
+    enum { PLOTS = 2, PLOT_HEIGHT = 6 };
+    size_t indices[PLOTS];
+    const td_run_signal *signals;
+    for (size_t i = 0; i < p->run_count; i++) {
+        print_head(p, p->runs[i]);
+    }
+    (void)td_run_signals(p->runs[0], &signals);
+    size_t count = main_metrics(p->runs[0], indices, PLOTS);
+    page small = *p;
+    small.canvas.height = PLOT_HEIGHT;
+    for (size_t i = 0; i < count; i++) {
+        putchar('\n');
+        show_lines(&small, signals[indices[i]].name, NULL);
+    }
+    if (count_matching(p, "*.error", TD_STATS)) {
+        putchar('\n');
+        show_heat(p, "*.error", "norm");
+    }
+    putchar('\n');
+    list_signals(p);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void json_points(td_run *run, const td_run_signal *signal, const page *p) {
+    const char *statistic = p->statistic ? p->statistic : NULL;
+    if (!statistic && !(signal->forms & TD_SCALAR)) {
+        statistic = "norm";
+    }
+    series s = load_series(run, signal->name, statistic, p, JSON_POINTS);
+    (void)fputs(",\"points\":[", stdout);
+    for (size_t i = 0; i < s.count; i++) {
+        printf("%s[%lld,", i ? "," : "", (long long)s.points[i].step);
+        print_json_number(s.points[i].value);
+        putchar(']');
+    }
+    putchar(']');
+    free(s.points);
+}
+
+static void json_signal(td_run *run, const td_run_signal *signal, const page *p, bool first) {
+    (void)fputs(first ? "\n  {\"name\":" : ",\n  {\"name\":", stdout);
+    print_json_text(signal->name);
+    (void)fputs(",\"forms\":\"", stdout);
+    print_forms(signal->forms);
+    printf("\",\"first_step\":%lld,\"last_step\":%lld", (long long)signal->first_step,
+           (long long)signal->last_step);
+    if (p->what && signal->forms & (TD_SCALAR | TD_STATS)) {
+        json_points(run, signal, p);
+    }
+    putchar('}');
+}
+
+void show_json(const page *p) {
+    for (size_t i = 0; i < p->run_count; i++) {
+        td_run_info info = {.size = sizeof info};
+        td_run_about(p->runs[i], &info);
+        (void)fputs("{\"name\":", stdout);
+        print_json_text(info.name);
+        printf(",\"state\":\"%s\",\"epoch\":%lld,\"step\":%lld,\"bytes\":%lld,\"signals\":[",
+               info.events ? "events" : td_run_state_name(info.state), (long long)info.last_epoch,
+               (long long)info.last_step, (long long)info.bytes);
+        const td_run_signal *signals;
+        size_t count = td_run_signals(p->runs[i], &signals);
+        bool first = true;
+        for (size_t k = 0; k < count; k++) {
+            if (td_run_matches(p->what, signals[k].name)) {
+                json_signal(p->runs[i], &signals[k], p, first);
+                first = false;
+            }
+        }
+        (void)fputs("]}\n", stdout);
+    }
+}
