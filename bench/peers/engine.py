@@ -96,10 +96,12 @@ INPUTS = {"M1": (32, 5), "M2": (10, 10), "M3": (64, 1, 28, 28), "M4": (128, 784)
 CLASSES = {"M3": 10, "M4": 10, "M5b": 10}  # the others regress
 
 
-def make_step(network, layout):
-    """A function that trains one step."""
+def make_step(network, layout, watch=None):
+    """A function that trains one step. watch is given the model first, and returns a function to call
+    after each step."""
     torch.manual_seed(1)
     model = NETWORKS[network]()
+    after = watch(model) if watch else lambda: None
     inputs = torch.randn(INPUTS[network])
     if layout == "nhwc":
         model = model.to(memory_format=torch.channels_last)
@@ -116,6 +118,7 @@ def make_step(network, layout):
         optimizer.zero_grad(set_to_none=True)
         loss_of(model(inputs), targets).backward()
         optimizer.step()
+        after()
 
     return step
 
@@ -146,4 +149,5 @@ def main():
     answer(make_step(network, layout))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { MAXIMUM_NODES = INT32_MAX / 2, MAXIMUM_ARENAS = 4096, FIRST_LEAVES = 64 };
+enum {
+    MAXIMUM_NODES = INT32_MAX / 2,
+    MAXIMUM_ARENAS = 4096,
+    FIRST_LEAVES = 64,
+    WORTH_KEEPING =
+        64 * 1024 /* bytes: a smaller tensor is copied sooner than another arena warms up */
+};
 
 static const size_t default_spare_bytes = (size_t)512 << 20;
 
@@ -381,7 +387,8 @@ static size_t held_bytes(const td_tape *tape) {
 
 td_view td_tape_view(td_tape *tape, const td_tensor *tensor) {
     td_view view = td_view_of(tensor);
-    if (tensor->recording == tape->recording && tape->arena &&
+    size_t bytes = (size_t)tensor->count * td_dtype_size(tensor->dtype);
+    if (bytes >= WORTH_KEEPING && tensor->recording == tape->recording && tape->arena &&
         (!td__arena_is_sole(tape->arena) ||
          held_bytes(tape) + td__arena_capacity(tape->arena) <= tape->spare_bytes)) {
         td__arena_ref(tape->arena);

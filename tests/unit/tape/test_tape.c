@@ -114,8 +114,9 @@ static void a_kept_view_outlives_the_reset(void **state) {
     (void)state;
     td_error error = {0};
     td_tape *tape = td_tape_create(NULL, &error);
-    td_tensor *x = td_tensor_from("x", TD_FLOAT32, TD_SHAPE(1), (float[]){0.5f}, &error);
-    td_tensor *zero = td_tensor_create("zero", TD_FLOAT32, TD_SHAPE(1), &error);
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(64, 1024), &error);
+    td_tensor *zero = td_tensor_create("zero", TD_FLOAT32, TD_SHAPE(64, 1024), &error);
+    *(float *)td_tensor_data(x) = 0.5f;
     td_tensor *y = td_tanh(tape, x);
     float expected = td_tensor_scalar(y);
     td_view view = td_tape_view(tape, y);

@@ -1,0 +1,221 @@
+/* The networks of the benchmarks, ready to train, and the lines a worker answers; see
+ * peers/engine.py. For programs that include it once. */
+#ifndef TAPEDECK_BENCH_NETWORKS_H
+#define TAPEDECK_BENCH_NETWORKS_H
+
+#include "base/random.h"
+#include "tapedeck/nn.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static void small_dense(td_model *m, int64_t hidden, int64_t out) {
+    td_add_dense(m, .units = hidden, .activation = TD_RELU);
+    td_add_dense(m, .units = out);
+}
+
+static void build_m1(td_model *m) {
+    small_dense(m, 10, 5);
+}
+static void build_m2(td_model *m) {
+    small_dense(m, 64, 1);
+}
+
+static void build_m3(td_model *m) {
+    td_add_conv2d(m, .filters = 32, .kernel = {3}, .activation = TD_RELU);
+    td_add_max_pool2d(m);
+    td_add_conv2d(m, .filters = 64, .kernel = {3}, .activation = TD_RELU);
+    td_add_max_pool2d(m);
+    td_add_flatten(m);
+    td_add_dense(m, .units = 128, .activation = TD_RELU);
+    td_add_dense(m, .units = 10);
+}
+
+static void build_m4(td_model *m) {
+    td_add_dense(m, .units = 512, .activation = TD_RELU);
+    td_add_dense(m, .units = 512, .activation = TD_RELU);
+    td_add_dense(m, .units = 10);
+}
+
+static void transformer_block(td_model *m, const char *from, const char *middle, const char *to) {
+    td_add_layer_normalization(m, .from = {from});
+    td_add_multi_head_attention(m, .heads = 4, .key_dim = 32);
+    char attention[64];
+    snprintf(attention, sizeof attention, "%s",
+             td_model_layer(m, td_model_layer_count(m) - 1)->name);
+    td_add_add(m, .name = middle, .from = {from, attention});
+    td_add_layer_normalization(m);
+    td_add_dense(m, .units = 512, .activation = TD_RELU);
+    td_add_dense(m, .units = 128);
+    char feed_forward[64];
+    snprintf(feed_forward, sizeof feed_forward, "%s",
+             td_model_layer(m, td_model_layer_count(m) - 1)->name);
+    td_add_add(m, .name = to, .from = {middle, feed_forward});
+}
+
+static void build_m5a(td_model *m) {
+    transformer_block(m, "input", "middle1", "block1");
+    transformer_block(m, "block1", "middle2", "block2");
+}
+
+static void residual_block(td_model *m, int64_t channels, const char *from, const char *to) {
+    td_add_conv2d(m, .from = {from}, .filters = channels, .kernel = {3}, .padding = TD_PADDING_SAME,
+                  .activation = TD_RELU);
+    td_add_conv2d(m, .filters = channels, .kernel = {3}, .padding = TD_PADDING_SAME);
+    char body[64], sum[64];
+    snprintf(body, sizeof body, "%s", td_model_layer(m, td_model_layer_count(m) - 1)->name);
+    snprintf(sum, sizeof sum, "%s_sum", to);
+    td_add_add(m, .name = sum, .from = {from, body});
+    td_add_activation(m, .name = to, .function = TD_RELU);
+}
+
+static void build_m5b(td_model *m) {
+    td_add_conv2d(m, .name = "first", .filters = 32, .kernel = {3}, .padding = TD_PADDING_SAME,
+                  .activation = TD_RELU);
+    residual_block(m, 32, "first", "block1");
+    residual_block(m, 32, "block1", "block2");
+    td_add_conv2d(m, .name = "down", .filters = 64, .kernel = {3}, .stride = {2},
+                  .padding = TD_PADDING_SAME, .activation = TD_RELU);
+    residual_block(m, 64, "down", "block3");
+    residual_block(m, 64, "block3", "block4");
+    td_add_global_average_pool2d(m);
+    td_add_dense(m, .units = 10);
+}
+
+static const struct network {
+    const char *name;
+    void (*build)(td_model *model);
+    int64_t batch;
+    td_shape input;
+    int64_t classes; /* 0: mean squared error against random targets */
+} networks[] = {
+    {"M1", build_m1, 32, {1, {5}}, 0},          {"M2", build_m2, 10, {1, {10}}, 0},
+    {"M3", build_m3, 64, {3, {28, 28, 1}}, 10}, {"M4", build_m4, 128, {1, {784}}, 10},
+    {"M5a", build_m5a, 32, {2, {64, 128}}, 0},  {"M5b", build_m5b, 32, {3, {32, 32, 3}}, 10},
+};
+
+typedef struct worker {
+    td_model *model;
+    td_tape *tape;
+    td_optimizer *optimizer;
+    td_tensor *inputs, *targets;
+    td_tensor *const *weights;
+    td_tensor **gradients;
+    size_t count;
+    bool classes;
+    td_error error;
+} worker;
+
+static void fail(const char *what, const td_error *error) {
+    fprintf(stderr, "engine: %s: %s\n", what, error->text);
+    exit(1);
+}
+
+static td_shape with_batch(int64_t batch, td_shape shape) {
+    td_shape full = {.rank = shape.rank + 1, .dims = {batch}};
+    memcpy(full.dims + 1, shape.dims, (size_t)shape.rank * sizeof shape.dims[0]);
+    return full;
+}
+
+static void fill_normal(td_tensor *tensor, uint64_t seed) {
+    td__random random;
+    td__random_seed(&random, seed, 0);
+    float *values = td_tensor_data(tensor);
+    for (int64_t i = 0; i < td_tensor_count(tensor); i++) {
+        values[i] = (float)td__random_normal(&random);
+    }
+}
+
+static void fill_classes(td_tensor *tensor, int64_t classes) {
+    int64_t *values = td_tensor_data(tensor);
+    for (int64_t i = 0; i < td_tensor_count(tensor); i++) {
+        values[i] = i * 7 % classes;
+    }
+}
+
+static void start(worker *w, const struct network *network) {
+    w->model = td_model_create(network->name, network->input);
+    network->build(w->model);
+    w->tape = td_tape_create(NULL, &w->error);
+    if (!w->tape || td_model_build(w->model, 7, &w->error)) {
+        fail("model", &w->error);
+    }
+    td_tape_set_training(w->tape, true);
+    w->count = td_model_trainable(w->model, &w->weights);
+    w->gradients = calloc(w->count, sizeof *w->gradients);
+    w->optimizer =
+        td_optimizer_create(TD_OPTIMIZER(.kind = TD_ADAM), w->count, w->weights, &w->error);
+    td_shape input = with_batch(network->batch, network->input);
+    w->inputs = td_tensor_create("input", TD_FLOAT32, input, &w->error);
+    w->classes = network->classes > 0;
+    const td_layer_info *last = td_model_layer(w->model, td_model_layer_count(w->model) - 1);
+    td_shape target =
+        w->classes ? TD_SHAPE(network->batch) : with_batch(network->batch, last->output);
+    w->targets = td_tensor_create("target", w->classes ? TD_INT64 : TD_FLOAT32, target, &w->error);
+    if (!w->gradients || !w->optimizer || !w->inputs || !w->targets) {
+        fail("start", &w->error);
+    }
+    fill_normal(w->inputs, 1);
+    if (w->classes) {
+        fill_classes(w->targets, network->classes);
+    } else {
+        fill_normal(w->targets, 2);
+    }
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The network of that name, or NULL. */
+static const struct network *find_network(const char *name) {
+    for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++) {
+        if (strcmp(name, networks[i].name) == 0) {
+            return &networks[i];
+        }
+    }
+    return NULL;
+}
+
+/* Answers `run N` with milliseconds per call of step, after which settle (if any) runs untimed, and
+ * `memory` with the peak resident KiB. */
+static void answer_lines(worker *w, void (*step)(worker *w), void (*settle)(worker *w)) {
+    puts("ready");
+    fflush(stdout);
+    char line[256];
+    while (fgets(line, sizeof line, stdin)) {
+        if (strncmp(line, "run ", 4) == 0) {
+            int64_t steps = strtoll(line + 4, NULL, 10);
+            double begin = seconds();
+            for (int64_t i = 0; i < steps; i++) {
+                step(w);
+            }
+            printf("%.6f\n", (seconds() - begin) * 1e3 / (double)(steps > 0 ? steps : 1));
+            if (settle) {
+                settle(w);
+            }
+        } else if (strncmp(line, "memory", 6) == 0) {
+            struct rusage usage;
+            getrusage(RUSAGE_SELF, &usage);
+            printf("%ld\n", usage.ru_maxrss);
+        } else {
+            puts("?");
+        }
+        fflush(stdout);
+    }
+}
+
+static void stop(worker *w) {
+    td_optimizer_destroy(w->optimizer);
+    td_tape_destroy(w->tape);
+    td_model_destroy(w->model);
+    td_tensor_destroy(w->inputs);
+    td_tensor_destroy(w->targets);
+    free(w->gradients);
+}
+
+#endif
