@@ -169,6 +169,33 @@ static void tensors(const char *folder, const char *what, uint32_t forms, float 
     close_deck(deck);
 }
 
+/* The tensors of a tiny dense network: eight of them, 8 KB. */
+static void small_tensors(const char *folder, const char *what, uint32_t forms) {
+    enum { SMALL = 8, ELEMENTS = 256, STEPS = 100 };
+    td_deck *deck = open_deck(folder);
+    td_deck_track(deck, .what = "*", .form = forms);
+    static float data[ELEMENTS];
+    td_signal *signals[SMALL];
+    for (int t = 0; t < SMALL; t++) {
+        signals[t] = td_deck_signal(deck, (const char[]){(char)('a' + t), 0});
+    }
+    static timing step;
+    for (int r = 0; r < ROUNDS; r++) {
+        double start = thread_seconds();
+        for (int i = 0; i < STEPS; i++) {
+            for (int t = 0; t < SMALL; t++) {
+                td_view view = {.dtype = TD_FLOAT32, .shape = TD_SHAPE(ELEMENTS), .data = data};
+                td_signal_record(signals[t], view);
+            }
+            td_deck_step(deck, 1, r * STEPS + i + 1);
+        }
+        step.nanoseconds[r] = 1e9 * (thread_seconds() - start) / STEPS;
+        (void)!td_deck_flush(deck, NULL);
+    }
+    report(what, &step);
+    close_deck(deck);
+}
+
 int main(void) {
     char folder[] = "/tmp/tapedeck-bench-XXXXXX";
     if (!mkdtemp(folder)) {
@@ -178,6 +205,9 @@ int main(void) {
     char run[sizeof folder + 8];
     snprintf(run, sizeof run, "%s/run", folder);
     small_calls(run);
+    small_tensors(run, "a step of 8 tensors, 8 KB: copies", TD_TENSOR);
+    small_tensors(run, "a step of 8 tensors, 8 KB: statistics", TD_STATS);
+    small_tensors(run, "a step of 8 tensors, 8 KB: + histograms", TD_STATS | TD_HISTOGRAM);
     float *data[TENSORS];
     for (int t = 0; t < TENSORS; t++) {
         data[t] = malloc((size_t)sizes[t] * sizeof(float));

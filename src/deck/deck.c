@@ -152,12 +152,12 @@ void td__deck_say_losses(td_deck *deck, bool urgent) {
     deck->dropped_said += dropped;
     deck->degraded_said += degraded;
     if (dropped) {
-        td__deck_event(deck, TD_EVENT_DROP, NULL, dropped, "%lld records were dropped",
+        td__deck_event(deck, TD_EVENT_DROP, NULL, dropped, "records dropped: %lld",
                        (long long)dropped);
     }
     if (degraded) {
         td__deck_event(deck, TD_EVENT_DEGRADE, NULL, degraded,
-                       "%lld records were written in a smaller form", (long long)degraded);
+                       "records written in a smaller form: %lld", (long long)degraded);
     }
 }
 

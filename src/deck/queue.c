@@ -169,40 +169,53 @@ static uint32_t stand_in(const td__snapshot *snapshot) {
     return snapshot->has & TD_HISTOGRAM ? TD_HISTOGRAM : snapshot->has & TD_STATS;
 }
 
-/* Gives one sink (or, when it cannot take the form, another open one) the stand-in. */
-static bool place(const td_deck *deck, td__forms forms, int32_t wanted_by, uint32_t form) {
+typedef enum placement { PLACED, THERE_ALREADY, NOWHERE } placement;
+
+/* Gives the sink that wanted more (or, when it cannot write the form, another open one) the
+ * stand-in, once. */
+static placement place(const td_deck *deck, td__forms forms, int32_t wanted_by, uint32_t form) {
     for (int32_t k = 0; k <= deck->outlet_count; k++) {
         int32_t s = k == 0 ? wanted_by : k - 1;
         const td__outlet *outlet = &deck->outlets[s];
-        if (outlet->sink && (outlet->class->forms & form) && !(forms[s] & form)) {
-            forms[s] = (uint16_t)(forms[s] | form);
-            return true;
+        if (!outlet->sink || !(outlet->class->forms & form)) {
+            continue;
         }
-        if (k == 0 && (forms[s] & form)) {
-            return false; /* it gets that already */
+        if (forms[s] & form) {
+            return THERE_ALREADY;
         }
+        forms[s] = (uint16_t)(forms[s] | form);
+        return PLACED;
     }
-    return false;
+    return NOWHERE;
 }
 
-/* Cuts forms down to what the snapshot has; returns how many records that loses. */
-static int64_t fit(td_deck *deck, const td__snapshot *snapshot, td__forms forms,
-                   uint32_t *replaced) {
+/* What becomes of the records that a snapshot was to be. */
+typedef struct fitting {
+    int64_t kept;
+    int64_t lost;
+    uint32_t replaced; /* forms that stand for others */
+} fitting;
+
+/* Cuts forms down to what the snapshot has. Several forms with one stand-in become one record. */
+static fitting fit(td_deck *deck, const td__snapshot *snapshot, td__forms forms) {
     uint32_t form = stand_in(snapshot);
-    int64_t lost = 0;
+    fitting result = {0};
+    uint32_t missing[TD__SINKS];
     for (int32_t s = 0; s < deck->outlet_count; s++) {
-        uint32_t missing = forms[s] & ~snapshot->has;
+        missing[s] = forms[s] & ~snapshot->has;
         forms[s] = (uint16_t)(forms[s] & snapshot->has);
-        for (int k = popcount(missing); k > 0; k--) {
-            if (form && place(deck, forms, s, form)) {
-                *replaced |= form;
-                deck->counters.degraded++;
-            } else {
-                lost++;
-            }
+        result.kept += popcount(forms[s]);
+    }
+    for (int32_t s = 0; s < deck->outlet_count; s++) {
+        for (int k = popcount(missing[s]); k > 0; k--) {
+            placement placed = form ? place(deck, forms, s, form) : NOWHERE;
+            result.kept += placed == PLACED;
+            result.lost += placed == NOWHERE;
+            result.replaced |= placed == PLACED ? form : 0;
+            deck->counters.degraded += placed == PLACED;
         }
     }
-    return lost;
+    return result;
 }
 
 /* ---- Submitting ----------------------------------------------------------------------------- */
@@ -300,12 +313,10 @@ void td__submit(td_deck *deck, td__snapshot *snapshot, const td__tracks tracks, 
         td__count_dropped(deck, records);
         return;
     }
-    uint32_t replaced = 0;
-    int64_t lost = fit(deck, snapshot, forms, &replaced);
-    deck->counters.submitted += records;
-    deck->counters.dropped += lost;
-    bool queued =
-        records > lost && enqueue(deck, snapshot, forms, replaced, records - lost, history);
+    fitting fits = fit(deck, snapshot, forms);
+    deck->counters.submitted += fits.kept + fits.lost;
+    deck->counters.dropped += fits.lost;
+    bool queued = fits.kept && enqueue(deck, snapshot, forms, fits.replaced, fits.kept, history);
     while (queued && snapshot->waited_for && !snapshot->delivered) {
         wait_for_writer(deck);
     }
