@@ -3,6 +3,7 @@
 #include "terminal.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -244,11 +245,12 @@ static void print_page(td_trainer *trainer, double seconds) {
     }
     (void)fputc('\n', stdout);
     print_files(folder);
+    const char *program = program_invocation_name; /* as it was called: it may not be on the path */
     printf("\nNext\n"
-           "  tapedeck weights %s --to weights.csv\n"
-           "  tapedeck train %s/experiment.yaml --resume %s --set train.epochs=%lld\n"
+           "  %s show %s\n"
+           "  %s weights %s --to weights.csv\n"
            "  tensorboard --logdir %s\n",
-           folder, folder, folder, (long long)td_trainer_epochs(trainer) * 2, folder);
+           program, folder, program, folder, folder);
 }
 
 void report_end(td_trainer *trainer, report_style style, double seconds) {
