@@ -4,244 +4,12 @@
  * tensor yields statistics, histogram and copy together; room for the copy is taken before it, room
  * for what is left when there is no copy after it, when its size is known. Under the lock again the
  * snapshot is staged. */
-#include "deck/deck.h"
+#include "deck/plan.h"
 
 #include "base/clock.h"
 #include "tensor/stats.h"
 
 #include <string.h>
-
-/* What is to be kept of one tensor, or one value. */
-typedef struct plan {
-    td_signal *signal;
-    uint32_t kind; /* TD_TENSOR, TD_SCALAR, TD_TEXT */
-    bool single;
-    int64_t count;
-    size_t data_bytes; /* of the elements, or of the text */
-    size_t bins_bytes; /* of the histogram; before the pass, the most it can be */
-    bool takes_over;   /* the view's memory is kept, not copied */
-    uint64_t serial;   /* the step it belongs to */
-    int64_t epoch, step;
-
-    td__tracks tracks; /* that want it, and got room */
-    td__tracks sure;   /* those that will write it whatever happens; the others may, later */
-    uint32_t forms;    /* all that they want */
-    uint32_t wanted;   /* the form that did not fit, or 0 */
-    bool summed_up;    /* the pass is done, without a copy */
-    bool waited_for;   /* larger than the queue: written before the call returns */
-    size_t bytes;      /* accounted for it, by the queue and by the history */
-} plan;
-
-/* ---- Room ----------------------------------------------------------------------------------- */
-
-static size_t bytes_of(const plan *p) {
-    size_t bytes = sizeof(td__snapshot);
-    if (p->forms & (TD__DATA_FORMS | TD_TEXT)) {
-        bytes += p->takes_over ? p->data_bytes : td__pool_size(p->data_bytes);
-    }
-    if (p->forms & TD_HISTOGRAM) {
-        bytes += td__pool_size(p->bins_bytes);
-    }
-    return bytes;
-}
-
-static bool has_sure(const plan *p) {
-    uint64_t any = 0;
-    for (int w = 0; w < TD__TRACK_WORDS; w++) {
-        any |= p->tracks[w] & p->sure[w];
-    }
-    return any != 0;
-}
-
-static bool has_unsure(const plan *p) {
-    uint64_t any = 0;
-    for (int w = 0; w < TD__TRACK_WORDS; w++) {
-        any |= p->tracks[w] & ~p->sure[w];
-    }
-    return any != 0;
-}
-
-/* What the plan's tracks ask for. */
-static uint32_t forms_wanted(const td_deck *deck, const plan *p) {
-    td__forms forms;
-    td__forms_of(deck, p->kind, p->single, p->tracks, forms);
-    uint32_t all = 0;
-    for (int32_t s = 0; s < deck->outlet_count; s++) {
-        all |= forms[s];
-    }
-    return all;
-}
-
-static void drop_sure(td_deck *deck, plan *p) {
-    td__tracks dropped;
-    td__forms forms;
-    for (int w = 0; w < TD__TRACK_WORDS; w++) {
-        dropped[w] = p->tracks[w] & p->sure[w];
-        p->tracks[w] &= ~p->sure[w];
-    }
-    td__count_dropped(deck, td__forms_of(deck, p->kind, p->single, dropped, forms));
-}
-
-static void lose_unsure(td_deck *deck, plan *p) {
-    td__tracks lost;
-    for (int w = 0; w < TD__TRACK_WORDS; w++) {
-        lost[w] = p->tracks[w] & ~p->sure[w];
-        p->tracks[w] &= p->sure[w];
-    }
-    td__history_lost(deck, lost, p->step);
-}
-
-/* tensor -> histogram -> statistics; false at the end of the line. */
-static bool reduce_forms(plan *p) {
-    uint32_t data = p->forms & TD__DATA_FORMS;
-    uint32_t larger = data ? data : p->forms & TD_HISTOGRAM;
-    if (!larger || p->kind != TD_TENSOR) {
-        return false;
-    }
-    p->wanted = p->wanted ? p->wanted : larger & (0 - larger);
-    p->forms = (p->forms & ~larger) | (data ? TD_HISTOGRAM : TD_STATS);
-    return true;
-}
-
-/* What the overhead budget leaves of the forms. */
-static void spend_less(plan *p, int32_t level) {
-    if (level >= 1 && (p->forms & TD__DATA_FORMS)) {
-        reduce_forms(p);
-    }
-    while (level >= 2 && reduce_forms(p)) {
-    }
-}
-
-static void draw_up(const td_deck *deck, plan *p) {
-    for (int32_t i = 0; i < deck->track_count; i++) {
-        bool in = td__tracks_has(p->tracks, i);
-        td__tracks_put(p->sure, i, in && !td__track_undecided(deck->tracks[i]));
-    }
-    p->serial = deck->serial;
-    p->epoch = deck->epoch;
-    p->step = deck->step;
-    p->forms = forms_wanted(deck, p);
-    spend_less(p, deck->budget.level);
-}
-
-/* Room in the queue, by the deck's policy; tracks that get none are left out, and counted. */
-static void find_queue_room(td_deck *deck, plan *p) {
-    bool block = deck->policy == TD_POLICY_BLOCK;
-    bool found = td__queue_acquire(deck, p->bytes, block);
-    p->waited_for = !found && block;
-    while (!found && deck->policy == TD_POLICY_DEGRADE && reduce_forms(p)) {
-        p->bytes = bytes_of(p);
-        found = td__queue_acquire(deck, p->bytes, false);
-    }
-    if (!found && !block) {
-        drop_sure(deck, p);
-        p->wanted = 0;
-        p->forms = forms_wanted(deck, p);
-        if (p->summed_up && (p->forms & TD__DATA_FORMS)) { /* too late for a copy */
-            p->wanted = TD_TENSOR;
-            p->forms = (p->forms & ~TD__DATA_FORMS) | TD_STATS;
-        }
-        p->bytes = bytes_of(p);
-    }
-}
-
-static void find_room(td_deck *deck, plan *p) {
-    p->bytes = bytes_of(p);
-    if (has_sure(p)) {
-        find_queue_room(deck, p);
-    }
-    if (has_unsure(p) && (p->waited_for || !td__history_acquire(deck, p->bytes))) {
-        lose_unsure(deck, p);
-    }
-}
-
-static void give_room_back(td_deck *deck, const plan *p) {
-    deck->queue_used -= has_sure(p) && !p->waited_for ? p->bytes : 0;
-    deck->history_used -= has_unsure(p) ? p->bytes : 0;
-}
-
-/* Memory of that size when it is needed; false when there is none. */
-static bool take_if(td_deck *deck, bool needed, size_t size, void **memory, size_t *taken) {
-    if (needed) {
-        *memory = td__pool_take(&deck->recycler.pool, size);
-        *taken = *memory ? size : 0;
-    }
-    return !needed || *memory;
-}
-
-/* A snapshot with room and memory for what the plan says. NULL when nobody wants it after all, or
- * got no room; what was wanted is then counted. */
-static td__snapshot *admit(td_deck *deck, plan *p) {
-    find_room(deck, p);
-    if (!td__tracks_any(p->tracks)) {
-        return NULL;
-    }
-    td__snapshot *snapshot = td__snapshot_create(&deck->recycler, p->signal, p->kind);
-    void *data = NULL, *bins = NULL, *text = NULL;
-    bool copies = (p->forms & TD__DATA_FORMS) && !p->takes_over && !p->waited_for;
-    if (!snapshot || !take_if(deck, copies, p->data_bytes, &data, &snapshot->data_size) ||
-        !take_if(deck, p->forms & TD_HISTOGRAM, p->bins_bytes, &bins, &snapshot->bins_size) ||
-        !take_if(deck, p->kind == TD_TEXT, p->data_bytes, &text, &snapshot->text_size)) {
-        if (snapshot) {
-            snapshot->view.data = data;
-            snapshot->histogram.bins = bins;
-            td__snapshot_unref(&deck->recycler, snapshot);
-        }
-        give_room_back(deck, p);
-        drop_sure(deck, p);
-        lose_unsure(deck, p);
-        (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a record of %s", p->signal->name);
-        return NULL;
-    }
-    snapshot->view.data = data;
-    snapshot->histogram.bins = bins;
-    snapshot->text = text;
-    snapshot->single = p->single;
-    snapshot->wanted = p->wanted;
-    snapshot->has = p->forms;
-    snapshot->bytes = p->bytes;
-    snapshot->waited_for = p->waited_for;
-    snapshot->queue_bytes = has_sure(p) && !p->waited_for ? p->bytes : 0;
-    snapshot->history_bytes = has_unsure(p) ? p->bytes : 0;
-    snapshot->holds = has_unsure(p);
-    memcpy(snapshot->tracks, p->tracks, sizeof p->tracks);
-    memcpy(snapshot->sure, p->sure, sizeof p->sure);
-    return snapshot;
-}
-
-/* Gives room back that the histogram turned out not to need. */
-static void shrink(td_deck *deck, td__snapshot *snapshot, size_t spare) {
-    snapshot->bytes -= spare;
-    if (snapshot->queue_bytes) {
-        snapshot->queue_bytes -= spare;
-        deck->queue_used -= spare;
-    }
-    if (snapshot->history_bytes) {
-        snapshot->history_bytes -= spare;
-        deck->history_used -= spare;
-    }
-}
-
-/* Stages it; or, when its step was closed meanwhile, sends on what is sure of it. */
-static void stage(td_deck *deck, plan *p, td__snapshot *snapshot) {
-    if (deck->serial == p->serial) {
-        td__stage(deck, snapshot);
-        return;
-    }
-    td__tracks sure;
-    for (int w = 0; w < TD__TRACK_WORDS; w++) {
-        sure[w] = p->tracks[w] & p->sure[w];
-    }
-    td__snapshot_label(snapshot, p->epoch, p->step, td__wall_time());
-    if (td__tracks_any(sure)) {
-        td__submit(deck, snapshot, sure, false);
-    }
-    if (snapshot->holds) {
-        lose_unsure(deck, p);
-        td__history_let_go(deck, snapshot);
-    }
-    td__unstage(deck, snapshot);
-}
 
 /* ---- Tensors -------------------------------------------------------------------------------- */
 
@@ -263,7 +31,8 @@ typedef struct summary {
     td_bin bins[TD_HISTOGRAM_BINS];
 } summary;
 
-static void take_summary(const td_view *view, const plan *p, bool probe, void *copy, summary *s) {
+static void take_summary(const td_view *view, const td__plan *p, bool probe, void *copy,
+                         summary *s) {
     if (probe || (p->forms & (TD_STATS | TD_HISTOGRAM | TD_SCALAR))) {
         bool histogram = p->forms & TD_HISTOGRAM;
         td__reduction to = {&s->stats, histogram ? s->bins : NULL, &s->histogram, copy};
@@ -277,7 +46,7 @@ static void take_summary(const td_view *view, const plan *p, bool probe, void *c
 }
 
 /* Puts the summary, and the memory if it is taken over, into the snapshot. */
-static void fill(const plan *p, td__snapshot *snapshot, td_view *view, const summary *s) {
+static void fill(const td__plan *p, td__snapshot *snapshot, td_view *view, const summary *s) {
     snapshot->hash = s->hash;
     if (p->forms & (TD_STATS | TD_HISTOGRAM | TD_SCALAR)) {
         snapshot->stats = s->stats;
@@ -310,7 +79,7 @@ static size_t bins_size(int64_t count) {
 static void fit_bins(td_deck *deck, td__snapshot *snapshot, size_t size) {
     void *bins = td__pool_take(&deck->recycler.pool, size);
     if (bins) { /* without it, the larger block serves as well */
-        shrink(deck, snapshot, td__pool_size(snapshot->bins_size) - td__pool_size(size));
+        td__plan_shrink(deck, snapshot, td__pool_size(snapshot->bins_size) - td__pool_size(size));
         td__pool_give(&deck->recycler.pool, (void *)(uintptr_t)snapshot->histogram.bins,
                       snapshot->bins_size);
         snapshot->histogram.bins = bins;
@@ -319,22 +88,22 @@ static void fit_bins(td_deck *deck, td__snapshot *snapshot, size_t size) {
 }
 
 /* Called and returns with the lock held. *view's release is cleared when the memory was taken. */
-static void record_tensor(td_deck *deck, plan *p, td_view *view, bool probe, td__batch *batch) {
+static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe, td__batch *batch) {
     summary s;
     s.hash = 0;
-    draw_up(deck, p);
+    td__plan_draw_up(deck, p);
     if (p->count > (int64_t)UINT32_MAX) {
         p->forms &= ~(uint32_t)TD_HISTOGRAM; /* counted as dropped when it is submitted */
     }
     p->bins_bytes = bins_size(p->count);
     td__snapshot *snapshot = NULL;
     bool copies = p->forms & TD__DATA_FORMS;
-    if (copies && deck->policy == TD_POLICY_DEGRADE && has_sure(p) &&
-        deck->queue_used + bytes_of(p) > deck->queue_limit) {
-        copies = !reduce_forms(p);
+    if (copies && deck->policy == TD_POLICY_DEGRADE && td__plan_has_sure(p) &&
+        deck->queue_used + td__plan_bytes(p) > deck->queue_limit) {
+        copies = !td__plan_reduce(p);
     }
     if (copies) {
-        snapshot = admit(deck, p);
+        snapshot = td__plan_admit(deck, p);
     }
     bool asked = !copies && td__tracks_any(p->tracks);
     if (snapshot || probe || asked) {
@@ -351,7 +120,7 @@ static void record_tensor(td_deck *deck, plan *p, td_view *view, bool probe, td_
     if (asked) {
         p->bins_bytes = exact;
         p->summed_up = true;
-        snapshot = admit(deck, p);
+        snapshot = td__plan_admit(deck, p);
     }
     if (!snapshot) {
         return;
@@ -364,7 +133,7 @@ static void record_tensor(td_deck *deck, plan *p, td_view *view, bool probe, td_
         batch->references++;
     }
     fill(p, snapshot, view, &s);
-    stage(deck, p, snapshot);
+    td__plan_stage(deck, p, snapshot);
 }
 
 /* ---- Samples -------------------------------------------------------------------------------- */
@@ -392,7 +161,7 @@ static void gather(const td_view *from, const int64_t *rows, int64_t count, char
 }
 
 /* Records some rows of the view for one track; lock held. */
-static void record_sample(td_deck *deck, const plan *whole, int32_t index, const td_view *view,
+static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, const td_view *view,
                           td__batch *batch) {
     td__track *track = deck->tracks[index];
     int64_t rows = view->shape.dims[0];
@@ -430,7 +199,7 @@ static void record_sample(td_deck *deck, const plan *whole, int32_t index, const
         }
         part = td__batch_create(&deck->recycler, samples, count, labelled ? &part_labels : NULL);
     }
-    plan p = {.signal = whole->signal, .kind = TD_TENSOR, .count = 1};
+    td__plan p = {.signal = whole->signal, .kind = TD_TENSOR, .count = 1};
     td__tracks_put(p.tracks, index, true);
     for (int32_t i = 0; i < sample.shape.rank; i++) {
         p.count *= sample.shape.dims[i];
@@ -446,12 +215,12 @@ static void record_sample(td_deck *deck, const plan *whole, int32_t index, const
 static td_status record_checked(td_signal *signal, td_view *view, int64_t count, td__tracks tracks,
                                 bool probe) {
     td_deck *deck = signal->deck;
-    plan p = {.signal = signal,
-              .kind = TD_TENSOR,
-              .single = count == 1,
-              .count = count,
-              .data_bytes = (size_t)count * td_dtype_size(view->dtype),
-              .takes_over = view->release != NULL};
+    td__plan p = {.signal = signal,
+                  .kind = TD_TENSOR,
+                  .single = count == 1,
+                  .count = count,
+                  .data_bytes = (size_t)count * td_dtype_size(view->dtype),
+                  .takes_over = view->release != NULL};
     uint64_t start = td__ticks();
     td__deck_lock(deck);
     td__batch *batch =
@@ -509,11 +278,11 @@ td_status td_deck_record(td_deck *deck, const char *name, td_view view) {
 
 void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, const char *text) {
     td_deck *deck = signal->deck;
-    plan p = {.signal = signal, .kind = kind, .single = true, .count = 1};
+    td__plan p = {.signal = signal, .kind = kind, .single = true, .count = 1};
     p.data_bytes = text ? strlen(text) + 1 : 0;
     memcpy(p.tracks, tracks, sizeof p.tracks);
-    draw_up(deck, &p);
-    td__snapshot *snapshot = admit(deck, &p);
+    td__plan_draw_up(deck, &p);
+    td__snapshot *snapshot = td__plan_admit(deck, &p);
     if (!snapshot) {
         return;
     }
@@ -522,7 +291,7 @@ void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks,
         memcpy(snapshot->text, text, p.data_bytes);
         snapshot->text_length = p.data_bytes - 1;
     }
-    stage(deck, &p, snapshot);
+    td__plan_stage(deck, &p, snapshot);
 }
 
 static void due_values(const td_signal *signal, td__tracks tracks) {
