@@ -17,6 +17,9 @@ static void write_everything(const td_sink_class *class, td_sink *sink) {
     }
     td_event event = {.kind = TD_EVENT_DROP, .text = "some", .signal = "x"};
     int64_t samples[] = {1, 2, 3, 4};
+    if (class->expect) {
+        (void)class->expect(sink, "x", class->forms, NULL);
+    }
     for (int64_t step = 1; step <= 2; step++) {
         for (uint32_t form = 1; form <= TD_TEXT; form <<= 1) {
             td_place place = {0};
