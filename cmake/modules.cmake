@@ -45,7 +45,9 @@ function(td_kernel_variants module folder)
         target_include_directories(${target} PRIVATE ${folder})
         target_link_libraries(${target} PRIVATE td_flags)
         target_compile_definitions(${target} PRIVATE TD_VARIANT=${variant})
-        target_compile_options(${target} PRIVATE -O3 -fopenmp-simd -fno-math-errno
+        # Sanitizers at -O3 take the compiler minutes; what they check is the same at -O1.
+        target_compile_options(${target} PRIVATE $<IF:$<BOOL:${TAPEDECK_SANITIZE}>,-O1,-O3>
+            -fopenmp-simd -fno-math-errno
             -fno-trapping-math -ffp-contract=fast ${flags_${variant}})
         set(TD_MODULES ${TD_MODULES} ${module}_${variant} CACHE INTERNAL "")
     endforeach()
