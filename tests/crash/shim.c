@@ -2,7 +2,8 @@
  *
  * CRASH_MODE   count    only counts
  *              kill     SIGKILL before the call
- *              torn     half of a write is made, then SIGKILL
+ *              torn     a write stops at the last page boundary in it, then SIGKILL: as the kernel,
+ *                       which looks for signals between two pages, and never within one
  *              ENOSPC, EIO     the call fails so; half of a write may have been made before
  *              short    a write is cut to half
  *              EINTR    the call is interrupted, nothing done
@@ -92,8 +93,14 @@ static int is_due(void) {
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
+/* How much of a write the kernel may have made when the process is killed in it. */
+static size_t torn_size(off64_t offset, size_t size) {
+    size_t last = (size_t)(offset + (off64_t)size) % 4096;
+    return last < size ? size - last : 0;
+}
+
 /* call(size) writes that much. */
-#define WRITE(file, size, call)                                                                    \
+#define WRITE(file, size, offset, call)                                                            \
     if (!counts(file) || !is_due()) {                                                              \
         return call(size);                                                                         \
     }                                                                                              \
@@ -110,8 +117,8 @@ static int is_due(void) {
         errno = failure;                                                                           \
         return -1;                                                                                 \
     case TORN:                                                                                     \
-        if (getpid() == program && size > 1) {                                                     \
-            (void)!call(size / 2);                                                                 \
+        if (getpid() == program && torn_size(offset, size) > 0) {                                  \
+            (void)!call(torn_size(offset, size));                                                  \
         }                                                                                          \
         die();                                                                                     \
         return call(size);                                                                         \
@@ -133,19 +140,19 @@ static int is_due(void) {
 
 ssize_t write(int file, const void *data, size_t size){
 #define CALL(n) REAL(write)(file, data, n)
-    WRITE(file, size, CALL)
+    WRITE(file, size, lseek64(file, 0, SEEK_CUR), CALL)
 #undef CALL
 }
 
 ssize_t pwrite(int file, const void *data, size_t size, off_t offset){
 #define CALL(n) REAL(pwrite)(file, data, n, offset)
-    WRITE(file, size, CALL)
+    WRITE(file, size, offset, CALL)
 #undef CALL
 }
 
 ssize_t pwrite64(int file, const void *data, size_t size, off64_t offset) {
 #define CALL(n) REAL(pwrite64)(file, data, n, offset)
-    WRITE(file, size, CALL)
+    WRITE(file, size, offset, CALL)
 #undef CALL
 }
 
