@@ -1,5 +1,6 @@
 #include "reading.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,10 @@ bool larger_is_better(const char *metric) {
     static const char *const words[] = {"accuracy", "acc",       "auc",   "r2",
                                         "f1",       "precision", "recall"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strstr(metric, words[i])) {
+        const char *at = strstr(metric, words[i]);
+        size_t length = strlen(words[i]);
+        if (at && (at == metric || !isalnum((unsigned char)at[-1])) &&
+            !isalnum((unsigned char)at[length])) {
             return true;
         }
     }

@@ -501,7 +501,7 @@ static bool is_wanted(td__decoder *decoder, td__tag *tag) {
     return tag->user == WANTED;
 }
 
-static td_status decode_value(td__decoder *decoder, const td__field *message, td_record record,
+static td_status decode_value(td__decoder *decoder, const td__field *message, const td_record *at,
                               td_error *error) {
     value v = {0};
     if (!read_value(message, &v)) {
@@ -516,10 +516,11 @@ static td_status decode_value(td__decoder *decoder, const td__field *message, td
         tag->plugin = (uint8_t)plugin_of(&v.metadata);
     }
     enum plugin plugin = tag->plugin;
-    if (!is_wanted(decoder, tag) || record.step < decoder->first_step ||
-        record.step > decoder->last_step) {
+    if (!is_wanted(decoder, tag) || at->step < decoder->first_step ||
+        at->step > decoder->last_step) {
         return TD_OK;
     }
+    td_record record = {.step = at->step, .wall_time = at->wall_time};
     record.signal = tag->name;
     record.signal_index = (int32_t)(tag - decoder->tags.tags);
     if (v.has_simple) {
@@ -563,7 +564,7 @@ td_status td__decode_event(td__decoder *decoder, const uint8_t *data, size_t siz
     td_status status = TD_OK;
     while (!status && td__proto_next(&values, &value_field)) {
         if (value_field.number == SUMMARY_VALUE && value_field.wire == TD__BYTES) {
-            status = decode_value(decoder, &value_field, record, error);
+            status = decode_value(decoder, &value_field, &record, error);
         }
     }
     return status || !values.bad ? status : malformed(error, "a summary");

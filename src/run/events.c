@@ -100,7 +100,9 @@ static td_status read_record(td__decoder *decoder, stream *s, td_error *error) {
         return TD_OK;
     }
     const uint8_t *data = s->buffer + s->start + HEAD;
-    td_error reason = {0};
+    td_error reason; /* large, and not needed for most records */
+    reason.status = TD_OK;
+    reason.text[0] = 0;
     if (td__load32(data + size) != masked_crc(data, (size_t)size)) {
         td__run_problem(decoder->problems,
                         "%s: the record at byte %lld does not match its checksum and is left out",

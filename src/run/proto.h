@@ -22,9 +22,11 @@ typedef struct td__proto {
 typedef struct td__field {
     uint32_t number;
     uint32_t wire;
-    uint64_t bits;       /* VARINT, FIXED64, FIXED32 */
+    union {
+        uint64_t bits; /* VARINT, FIXED64, FIXED32 */
+        size_t size;   /* BYTES */
+    };
     const uint8_t *data; /* BYTES */
-    size_t size;
 } td__field;
 
 static inline td__proto td__proto_of(const void *data, size_t size) {
@@ -67,6 +69,10 @@ static inline bool td__proto_fail(td__proto *message) {
 }
 
 static inline bool td__proto_varint(td__proto *message, uint64_t *value) {
+    if (message->p < message->end && *message->p < 0x80) { /* most are short */
+        *value = *message->p++;
+        return true;
+    }
     uint64_t made = 0;
     for (unsigned shift = 0; message->p < message->end && shift < 64; shift += 7) {
         uint8_t byte = *message->p++;
@@ -85,7 +91,9 @@ static inline bool td__proto_next(td__proto *message, td__field *field) {
     if (message->p == message->end || !td__proto_varint(message, &key)) {
         return false;
     }
-    *field = (td__field){.number = (uint32_t)(key >> 3), .wire = key & 7};
+    field->number = (uint32_t)(key >> 3);
+    field->wire = key & 7;
+    field->data = NULL;
     size_t left = (size_t)(message->end - message->p);
     switch (field->wire) {
     case TD__VARINT:

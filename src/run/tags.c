@@ -39,7 +39,7 @@ static char *copy_name(const char *name, size_t length) {
 }
 
 static bool is_named(const td__tag *tag, const char *name, size_t length) {
-    return strncmp(tag->name, name, length) == 0 && tag->name[length] == 0;
+    return tag->length == length && memcmp(tag->name, name, length) == 0;
 }
 
 static bool rehash(td__tags *tags) {
@@ -78,17 +78,17 @@ td__tag *td__tags_find(td__tags *tags, const char *name, size_t length) {
     if (2 * (tags->count + 1) > tags->table_size && !rehash(tags)) {
         return NULL;
     }
-    if (memchr(name, 0, length)) {
-        char *clean = copy_name(name, length);
-        td__tag *tag = clean ? td__tags_find(tags, clean, strlen(clean)) : NULL;
-        td__free(clean);
-        return tag;
-    }
     uint32_t *slot = NULL;
     uint64_t hash = hash_of(name, length);
     td__tag *known = find(tags, name, length, hash, &slot);
     if (known) {
         return known;
+    }
+    if (memchr(name, 0, length)) {
+        char *clean = copy_name(name, length);
+        td__tag *tag = clean ? td__tags_find(tags, clean, strlen(clean)) : NULL;
+        td__free(clean);
+        return tag;
     }
     if (!td__grow(&tags->tags, &tags->capacity, tags->count + 1, MOST_TAGS, sizeof *tags->tags)) {
         return NULL;
@@ -97,7 +97,7 @@ td__tag *td__tags_find(td__tags *tags, const char *name, size_t length) {
     if (!copy) {
         return NULL;
     }
-    tags->tags[tags->count] = (td__tag){.name = copy, .hash = hash};
+    tags->tags[tags->count] = (td__tag){.name = copy, .length = length, .hash = hash};
     *slot = (uint32_t)++tags->count;
     return &tags->tags[tags->count - 1];
 }

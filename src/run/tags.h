@@ -6,6 +6,7 @@
 
 typedef struct td__tag {
     char *name; /* ends in a 0; a tag's own zeros become %00 */
+    size_t length;
     uint64_t hash;
     uint8_t plugin; /* what the reader remembers of it */
     uint32_t user;  /* and its caller: 0 at first */

@@ -15,6 +15,7 @@
 #include "sink/signals.h"
 #include "sink/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -402,16 +403,9 @@ static td_status write_stats(td_sink *sink, const td_record *record, td_error *e
     return status ? status : append_stats(sink->stats, record, error);
 }
 
-/* left, right, count. Edges that other programs chose are doubles, and written as such. */
-static char *cells_range(char *out, const td_histogram *histogram, int32_t i) {
-    td_range bin = td_histogram_range(histogram, i);
-    const double numbers[] = {bin.left, bin.right, bin.count};
-    for (int k = 0; k < 3; k++) {
-        out += histogram->ranges ? td__format_double(out, numbers[k])
-                                 : td__format_value(out, numbers[k]);
-        *out++ = ',';
-    }
-    return out;
+/* Edges that other programs chose are doubles, and written as such. */
+static size_t format_edge(char *out, const td_histogram *histogram, double edge) {
+    return histogram->ranges ? td__format_double(out, edge) : td__format_value(out, edge);
 }
 
 static td_status write_histogram(td_sink *sink, const td_record *record, td_error *error) {
@@ -420,14 +414,31 @@ static td_status write_histogram(td_sink *sink, const td_record *record, td_erro
     if (status) {
         return status;
     }
+    const td_histogram *histogram = record->histogram;
+    char edge[TD__NUMBER_ROOM]; /* the right one of the bin before: mostly the next one's left */
+    size_t length = 0;
+    double right = NAN;
     td__append_begin(file);
-    for (int32_t i = 0; i < record->histogram->bin_count; i++) {
+    for (int32_t i = 0; i < histogram->bin_count; i++) {
+        td_range bin = td_histogram_range(histogram, i);
         char *start = row_room(file, WHEN + 3 * CELL, error);
         if (!start) {
             td__append_cancel(file);
             return TD_MEMORY;
         }
-        row_done(file, start, cells_range(cells_when(start, record), record->histogram, i));
+        if (bin.left != right || bin.left == 0) { /* zeros have signs */
+            length = format_edge(edge, histogram, bin.left);
+        }
+        char *end = cells_when(start, record);
+        memcpy(end, edge, length);
+        end += length;
+        *end++ = ',';
+        right = bin.right;
+        length = format_edge(edge, histogram, right);
+        memcpy(end, edge, length);
+        end += length;
+        *end++ = ',';
+        row_done(file, start, cell_value(end, bin.count));
     }
     return td__append_end(file, error);
 }
