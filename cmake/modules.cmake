@@ -39,15 +39,18 @@ function(td_kernel_variants module folder)
     set(flags_portable "")
     set(flags_avx2 -mavx2 -mfma)
     set(flags_avx512 -mavx512f -mavx512vl -mavx512dq -mavx512bw -mfma -mprefer-vector-width=512)
+    # Sanitizers at -O3 take the compiler minutes; what they check is the same at -O1.
+    set(optimize -O3)
+    if(TAPEDECK_SANITIZE)
+        set(optimize -O1)
+    endif()
     foreach(variant IN LISTS variants)
         set(target td_${module}_${variant})
         add_library(${target} OBJECT ${ARGN})
         target_include_directories(${target} PRIVATE ${folder})
         target_link_libraries(${target} PRIVATE td_flags)
         target_compile_definitions(${target} PRIVATE TD_VARIANT=${variant})
-        # Sanitizers at -O3 take the compiler minutes; what they check is the same at -O1.
-        target_compile_options(${target} PRIVATE $<IF:$<BOOL:${TAPEDECK_SANITIZE}>,-O1,-O3>
-            -fopenmp-simd -fno-math-errno
+        target_compile_options(${target} PRIVATE ${optimize} -fopenmp-simd -fno-math-errno
             -fno-trapping-math -ffp-contract=fast ${flags_${variant}})
         set(TD_MODULES ${TD_MODULES} ${module}_${variant} CACHE INTERNAL "")
     endforeach()
