@@ -8,6 +8,7 @@
 #ifndef TAPEDECK_TAPE_CONV_H
 #define TAPEDECK_TAPE_CONV_H
 
+#include "tape/linear.h"
 #include "tape/op.h"
 
 /* input (batch, height, width, channels), kernel (kernel[0], kernel[1], channels / groups,
@@ -24,11 +25,6 @@ typedef struct td__conv {
 bool td__conv_axis(int64_t size, int64_t kernel, int64_t stride, int64_t dilation,
                    td_padding padding, int64_t *out, int64_t *before);
 
-/* Strides, dilations and groups with their defaults; false (and the tape's error) when one is not
- * positive. options may be NULL. */
-bool td__conv_settings(td_tape *tape, const char *op, const td_conv_options *options,
-                       td__conv *conv);
-
 /* y = x * kernel + bias, flags TD__TILE_…; bias may be NULL */
 td_status td__conv_forward(td_tape *tape, const td__conv *conv, const float *x, const float *kernel,
                            const float *bias, float *y, int flags);
@@ -38,5 +34,28 @@ td_status td__conv_to_input(td_tape *tape, const td__conv *conv, const float *dz
 /* dw (=|+=) what dz at the output means at the kernel */
 td_status td__conv_to_kernel(td_tape *tape, const td__conv *conv, const float *x, const float *dz,
                              bool add, float *dw);
+
+/* --- what conv2d and conv2d_transpose share (conv_op.c) --------------------------------------- */
+
+typedef struct td__conv_saved {
+    td__conv conv;
+    bool transposed; /* the operation goes from the convolution's output to its input */
+    td__linear *linear;
+} td__conv_saved;
+
+/* Element types and the activation; false (and the tape's error) when one does not fit. */
+bool td__conv_check(td_tape *tape, const char *op, const td_tensor *x, const td_tensor *kernel,
+                    const td_tensor *bias, td_activation activation);
+/* A bias, if there is one, must be (count,). */
+bool td__conv_check_bias(td_tape *tape, const char *op, const td_tensor *bias,
+                         const td_tensor *kernel, int64_t count);
+/* Strides, dilations and groups with their defaults; false (and the tape's error) when one is not
+ * positive. options may be NULL. */
+bool td__conv_settings(td_tape *tape, const char *op, const td_conv_options *options,
+                       td__conv *conv);
+/* Runs and records it. */
+td_tensor *td__conv_run(td_tape *tape, const td__op *op, const td__conv *conv, bool transposed,
+                        td_tensor *x, td_tensor *kernel, td_tensor *bias, td_activation activation);
+td_status td__conv_backward(td_tape *tape, td__node *node);
 
 #endif
