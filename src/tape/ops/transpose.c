@@ -1,5 +1,6 @@
 /* transpose: y[i_p0, i_p1, …] = x[i_0, i_1, …]; the gradient takes the inverse permutation */
 #include "tape/op.h"
+#include "tape/parallel.h"
 
 #include <string.h>
 
@@ -7,17 +8,28 @@ typedef struct transpose_saved {
     int32_t permutation[TD_MAX_RANK];
 } transpose_saved;
 
-/* Walks the result in order; the innermost axis is a strided copy. */
-static void permute(const td_shape *to, const int64_t *strides, const float *x, float *y) {
-    int32_t last = to->rank - 1;
-    int64_t index[TD_MAX_RANK] = {0}, inner = to->dims[last], step = strides[last];
-    int64_t outer = 1;
-    for (int32_t i = 0; i < last; i++) {
-        outer *= to->dims[i];
+typedef struct permuting {
+    td_shape to;
+    int64_t strides[TD_MAX_RANK]; /* in x, of the result's axes */
+    const float *x;
+    float *y;
+} permuting;
+
+/* Rows [begin, end) of the result, in order; along the innermost axis a strided copy. */
+static void permute_part(void *context, int part, int64_t begin, int64_t end) {
+    (void)part;
+    const permuting *p = context;
+    int32_t last = p->to.rank - 1;
+    int64_t index[TD_MAX_RANK] = {0}, inner = p->to.dims[last], step = p->strides[last];
+    int64_t offset = 0, rest = begin;
+    for (int32_t i = last - 1; i >= 0; i--) {
+        index[i] = rest % p->to.dims[i];
+        rest /= p->to.dims[i];
+        offset += index[i] * p->strides[i];
     }
-    int64_t offset = 0;
-    for (int64_t row = 0; row < outer; row++) {
-        const float *from = x + offset;
+    float *y = p->y + begin * inner;
+    for (int64_t row = begin; row < end; row++, y += inner) {
+        const float *from = p->x + offset;
         if (step == 1) {
             memcpy(y, from, (size_t)inner * sizeof *y);
         } else {
@@ -25,30 +37,30 @@ static void permute(const td_shape *to, const int64_t *strides, const float *x, 
                 y[j] = from[j * step];
             }
         }
-        y += inner;
         for (int32_t i = last - 1; i >= 0; i--) {
-            offset += strides[i];
-            if (++index[i] < to->dims[i]) {
+            offset += p->strides[i];
+            if (++index[i] < p->to.dims[i]) {
                 break;
             }
-            offset -= strides[i] * to->dims[i];
+            offset -= p->strides[i] * p->to.dims[i];
             index[i] = 0;
         }
     }
 }
 
-static void transpose(const td_shape *from, const int32_t *permutation, const float *x, float *y) {
-    int64_t strides[TD_MAX_RANK] = {0}, moved[TD_MAX_RANK] = {0}, stride = 1;
+static void transpose(const td_shape *from, const int32_t *order, const float *x, float *y) {
+    int64_t strides[TD_MAX_RANK] = {0}, stride = 1, rows = 1;
     for (int32_t i = from->rank - 1; i >= 0; i--) {
         strides[i] = stride;
         stride *= from->dims[i];
     }
-    td_shape to = {.rank = from->rank};
+    permuting p = {.to = {.rank = from->rank}, .x = x, .y = y};
     for (int32_t i = 0; i < from->rank; i++) {
-        to.dims[i] = from->dims[permutation[i]];
-        moved[i] = strides[permutation[i]];
+        p.to.dims[i] = from->dims[order[i]];
+        p.strides[i] = strides[order[i]];
+        rows *= i < from->rank - 1 ? p.to.dims[i] : 1;
     }
-    permute(&to, moved, x, y);
+    td__parallel(rows, 1, TD__GRAIN / (p.to.dims[from->rank - 1] + 1) + 1, permute_part, &p);
 }
 
 static td_status transpose_backward(td_tape *tape, td__node *node) {
