@@ -191,11 +191,13 @@ static void flush_sinks(td_deck *deck) {
 static void tell_all(td_deck *deck, td__message *message) {
     message->event.signal = *message->text ? message->text : NULL;
     message->event.text = message->text + strlen(message->text) + 1;
+    bool event = message->entry.kind == TD__ENTRY_EVENT;
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
-        if (outlet->live && !resting(outlet)) {
-            (void)call(deck, outlet, message->entry.kind == TD__ENTRY_EVENT ? EVENT : NOTE,
-                       message);
+        bool listens = event ? outlet->class->event != NULL : outlet->class->note != NULL;
+        /* Also to a sink that rests after a failure: it is rare, and would be lost otherwise. */
+        if (outlet->live && listens) {
+            (void)call(deck, outlet, event ? EVENT : NOTE, message);
             outlet->dirty = true;
         }
     }
