@@ -169,6 +169,7 @@ static void wide_kernels_agree_with_the_portable_ones(void **state) {
     (void)state;
     const td__kernels *wide = td__kernels_avx2(), *plain = td__kernels_portable();
     if (!wide) {
+        print_message("SKIPPED: this machine has no AVX2, so there is nothing to compare\n");
         skip();
     }
     float *x = normal(TD__BLOCK, 0.5, 2);
