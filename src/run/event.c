@@ -1,7 +1,7 @@
 #include "run/event.h"
 
 #include "base/memory.h"
-#include "run/proto.h"
+#include "base/proto.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static const struct element {
 
 /* One value of a summary, as it lies in the event. */
 typedef struct value {
-    td__field tag, image, histogram, tensor, metadata;
+    td__proto_field tag, image, histogram, tensor, metadata;
     float simple;
     bool has_simple, has_audio;
 } value;
@@ -94,9 +94,9 @@ static bool ranges_reach(td__decoder *decoder, size_t count) {
 /* ---- Old style ------------------------------------------------------------------------------ */
 
 /* How many doubles the fields of that number hold. */
-static size_t count_doubles(const td__field *message, uint32_t number) {
+static size_t count_doubles(const td__proto_field *message, uint32_t number) {
     td__proto proto = td__proto_in(message);
-    td__field field;
+    td__proto_field field;
     size_t count = 0;
     while (td__proto_next(&proto, &field)) {
         if (field.number == number) {
@@ -127,7 +127,7 @@ static size_t trim_ranges(td_range *ranges, size_t count, double least, double g
     return count;
 }
 
-static td_status decode_histo(td__decoder *decoder, const td__field *message, td_record *record,
+static td_status decode_histo(td__decoder *decoder, const td__proto_field *message, td_record *record,
                               td_error *error) {
     size_t count = count_doubles(message, HISTOGRAM_LIMITS);
     if (count == SIZE_MAX || count != count_doubles(message, HISTOGRAM_COUNTS)) {
@@ -137,7 +137,7 @@ static td_status decode_histo(td__decoder *decoder, const td__field *message, td
         return out_of_memory(error);
     }
     td__proto proto = td__proto_in(message);
-    td__field field;
+    td__proto_field field;
     double least = 0, greatest = 0;
     size_t limits = 0, counts = 0;
     while (td__proto_next(&proto, &field)) {
@@ -161,7 +161,7 @@ static td_status decode_histo(td__decoder *decoder, const td__field *message, td
     return hand_on_histogram(decoder, record, count, error);
 }
 
-static td_status hand_on_picture(td__decoder *decoder, td_record *record, const td__field *bytes,
+static td_status hand_on_picture(td__decoder *decoder, td_record *record, const td__proto_field *bytes,
                                  td_error *error) {
     if (bytes->size < 8 || memcmp(bytes->data, "\x89PNG\r\n\x1a\n", 8) != 0) {
         td__run_problem(decoder->problems, "%s: its pictures are not PNG and are left out",
@@ -174,10 +174,10 @@ static td_status hand_on_picture(td__decoder *decoder, td_record *record, const 
     return hand_on(decoder, record, error);
 }
 
-static td_status decode_image(td__decoder *decoder, const td__field *message, td_record *record,
+static td_status decode_image(td__decoder *decoder, const td__proto_field *message, td_record *record,
                               td_error *error) {
     td__proto proto = td__proto_in(message);
-    td__field field, bytes = {0};
+    td__proto_field field, bytes = {0};
     while (td__proto_next(&proto, &field)) {
         bytes = field.number == IMAGE_BYTES && field.wire == TD__BYTES ? field : bytes;
     }
@@ -190,12 +190,12 @@ static td_status decode_image(td__decoder *decoder, const td__field *message, td
 typedef struct tensor {
     uint32_t dtype;
     td_shape shape;
-    td__field content;
+    td__proto_field content;
 } tensor;
 
-static bool read_shape(const td__field *message, td_shape *shape) {
+static bool read_shape(const td__proto_field *message, td_shape *shape) {
     td__proto proto = td__proto_in(message);
-    td__field field;
+    td__proto_field field;
     td_shape made = {0};
     while (td__proto_next(&proto, &field)) {
         if (field.number == SHAPE_UNKNOWN && field.bits) {
@@ -208,7 +208,7 @@ static bool read_shape(const td__field *message, td_shape *shape) {
             return false;
         }
         td__proto dim = td__proto_in(&field);
-        td__field size;
+        td__proto_field size;
         int64_t *side = &made.dims[made.rank++];
         while (td__proto_next(&dim, &size)) {
             *side = size.number == DIM_SIZE && size.wire == TD__VARINT ? (int64_t)size.bits : *side;
@@ -221,9 +221,9 @@ static bool read_shape(const td__field *message, td_shape *shape) {
     return !proto.bad;
 }
 
-static bool read_tensor(const td__field *message, tensor *made) {
+static bool read_tensor(const td__proto_field *message, tensor *made) {
     td__proto proto = td__proto_in(message);
-    td__field field;
+    td__proto_field field;
     bool good = true;
     while (td__proto_next(&proto, &field)) {
         if (field.number == TENSOR_DTYPE && field.wire == TD__VARINT) {
@@ -245,10 +245,10 @@ static void store(const struct element *element, uint8_t *out, size_t i, uint64_
 }
 
 /* The values that are listed one by one, at most `most`; how many there are. */
-static size_t list_values(const td__field *message, const struct element *element, uint8_t *out,
+static size_t list_values(const td__proto_field *message, const struct element *element, uint8_t *out,
                           size_t most) {
     td__proto proto = td__proto_in(message);
-    td__field field;
+    td__proto_field field;
     size_t count = 0;
     while (count < most && td__proto_next(&proto, &field)) {
         if (field.number != element->field) {
@@ -275,7 +275,7 @@ static size_t list_values(const td__field *message, const struct element *elemen
 }
 
 /* A tensor's elements in the decoder's memory. One value stands for all that follow. */
-static td_status read_elements(td__decoder *decoder, const td__field *message, const tensor *t,
+static td_status read_elements(td__decoder *decoder, const td__proto_field *message, const tensor *t,
                                const struct element *element, int64_t count, td_error *error) {
     size_t size = td_dtype_size(element->dtype), bytes = (size_t)count * size;
     if (t->content.data ? t->content.size != bytes
@@ -322,7 +322,7 @@ static double first_number(const struct element *element, const void *data) {
     }
 }
 
-static td_status decode_numbers(td__decoder *decoder, const td__field *message, const tensor *t,
+static td_status decode_numbers(td__decoder *decoder, const td__proto_field *message, const tensor *t,
                                 const struct element *element, enum plugin plugin,
                                 td_record *record, td_error *error) {
     int64_t count = 0;
@@ -353,7 +353,7 @@ static td_status decode_numbers(td__decoder *decoder, const td__field *message, 
     return hand_on(decoder, record, error);
 }
 
-static td_status hand_on_text(td__decoder *decoder, td_record *record, const td__field *text,
+static td_status hand_on_text(td__decoder *decoder, td_record *record, const td__proto_field *text,
                               td_error *error) {
     if (!td__grow(&decoder->bytes, &decoder->bytes_capacity, text->size + 1, most_bytes, 1)) {
         return out_of_memory(error);
@@ -368,7 +368,7 @@ static td_status hand_on_text(td__decoder *decoder, td_record *record, const td_
 
 /* Several pictures of one step are signals TAG/0, TAG/1, … */
 static td_status hand_on_picture_of(td__decoder *decoder, td_record *record, size_t index,
-                                    size_t count, const td__field *bytes, td_error *error) {
+                                    size_t count, const td__proto_field *bytes, td_error *error) {
     if (count == 1) {
         return hand_on_picture(decoder, record, bytes, error);
     }
@@ -385,11 +385,11 @@ static td_status hand_on_picture_of(td__decoder *decoder, td_record *record, siz
 }
 
 /* Texts; or pictures: width, height, and a PNG for each. */
-static td_status decode_strings(td__decoder *decoder, const td__field *message, enum plugin plugin,
+static td_status decode_strings(td__decoder *decoder, const td__proto_field *message, enum plugin plugin,
                                 td_record *record, td_error *error) {
     enum { BEFORE_PICTURES = 2 };
     td__proto proto = td__proto_in(message);
-    td__field field;
+    td__proto_field field;
     size_t count = 0, at = 0;
     while (td__proto_next(&proto, &field)) {
         count += field.number == TENSOR_STRING && field.wire == TD__BYTES;
@@ -413,7 +413,7 @@ static td_status decode_strings(td__decoder *decoder, const td__field *message, 
     return status;
 }
 
-static td_status decode_tensor(td__decoder *decoder, const td__field *message, enum plugin plugin,
+static td_status decode_tensor(td__decoder *decoder, const td__proto_field *message, enum plugin plugin,
                                td_record *record, td_error *error) {
     tensor t = {0};
     if (!read_tensor(message, &t)) {
@@ -436,9 +436,9 @@ static td_status decode_tensor(td__decoder *decoder, const td__field *message, e
 
 /* ---- Events --------------------------------------------------------------------------------- */
 
-static enum plugin plugin_of(const td__field *metadata) {
+static enum plugin plugin_of(const td__proto_field *metadata) {
     td__proto proto = td__proto_in(metadata);
-    td__field field, name;
+    td__proto_field field, name;
     while (td__proto_next(&proto, &field)) {
         if (field.number != METADATA_PLUGIN || field.wire != TD__BYTES) {
             continue;
@@ -457,9 +457,9 @@ static enum plugin plugin_of(const td__field *metadata) {
     return UNKNOWN;
 }
 
-static bool read_value(const td__field *message, value *made) {
+static bool read_value(const td__proto_field *message, value *made) {
     td__proto proto = td__proto_in(message);
-    td__field field;
+    td__proto_field field;
     while (td__proto_next(&proto, &field)) {
         if (field.wire == TD__FIXED32 && field.number == VALUE_SIMPLE) {
             made->simple = td__float_of((uint32_t)field.bits);
@@ -501,7 +501,7 @@ static bool is_wanted(td__decoder *decoder, td__tag *tag) {
     return tag->user == WANTED;
 }
 
-static td_status decode_value(td__decoder *decoder, const td__field *message, const td_record *at,
+static td_status decode_value(td__decoder *decoder, const td__proto_field *message, const td_record *at,
                               td_error *error) {
     value v = {0};
     if (!read_value(message, &v)) {
@@ -546,7 +546,7 @@ static td_status decode_value(td__decoder *decoder, const td__field *message, co
 td_status td__decode_event(td__decoder *decoder, const uint8_t *data, size_t size,
                            td_error *error) {
     td__proto event = td__proto_of(data, size);
-    td__field field, value_field, summary = {0};
+    td__proto_field field, value_field, summary = {0};
     td_record record = {0};
     while (td__proto_next(&event, &field)) {
         if (field.number == EVENT_WALL_TIME && field.wire == TD__FIXED64) {

@@ -2,7 +2,7 @@
 
 #include "base/crc32c.h"
 #include "base/memory.h"
-#include "run/proto.h"
+#include "base/proto.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
  *
  * A field that does not fit its message ends the message and sets `bad`.
  */
-#ifndef TAPEDECK_RUN_PROTO_H
-#define TAPEDECK_RUN_PROTO_H
+#ifndef TAPEDECK_BASE_PROTO_H
+#define TAPEDECK_BASE_PROTO_H
 
 #include <endian.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@ typedef struct td__proto {
 } td__proto;
 
 /* One field: what its wire type says is filled in. */
-typedef struct td__field {
+typedef struct td__proto_field {
     uint32_t number;
     uint32_t wire;
     union {
@@ -27,14 +27,14 @@ typedef struct td__field {
         size_t size;   /* BYTES */
     };
     const uint8_t *data; /* BYTES */
-} td__field;
+} td__proto_field;
 
 static inline td__proto td__proto_of(const void *data, size_t size) {
     const uint8_t *p = data;
     return (td__proto){p, size ? p + size : p, false};
 }
 
-static inline td__proto td__proto_in(const td__field *field) {
+static inline td__proto td__proto_in(const td__proto_field *field) {
     return td__proto_of(field->data, field->size);
 }
 
@@ -86,7 +86,7 @@ static inline bool td__proto_varint(td__proto *message, uint64_t *value) {
 }
 
 /* The next field; false at the end, and when something is wrong. */
-static inline bool td__proto_next(td__proto *message, td__field *field) {
+static inline bool td__proto_next(td__proto *message, td__proto_field *field) {
     uint64_t key = 0, length = 0;
     if (message->p == message->end || !td__proto_varint(message, &key)) {
         return false;

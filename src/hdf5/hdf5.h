@@ -1,0 +1,70 @@
+/* HDF5 files: groups, attributes and datasets, read where they lie and written anew.
+ *
+ * Reading keeps to the bytes it is given: every offset, length and count in the file is checked
+ * before it is followed, external links, external storage and user-defined links are refused, and
+ * nothing is allocated in proportion to a number that the file merely claims.
+ */
+#ifndef TAPEDECK_HDF5_HDF5_H
+#define TAPEDECK_HDF5_HDF5_H
+
+#include "tapedeck/tensor.h"
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+typedef struct td__hdf5 td__hdf5;
+
+/* Over memory that stays valid until td__hdf5_close; origin is for messages, borrowed. NULL on
+ * failure: TD_FORMAT, TD_UNSUPPORTED, TD_MEMORY. */
+td__hdf5 *td__hdf5_open(const void *bytes, size_t size, const char *origin, td_error *error);
+/* Accepts NULL. */
+void td__hdf5_close(td__hdf5 *file);
+
+/* An object's address in the file; 0 is none. */
+typedef uint64_t td__hdf5_object;
+
+td__hdf5_object td__hdf5_root(const td__hdf5 *file);
+/* By path from a group: "model_weights/dense/kernel:0". *found is 0 when there is none. */
+TD_NODISCARD td_status td__hdf5_find(td__hdf5 *file, td__hdf5_object from, const char *path,
+                                     td__hdf5_object *found, td_error *error);
+/* Calls each with the names and objects of a group, in the file's order, until it fails. */
+typedef td_status td__hdf5_each(void *user, const char *name, td__hdf5_object object,
+                                td_error *error);
+TD_NODISCARD td_status td__hdf5_list(td__hdf5 *file, td__hdf5_object group, td__hdf5_each *each,
+                                     void *user, td_error *error);
+/* A dataset: shape, element type (converted: bool to uint8, half and big-endian floats to float32,
+ * narrow integers to int32 or int64) and values. Values that can be used as they lie are borrowed
+ * from the file (aligned or not), others are in memory that td__hdf5_release frees. */
+typedef struct td__hdf5_array {
+    td_view view;
+    void *owned; /* NULL: borrowed */
+} td__hdf5_array;
+TD_NODISCARD td_status td__hdf5_read(td__hdf5 *file, td__hdf5_object dataset, const char *name,
+                                     td__hdf5_array *array, td_error *error);
+void td__hdf5_release(td__hdf5_array *array);
+/* An attribute that is a text or a list of texts, of fixed or variable length: count texts in one
+ * block, freed with td__free(*texts). count is 0 and *texts NULL when there is no such attribute. */
+TD_NODISCARD td_status td__hdf5_texts(td__hdf5 *file, td__hdf5_object object, const char *attribute,
+                                      char ***texts, size_t *count, td_error *error);
+
+/* --- writing ------------------------------------------------------------------------------ */
+
+/* A file being made in memory but for the values of its datasets, which are borrowed. */
+typedef struct td__hdf5_maker td__hdf5_maker;
+
+td__hdf5_maker *td__hdf5_make(void); /* NULL when memory is exhausted */
+void td__hdf5_drop(td__hdf5_maker *maker);
+/* Paths from the root; the groups on the way come into being. The first failure sticks. */
+void td__hdf5_add_group(td__hdf5_maker *maker, const char *path);
+void td__hdf5_add_array(td__hdf5_maker *maker, const char *path, td_view view);
+void td__hdf5_add_text(td__hdf5_maker *maker, const char *path, const char *attribute,
+                       const char *text);
+void td__hdf5_add_texts(td__hdf5_maker *maker, const char *path, const char *attribute,
+                        size_t count, const char *const texts[]);
+/* Lays the file out and hands its bytes to write, in order. *size gets the whole, before the first
+ * call of write. */
+typedef td_status td__hdf5_write(void *user, const void *bytes, size_t size, td_error *error);
+TD_NODISCARD td_status td__hdf5_size(td__hdf5_maker *maker, uint64_t *size, td_error *error);
+TD_NODISCARD td_status td__hdf5_finish(td__hdf5_maker *maker, td__hdf5_write *write, void *user,
+                                       td_error *error);
+
+#endif

@@ -1,0 +1,123 @@
+/* An ONNX model as its file has it: values by number, nodes in an order that can be run.
+ *
+ * td__onnx_parse checks what can be checked without running anything: names are resolved to
+ * numbers, every value is made exactly once and before it is used, types and shapes are in range.
+ */
+#ifndef TAPEDECK_ONNX_GRAPH_H
+#define TAPEDECK_ONNX_GRAPH_H
+
+#include "tapedeck/tensor.h"
+
+/* TensorProto.DataType. */
+typedef enum td__onnx_type {
+    TD__ONNX_UNDEFINED = 0,
+    TD__ONNX_FLOAT = 1,
+    TD__ONNX_UINT8 = 2,
+    TD__ONNX_INT8 = 3,
+    TD__ONNX_UINT16 = 4,
+    TD__ONNX_INT16 = 5,
+    TD__ONNX_INT32 = 6,
+    TD__ONNX_INT64 = 7,
+    TD__ONNX_STRING = 8,
+    TD__ONNX_BOOL = 9,
+    TD__ONNX_FLOAT16 = 10,
+    TD__ONNX_DOUBLE = 11,
+    TD__ONNX_UINT32 = 12,
+    TD__ONNX_UINT64 = 13,
+    TD__ONNX_BFLOAT16 = 16,
+} td__onnx_type;
+
+/* Values are kept in one of three element types, whatever type they have in ONNX: float and the two
+ * halves in float32, double in float64, all integers and bool (0, 1) in int64. What does not fit
+ * (strings, complex numbers, uint64 above int64) is not supported. */
+td_dtype td__onnx_storage(td__onnx_type type);
+bool td__onnx_is_stored(td__onnx_type type);
+/* "float", "int64", …; "type 42" for what is none. */
+const char *td__onnx_type_name(td__onnx_type type);
+/* Wraps integers and rounds halves to what the ONNX type can hold, in place. */
+void td__onnx_settle(td__onnx_type type, int64_t count, void *values);
+
+/* A constant: initialiser or attribute. */
+typedef struct td__onnx_constant {
+    td__onnx_type type;
+    td_tensor *tensor; /* owned, in the storage of its type */
+} td__onnx_constant;
+
+typedef enum td__onnx_attribute_kind {
+    TD__ONNX_ATTRIBUTE_FLOAT = 1,
+    TD__ONNX_ATTRIBUTE_INT = 2,
+    TD__ONNX_ATTRIBUTE_TEXT = 3,
+    TD__ONNX_ATTRIBUTE_TENSOR = 4,
+    TD__ONNX_ATTRIBUTE_GRAPH = 5, /* known to be there, no more */
+    TD__ONNX_ATTRIBUTE_FLOATS = 6,
+    TD__ONNX_ATTRIBUTE_INTS = 7,
+    TD__ONNX_ATTRIBUTE_TEXTS = 8,
+    TD__ONNX_ATTRIBUTE_OTHER = 9,
+} td__onnx_attribute_kind;
+
+typedef struct td__onnx_attribute {
+    const char *name;
+    td__onnx_attribute_kind kind;
+    float number;               /* FLOAT */
+    int64_t integer;            /* INT */
+    const char *text;           /* TEXT */
+    td__onnx_constant constant; /* TENSOR */
+    size_t count;               /* of the lists */
+    const float *numbers;
+    const int64_t *integers;
+    const char *const *texts;
+} td__onnx_attribute;
+
+typedef struct td__onnx_node {
+    const char *operator;   /* "Conv" */
+    const char *domain;     /* "" is ONNX's own */
+    const char *name;       /* may be empty */
+    const int32_t *inputs;  /* values; -1: left out */
+    const int32_t *outputs; /* values; -1: left out */
+    size_t input_count, output_count;
+    const td__onnx_attribute *attributes;
+    size_t attribute_count;
+} td__onnx_node;
+
+typedef struct td__onnx_info {
+    const char *name;
+    td__onnx_type type; /* UNDEFINED: not said */
+    bool has_shape;
+    td_shape shape;             /* -1: not said */
+    td__onnx_constant constant; /* of an initialiser; tensor NULL: none */
+} td__onnx_info;
+
+typedef struct td__onnx_graph {
+    const char *name;
+    int64_t opset; /* of ONNX's own domain */
+    td__onnx_info *values;
+    size_t value_count;
+    td__onnx_node *nodes;
+    size_t node_count;
+    int32_t *inputs; /* without those that have an initialiser */
+    size_t input_count;
+    int32_t *outputs;
+    size_t output_count;
+    void *memory; /* everything above that is not a tensor */
+} td__onnx_graph;
+
+/* bytes may be let go of afterwards. path is for messages and says where external data may lie:
+ * in the folder of the file or beneath it; NULL: nowhere. NULL on failure. */
+td__onnx_graph *td__onnx_parse(const void *bytes, size_t size, const char *path, td_error *error);
+/* Accepts NULL. */
+void td__onnx_graph_destroy(td__onnx_graph *graph);
+
+/* A TensorProto by itself, as in the files of ONNX's test data. */
+TD_NODISCARD td_status td__onnx_parse_tensor(const void *bytes, size_t size,
+                                             td__onnx_constant *constant, td_error *error);
+
+/* An attribute by name; NULL when the node has none of it. */
+const td__onnx_attribute *td__onnx_attribute_of(const td__onnx_node *node, const char *name);
+/* With defaults; of the wrong kind is as if it were not there (parse has checked known ones). */
+int64_t td__onnx_int(const td__onnx_node *node, const char *name, int64_t otherwise);
+float td__onnx_float(const td__onnx_node *node, const char *name, float otherwise);
+const char *td__onnx_text(const td__onnx_node *node, const char *name, const char *otherwise);
+/* The number of integers and where they are; 0 when there are none. */
+size_t td__onnx_ints(const td__onnx_node *node, const char *name, const int64_t **integers);
+
+#endif

@@ -1,0 +1,67 @@
+/* What an operator's function needs, and the tables of operators.
+ *
+ * An operator is a function that reads the values of its inputs and sets those of its outputs. In
+ * float32 it calls the tape's operations, so that gradients flow; in other types, and where ONNX
+ * defines no gradient (comparisons, indices, shapes), it computes at once into a tensor of the tape.
+ */
+#ifndef TAPEDECK_ONNX_OPERATOR_H
+#define TAPEDECK_ONNX_OPERATOR_H
+
+#include "onnx/graph.h"
+#include "tape/op.h"
+
+/* A value while the graph runs. Images and sequences (rank 3 and up, batch and channels first) may
+ * be there with the channels last, as the tape's convolutions want them; each form is made from the
+ * other when somebody asks for it, and kept. */
+typedef struct td__onnx_value {
+    td__onnx_type type;
+    td_tensor *plain;         /* as ONNX has it */
+    td_tensor *channels_last; /* the same values */
+} td__onnx_value;
+
+typedef struct td__onnx_run td__onnx_run;
+
+/* One call of an operator. */
+typedef struct td__onnx_call {
+    td__onnx_run *run;
+    td_tape *tape;
+    const td__onnx_node *node;
+    int64_t opset;
+} td__onnx_call;
+
+/* Success, or false with the tape's error set (by td__onnx_fail or an operation). */
+typedef bool td__onnx_function(td__onnx_call *call);
+
+typedef struct td__onnx_operator {
+    const char *name;
+    td__onnx_function *function;
+    uint8_t least_inputs, most_inputs; /* 255: any number */
+    uint8_t most_outputs;
+    uint8_t since, until; /* opsets it is written for; 0: 1 and no end */
+} td__onnx_operator;
+
+/* Input number i: NULL when it was left out. */
+td__onnx_value *td__onnx_input(td__onnx_call *call, size_t i);
+/* Its tensor in ONNX's layout; NULL when it was left out, or (tape's error) when memory is short. */
+td_tensor *td__onnx_plain(td__onnx_call *call, size_t i);
+/* With the channels last. */
+td_tensor *td__onnx_channels_last(td__onnx_call *call, size_t i);
+/* The integers of an input that says shapes, axes, …; false and the tape's error when it has another
+ * type or more than room. A missing input gives *count = 0. */
+bool td__onnx_input_ints(td__onnx_call *call, size_t i, int64_t *out, size_t room, size_t *count);
+/* Whether output i is wanted. */
+bool td__onnx_wants(const td__onnx_call *call, size_t i);
+/* Sets output i; tensor NULL means failure: returns false. */
+bool td__onnx_output(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor);
+bool td__onnx_output_last(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor);
+/* "Conv 'conv1': …" into the tape's error; returns false. */
+bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ...) TD_PRINTF(3, 4);
+
+/* A family of operators: one file in ops/ each, ending in a row without a name. */
+extern const td__onnx_operator td__onnx_arithmetic[], td__onnx_comparisons[], td__onnx_indexing[],
+    td__onnx_shapes[], td__onnx_layers[], td__onnx_reductions[];
+
+/* NULL when there is none for that opset. */
+const td__onnx_operator *td__onnx_find(const char *domain, const char *name, int64_t opset);
+
+#endif

@@ -1,0 +1,22 @@
+/* Running an ONNX graph on a tape, once: what tests and models are made of. */
+#ifndef TAPEDECK_ONNX_RUN_H
+#define TAPEDECK_ONNX_RUN_H
+
+#include "onnx/operator.h"
+
+/* A graph that can be run: every operator is known. TD_UNSUPPORTED lists all that are not, by
+ * operator, with how often and the first node's name. The graph stays the caller's and must outlive
+ * it. NULL on failure. */
+td__onnx_run *td__onnx_run_create(const td__onnx_graph *graph, td_error *error);
+/* Accepts NULL. */
+void td__onnx_run_destroy(td__onnx_run *run);
+
+/* Forgets the values of the last time and gives input number i (of the graph's) its value. */
+void td__onnx_run_begin(td__onnx_run *run);
+void td__onnx_run_set(td__onnx_run *run, size_t input, td__onnx_type type, td_tensor *tensor);
+/* Runs nodes [first, end); the tape's error on failure. */
+TD_NODISCARD bool td__onnx_run_nodes(td__onnx_run *run, td_tape *tape, size_t first, size_t end);
+/* A value by number, as the nodes that have run left it; plain NULL in both forms: not made. */
+td__onnx_value *td__onnx_run_value(td__onnx_run *run, int32_t value);
+
+#endif
