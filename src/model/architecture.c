@@ -1,8 +1,9 @@
 #include "model/architecture.h"
 
 #include "base/memory.h"
+#include "model/json.h"
+#include "nn/model.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -171,9 +172,30 @@ static td_status read_input(const json_t *list, td_shape *shape) {
     return TD_OK;
 }
 
-td_model *td__architecture_read(const char *text, const char *origin, td_error *error) {
-    json_error_t reason;
-    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &reason);
+/* Before memory is taken for them: what the file cannot fill is not believed. */
+static td_status check_elements(const td_model *model, int64_t most, const char *origin,
+                                td_error *error) {
+    int64_t left = most;
+    for (size_t i = 0; i < td_model_layer_count(model); i++) {
+        const td_layer_info *layer = td_model_layer(model, i);
+        if (layer->parameter_elements > left) {
+            return td_error_set(error, TD_FORMAT,
+                                "%s: up to layer '%s' the architecture has more parameters than "
+                                "the file",
+                                origin, layer->name);
+        }
+        left -= layer->parameter_elements;
+    }
+    return TD_OK;
+}
+
+td_model *td__architecture_read(const char *text, const char *origin, int64_t most_elements,
+                                td_error *error) {
+    json_t *root =
+        td__json_read(origin, text, strlen(text), td__json_budget((size_t)most_elements), error);
+    if (!root) {
+        return NULL;
+    }
     json_t *layers = json_object_get(root, "layers");
     const char *name = json_string_value(json_object_get(root, "name"));
     td_shape input = {0};
@@ -187,7 +209,10 @@ td_model *td__architecture_read(const char *text, const char *origin, td_error *
         status = read_layer(model, json_array_get(layers, i), origin, error);
     }
     if (!status) {
-        status = td_model_build(model, 0, error);
+        status = check_elements(model, most_elements, origin, error);
+    }
+    if (!status) {
+        status = td__model_build_raw(model, error);
     }
     json_decref(root);
     if (status) {

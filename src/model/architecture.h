@@ -8,7 +8,9 @@
 
 /* From td__calloc; NULL when memory is exhausted or a name is not UTF-8. */
 char *td__architecture_write(const td_model *model);
-/* A built model; origin is for messages. NULL on failure. */
-td_model *td__architecture_read(const char *text, const char *origin, td_error *error);
+/* A built model whose parameters have yet to be written; TD_FORMAT when they have more than
+ * most_elements together. origin is for messages. NULL on failure. */
+td_model *td__architecture_read(const char *text, const char *origin, int64_t most_elements,
+                                td_error *error);
 
 #endif

@@ -1,18 +1,18 @@
 /* Models from files and back: finds out what a path is, and hands it to the format's own file. */
 #include "tapedeck/model.h"
 
+#include "base/file.h"
 #include "base/memory.h"
-#include "model/architecture.h"
-#include "model/safetensors.h"
+#include "model/native.h"
 #include "model/weights.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-
-#define ARCHITECTURE "tapedeck.model" /* also in checkpoints, see train */
+#include <unistd.h>
 
 static bool ends_in(const char *path, const char *ending) {
     size_t length = strlen(path), tail = strlen(ending);
@@ -44,7 +44,7 @@ static void last_checkpoint(const char *run, char *name, size_t size) {
     }
 }
 
-/* The .safetensors file that path means; NULL on failure. The caller frees it. */
+/* The file that path means; NULL on failure. The caller frees it. */
 static char *resolve(const char *path, td_error *error) {
     if (!is_folder(path)) {
         char *copy = td__strdup(path);
@@ -77,77 +77,65 @@ static char *resolve(const char *path, td_error *error) {
     return file;
 }
 
-/* Parameters are plain "LAYER.PARAMETER"; a checkpoint's state stands under these. */
-static bool is_state(const char *name) {
-    return !strncmp(name, "optimizer/", 10) || !strncmp(name, "training/", 9);
+/* ---- Formats ----------------------------------------------------------------------------------
+ */
+
+enum { HEAD_SIZE = 4096 };
+
+/* A file is what its first bytes say, whatever it is called. */
+typedef struct format {
+    const char *name;
+    bool (*recognise)(const unsigned char *head, size_t size); /* size: at most HEAD_SIZE */
+    td_model *(*load)(const char *path, td_error *error);
+} format;
+
+/* The length of a header, of which a file of 16 MiB has no more than 4 bytes, and the header. */
+static bool is_safetensors(const unsigned char *head, size_t size) {
+    return size > 8 && !head[4] && !head[5] && !head[6] && !head[7] && head[8] == '{';
 }
 
-static td_status take_tensors(td_model *model, const td__safetensors *file, const char *path,
-                              td_error *error) {
-    td__weights weights;
-    td_status status = td__weights_init(&weights, model, path, error);
-    if (status) {
-        return status;
+/* The first that recognises a file has it. */
+static const format formats[] = {
+    {"safetensors", is_safetensors, td__native_load},
+};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+/* NULL on failure. */
+static const format *recognise(const char *path, td_error *error) {
+    unsigned char head[HEAD_SIZE];
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = file < 0 ? -1 : pread(file, head, sizeof head, 0);
+    if (size < 0) {
+        td__file_error(error, path, "read");
     }
-    for (size_t i = 0; !status && i < td__safetensors_count(file); i++) {
-        const td__named_view *tensor = td__safetensors_at(file, i);
-        if (!is_state(tensor->name)) {
-            status = td__weights_put(&weights, tensor->name, &tensor->view, error);
+    if (file >= 0) {
+        close(file);
+    }
+    for (size_t i = 0; size >= 0 && i < FORMATS; i++) {
+        if (formats[i].recognise(head, (size_t)size)) {
+            return &formats[i];
         }
     }
-    if (!status) {
-        status = td__weights_apply(&weights, error);
-    }
-    td__weights_release(&weights);
-    return status;
-}
-
-static td_status copy_texts(const td__safetensors *file, size_t count, const char *const keys[],
-                            char *texts[]) {
-    for (size_t i = 0; i < count; i++) {
-        const char *text = td__safetensors_text(file, keys[i]);
-        texts[i] = text ? td__strdup(text) : NULL;
-        if (text && !texts[i]) {
-            while (i-- > 0) {
-                td__free(texts[i]);
-                texts[i] = NULL;
-            }
-            return TD_MEMORY;
-        }
-    }
-    return TD_OK;
-}
-
-static td_model *load_safetensors(const char *path, size_t count, const char *const keys[],
-                                  char *texts[], td_error *error) {
-    td__safetensors *file = td__safetensors_open(path, error);
-    const char *architecture = file ? td__safetensors_text(file, ARCHITECTURE) : NULL;
-    td_model *model = NULL;
-    if (file && !architecture) {
-        td_error_set(error, TD_UNSUPPORTED,
-                     "%s: only weights, no architecture; give it as `weights:` of an experiment "
-                     "that has the model",
+    if (size >= 0) {
+        td_error_set(error, TD_FORMAT, "%s: no model file: expected a run's folder or .safetensors",
                      path);
-    } else if (file) {
-        model = td__architecture_read(architecture, path, error);
     }
-    if (model && take_tensors(model, file, path, error)) {
-        td_model_destroy(model);
-        model = NULL;
-    }
-    if (model && copy_texts(file, count, keys, texts)) {
-        td_error_set(error, TD_MEMORY, "%s: out of memory", path);
-        td_model_destroy(model);
-        model = NULL;
-    }
-    td__safetensors_close(file);
-    return model;
+    return NULL;
 }
 
 td_model *td_model_load_with(const char *path, size_t count, const char *const keys[],
                              char *texts[], td_error *error) {
     char *file = resolve(path, error);
-    td_model *model = file ? load_safetensors(file, count, keys, texts, error) : NULL;
+    const format *found = file ? recognise(file, error) : NULL;
+    td_model *model = found ? found->load(file, error) : NULL;
+    for (size_t i = 0; i < count; i++) {
+        texts[i] = NULL;
+    }
+    if (model && count && found->load == td__native_load &&
+        td__native_texts(file, count, keys, texts, error)) {
+        td_model_destroy(model);
+        model = NULL;
+    }
     td__free(file);
     return model;
 }
@@ -160,31 +148,8 @@ void td_free_text(char *text) {
     td__free(text);
 }
 
-td_status td_model_save(const td_model *model, const char *path, size_t count,
-                        const td_model_note *notes, td_error *error) {
-    size_t parameters = td_model_parameter_count(model);
-    td__named_view *tensors = td__calloc(parameters + 1, sizeof *tensors);
-    td__text_pair *texts = td__calloc(count + 1, sizeof *texts);
-    char *architecture = td__architecture_write(model);
-    td_status status = TD_MEMORY;
-    if (!tensors || !texts || !architecture) {
-        td_error_set(error, status, "%s: out of memory, or a name that is not UTF-8", path);
-    } else {
-        for (size_t i = 0; i < parameters; i++) {
-            const td_parameter_info *parameter = td_model_parameter_at(model, i);
-            tensors[i] = (td__named_view){parameter->name, td_view_of(parameter->tensor)};
-        }
-        for (size_t i = 0; i < count; i++) {
-            texts[i] = (td__text_pair){notes[i].key, notes[i].value};
-        }
-        texts[count] = (td__text_pair){ARCHITECTURE, architecture};
-        status = td__safetensors_write(path, parameters, tensors, count + 1, texts, error);
-    }
-    td__free(architecture);
-    td__free(texts);
-    td__free(tensors);
-    return status;
-}
+/* ---- Weights ----------------------------------------------------------------------------------
+ */
 
 td_status td_weights_save(const td_model *model, const char *path, td_error *error) {
     if (ends_in(path, ".csv")) {
@@ -202,21 +167,10 @@ td_status td_weights_save(const td_model *model, const char *path, td_error *err
 
 td_status td_weights_load(td_model *model, const char *path, td_error *error) {
     if (ends_in(path, ".csv") || ends_in(path, ".csv.gz")) {
-        td__weights weights;
-        td_status status = td__weights_init(&weights, model, path, error);
-        if (!status) {
-            status = td__weights_csv_read(&weights, error);
-            if (!status) {
-                status = td__weights_apply(&weights, error);
-            }
-            td__weights_release(&weights);
-        }
-        return status;
+        return td__weights_csv_read(model, path, error);
     }
-    char *name = resolve(path, error);
-    td__safetensors *file = name ? td__safetensors_open(name, error) : NULL;
-    td_status status = file ? take_tensors(model, file, name, error) : TD_NOT_FOUND;
-    td__safetensors_close(file);
-    td__free(name);
+    char *file = resolve(path, error);
+    td_status status = file ? td__native_weights(model, file, error) : TD_NOT_FOUND;
+    td__free(file);
     return status;
 }

@@ -3,11 +3,11 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "model/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -187,11 +187,14 @@ static td_status read_header(td__safetensors *file, const char *path, td_error *
     if (length < 2 || length > MAX_HEADER || length > file->size - 8 || file->bytes[8] != '{') {
         return malformed(error, path, NULL, "no header");
     }
-    json_error_t reason;
-    file->header =
-        json_loadb((const char *)file->bytes + 8, (size_t)length, JSON_REJECT_DUPLICATES, &reason);
+    td_error reason = {0};
+    file->header = td__json_read(path, (const char *)file->bytes + 8, (size_t)length,
+                                 td__json_budget(file->size), &reason);
+    if (!file->header) {
+        return malformed(error, path, NULL, reason.text + strlen(path) + 2);
+    }
     if (!json_is_object(file->header) || json_object_size(file->header) > MAX_TENSORS) {
-        return malformed(error, path, NULL, file->header ? "too many tensors" : reason.text);
+        return malformed(error, path, NULL, "too many tensors");
     }
     const json_t *metadata = json_object_get(file->header, METADATA);
     td_status status = check_metadata(metadata, path, error);
@@ -274,6 +277,15 @@ size_t td__safetensors_count(const td__safetensors *file) {
 
 const td__named_view *td__safetensors_at(const td__safetensors *file, size_t index) {
     return &file->tensors[index];
+}
+
+int64_t td__safetensors_elements(const td__safetensors *file) {
+    int64_t count = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        const td_view *view = &file->tensors[i].view;
+        count += view_bytes(view) / (int64_t)td_dtype_size(view->dtype);
+    }
+    return count;
 }
 
 const td__named_view *td__safetensors_find(const td__safetensors *file, const char *name) {

@@ -32,6 +32,8 @@ void td__safetensors_close(td__safetensors *file); /* accepts NULL */
 /* In the order of the header; valid until close. */
 size_t td__safetensors_count(const td__safetensors *file);
 const td__named_view *td__safetensors_at(const td__safetensors *file, size_t index);
+/* Elements in all tensors together. */
+int64_t td__safetensors_elements(const td__safetensors *file);
 /* NULL when there is none. */
 const td__named_view *td__safetensors_find(const td__safetensors *file, const char *name);
 /* A text of __metadata__; NULL when there is none. */

@@ -3,106 +3,167 @@
 #include "base/memory.h"
 #include "base/words.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-td_status td__weights_init(td__weights *weights, td_model *model, const char *path,
-                           td_error *error) {
-    *weights =
-        (td__weights){.model = model, .path = path, .count = td_model_parameter_count(model)};
-    weights->values = td__calloc(weights->count + 1, sizeof *weights->values);
-    weights->filled = td__calloc(weights->count + 1, sizeof *weights->filled);
-    bool good = weights->values && weights->filled;
-    for (size_t i = 0; good && i < weights->count; i++) {
-        const td_tensor *tensor = td_model_parameter_at(model, i)->tensor;
-        weights->values[i] = td__calloc((size_t)td_tensor_count(tensor) + 1, sizeof(float));
-        good = weights->values[i];
+/* ---- Problems ---------------------------------------------------------------------------------
+ */
+
+void td__problems_add(td__problems *problems, td_status status, const char *format, ...) {
+    size_t length = strlen(problems->text), room = sizeof problems->text - length;
+    if (problems->count++ == 0) {
+        problems->first = status;
     }
-    if (!good) {
-        td__weights_release(weights);
-        return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    int separator = snprintf(problems->text + length, room, "%s", length ? "; " : "");
+    if ((size_t)separator >= room) {
+        return;
     }
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(problems->text + length + separator, room - (size_t)separator, format,
+                    arguments);
+    va_end(arguments);
+}
+
+td_status td__problems_report(const td__problems *problems, const char *path, td_error *error) {
+    bool cut = strlen(problems->text) + 1 == sizeof problems->text;
+    const char *end = cut ? " …" : "";
+    if (problems->count <= 1) {
+        return problems->count
+                   ? td_error_set(error, problems->first, "%s: %s%s", path, problems->text, end)
+                   : TD_OK;
+    }
+    return td_error_set(error, problems->first, "%s: %zu problems: %s%s", path, problems->count,
+                        problems->text, end);
+}
+
+/* ---- Parameters by name -----------------------------------------------------------------------
+ */
+
+static int by_name(const void *left, const void *right) {
+    return strcmp((*(const td_parameter_info *const *)left)->name,
+                  (*(const td_parameter_info *const *)right)->name);
+}
+
+td_status td__parameter_index_init(td__parameter_index *index, const td_model *model,
+                                   td_error *error) {
+    size_t count = td_model_parameter_count(model);
+    *index = (td__parameter_index){td__calloc(count + 1, sizeof *index->sorted), count};
+    if (!index->sorted) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; i < count; i++) {
+        index->sorted[i] = td_model_parameter_at(model, i);
+    }
+    qsort(index->sorted, count, sizeof *index->sorted, by_name);
     return TD_OK;
 }
 
-void td__weights_release(td__weights *weights) {
-    for (size_t i = 0; weights->values && i < weights->count; i++) {
-        td__free(weights->values[i]);
-    }
-    td__free(weights->values);
-    td__free(weights->filled);
-    *weights = (td__weights){0};
+void td__parameter_index_release(td__parameter_index *index) {
+    td__free(index->sorted);
+    *index = (td__parameter_index){0};
 }
 
-ptrdiff_t td__weights_find(const td__weights *weights, const char *name, td_error *error) {
-    for (size_t i = 0; i < weights->count; i++) {
-        if (!strcmp(td_model_parameter_at(weights->model, i)->name, name)) {
-            return (ptrdiff_t)i;
-        }
+ptrdiff_t td__parameter_index_find(const td__parameter_index *index, const char *name) {
+    const td_parameter_info key = {.name = name}, *at = &key;
+    const td_parameter_info **found =
+        bsearch(&at, index->sorted, index->count, sizeof *index->sorted, by_name);
+    return found ? found - index->sorted : -1;
+}
+
+const char *td__parameter_index_nearest(const td__parameter_index *index, const char *name) {
+    const char **names = td__calloc(index->count + 1, sizeof *names);
+    for (size_t i = 0; names && i < index->count; i++) {
+        names[i] = index->sorted[i]->name;
     }
-    const char **names = td__calloc(weights->count + 1, sizeof *names);
-    for (size_t i = 0; names && i < weights->count; i++) {
-        names[i] = td_model_parameter_at(weights->model, i)->name;
-    }
-    const char *nearest = names ? td__nearest_word(name, names, weights->count) : NULL;
-    td_error_set(error, TD_NOT_FOUND, "%s: the model has no parameter %s%s%s%s", weights->path,
-                 name, nearest ? "; the nearest is '" : "", nearest ? nearest : "",
-                 nearest ? "'" : "");
+    const char *nearest = names ? td__nearest_word(name, names, index->count) : NULL;
     td__free(names);
-    return -1;
+    return nearest;
 }
 
-/* Values may stand at any address. */
-static float element(const td_view *view, int64_t index) {
-    const char *at = (const char *)view->data + (size_t)index * td_dtype_size(view->dtype);
-    switch (view->dtype) {
-#define TD_ELEMENT(name, text, type)                                                               \
-    case TD_##name: {                                                                              \
-        type value;                                                                                \
-        memcpy(&value, at, sizeof value);                                                          \
-        return (float)value;                                                                       \
+/* ---- Values -----------------------------------------------------------------------------------
+ */
+
+void td__copy_floats(float *to, const td_view *from, int64_t first, int64_t count) {
+    const char *at = (const char *)from->data + (size_t)first * td_dtype_size(from->dtype);
+    if (count <= 0) {
+        return;
     }
-        TD_DTYPE_LIST(TD_ELEMENT)
-#undef TD_ELEMENT
+    switch (from->dtype) {
+    case TD_FLOAT32:
+        memcpy(to, at, (size_t)count * sizeof *to);
+        break;
+#define COPY(name, type)                                                                           \
+    case TD_##name:                                                                                \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            type value;                                                                            \
+            memcpy(&value, at + (size_t)i * sizeof value, sizeof value);                           \
+            to[i] = (float)value;                                                                  \
+        }                                                                                          \
+        break;
+        COPY(FLOAT64, double)
+        COPY(INT32, int32_t)
+        COPY(INT64, int64_t)
+        COPY(UINT8, uint8_t)
+#undef COPY
     default:
-        return 0;
+        break;
     }
 }
 
-td_status td__weights_put(td__weights *weights, const char *name, const td_view *view,
-                          td_error *error) {
-    ptrdiff_t index = td__weights_find(weights, name, error);
-    if (index < 0) {
-        return TD_NOT_FOUND;
-    }
-    const td_tensor *tensor = td_model_parameter_at(weights->model, (size_t)index)->tensor;
-    td_shape shape = td_tensor_shape(tensor);
-    if (!td_shape_equal(&view->shape, &shape)) {
+/* Which tensor each parameter of the index takes. */
+static void match(const td__parameter_index *index, size_t count, const td__named_view *tensors,
+                  const td__named_view **source, td__problems *problems) {
+    for (size_t i = 0; i < count; i++) {
+        const td__named_view *tensor = &tensors[i];
+        ptrdiff_t at = td__parameter_index_find(index, tensor->name);
+        if (at < 0) {
+            const char *nearest = td__parameter_index_nearest(index, tensor->name);
+            td__problems_add(problems, TD_NOT_FOUND, "the model has no parameter %s%s%s%s",
+                             tensor->name, nearest ? "; the nearest is '" : "",
+                             nearest ? nearest : "", nearest ? "'" : "");
+            continue;
+        }
+        td_shape shape = td_tensor_shape(index->sorted[at]->tensor);
         char have[TD_SHAPE_TEXT_SIZE], want[TD_SHAPE_TEXT_SIZE];
-        return td_error_set(error, TD_SHAPE, "%s: %s has shape %s, the model's has %s",
-                            weights->path, name, td_shape_text(&view->shape, have),
-                            td_shape_text(&shape, want));
+        if (source[at]) {
+            td__problems_add(problems, TD_EXISTS, "%s is there twice", tensor->name);
+        } else if (!td_shape_equal(&tensor->view.shape, &shape)) {
+            td__problems_add(problems, TD_SHAPE, "%s has shape %s, the model's has %s",
+                             tensor->name, td_shape_text(&tensor->view.shape, have),
+                             td_shape_text(&shape, want));
+        }
+        source[at] = tensor;
     }
-    int64_t count = td_tensor_count(tensor);
-    for (int64_t i = 0; i < count; i++) {
-        weights->values[index][i] = element(view, i);
-    }
-    weights->filled[index] = count;
-    return TD_OK;
-}
-
-td_status td__weights_apply(td__weights *weights, td_error *error) {
-    for (size_t i = 0; i < weights->count; i++) {
-        const td_parameter_info *parameter = td_model_parameter_at(weights->model, i);
-        int64_t count = td_tensor_count(parameter->tensor);
-        if (weights->filled[i] != count) {
-            return td_error_set(error, TD_NOT_FOUND, "%s: %s is missing%s", weights->path,
-                                parameter->name, weights->filled[i] ? " some elements" : "");
+    for (size_t i = 0; i < index->count; i++) {
+        if (!source[i]) {
+            td__problems_add(problems, TD_NOT_FOUND, "%s is missing", index->sorted[i]->name);
         }
     }
-    for (size_t i = 0; i < weights->count; i++) {
-        const td_tensor *tensor = td_model_parameter_at(weights->model, i)->tensor;
-        memcpy(td_tensor_data(tensor), weights->values[i],
-               (size_t)td_tensor_count(tensor) * sizeof(float));
+}
+
+td_status td__weights_assign(td_model *model, const char *path, size_t count,
+                             const td__named_view *tensors, td_error *error) {
+    td__parameter_index index;
+    td_status status = td__parameter_index_init(&index, model, error);
+    if (status) {
+        return status;
     }
-    return TD_OK;
+    const td__named_view **source = td__calloc(index.count + 1, sizeof *source);
+    if (source) {
+        td__problems problems = {0};
+        match(&index, count, tensors, source, &problems);
+        status = td__problems_report(&problems, path, error);
+    } else {
+        status = td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    }
+    for (size_t i = 0; !status && i < index.count; i++) {
+        const td_tensor *parameter = index.sorted[i]->tensor;
+        td__copy_floats(td_tensor_data(parameter), &source[i]->view, 0, td_tensor_count(parameter));
+    }
+    td__free(source);
+    td__parameter_index_release(&index);
+    return status;
 }

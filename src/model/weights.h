@@ -1,33 +1,53 @@
-/* Parameters of a model being read: gathered aside by name, then put into the model all at once, so
- * that a file that turns out wrong leaves the model as it was. */
+/* Parameters of a model being read, by name: everything is checked before the model changes, so that
+ * a file that turns out wrong leaves it as it was. */
 #ifndef TAPEDECK_MODEL_WEIGHTS_H
 #define TAPEDECK_MODEL_WEIGHTS_H
 
+#include "model/safetensors.h"
 #include "tapedeck/nn.h"
 
-typedef struct td__weights {
-    td_model *model;
-    const char *path; /* for messages */
-    size_t count;     /* of the model's parameters */
-    float **values;   /* of each parameter, aside */
-    int64_t *filled;  /* how many elements have been given */
-} td__weights;
+/* Several problems in one text: "x.npz: 3 problems: … ; …". */
+typedef struct td__problems {
+    size_t count;
+    td_status first;
+    char text[800];
+} td__problems;
 
-TD_NODISCARD td_status td__weights_init(td__weights *weights, td_model *model, const char *path,
-                                        td_error *error);
-void td__weights_release(td__weights *weights);
-/* The parameter of that name; -1, with the nearest in the text, when there is none. */
-ptrdiff_t td__weights_find(const td__weights *weights, const char *name, td_error *error);
-/* All of a parameter at once, from any element type. */
-TD_NODISCARD td_status td__weights_put(td__weights *weights, const char *name, const td_view *view,
-                                       td_error *error);
-/* Copies into the model; TD_NOT_FOUND, naming it, when a parameter has not been given. */
-TD_NODISCARD td_status td__weights_apply(td__weights *weights, td_error *error);
+void td__problems_add(td__problems *problems, td_status status, const char *format, ...)
+    TD_PRINTF(3, 4);
+/* The status of the first; TD_OK when there is none. */
+td_status td__problems_report(const td__problems *problems, const char *path, td_error *error);
+
+/* The model's parameters, sorted by name. */
+typedef struct td__parameter_index {
+    const td_parameter_info **sorted;
+    size_t count;
+} td__parameter_index;
+
+TD_NODISCARD td_status td__parameter_index_init(td__parameter_index *index, const td_model *model,
+                                                td_error *error);
+void td__parameter_index_release(td__parameter_index *index);
+/* Its place in sorted; -1 when there is none of that name. */
+ptrdiff_t td__parameter_index_find(const td__parameter_index *index, const char *name);
+/* The parameter whose name is like this one, or NULL. */
+const char *td__parameter_index_nearest(const td__parameter_index *index, const char *name);
+
+/* Copies elements [first, first + count) of a view, of any type and at any address, to float32. */
+void td__copy_floats(float *to, const td_view *from, int64_t first, int64_t count);
+
+/* Writes all parameters from tensors of their names and shapes, straight from where they stand. Each
+ * parameter must be given once, and nothing else. All problems are told together; then nothing has
+ * changed. */
+TD_NODISCARD td_status td__weights_assign(td_model *model, const char *path, size_t count,
+                                          const td__named_view *tensors, td_error *error);
 
 /* The formats. */
 TD_NODISCARD td_status td__weights_csv_write(const td_model *model, const char *path,
                                              td_error *error);
-TD_NODISCARD td_status td__weights_csv_read(td__weights *weights, td_error *error);
+TD_NODISCARD td_status td__weights_csv_read(td_model *model, const char *path, td_error *error);
+/* The same of bytes in memory; path is for messages. */
+TD_NODISCARD td_status td__weights_csv_parse(td_model *model, const char *path, const void *bytes,
+                                             size_t size, td_error *error);
 TD_NODISCARD td_status td__weights_npz_write(const td_model *model, const char *path,
                                              td_error *error);
 

@@ -121,18 +121,26 @@ td_status td__weights_csv_write(const td_model *model, const char *path, td_erro
 /* ---- Reading ----------------------------------------------------------------------------------
  */
 
+/* A parameter's values, aside until all are there. */
+typedef struct column {
+    float *values;  /* NULL before the first */
+    uint8_t *given; /* which elements have been given; behind the values, in the same block */
+    int64_t count;  /* how many */
+} column;
+
 typedef struct reader {
-    td__weights *weights;
+    const char *path;
     const char *at, *end;
     int64_t line; /* of the current row */
     char cells[4][MAX_CELL];
+    td__parameter_index index;
+    column *columns;     /* of each parameter in the index */
     ptrdiff_t parameter; /* of the row before, which is mostly this one's too */
-    uint8_t **given;     /* which elements of each parameter have been given */
     td_error *error;
 } reader;
 
 static td_status malformed(const reader *r, const char *what) {
-    return td_error_set(r->error, TD_FORMAT, "%s:%" PRId64 ": %s", r->weights->path, r->line, what);
+    return td_error_set(r->error, TD_FORMAT, "%s:%" PRId64 ": %s", r->path, r->line, what);
 }
 
 static bool at_line_end(const reader *r) {
@@ -189,12 +197,18 @@ static td_status read_row(reader *r) {
 static td_status find_parameter(reader *r) {
     char name[2 * MAX_CELL + 2];
     (void)snprintf(name, sizeof name, "%s.%s", r->cells[0], r->cells[1]);
-    if (r->parameter >= 0 &&
-        !strcmp(td_model_parameter_at(r->weights->model, (size_t)r->parameter)->name, name)) {
+    if (r->parameter >= 0 && !strcmp(r->index.sorted[r->parameter]->name, name)) {
         return TD_OK;
     }
-    r->parameter = td__weights_find(r->weights, name, r->error);
-    return r->parameter < 0 ? TD_NOT_FOUND : TD_OK;
+    r->parameter = td__parameter_index_find(&r->index, name);
+    if (r->parameter >= 0) {
+        return TD_OK;
+    }
+    const char *nearest = td__parameter_index_nearest(&r->index, name);
+    return td_error_set(r->error, TD_NOT_FOUND,
+                        "%s:%" PRId64 ": the model has no parameter %.200s%s%s%s", r->path, r->line,
+                        name, nearest ? "; the nearest is '" : "", nearest ? nearest : "",
+                        nearest ? "'" : "");
 }
 
 /* "2,0" within the shape, as a flat index. */
@@ -220,13 +234,18 @@ static td_status read_index(const reader *r, const td_shape *shape, int64_t *fla
     return *at ? malformed(r, "the index has too many numbers for the parameter's shape") : TD_OK;
 }
 
+static bool make_column(column *to, int64_t count) {
+    to->values = td__calloc((size_t)count, sizeof *to->values + 1);
+    to->given = (uint8_t *)(to->values + count);
+    return to->values;
+}
+
 static td_status take_row(reader *r) {
     td_status status = find_parameter(r);
     if (status) {
         return status;
     }
-    const td_tensor *tensor =
-        td_model_parameter_at(r->weights->model, (size_t)r->parameter)->tensor;
+    const td_tensor *tensor = r->index.sorted[r->parameter]->tensor;
     td_shape shape = td_tensor_shape(tensor);
     int64_t flat;
     status = read_index(r, &shape, &flat);
@@ -238,19 +257,16 @@ static td_status take_row(reader *r) {
     if (!end || *end) {
         return malformed(r, "the value is not a number");
     }
-    uint8_t **given = &r->given[r->parameter];
-    if (!*given) {
-        *given = td__calloc((size_t)td_tensor_count(tensor), 1);
+    column *to = &r->columns[r->parameter];
+    if (!to->values && !make_column(to, td_tensor_count(tensor))) {
+        return td_error_set(r->error, TD_MEMORY, "%s: out of memory", r->path);
     }
-    if (!*given) {
-        return td_error_set(r->error, TD_MEMORY, "%s: out of memory", r->weights->path);
-    }
-    if ((*given)[flat]) {
+    if (to->given[flat]) {
         return malformed(r, "this element is there twice");
     }
-    (*given)[flat] = 1;
-    r->weights->values[r->parameter][flat] = value;
-    r->weights->filled[r->parameter]++;
+    to->given[flat] = 1;
+    to->values[flat] = value;
+    to->count++;
     return TD_OK;
 }
 
@@ -272,28 +288,65 @@ static td_status read_rows(reader *r) {
     return status;
 }
 
-td_status td__weights_csv_read(td__weights *weights, td_error *error) {
-    td__bytes bytes = {0};
-    td_status status = td__bytes_load(&bytes, weights->path, MAX_FILE, error);
-    uint8_t **given = status ? NULL : td__calloc(weights->count + 1, sizeof *given);
-    if (!status && !given) {
-        status = td_error_set(error, TD_MEMORY, "%s: out of memory", weights->path);
+static td_status check_complete(const reader *r) {
+    td__problems problems = {0};
+    for (size_t i = 0; i < r->index.count; i++) {
+        const td_parameter_info *parameter = r->index.sorted[i];
+        int64_t count = td_tensor_count(parameter->tensor);
+        if (r->columns[i].count != count) {
+            td__problems_add(&problems, TD_NOT_FOUND, "%s is missing%s", parameter->name,
+                             r->columns[i].count ? " some elements" : "");
+        }
+    }
+    return td__problems_report(&problems, r->path, r->error);
+}
+
+static void put_columns(const reader *r) {
+    for (size_t i = 0; i < r->index.count; i++) {
+        const td_tensor *tensor = r->index.sorted[i]->tensor;
+        if (r->columns[i].values) {
+            memcpy(td_tensor_data(tensor), r->columns[i].values,
+                   (size_t)td_tensor_count(tensor) * sizeof(float));
+        }
+    }
+}
+
+td_status td__weights_csv_parse(td_model *model, const char *path, const void *bytes, size_t size,
+                                td_error *error) {
+    reader r = {.path = path,
+                .at = bytes,
+                .end = (const char *)bytes + size,
+                .line = 1,
+                .parameter = -1,
+                .error = error};
+    td_status status = td__parameter_index_init(&r.index, model, error);
+    r.columns = status ? NULL : td__calloc(r.index.count + 1, sizeof *r.columns);
+    if (!status && !r.columns) {
+        status = td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     }
     if (!status) {
-        const char *start = (const char *)bytes.data;
-        reader r = {.weights = weights,
-                    .at = start,
-                    .end = start + bytes.size,
-                    .line = 1,
-                    .parameter = -1,
-                    .given = given,
-                    .error = error};
         status = read_rows(&r);
     }
-    for (size_t i = 0; given && i < weights->count; i++) {
-        td__free(given[i]);
+    if (!status) {
+        status = check_complete(&r);
     }
-    td__free(given);
+    if (!status) {
+        put_columns(&r);
+    }
+    for (size_t i = 0; r.columns && i < r.index.count; i++) {
+        td__free(r.columns[i].values);
+    }
+    td__free(r.columns);
+    td__parameter_index_release(&r.index);
+    return status;
+}
+
+td_status td__weights_csv_read(td_model *model, const char *path, td_error *error) {
+    td__bytes bytes = {0};
+    td_status status = td__bytes_get(&bytes, path, MAX_FILE, error);
+    if (!status) {
+        status = td__weights_csv_parse(model, path, bytes.data, bytes.size, error);
+    }
     td__bytes_release(&bytes);
     return status;
 }

@@ -31,6 +31,8 @@ struct td_model {
 
 /* Lists the parameters that are to be trained again, after something was frozen. */
 void td__model_list_trainable(td_model *model);
+/* td_model_build without initial values: whoever loads a model writes every parameter. */
+TD_NODISCARD td_status td__model_build_raw(td_model *model, td_error *error);
 /* Writes a layer's options as keys and values again. */
 td_status td__layer_write_settings(td__layer *layer, td_error *error);
 /* Which activation a layer's forward applies itself. */

@@ -216,7 +216,10 @@ static td_status plan_layer(const td_model *model, td__layer *layer, td_error *e
         td__parameter_plan *plan = &layer->parameters[i];
         status = check_size(layer, &plan->shape, plan->name, error);
         status = status ? status : td_shape_check(&plan->shape, TD_FLOAT32, &plan->count, error);
-        layer->info.parameter_elements += plan->count;
+        if (!status && __builtin_add_overflow(layer->info.parameter_elements, plan->count,
+                                              &layer->info.parameter_elements)) {
+            status = td__layer_error(layer, error, TD_SHAPE, "more parameters than can be counted");
+        }
     }
     return status;
 }
@@ -385,12 +388,15 @@ td_status td_model_add(td_model *model, const char *kind_name, const td_setting 
     return add(model, layer, error);
 }
 
+/* seed NULL: the values are left to the caller. */
 static td_status build_parameter(td_model *model, size_t layer_index,
-                                 const td__parameter_plan *plan, uint64_t seed, td_error *error) {
+                                 const td__parameter_plan *plan, const uint64_t *seed,
+                                 td_error *error) {
     td__layer *layer = model->layers[layer_index];
     char name[MAXIMUM_NAME + 64];
     (void)snprintf(name, sizeof name, "%s.%s", layer->info.name, plan->name);
-    td_tensor *tensor = td_tensor_create(name, TD_FLOAT32, plan->shape, error);
+    td_tensor *tensor = seed ? td_tensor_create(name, TD_FLOAT32, plan->shape, error)
+                             : td__tensor_create_raw(name, TD_FLOAT32, plan->shape, error);
     if (!tensor) {
         return TD_MEMORY;
     }
@@ -403,7 +409,10 @@ static td_status build_parameter(td_model *model, size_t layer_index,
                         .l1 = plan->l1,
                         .l2 = plan->l2};
     layer->slot[plan->slot] = tensor;
-    td_status status = td__initialize(tensor, plan->initializer, seed, error);
+    if (!seed) {
+        return TD_OK;
+    }
+    td_status status = td__initialize(tensor, plan->initializer, *seed, error);
     for (int64_t i = plan->ones_begin; i < plan->ones_end && !status; i++) {
         td__floats(tensor)[i] = 1;
     }
@@ -421,7 +430,7 @@ void td__model_list_trainable(td_model *model) {
     }
 }
 
-td_status td_model_build(td_model *model, uint64_t seed, td_error *error) {
+static td_status build(td_model *model, const uint64_t *seed, td_error *error) {
     td_status status = check_open(model, error);
     if (status) {
         return status;
@@ -452,4 +461,12 @@ td_status td_model_build(td_model *model, uint64_t seed, td_error *error) {
     td__model_list_trainable(model);
     model->built = true;
     return TD_OK;
+}
+
+td_status td_model_build(td_model *model, uint64_t seed, td_error *error) {
+    return build(model, &seed, error);
+}
+
+td_status td__model_build_raw(td_model *model, td_error *error) {
+    return build(model, NULL, error);
 }

@@ -91,7 +91,8 @@ static td_tensor *create_without_data(const char *name, td_dtype dtype, const td
     return tensor;
 }
 
-td_tensor *td_tensor_create(const char *name, td_dtype dtype, td_shape shape, td_error *error) {
+td_tensor *td__tensor_create_raw(const char *name, td_dtype dtype, td_shape shape,
+                                 td_error *error) {
     td_tensor *tensor = create_without_data(name, dtype, &shape, error);
     if (!tensor) {
         return NULL;
@@ -106,13 +107,20 @@ td_tensor *td_tensor_create(const char *name, td_dtype dtype, td_shape shape, td
         td_tensor_destroy(tensor);
         return NULL;
     }
-    memset(tensor->data, 0, bytes);
+    return tensor;
+}
+
+td_tensor *td_tensor_create(const char *name, td_dtype dtype, td_shape shape, td_error *error) {
+    td_tensor *tensor = td__tensor_create_raw(name, dtype, shape, error);
+    if (tensor) {
+        memset(tensor->data, 0, (size_t)tensor->count * td_dtype_size(dtype));
+    }
     return tensor;
 }
 
 td_tensor *td_tensor_from(const char *name, td_dtype dtype, td_shape shape, const void *data,
                           td_error *error) {
-    td_tensor *tensor = td_tensor_create(name, dtype, shape, error);
+    td_tensor *tensor = td__tensor_create_raw(name, dtype, shape, error);
     if (tensor && tensor->count > 0) {
         memcpy(tensor->data, data, (size_t)tensor->count * td_dtype_size(dtype));
     }

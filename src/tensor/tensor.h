@@ -23,6 +23,9 @@ static inline float *td__floats(const td_tensor *tensor) {
     return (float *)tensor->data;
 }
 
+/* td_tensor_create whose values are not set yet: the caller writes them all. */
+td_tensor *td__tensor_create_raw(const char *name, td_dtype dtype, td_shape shape, td_error *error);
+
 /* Negative axes count from the end. False when out of range. */
 static inline bool td__axis(int32_t rank, int32_t axis, int32_t *out) {
     int32_t resolved = axis < 0 ? axis + rank : axis;

@@ -1,0 +1,44 @@
+#include "model/json.h"
+
+#include <string.h>
+
+/* What jansson takes for a list, a map, and an element of either with its number or the head of its
+ * text, rounded up. */
+enum { LIST_BYTES = 144, MAP_BYTES = 320, ELEMENT_BYTES = 96 };
+#define BASE_BUDGET ((size_t)40 << 20)
+
+size_t td__json_budget(size_t file_size) {
+    return BASE_BUDGET + (file_size < SIZE_MAX / 2 ? 2 * file_size : file_size);
+}
+
+/* At least what the tree will take. Malformed text may be reckoned as anything: it has no tree. */
+static size_t reckon(const char *text, size_t length) {
+    size_t bytes = ELEMENT_BYTES + length;
+    bool quoted = false;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        if (quoted) {
+            i += c == '\\';
+            quoted = c != '"';
+            continue;
+        }
+        quoted = c == '"';
+        bytes += c == '[' ? LIST_BYTES : c == '{' ? MAP_BYTES : c == ',' ? ELEMENT_BYTES : 0;
+    }
+    return bytes;
+}
+
+json_t *td__json_read(const char *path, const char *text, size_t length, size_t budget,
+                      td_error *error) {
+    if (reckon(text, length) > budget) {
+        td_error_set(error, TD_RANGE, "%s: its JSON takes more memory than the file justifies",
+                     path);
+        return NULL;
+    }
+    json_error_t reason;
+    json_t *value = json_loadb(text, length, JSON_REJECT_DUPLICATES, &reason);
+    if (!value) {
+        td_error_set(error, TD_FORMAT, "%s: not sound JSON: %s", path, reason.text);
+    }
+    return value;
+}

@@ -1,0 +1,17 @@
+/* JSON of files nobody vouches for, within a budget of memory. */
+#ifndef TAPEDECK_MODEL_JSON_H
+#define TAPEDECK_MODEL_JSON_H
+
+#include "tapedeck/base.h"
+
+#include <jansson.h>
+
+/* The value of a text, which may have any bytes; duplicate keys are an error. A tree takes up to 45
+ * times its text ("[[],[],…"), so what it will take is reckoned before it is made, and TD_RANGE when
+ * that is more than budget bytes. path is for messages. NULL on failure; json_decref. */
+json_t *td__json_read(const char *path, const char *text, size_t length, size_t budget,
+                      td_error *error);
+/* The budget for a file of this size: with its other uses a load stays below 64 MiB + 4 times it. */
+size_t td__json_budget(size_t file_size);
+
+#endif

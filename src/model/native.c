@@ -1,0 +1,107 @@
+#include "model/native.h"
+
+#include "base/memory.h"
+#include "model/architecture.h"
+#include "model/weights.h"
+
+#include <string.h>
+
+#define ARCHITECTURE "tapedeck.model" /* also in checkpoints, see train */
+
+/* Parameters are plain "LAYER.PARAMETER"; a checkpoint's state stands under these. */
+static bool is_state(const char *name) {
+    return !strncmp(name, "optimizer/", 10) || !strncmp(name, "training/", 9);
+}
+
+static td_status take_tensors(td_model *model, const td__safetensors *file, const char *path,
+                              td_error *error) {
+    size_t all = td__safetensors_count(file), count = 0;
+    td__named_view *tensors = td__calloc(all + 1, sizeof *tensors);
+    if (!tensors) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    }
+    for (size_t i = 0; i < all; i++) {
+        const td__named_view *tensor = td__safetensors_at(file, i);
+        if (!is_state(tensor->name)) {
+            tensors[count++] = *tensor;
+        }
+    }
+    td_status status = td__weights_assign(model, path, count, tensors, error);
+    td__free(tensors);
+    return status;
+}
+
+td_model *td__native_load(const char *path, td_error *error) {
+    td__safetensors *file = td__safetensors_open(path, error);
+    const char *architecture = file ? td__safetensors_text(file, ARCHITECTURE) : NULL;
+    td_model *model = NULL;
+    if (file && !architecture) {
+        td_error_set(error, TD_UNSUPPORTED,
+                     "%s: only weights, no architecture; give it as `weights:` of an experiment "
+                     "that has the model",
+                     path);
+    } else if (file) {
+        model = td__architecture_read(architecture, path, td__safetensors_elements(file), error);
+    }
+    if (model && take_tensors(model, file, path, error)) {
+        td_model_destroy(model);
+        model = NULL;
+    }
+    td__safetensors_close(file);
+    return model;
+}
+
+td_status td__native_weights(td_model *model, const char *path, td_error *error) {
+    td__safetensors *file = td__safetensors_open(path, error);
+    td_status status = file ? take_tensors(model, file, path, error) : TD_FORMAT;
+    td__safetensors_close(file);
+    return status;
+}
+
+td_status td__native_texts(const char *path, size_t count, const char *const keys[], char *texts[],
+                           td_error *error) {
+    td__safetensors *file = td__safetensors_open(path, error);
+    if (!file) {
+        return TD_FORMAT;
+    }
+    td_status status = TD_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *text = td__safetensors_text(file, keys[i]);
+        texts[i] = text ? td__strdup(text) : NULL;
+        if (text && !texts[i]) {
+            status = td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+        }
+    }
+    for (size_t i = 0; status && i < count; i++) {
+        td__free(texts[i]);
+        texts[i] = NULL;
+    }
+    td__safetensors_close(file);
+    return status;
+}
+
+td_status td_model_save(const td_model *model, const char *path, size_t count,
+                        const td_model_note *notes, td_error *error) {
+    size_t parameters = td_model_parameter_count(model);
+    td__named_view *tensors = td__calloc(parameters + 1, sizeof *tensors);
+    td__text_pair *texts = td__calloc(count + 1, sizeof *texts);
+    char *architecture = td__architecture_write(model);
+    td_status status = TD_MEMORY;
+    if (!tensors || !texts || !architecture) {
+        td_error_set(error, status, "%s: out of memory, or a name that is not UTF-8", path);
+    } else {
+        for (size_t i = 0; i < parameters; i++) {
+            const td_parameter_info *parameter = td_model_parameter_at(model, i);
+            tensors[i] = (td__named_view){parameter->name, td_view_of(parameter->tensor)};
+        }
+        for (size_t i = 0; i < count; i++) {
+            texts[i] = (td__text_pair){notes[i].key, notes[i].value};
+        }
+        texts[count] = (td__text_pair){ARCHITECTURE, architecture};
+        status = td__safetensors_write(path, parameters, tensors, count + 1, texts, error);
+    }
+    td__free(architecture);
+    td__free(texts);
+    td__free(tensors);
+    return status;
+}

@@ -1,0 +1,16 @@
+/* Our own format: a .safetensors file whose metadata has the architecture. */
+#ifndef TAPEDECK_MODEL_NATIVE_H
+#define TAPEDECK_MODEL_NATIVE_H
+
+#include "model/safetensors.h"
+#include "tapedeck/model.h"
+
+/* NULL on failure. */
+td_model *td__native_load(const char *path, td_error *error);
+/* Parameters from a file of named tensors: our own, or (see pytorch.h) PyTorch's. */
+TD_NODISCARD td_status td__native_weights(td_model *model, const char *path, td_error *error);
+/* Copies of the metadata's texts (NULL where there is none), for td_free_text. */
+TD_NODISCARD td_status td__native_texts(const char *path, size_t count, const char *const keys[],
+                                        char *texts[], td_error *error);
+
+#endif
