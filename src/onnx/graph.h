@@ -32,7 +32,7 @@ typedef enum td__onnx_type {
  * (strings, complex numbers, uint64 above int64) is not supported. */
 td_dtype td__onnx_storage(td__onnx_type type);
 bool td__onnx_is_stored(td__onnx_type type);
-/* "float", "int64", …; "type 42" for what is none. */
+/* "float", "int64", …; "an unknown type" for what is none. */
 const char *td__onnx_type_name(td__onnx_type type);
 /* Wraps integers and rounds halves to what the ONNX type can hold, in place. */
 void td__onnx_settle(td__onnx_type type, int64_t count, void *values);
@@ -113,7 +113,7 @@ TD_NODISCARD td_status td__onnx_parse_tensor(const void *bytes, size_t size,
 
 /* An attribute by name; NULL when the node has none of it. */
 const td__onnx_attribute *td__onnx_attribute_of(const td__onnx_node *node, const char *name);
-/* With defaults; of the wrong kind is as if it were not there (parse has checked known ones). */
+/* With defaults; of the wrong kind is as if it were not there. */
 int64_t td__onnx_int(const td__onnx_node *node, const char *name, int64_t otherwise);
 float td__onnx_float(const td__onnx_node *node, const char *name, float otherwise);
 const char *td__onnx_text(const td__onnx_node *node, const char *name, const char *otherwise);

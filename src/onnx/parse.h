@@ -1,0 +1,77 @@
+/* What the parts of the ONNX parser share: a budget of memory, and errors that name the file.
+ *
+ * Whatever a file claims, reading it takes at most 32 MiB and twice the bytes that are there:
+ * every allocation is charged before it is made.
+ */
+#ifndef TAPEDECK_ONNX_PARSE_H
+#define TAPEDECK_ONNX_PARSE_H
+
+#include "base/proto.h"
+#include "onnx/graph.h"
+
+typedef struct td__onnx_chunk td__onnx_chunk;
+typedef struct td__onnx_file td__onnx_file;
+
+typedef struct td__onnx_parser {
+    const char *path;   /* for messages; never NULL */
+    const char *beside; /* the model's path, where external data is allowed; or NULL */
+    td_error *error;
+    size_t left;            /* bytes that may still be allocated */
+    td__onnx_chunk *chunks; /* small allocations; they become the graph's */
+    int folder;             /* of external data, open; -1: not yet */
+    td__onnx_file *files;   /* external data, mapped */
+} td__onnx_parser;
+
+/* For a message of size bytes. path and beside as above, path may be NULL. */
+td__onnx_parser td__onnx_parser_of(size_t size, const char *path, const char *beside,
+                                   td_error *error);
+/* Lets go of external files. The chunks stay. */
+void td__onnx_parser_close(td__onnx_parser *parser);
+/* Frees a graph's chunks. Accepts NULL. */
+void td__onnx_chunks_free(td__onnx_chunk *chunks);
+
+/* "FILE: not a sound ONNX file: …" */
+td_status td__onnx_malformed(td__onnx_parser *parser, const char *format, ...) TD_PRINTF(2, 3);
+td_status td__onnx_unsupported(td__onnx_parser *parser, const char *format, ...) TD_PRINTF(2, 3);
+
+/* Takes bytes from the budget; TD_RANGE when it is spent. */
+TD_NODISCARD td_status td__onnx_charge(td__onnx_parser *parser, size_t bytes);
+/* Zero-filled, in the chunks; NULL, with the error set, on failure. count 0 gives some address. */
+void *td__onnx_alloc(td__onnx_parser *parser, size_t count, size_t size);
+/* A text's copy; NULL, with the error set, also when it contains a zero byte or is no text. */
+const char *td__onnx_copy_text(td__onnx_parser *parser, const td__proto_field *field);
+
+/* The file at location beneath the model's folder, mapped until the parser is closed. */
+TD_NODISCARD td_status td__onnx_external(td__onnx_parser *parser, const char *location,
+                                         const uint8_t **data, size_t *size);
+
+/* A TensorProto, which gets that name. */
+TD_NODISCARD td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message,
+                                            const char *name, td__onnx_constant *constant);
+/* An AttributeProto. A constant in it is the caller's to destroy, also on failure. */
+TD_NODISCARD td_status td__onnx_read_attribute(td__onnx_parser *parser, td__proto message,
+                                               td__onnx_attribute *attribute);
+/* A TypeProto: the element type and shape of a tensor; false when it is another kind of type. */
+bool td__onnx_read_type(td__proto message, td__onnx_info *info);
+
+/* How numbers of a type are written in a file. */
+typedef struct td__onnx_encoding {
+    uint8_t size;  /* of one element in raw data */
+    uint8_t field; /* of TensorProto, when they are written as numbers */
+    uint8_t wire;  /* of that field */
+} td__onnx_encoding;
+
+/* NULL for a type that is not stored. */
+const td__onnx_encoding *td__onnx_encoding_of(td__onnx_type type);
+/* One number from its bits in a file into the storage of its type. False: it does not fit. */
+bool td__onnx_decode(td__onnx_type type, uint64_t bits, void *values, int64_t at);
+
+/* Goes over the numbers of a field, packed or alone; wire is what they are alone. */
+static inline td__proto td__onnx_numbers_of(const td__proto_field *field) {
+    return field->wire == TD__BYTES ? td__proto_in(field) : (td__proto){0};
+}
+bool td__onnx_next_number(td__proto *packed, uint32_t wire, uint64_t *bits);
+/* How many numbers a field holds; sets *bad for one of another wire type. */
+size_t td__onnx_count_numbers(const td__proto_field *field, uint32_t wire, bool *bad);
+
+#endif

@@ -1,0 +1,301 @@
+/* TensorProto: the numbers of a constant, from raw bytes, from lists of numbers, or from a file
+ * beside the model. Floats, doubles and int64 are copied once; others are converted on the way. */
+#include "onnx/parse.h"
+
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { DIMS = 1, DATA_TYPE = 2, SEGMENT = 3, NAME = 8, RAW_DATA = 9, EXTERNAL = 13, LOCATION = 14 };
+
+/* What a first pass over the message finds. */
+typedef struct tensor_draft {
+    const char *name;
+    td__onnx_type type;
+    td_shape shape;
+    int64_t count;
+    const uint8_t *raw; /* count elements as they are in memory, or NULL */
+    size_t raw_size;
+    bool has_raw, is_external;
+    const char *location;
+    uint64_t offset, length;
+    bool has_length;
+} tensor_draft;
+
+static td_status out_of_memory(td__onnx_parser *parser) {
+    return td_error_set(parser->error, TD_MEMORY, "%s: out of memory", parser->path);
+}
+
+static td_status add_dims(td__onnx_parser *parser, const td__proto_field *field,
+                          tensor_draft *draft) {
+    td__proto packed = td__onnx_numbers_of(field);
+    uint64_t bits = field->bits;
+    bool alone = field->wire == TD__VARINT;
+    while (alone || td__onnx_next_number(&packed, TD__VARINT, &bits)) {
+        if (draft->shape.rank == TD_MAX_RANK) {
+            return td__onnx_unsupported(parser, "tensor '%.200s' has more than %d dimensions",
+                                        draft->name, TD_MAX_RANK);
+        }
+        draft->shape.dims[draft->shape.rank++] = (int64_t)bits;
+        if (alone) {
+            return TD_OK;
+        }
+    }
+    return packed.bad || field->wire != TD__BYTES
+               ? td__onnx_malformed(parser, "the shape of tensor '%.200s' is cut off", draft->name)
+               : TD_OK;
+}
+
+/* A whole number in digits, nothing else. */
+static bool read_digits(const char *text, uint64_t *value) {
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return text[0] >= '0' && text[0] <= '9' && !*end && !errno;
+}
+
+/* StringStringEntryProto: location, offset, length; others (a checksum) are left alone. */
+static td_status read_external(td__onnx_parser *parser, td__proto entry, tensor_draft *draft) {
+    const char *key = "", *value = "";
+    for (td__proto_field field; td__proto_next(&entry, &field);) {
+        const char **text = field.number == 1 ? &key : field.number == 2 ? &value : NULL;
+        if (text && !(*text = td__onnx_copy_text(parser, &field))) {
+            return TD_FORMAT;
+        }
+    }
+    bool good = !entry.bad;
+    if (!strcmp(key, "location")) {
+        draft->location = value;
+    } else if (!strcmp(key, "offset")) {
+        good = good && read_digits(value, &draft->offset);
+    } else if (!strcmp(key, "length")) {
+        draft->has_length = true;
+        good = good && read_digits(value, &draft->length);
+    }
+    return good ? TD_OK
+                : td__onnx_malformed(parser, "external data of tensor '%.200s': %.40s '%.40s'",
+                                     draft->name, key, value);
+}
+
+static td_status read_field(td__onnx_parser *parser, const td__proto_field *field,
+                            tensor_draft *draft) {
+    switch (field->number) {
+    case DIMS:
+        return add_dims(parser, field, draft);
+    case DATA_TYPE:
+        draft->type = field->wire == TD__VARINT && field->bits <= INT32_MAX
+                          ? (td__onnx_type)field->bits
+                          : TD__ONNX_UNDEFINED;
+        return TD_OK;
+    case SEGMENT:
+        return td__onnx_unsupported(parser, "tensor '%.200s' is in segments", draft->name);
+    case RAW_DATA:
+        if (field->wire != TD__BYTES) {
+            return td__onnx_malformed(parser, "raw data of tensor '%.200s'", draft->name);
+        }
+        draft->has_raw = true;
+        draft->raw = field->data;
+        draft->raw_size = field->size;
+        return TD_OK;
+    case EXTERNAL:
+        return field->wire == TD__BYTES
+                   ? read_external(parser, td__proto_in(field), draft)
+                   : td__onnx_malformed(parser, "external data of tensor '%.200s'", draft->name);
+    case LOCATION:
+        draft->is_external = field->wire == TD__VARINT && field->bits == 1;
+        return TD_OK;
+    default:
+        return TD_OK;
+    }
+}
+
+/* Raw data of a tensor that is in another file. */
+static td_status find_external(td__onnx_parser *parser, tensor_draft *draft) {
+    size_t needed = (size_t)draft->count * td__onnx_encoding_of(draft->type)->size;
+    const uint8_t *data;
+    size_t size;
+    if (!draft->location) {
+        return td__onnx_malformed(parser, "external data of tensor '%.200s' has no location",
+                                  draft->name);
+    }
+    td_status status = td__onnx_external(parser, draft->location, &data, &size);
+    if (status) {
+        return status;
+    }
+    uint64_t length = draft->has_length ? draft->length : needed;
+    if (draft->offset > size || length > size - draft->offset) {
+        return td__onnx_malformed(parser,
+                                  "tensor '%.200s' reaches past the end of its file '%.200s'",
+                                  draft->name, draft->location);
+    }
+    draft->has_raw = true;
+    draft->raw = data ? data + draft->offset : NULL;
+    draft->raw_size = (size_t)length;
+    return TD_OK;
+}
+
+/* How many numbers the lists of the message hold. One packed list of floats or doubles is what raw
+ * data would be. */
+static td_status count_listed(td__onnx_parser *parser, td__proto message, tensor_draft *draft) {
+    const td__onnx_encoding *encoding = td__onnx_encoding_of(draft->type);
+    size_t count = 0, fields = 0;
+    bool bad = false;
+    td__proto_field list = {0};
+    for (td__proto_field field; td__proto_next(&message, &field);) {
+        if (field.number == encoding->field) {
+            count += td__onnx_count_numbers(&field, encoding->wire, &bad);
+            fields++;
+            list = field;
+        }
+    }
+    if (bad || count != (size_t)draft->count) {
+        char text[TD_SHAPE_TEXT_SIZE];
+        return td__onnx_malformed(parser, "tensor '%.200s' of shape %s has %zu values", draft->name,
+                                  td_shape_text(&draft->shape, text), count);
+    }
+    if (fields == 1 && list.wire == TD__BYTES && encoding->wire != TD__VARINT) {
+        draft->has_raw = true;
+        draft->raw = list.data;
+        draft->raw_size = list.size;
+    }
+    return TD_OK;
+}
+
+static bool decode_raw(const tensor_draft *draft, void *values) {
+    size_t size = td__onnx_encoding_of(draft->type)->size;
+    bool fits = true;
+    for (int64_t i = 0; i < draft->count; i++) {
+        const uint8_t *at = draft->raw + (size_t)i * size;
+        uint64_t bits = 0;
+        switch (size) {
+        case 1:
+            bits = *at;
+            break;
+        case 2:
+            bits = at[0] | (uint64_t)at[1] << 8;
+            break;
+        case 4:
+            bits = td__load32(at);
+            break;
+        default:
+            bits = td__load64(at);
+        }
+        fits &= td__onnx_decode(draft->type, bits, values, i);
+    }
+    return fits;
+}
+
+/* The lists have been counted: they hold draft->count numbers unless a varint is cut off. */
+static bool decode_listed(td__proto message, const tensor_draft *draft, void *values, bool *bad) {
+    const td__onnx_encoding *encoding = td__onnx_encoding_of(draft->type);
+    int64_t at = 0;
+    bool fits = true;
+    for (td__proto_field field; td__proto_next(&message, &field);) {
+        if (field.number != encoding->field) {
+            continue;
+        }
+        if (field.wire == encoding->wire) {
+            fits &= td__onnx_decode(draft->type, field.bits, values, at++);
+            continue;
+        }
+        td__proto packed = td__proto_in(&field);
+        for (uint64_t bits; td__onnx_next_number(&packed, encoding->wire, &bits);) {
+            fits &= td__onnx_decode(draft->type, bits, values, at++);
+        }
+        *bad = *bad || packed.bad;
+    }
+    return fits;
+}
+
+/* Whether raw data needs no conversion. */
+static bool is_as_stored(td__onnx_type type) {
+    const uint16_t probe = 1;
+    return *(const uint8_t *)&probe == 1 &&
+           (type == TD__ONNX_FLOAT || type == TD__ONNX_DOUBLE || type == TD__ONNX_INT64);
+}
+
+static td_status make_tensor(td__onnx_parser *parser, td__proto message, const tensor_draft *draft,
+                             td_tensor **made) {
+    td_dtype dtype = td__onnx_storage(draft->type);
+    td_status status = td__onnx_charge(parser, (size_t)draft->count * td_dtype_size(dtype) +
+                                                   2 * sizeof(draft->shape) + strlen(draft->name));
+    if (status) {
+        return status;
+    }
+    bool copied = draft->has_raw && is_as_stored(draft->type);
+    td_tensor *tensor = copied ? td_tensor_from(draft->name, dtype, draft->shape, draft->raw, NULL)
+                               : td_tensor_create(draft->name, dtype, draft->shape, NULL);
+    if (!tensor) {
+        return out_of_memory(parser);
+    }
+    bool bad = false, fits = true;
+    if (!copied) {
+        fits = draft->has_raw ? decode_raw(draft, td_tensor_data(tensor))
+                              : decode_listed(message, draft, td_tensor_data(tensor), &bad);
+    }
+    if (bad) {
+        status = td__onnx_malformed(parser, "a number of tensor '%.200s' is cut off", draft->name);
+    } else if (!fits) {
+        status = td__onnx_unsupported(parser, "tensor '%.200s' has uint64 values above %lld",
+                                      draft->name, (long long)INT64_MAX);
+    }
+    if (status) {
+        td_tensor_destroy(tensor);
+        return status;
+    }
+    *made = tensor;
+    return TD_OK;
+}
+
+td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const char *name,
+                               td__onnx_constant *constant) {
+    tensor_draft draft = {.name = name};
+    td_status status = TD_OK;
+    td__proto rest = message;
+    for (td__proto_field field; !status && td__proto_next(&rest, &field);) {
+        status = read_field(parser, &field, &draft);
+    }
+    if (status) {
+        return status;
+    }
+    if (rest.bad) {
+        return td__onnx_malformed(parser, "tensor '%.200s' is cut off", name);
+    }
+    const td__onnx_encoding *encoding = td__onnx_encoding_of(draft.type);
+    if (!encoding) {
+        return td__onnx_unsupported(parser, "tensor '%.200s' has elements of type %s (%d)", name,
+                                    td__onnx_type_name(draft.type), (int)draft.type);
+    }
+    if (td_shape_check(&draft.shape, td__onnx_storage(draft.type), &draft.count, NULL)) {
+        return td__onnx_malformed(parser, "the shape of tensor '%.200s' is out of range", name);
+    }
+    if (draft.is_external) {
+        status = find_external(parser, &draft);
+    } else if (!draft.has_raw) {
+        status = count_listed(parser, message, &draft);
+    }
+    if (!status && draft.has_raw && draft.raw_size != (size_t)draft.count * encoding->size) {
+        char text[TD_SHAPE_TEXT_SIZE];
+        status = td__onnx_malformed(parser, "tensor '%.200s' of shape %s and type %s has %zu bytes",
+                                    name, td_shape_text(&draft.shape, text),
+                                    td__onnx_type_name(draft.type), draft.raw_size);
+    }
+    td_tensor *tensor = NULL;
+    if (!status) {
+        status = make_tensor(parser, message, &draft, &tensor);
+    }
+    if (!status) {
+        *constant = (td__onnx_constant){draft.type, tensor};
+    }
+    return status;
+}
+
+td_status td__onnx_parse_tensor(const void *bytes, size_t size, td__onnx_constant *constant,
+                                td_error *error) {
+    td__onnx_parser parser = td__onnx_parser_of(size, "tensor", NULL, error);
+    td_status status = td__onnx_read_tensor(&parser, td__proto_of(bytes, size), "", constant);
+    td__onnx_parser_close(&parser);
+    td__onnx_chunks_free(parser.chunks);
+    return status;
+}

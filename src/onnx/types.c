@@ -1,0 +1,227 @@
+/* ONNX's element types: what they are called, how files have them, and how values keep to them. */
+#include "onnx/parse.h"
+
+#include <math.h>
+
+static const struct {
+    const char *name;
+    td_dtype storage;
+    td__onnx_encoding encoding; /* size 0: not stored */
+} types[] = {
+    [TD__ONNX_UNDEFINED] = {.name = "undefined"},
+    [TD__ONNX_FLOAT] = {"float", TD_FLOAT32, {4, 4, TD__FIXED32}},
+    [TD__ONNX_UINT8] = {"uint8", TD_INT64, {1, 5, TD__VARINT}},
+    [TD__ONNX_INT8] = {"int8", TD_INT64, {1, 5, TD__VARINT}},
+    [TD__ONNX_UINT16] = {"uint16", TD_INT64, {2, 5, TD__VARINT}},
+    [TD__ONNX_INT16] = {"int16", TD_INT64, {2, 5, TD__VARINT}},
+    [TD__ONNX_INT32] = {"int32", TD_INT64, {4, 5, TD__VARINT}},
+    [TD__ONNX_INT64] = {"int64", TD_INT64, {8, 7, TD__VARINT}},
+    [TD__ONNX_STRING] = {.name = "string"},
+    [TD__ONNX_BOOL] = {"bool", TD_INT64, {1, 5, TD__VARINT}},
+    [TD__ONNX_FLOAT16] = {"float16", TD_FLOAT32, {2, 5, TD__VARINT}},
+    [TD__ONNX_DOUBLE] = {"double", TD_FLOAT64, {8, 10, TD__FIXED64}},
+    [TD__ONNX_UINT32] = {"uint32", TD_INT64, {4, 11, TD__VARINT}},
+    [TD__ONNX_UINT64] = {"uint64", TD_INT64, {8, 11, TD__VARINT}},
+    [14] = {.name = "complex64"},
+    [15] = {.name = "complex128"},
+    [TD__ONNX_BFLOAT16] = {"bfloat16", TD_FLOAT32, {2, 5, TD__VARINT}},
+};
+
+static bool is_known(td__onnx_type type) {
+    return (size_t)type < sizeof types / sizeof *types;
+}
+
+const td__onnx_encoding *td__onnx_encoding_of(td__onnx_type type) {
+    return is_known(type) && types[type].encoding.size ? &types[type].encoding : NULL;
+}
+
+bool td__onnx_is_stored(td__onnx_type type) {
+    return td__onnx_encoding_of(type) != NULL;
+}
+
+td_dtype td__onnx_storage(td__onnx_type type) {
+    return is_known(type) ? types[type].storage : TD_FLOAT32;
+}
+
+const char *td__onnx_type_name(td__onnx_type type) {
+    return is_known(type) ? types[type].name : "an unknown type";
+}
+
+/* --- halves ------------------------------------------------------------------------------- */
+
+static uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* The exponent is moved by a product, which also normalises what is subnormal in a half. */
+static float from_float16(uint32_t half) {
+    uint32_t magnitude = (half & 0x7fff) << 13;
+    float value = td__float_of(magnitude) * 0x1p112f;
+    uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000 : 0; /* infinity, not a number */
+    return td__float_of(bits_of(value) | special | (half & 0x8000) << 16);
+}
+
+/* To the nearest half, ties to even; still as a float. Adding and taking away a number of which
+ * the last digit is a half's last digit does the rounding. */
+static float round_float16(float value) {
+    float magnitude = fabsf(value);
+    if (!(magnitude < 65520.0f)) {
+        return isnan(value) ? value : copysignf(INFINITY, value);
+    }
+    uint32_t exponent = bits_of(magnitude) & 0x7f800000;
+    uint32_t least = 113u << 23; /* of 2^-14: below, a half is subnormal */
+    float digit = td__float_of((exponent > least ? exponent : least) + (13u << 23));
+    return copysignf(magnitude + digit - digit, value);
+}
+
+static float round_bfloat16(float value) {
+    uint32_t bits = bits_of(value);
+    if ((bits & 0x7fffffff) > 0x7f800000) {
+        return td__float_of((bits | 0x00400000) & 0xffff0000); /* not a number stays one */
+    }
+    return td__float_of((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+}
+
+/* --- keeping to a type -------------------------------------------------------------------- */
+
+/* Two's complement, as C converts in practice and GCC and Clang define. */
+static int64_t wrap(td__onnx_type type, uint64_t bits) {
+    switch (type) {
+    case TD__ONNX_UINT8:
+        return (uint8_t)bits;
+    case TD__ONNX_INT8:
+        return (int8_t)bits;
+    case TD__ONNX_UINT16:
+        return (uint16_t)bits;
+    case TD__ONNX_INT16:
+        return (int16_t)bits;
+    case TD__ONNX_UINT32:
+        return (uint32_t)bits;
+    case TD__ONNX_INT32:
+        return (int32_t)bits;
+    case TD__ONNX_BOOL:
+        return bits != 0;
+    default:
+        return (int64_t)bits;
+    }
+}
+
+void td__onnx_settle(td__onnx_type type, int64_t count, void *values) {
+    if (type == TD__ONNX_FLOAT16 || type == TD__ONNX_BFLOAT16) {
+        float (*round)(float) = type == TD__ONNX_FLOAT16 ? round_float16 : round_bfloat16;
+        float *numbers = values;
+        for (int64_t i = 0; i < count; i++) {
+            numbers[i] = round(numbers[i]);
+        }
+    } else if (td__onnx_storage(type) == TD_INT64 && type != TD__ONNX_INT64) {
+        int64_t *numbers = values;
+        for (int64_t i = 0; i < count; i++) {
+            numbers[i] = wrap(type, (uint64_t)numbers[i]);
+        }
+    }
+}
+
+bool td__onnx_decode(td__onnx_type type, uint64_t bits, void *values, int64_t at) {
+    switch (type) {
+    case TD__ONNX_FLOAT:
+        ((float *)values)[at] = td__float_of((uint32_t)bits);
+        return true;
+    case TD__ONNX_FLOAT16:
+        ((float *)values)[at] = from_float16((uint32_t)bits & 0xffff);
+        return true;
+    case TD__ONNX_BFLOAT16:
+        ((float *)values)[at] = td__float_of((uint32_t)bits << 16);
+        return true;
+    case TD__ONNX_DOUBLE:
+        ((double *)values)[at] = td__double_of(bits);
+        return true;
+    default:
+        ((int64_t *)values)[at] = wrap(type, bits);
+        return type != TD__ONNX_UINT64 || bits <= INT64_MAX;
+    }
+}
+
+/* --- numbers in a field ------------------------------------------------------------------- */
+
+bool td__onnx_next_number(td__proto *packed, uint32_t wire, uint64_t *bits) {
+    if (packed->p == packed->end) {
+        return false;
+    }
+    size_t size = wire == TD__FIXED32 ? 4 : 8;
+    if (wire == TD__VARINT) {
+        return td__proto_varint(packed, bits);
+    }
+    if ((size_t)(packed->end - packed->p) < size) {
+        return td__proto_fail(packed);
+    }
+    *bits = size == 4 ? td__load32(packed->p) : td__load64(packed->p);
+    packed->p += size;
+    return true;
+}
+
+size_t td__onnx_count_numbers(const td__proto_field *field, uint32_t wire, bool *bad) {
+    if (field->wire == wire) {
+        return 1;
+    }
+    size_t count = 0;
+    if (field->wire != TD__BYTES) {
+        *bad = true;
+    } else if (wire == TD__VARINT) {
+        for (size_t i = 0; i < field->size; i++) {
+            count += field->data[i] < 0x80;
+        }
+    } else {
+        size_t size = wire == TD__FIXED32 ? 4 : 8;
+        count = field->size / size;
+        *bad = *bad || field->size % size;
+    }
+    return count;
+}
+
+/* --- the type of a value ------------------------------------------------------------------ */
+
+enum { TENSOR_TYPE = 1, ELEMENT = 1, SHAPE = 2, DIM = 1, DIM_VALUE = 1 };
+
+/* A TensorShapeProto; dimensions without a number are -1. */
+static void read_shape(td__proto message, td__onnx_info *info) {
+    info->shape.rank = 0;
+    info->has_shape = true;
+    for (td__proto_field field; td__proto_next(&message, &field);) {
+        if (field.number != DIM || field.wire != TD__BYTES) {
+            continue;
+        }
+        if (info->shape.rank == TD_MAX_RANK) {
+            info->has_shape = false;
+            return;
+        }
+        int64_t dim = -1;
+        td__proto inside = td__proto_in(&field);
+        for (td__proto_field part; td__proto_next(&inside, &part);) {
+            if (part.number == DIM_VALUE && part.wire == TD__VARINT) {
+                dim = part.bits <= INT64_MAX ? (int64_t)part.bits : -1;
+            }
+        }
+        info->shape.dims[info->shape.rank++] = dim;
+    }
+}
+
+bool td__onnx_read_type(td__proto message, td__onnx_info *info) {
+    bool is_tensor = false;
+    for (td__proto_field field; td__proto_next(&message, &field);) {
+        if (field.number != TENSOR_TYPE || field.wire != TD__BYTES) {
+            continue;
+        }
+        is_tensor = true;
+        td__proto tensor = td__proto_in(&field);
+        for (td__proto_field part; td__proto_next(&tensor, &part);) {
+            if (part.number == ELEMENT && part.wire == TD__VARINT) {
+                info->type = part.bits <= INT32_MAX ? (td__onnx_type)part.bits : TD__ONNX_UNDEFINED;
+            } else if (part.number == SHAPE && part.wire == TD__BYTES) {
+                read_shape(td__proto_in(&part), info);
+            }
+        }
+    }
+    return is_tensor;
+}
