@@ -179,16 +179,19 @@ static void read_layers(td__checker *checker, td__yaml_node *node, td_experiment
 }
 
 static void read_model(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field fields[] = {{.key = "file",
-                                        .kind = TD__PATH,
-                                        .offset = offsetof(td_experiment, model_file),
-                                        .required = true}};
+    static const td__field fields[] = {
+        {.key = "file",
+         .kind = TD__PATH,
+         .offset = offsetof(td_experiment, model_file),
+         .required = true},
+        {.key = "frozen", .kind = TD__NAMES, .offset = offsetof(td_experiment, frozen)}};
     if (node->kind == TD__YAML_LIST) {
         read_layers(checker, node, member);
     } else if (node->kind == TD__YAML_MAP) {
         td__check_map(checker, node, fields, COUNT(fields), member);
     } else {
-        td__problem(checker, node, "expected a list of layers, or {file: MODEL}");
+        td__problem(checker, node,
+                    "expected a list of layers, or {file: MODEL, frozen: [LAYER, …]}");
     }
 }
 

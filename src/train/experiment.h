@@ -65,6 +65,7 @@ struct td_experiment {
     td__choice *layers; /* when the model is a list */
     size_t layer_count;
     const char *model_file; /* when it is a file */
+    td_names frozen;        /* its layers that are not trained; items NULL: as the file says */
     const char *weights;
     td__train_spec train;
     td__track_spec *tracks;

@@ -45,17 +45,6 @@ static td_status load(predictor *p, const char *path, td_error *error) {
     return status;
 }
 
-/* The model's input shape, where all of it is known. */
-static td_shape known_shape(const td_model *model) {
-    td_shape shape = td_model_input_shape(model);
-    for (int32_t i = 0; i < shape.rank; i++) {
-        if (shape.dims[i] < 0) {
-            return (td_shape){0};
-        }
-    }
-    return shape;
-}
-
 /* As in training; without labels when the column is not there. */
 static td_status open_data(predictor *p, const char *path, const td_predict_options *options,
                            td_error *error) {
@@ -64,7 +53,7 @@ static td_status open_data(predictor *p, const char *path, const td_predict_opti
     td_data_options data = {.struct_size = sizeof data,
                             .train = path,
                             .labels = options->labels,
-                            .input = known_shape(p->model),
+                            .input = td__known_input(p->model),
                             .label = label,
                             .ignore = p->notes.ignore,
                             .x = p->notes.x,

@@ -133,6 +133,9 @@ static td_status open_deck(td_trainer *trainer, td_error *error) {
         status = add_track(trainer, &experiment->tracks[i], error);
     }
     if (!status) {
+        status = td__trainer_keep_initial(trainer, error);
+    }
+    if (!status) {
         status = publish_experiment(trainer, error);
     }
     if (!status) {

@@ -59,7 +59,15 @@ static td_status open_data(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
     td_data_options options = experiment->data;
     td_error reason = {0};
-    trainer->data = td_dataset_open(&options, &reason);
+    bool given = options.input.rank > 0;
+    if (trainer->model && !given) {
+        options.input = td__known_input(trainer->model);
+        trainer->data = td_dataset_open(&options, NULL);
+    }
+    if (!trainer->data) { /* that it does not fit the model is said of the model */
+        options.input = experiment->data.input;
+        trainer->data = td_dataset_open(&options, &reason);
+    }
     const td_data_info *info = trainer->data ? td_dataset_info(trainer->data) : NULL;
     if (info && options.label_kind == TD_LABEL_AUTO) {
         options.label_kind = fitting_labels(&experiment->train, info);
@@ -91,79 +99,6 @@ static td_status open_data(td_trainer *trainer, td_error *error) {
         settle_length(trainer);
     }
     return status;
-}
-
-/* ---- Model ------------------------------------------------------------------------------------
- */
-
-static td_status build_layers(td_trainer *trainer, td_error *error) {
-    td_experiment *experiment = trainer->experiment;
-    td_error reason = {0};
-    trainer->model = td_model_create(experiment->name, trainer->info->input);
-    for (size_t i = 0; i < experiment->layer_count; i++) {
-        const td__choice *layer = &experiment->layers[i];
-        td_status status =
-            td_model_add(trainer->model, layer->name, layer->settings, layer->count, &reason);
-        if (status) {
-            return td__experiment_problem(experiment, layer->node, status, error, "model: %s",
-                                          reason.text);
-        }
-    }
-    td_status status = td_model_build(trainer->model, experiment->seed, &reason);
-    return status
-               ? td__experiment_problem(experiment, NULL, status, error, "model: %s", reason.text)
-               : TD_OK;
-}
-
-static td_status load_model(td_trainer *trainer, td_error *error) {
-    td_experiment *experiment = trainer->experiment;
-    td_error reason = {0};
-    trainer->model = td_model_load(experiment->model_file, &reason);
-    if (!trainer->model) {
-        return td__experiment_problem(experiment, NULL, reason.status, error, "model: %s",
-                                      reason.text);
-    }
-    td_shape want = td_model_input_shape(trainer->model), have = trainer->info->input;
-    bool fits = want.rank == have.rank;
-    for (int32_t i = 0; fits && i < want.rank; i++) {
-        fits = want.dims[i] == -1 || want.dims[i] == have.dims[i];
-    }
-    if (!fits) {
-        char wanted[TD_SHAPE_TEXT_SIZE], given[TD_SHAPE_TEXT_SIZE];
-        return td__experiment_problem(experiment, NULL, TD_SHAPE, error,
-                                      "model: it reads examples of shape %s, and data has %s; see "
-                                      "data.input",
-                                      td_shape_text(&want, wanted), td_shape_text(&have, given));
-    }
-    return TD_OK;
-}
-
-static td_status make_model(td_trainer *trainer, td_error *error) {
-    td_experiment *experiment = trainer->experiment;
-    td_status status =
-        experiment->model_file ? load_model(trainer, error) : build_layers(trainer, error);
-    if (status) {
-        return status;
-    }
-    for (size_t i = 0; i < experiment->layer_count; i++) {
-        const td_layer_info *layer = td_model_layer(trainer->model, i);
-        if (td__choice_settle(experiment->yaml, &experiment->layers[i], layer->settings,
-                              layer->setting_count)) {
-            return td_error_set(error, TD_MEMORY, "out of memory");
-        }
-    }
-    if (experiment->weights) {
-        td_error reason = {0};
-        status = td_weights_load(trainer->model, experiment->weights, &reason);
-        if (status) {
-            return td__experiment_problem(experiment, NULL, status, error, "weights: %s",
-                                          reason.text);
-        }
-    }
-    trainer->layer_count = td_model_layer_count(trainer->model);
-    trainer->parameter_count = td_model_parameter_count(trainer->model);
-    trainer->weight_count = td_model_trainable(trainer->model, &trainer->weights);
-    return TD_OK;
 }
 
 /* ---- Optimizer --------------------------------------------------------------------------------
@@ -337,8 +272,9 @@ static td_status prepare(td_trainer *trainer, td_error *error) {
     td_threads_set((int)trainer->experiment->threads);
     td_threads_bind(); /* unbound, two threads now and then share a core for seconds */
     td_status (*const stages[])(td_trainer *, td_error *) = {
+        td__trainer_load_model,
         open_data,
-        make_model,
+        td__trainer_make_model,
         make_optimizer,
         make_metrics,
         make_room,

@@ -1,6 +1,7 @@
 /* A trainer, inside: where data, model, optimizer and deck meet.
  *
  *     trainer.c     what an experiment needs is opened and checked; nothing is written
+ *     make_model.c  the model: from its layers, or from a file
  *     signals.c     the names that can be recorded, and the deck's handles for them
  *     run.c         epochs, early stopping, the run's folder
  *     step.c        one step, told to the deck while its tensors are warm
@@ -120,6 +121,17 @@ struct td_trainer {
     volatile sig_atomic_t stop;
     bool ran;
 };
+
+/* make_model.c */
+/* The model of `model: {file: …}`, before the data: it may say the shape of its input. */
+TD_NODISCARD td_status td__trainer_load_model(td_trainer *trainer, td_error *error);
+/* The model complete: made of its layers, its weights loaded, its layers frozen. */
+TD_NODISCARD td_status td__trainer_make_model(td_trainer *trainer, td_error *error);
+/* Keeps what training began from in the run, so that the run needs no other file: writes
+ * initial.safetensors, and the experiment names that. Nothing for a model that is made anew. */
+TD_NODISCARD td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error);
+/* The shape of one example; rank 0 unless all of it is known. */
+td_shape td__known_input(const td_model *model);
 
 /* signals.c */
 TD_NODISCARD td_status td__trainer_signals_list(td_trainer *trainer, td_error *error);

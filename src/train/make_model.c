@@ -1,0 +1,204 @@
+/* An experiment's model: made of its layers, or loaded from a file and trained further. */
+#include "train/notes.h"
+
+#include "base/memory.h"
+#include "base/words.h"
+#include "deck/glob.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define INITIAL "initial.safetensors"
+
+/* Where "model" or "weights", or a key beneath, stands in the file; NULL when it does not. */
+static td__yaml_node *place_of(const td_experiment *experiment, const char *key,
+                               const char *beneath) {
+    td__yaml_node *node = td__yaml_get(td__yaml_root(experiment->yaml), key);
+    return node && beneath ? td__yaml_get(node, beneath) : node;
+}
+
+/* ---- From layers ------------------------------------------------------------------------------
+ */
+
+static td_status settle_layers(td_trainer *trainer, td_error *error) {
+    td_experiment *experiment = trainer->experiment;
+    for (size_t i = 0; i < experiment->layer_count; i++) {
+        const td_layer_info *layer = td_model_layer(trainer->model, i);
+        if (td__choice_settle(experiment->yaml, &experiment->layers[i], layer->settings,
+                              layer->setting_count)) {
+            return td_error_set(error, TD_MEMORY, "out of memory");
+        }
+    }
+    return TD_OK;
+}
+
+static td_status build_layers(td_trainer *trainer, td_error *error) {
+    td_experiment *experiment = trainer->experiment;
+    td_error reason = {0};
+    trainer->model = td_model_create(experiment->name, trainer->info->input);
+    for (size_t i = 0; i < experiment->layer_count; i++) {
+        const td__choice *layer = &experiment->layers[i];
+        td_status status =
+            td_model_add(trainer->model, layer->name, layer->settings, layer->count, &reason);
+        if (status) {
+            return td__experiment_problem(experiment, layer->node, status, error, "model: %s",
+                                          reason.text);
+        }
+    }
+    td_status status = td_model_build(trainer->model, experiment->seed, &reason);
+    if (status) {
+        return td__experiment_problem(experiment, NULL, status, error, "model: %s", reason.text);
+    }
+    return settle_layers(trainer, error);
+}
+
+/* ---- From a file ------------------------------------------------------------------------------
+ */
+
+td_status td__trainer_load_model(td_trainer *trainer, td_error *error) {
+    td_experiment *experiment = trainer->experiment;
+    td_error reason = {0};
+    if (!experiment->model_file) {
+        return TD_OK;
+    }
+    trainer->model = td_model_load(experiment->model_file, &reason);
+    return trainer->model
+               ? TD_OK
+               : td__experiment_problem(experiment, place_of(experiment, "model", "file"),
+                                        reason.status, error, "model.file: %s", reason.text);
+}
+
+td_shape td__known_input(const td_model *model) {
+    td_shape shape = td_model_input_shape(model);
+    for (int32_t i = 0; i < shape.rank; i++) {
+        if (shape.dims[i] < 0) {
+            return (td_shape){0};
+        }
+    }
+    return shape;
+}
+
+static td_status check_input(const td_trainer *trainer, td_error *error) {
+    const td_experiment *experiment = trainer->experiment;
+    td_shape want = td_model_input_shape(trainer->model), have = trainer->info->input;
+    bool fits = want.rank == have.rank;
+    for (int32_t i = 0; fits && i < want.rank; i++) {
+        fits = want.dims[i] == -1 || want.dims[i] == have.dims[i];
+    }
+    char wanted[TD_SHAPE_TEXT_SIZE], given[TD_SHAPE_TEXT_SIZE];
+    return fits ? TD_OK
+                : td__experiment_problem(experiment, place_of(experiment, "model", "file"),
+                                         TD_SHAPE, error,
+                                         "model.file: it reads examples of shape %s, and data has "
+                                         "%s; see data.input",
+                                         td_shape_text(&want, wanted), td_shape_text(&have, given));
+}
+
+static td_status no_such_layer(const td_trainer *trainer, size_t which, td_error *error) {
+    const td_experiment *experiment = trainer->experiment;
+    const td__yaml_node *node = place_of(experiment, "model", "frozen");
+    const char *pattern = experiment->frozen.items[which];
+    size_t count = td_model_layer_count(trainer->model);
+    const char **names = td__calloc(count + 1, sizeof *names);
+    for (size_t i = 0; names && i < count; i++) {
+        names[i] = td_model_layer(trainer->model, i)->name;
+    }
+    const char *nearest = names ? td__nearest_word(pattern, names, count) : NULL;
+    td_status status = td__experiment_problem(
+        experiment, node->kind == TD__YAML_LIST ? node->items[which] : node, TD_NOT_FOUND, error,
+        "model.frozen: no layer '%s' in %s%s%s%s", pattern, experiment->model_file,
+        nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    td__free(names);
+    return status;
+}
+
+/* The layers that `frozen` names, and no others. */
+static td_status freeze_layers(td_trainer *trainer, td_error *error) {
+    const td_names *frozen = &trainer->experiment->frozen;
+    td_status status = frozen->items ? td_model_freeze(trainer->model, NULL, false, error) : TD_OK;
+    for (size_t k = 0; !status && k < frozen->count; k++) {
+        bool found = false;
+        for (size_t i = 0; !status && i < td_model_layer_count(trainer->model); i++) {
+            const char *name = td_model_layer(trainer->model, i)->name;
+            if (td__glob_match(frozen->items[k], name)) {
+                status = td_model_freeze(trainer->model, name, true, error);
+                found = true;
+            }
+        }
+        if (!found) {
+            status = no_such_layer(trainer, k, error);
+        }
+    }
+    return status;
+}
+
+/* ---- Both -------------------------------------------------------------------------------------
+ */
+
+static td_status load_weights(td_trainer *trainer, td_error *error) {
+    td_experiment *experiment = trainer->experiment;
+    td_error reason = {0};
+    td_status status =
+        experiment->weights ? td_weights_load(trainer->model, experiment->weights, &reason) : TD_OK;
+    return status ? td__experiment_problem(experiment, place_of(experiment, "weights", NULL),
+                                           status, error, "weights: %s", reason.text)
+                  : TD_OK;
+}
+
+td_status td__trainer_make_model(td_trainer *trainer, td_error *error) {
+    const td_experiment *experiment = trainer->experiment;
+    td_status status = TD_OK;
+    if (!experiment->model_file) {
+        status = build_layers(trainer, error);
+    } else {
+        status = check_input(trainer, error);
+        status = status ? status : freeze_layers(trainer, error);
+    }
+    status = status ? status : load_weights(trainer, error);
+    if (status) {
+        return status;
+    }
+    trainer->layer_count = td_model_layer_count(trainer->model);
+    trainer->parameter_count = td_model_parameter_count(trainer->model);
+    trainer->weight_count = td_model_trainable(trainer->model, &trainer->weights);
+    if (trainer->weight_count == 0) {
+        return td__experiment_problem(experiment, place_of(experiment, "model", NULL), TD_INVALID,
+                                      error, "model: nothing to train: %s",
+                                      trainer->parameter_count
+                                          ? "every layer that has parameters is frozen"
+                                          : "no layer has parameters");
+    }
+    return TD_OK;
+}
+
+/* The experiment that the run keeps names the run's own file, relative to itself. */
+static td_status name_initial(td_experiment *experiment) {
+    td__yaml_node *model = place_of(experiment, "model", NULL);
+    if (experiment->model_file && td__yaml_put(experiment->yaml, model, "file",
+                                               td__yaml_scalar(experiment->yaml, INITIAL, false))) {
+        return TD_MEMORY;
+    }
+    return experiment->weights
+               ? td__yaml_put(experiment->yaml, td__yaml_root(experiment->yaml), "weights",
+                              td__yaml_scalar(experiment->yaml, INITIAL, false))
+               : TD_OK;
+}
+
+td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error) {
+    td_experiment *experiment = trainer->experiment;
+    const char *origin = experiment->model_file ? experiment->model_file : experiment->weights;
+    char path[4300];
+    if (!origin) {
+        return TD_OK;
+    }
+    if ((size_t)snprintf(path, sizeof path, "%s/" INITIAL, trainer->folder) >= sizeof path ||
+        name_initial(experiment)) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    if (trainer->resume) {
+        return TD_OK; /* it is there */
+    }
+    (void)td_deck_note(trainer->deck, "experiment.origin", origin);
+    const td_model_note note = {TD__NOTE_ORIGIN, origin};
+    return td_model_save(trainer->model, path, 1, &note, error);
+}
