@@ -10,13 +10,14 @@
 #include "onnx/graph.h"
 #include "tape/op.h"
 
-/* A value while the graph runs. Images and sequences (rank 3 and up, batch and channels first) may
- * be there with the channels last, as the tape's convolutions want them; each form is made from the
- * other when somebody asks for it, and kept. */
+/* A value while the graph runs, in up to three forms; each is made from another when somebody asks
+ * for it, and kept. The form it was made in is on every path to its users, so that gradients of it
+ * are complete. In types other than float there is only the plain one. */
 typedef struct td__onnx_value {
     td__onnx_type type;
     td_tensor *plain;         /* as ONNX has it */
-    td_tensor *channels_last; /* the same values */
+    td_tensor *channels_last; /* images and sequences (rank 3 and up): (n, c, …) as (n, …, c) */
+    td_tensor *kernel;        /* weights: (out, in, …) as (…, in, out), Keras's layout */
 } td__onnx_value;
 
 typedef struct td__onnx_run td__onnx_run;
@@ -44,8 +45,16 @@ typedef struct td__onnx_operator {
 td__onnx_value *td__onnx_input(td__onnx_call *call, size_t i);
 /* Its tensor in ONNX's layout; NULL when it was left out, or (tape's error) when memory is short. */
 td_tensor *td__onnx_plain(td__onnx_call *call, size_t i);
-/* With the channels last. */
+/* With the channels last; of float values of rank 3 and up. */
 td_tensor *td__onnx_channels_last(td__onnx_call *call, size_t i);
+/* As a kernel; of float values of rank 2 and up. */
+td_tensor *td__onnx_kernel(td__onnx_call *call, size_t i);
+/* Its shape in ONNX's layout, whatever form it is in: makes none. Not of one left out. */
+td_shape td__onnx_shape(td__onnx_call *call, size_t i);
+/* Whether it is there and its values are kept as float32. */
+bool td__onnx_is_float(td__onnx_call *call, size_t i);
+/* Whether it is there with the channels last and not as ONNX has it. */
+bool td__onnx_is_last(td__onnx_call *call, size_t i);
 /* The integers of an input that says shapes, axes, …; false and the tape's error when it has another
  * type or more than room. A missing input gives *count = 0. */
 bool td__onnx_input_ints(td__onnx_call *call, size_t i, int64_t *out, size_t room, size_t *count);
@@ -54,12 +63,15 @@ bool td__onnx_wants(const td__onnx_call *call, size_t i);
 /* Sets output i; tensor NULL means failure: returns false. */
 bool td__onnx_output(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor);
 bool td__onnx_output_last(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor);
-/* "Conv 'conv1': …" into the tape's error; returns false. */
+/* Output i is input j, in all its forms. */
+bool td__onnx_pass(td__onnx_call *call, size_t i, size_t j);
+/* "Conv: …" into the tape's error, after the name of the node or layer; returns false. */
 bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ...) TD_PRINTF(3, 4);
 
 /* A family of operators: one file in ops/ each, ending in a row without a name. */
-extern const td__onnx_operator td__onnx_arithmetic[], td__onnx_comparisons[], td__onnx_indexing[],
-    td__onnx_shapes[], td__onnx_layers[], td__onnx_reductions[];
+extern const td__onnx_operator td__onnx_arithmetic[], td__onnx_comparisons[], td__onnx_functions[],
+    td__onnx_indexing[], td__onnx_layers[], td__onnx_pools[], td__onnx_recurrent[],
+    td__onnx_reductions[], td__onnx_shapes[], td__onnx_slices[];
 
 /* NULL when there is none for that opset. */
 const td__onnx_operator *td__onnx_find(const char *domain, const char *name, int64_t opset);

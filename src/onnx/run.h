@@ -11,6 +11,8 @@ td__onnx_run *td__onnx_run_create(const td__onnx_graph *graph, td_error *error);
 /* Accepts NULL. */
 void td__onnx_run_destroy(td__onnx_run *run);
 
+/* Gives a value (by number) from the next beginning on, every time: a parameter of a model. */
+void td__onnx_run_preset(td__onnx_run *run, int32_t value, td__onnx_value what);
 /* Forgets the values of the last time and gives input number i (of the graph's) its value. */
 void td__onnx_run_begin(td__onnx_run *run);
 void td__onnx_run_set(td__onnx_run *run, size_t input, td__onnx_type type, td_tensor *tensor);

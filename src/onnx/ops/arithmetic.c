@@ -1,0 +1,121 @@
+/* Arithmetic on two and more operands, with broadcasting. In float the tape computes, in the form
+ * (channels last or not) that the operands are in; in other types the host does. */
+#include "onnx/host.h"
+#include "onnx/ops/common.h"
+
+typedef td_tensor *binary(td_tape *tape, td_tensor *a, td_tensor *b);
+
+enum { MOST_OPERANDS = 64 };
+
+/* Before opset 7 the second operand said at which axis of the first it begins. */
+static td_tensor *at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *b) {
+    int64_t axis = td__onnx_int(call->node, "axis", -1);
+    if (call->opset >= 7 || axis < 0 || axis + b->shape.rank > a->shape.rank) {
+        return b;
+    }
+    td_shape shape = b->shape;
+    while (shape.rank < a->shape.rank - (int32_t)axis) {
+        shape.dims[shape.rank++] = 1;
+    }
+    return td_reshape(call->tape, b, shape);
+}
+
+/* f(f(a, b), c) … */
+static bool combine(td__onnx_call *call, binary *f, float scale) {
+    td_tensor *operands[MOST_OPERANDS];
+    size_t count = call->node->input_count;
+    bool last;
+    if (count > MOST_OPERANDS) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "more than %d operands", MOST_OPERANDS);
+    }
+    if (!td__onnx_is_float(call, 0)) {
+        return td__onnx_host_arithmetic(call);
+    }
+    if (call->opset < 7 && !td__onnx_plain(call, 0)) { /* axes are counted in the plain form */
+        return false;
+    }
+    if (!td__onnx_operands(call, count, operands, &last)) {
+        return false;
+    }
+    td_tensor *y = operands[0];
+    for (size_t i = 1; i < count && y; i++) {
+        y = f(call->tape, y, at_axis(call, y, operands[i]));
+    }
+    y = y && scale != 1 ? td_affine(call->tape, y, scale, 0) : y;
+    return td__onnx_output_either(call, 0, td__onnx_input(call, 0)->type, y, last);
+}
+
+#define DEFINE(name, function)                                                                     \
+    static bool name(td__onnx_call *call) {                                                        \
+        return combine(call, function, 1);                                                         \
+    }
+DEFINE(add, td_add)
+DEFINE(subtract, td_subtract)
+DEFINE(multiply, td_multiply)
+DEFINE(divide, td_divide)
+DEFINE(maximum, td_maximum)
+DEFINE(minimum, td_minimum)
+
+static bool mean(td__onnx_call *call) {
+    return combine(call, td_add, 1 / (float)call->node->input_count);
+}
+
+/* The exponent may be of another type than the base, which is the result's. */
+static bool power(td__onnx_call *call) {
+    if (!td__onnx_is_float(call, 0)) {
+        return td__onnx_host_arithmetic(call);
+    }
+    td__onnx_type type = td__onnx_input(call, 0)->type;
+    td_tensor *exponent = td__onnx_as_float(call, 1);
+    bool last = false;
+    if (!exponent) {
+        return false;
+    }
+    td_tensor *x = exponent->count == 1 && exponent->shape.rank == 0
+                       ? td__onnx_either(call, 0, &last)
+                       : td__onnx_plain(call, 0);
+    bool square = !exponent->recording && exponent->count == 1 && td_tensor_scalar(exponent) == 2;
+    td_tensor *y = square && exponent->shape.rank == 0 ? td_square(call->tape, x)
+                                                       : td_power(call->tape, x, exponent);
+    return td__onnx_output_either(call, 0, type, y, last);
+}
+
+/* max(x, 0) - slope max(-x, 0); before opset 7 a list of slopes was one for each channel */
+static bool prelu(td__onnx_call *call) {
+    td_tensor *operands[2];
+    bool last;
+    if (!td__onnx_is_float(call, 0)) {
+        return td__onnx_host_arithmetic(call);
+    }
+    if (!td__onnx_operands(call, 2, operands, &last)) {
+        return false;
+    }
+    td_tensor *x = operands[0], *slope = operands[1];
+    int32_t rank = x->shape.rank;
+    int64_t channels = rank >= 2 ? x->shape.dims[last ? rank - 1 : 1] : 0;
+    if (call->opset < 7 && td__onnx_shape(call, 1).rank == 1 && slope->count == channels) {
+        td_shape shape = {.rank = rank};
+        for (int32_t i = 0; i < rank; i++) {
+            shape.dims[i] = i == (last ? rank - 1 : 1) ? channels : 1;
+        }
+        slope = td_reshape(call->tape, slope, shape);
+    }
+    td_tape *tape = call->tape;
+    td_tensor *below = td_relu(tape, td_affine(tape, x, -1, 0));
+    td_tensor *y = td_subtract(tape, td_relu(tape, x), td_multiply(tape, slope, below));
+    return td__onnx_output_either(call, 0, td__onnx_input(call, 0)->type, y, last);
+}
+
+const td__onnx_operator td__onnx_arithmetic[] = {
+    {"Add", add, 2, 2, 1, 0, 0},
+    {"Div", divide, 2, 2, 1, 0, 0},
+    {"Max", maximum, 1, 255, 1, 0, 0},
+    {"Mean", mean, 1, 255, 1, 0, 0},
+    {"Min", minimum, 1, 255, 1, 0, 0},
+    {"Mul", multiply, 2, 2, 1, 0, 0},
+    {"PRelu", prelu, 2, 2, 1, 0, 0},
+    {"Pow", power, 2, 2, 1, 0, 0},
+    {"Sub", subtract, 2, 2, 1, 0, 0},
+    {"Sum", add, 1, 255, 1, 0, 0},
+    {0},
+};

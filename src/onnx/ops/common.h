@@ -1,0 +1,58 @@
+/* What the families of operators share. */
+#ifndef TAPEDECK_ONNX_OPS_COMMON_H
+#define TAPEDECK_ONNX_OPS_COMMON_H
+
+#include "onnx/operator.h"
+
+#define TD__REDUCE(...) (&(td_reduce_options){.size = sizeof(td_reduce_options), __VA_ARGS__})
+
+/* --- the forms that operators compute in -------------------------------------------------- */
+
+/* The tensor of input i in the form it is in (a weight's: the plain one); *last says which. */
+td_tensor *td__onnx_either(td__onnx_call *call, size_t i, bool *last);
+/* Sets output i in that form. */
+bool td__onnx_output_either(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor,
+                            bool last);
+/* The operands of an element-wise operator, all in one form, to be broadcast together. At most
+ * room; false (and the tape's error) on failure. */
+bool td__onnx_operands(td__onnx_call *call, size_t count, td_tensor **operands, bool *last);
+/* Input i in float32, whatever its type. */
+td_tensor *td__onnx_as_float(td__onnx_call *call, size_t i);
+
+/* --- axes --------------------------------------------------------------------------------- */
+
+/* An axis, negative ones counted from the end, of a value with that rank. */
+bool td__onnx_axis(td__onnx_call *call, int64_t axis, int32_t rank, int32_t *out);
+/* Marks the axes that attribute or input `axes` lists (opset 13, or another, moved them to an
+ * input); *given says whether there are any. */
+bool td__onnx_axes(td__onnx_call *call, size_t input, int32_t rank, bool marked[TD_MAX_RANK],
+                   bool *given);
+/* Where an axis of the plain form is when the channels are last. */
+static inline int32_t td__onnx_last_axis(int32_t axis, int32_t rank) {
+    return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1;
+}
+
+/* --- tensors ------------------------------------------------------------------------------ */
+
+/* A view in another shape with as many elements, of any type; gradients flow in float32. */
+td_tensor *td__onnx_view(td_tape *tape, td_tensor *x, td_shape shape);
+/* A float32 tensor of equal elements; a scalar. */
+td_tensor *td__onnx_filled(td_tape *tape, td_shape shape, float value);
+td_tensor *td__onnx_scalar(td_tape *tape, float value);
+
+/* Moving elements: y[i, j, …] = x[a[i] + b[j] + …], each axis of y with its own table of offsets
+ * into x, -1 for elements that are not there. */
+typedef struct td__onnx_map {
+    td_shape shape; /* of the result */
+    int64_t *offsets[TD_MAX_RANK];
+} td__onnx_map;
+
+/* Tables for a result of that shape, values not set, in the tape's memory. When the result has no
+ * elements, neither have they. */
+bool td__onnx_map_init(td__onnx_call *call, td_shape shape, td__onnx_map *map);
+/* x of any type; fill points to one element of it, NULL: 0. Gradients flow in float32. */
+td_tensor *td__onnx_move(td_tape *tape, td_tensor *x, const td__onnx_map *map, const void *fill);
+/* How far elements are apart along each axis. */
+void td__onnx_strides(const td_shape *shape, int64_t strides[TD_MAX_RANK]);
+
+#endif

@@ -1,0 +1,233 @@
+/* Products: Conv, ConvTranspose, Gemm, MatMul. */
+#include "onnx/ops/window.h"
+#include "tape/conv.h"
+
+#include <string.h>
+
+/* --- convolutions ------------------------------------------------------------------------- */
+
+static const td__op conv_op = {.name = "conv2d", .backward = td__conv_backward};
+static const td__op conv_transpose_op = {.name = "conv2d_transpose", .backward = td__conv_backward};
+
+/* One spatial axis becomes two, the first of size 1. */
+static td_shape two_axes(const td_shape *shape, bool kernel) {
+    const int64_t *d = shape->dims;
+    if (shape->rank == 4) {
+        return *shape;
+    }
+    return kernel ? TD_SHAPE(1, d[0], d[1], d[2]) : TD_SHAPE(d[0], 1, d[1], d[2]);
+}
+
+static void spread_axes(const td__onnx_window *w, td__conv *conv) {
+    for (int axis = 0; axis < 2; axis++) {
+        int32_t from = axis - (2 - w->count);
+        conv->kernel[axis] = from < 0 ? 1 : w->kernel[from];
+        conv->stride[axis] = from < 0 ? 1 : w->stride[from];
+        conv->dilation[axis] = from < 0 ? 1 : w->dilation[from];
+        conv->before[axis] = from < 0 ? 0 : w->before[from];
+    }
+}
+
+/* Runs it on images of two spatial axes and sets the output in as many as there were. */
+static bool run_conv(td__onnx_call *call, const td__conv *conv, int32_t axes, bool transposed) {
+    td_tape *tape = call->tape;
+    td_tensor *x = td__onnx_channels_last(call, 0), *kernel = td__onnx_kernel(call, 1);
+    td_tensor *bias = td__onnx_plain(call, 2);
+    const td__op *op = transposed ? &conv_transpose_op : &conv_op;
+    if (!x || !kernel || (td__onnx_input(call, 2) && !bias)) {
+        return false;
+    }
+    if (axes == 1) {
+        x = td_reshape(tape, x, two_axes(&x->shape, false));
+        kernel = td_reshape(tape, kernel, two_axes(&kernel->shape, true));
+    }
+    if (!td__conv_check(tape, op->name, x, kernel, bias, TD_LINEAR) ||
+        !td__conv_check_bias(tape, op->name, bias, kernel,
+                             transposed ? conv->channels : conv->filters)) {
+        return false;
+    }
+    td_tensor *y = td__conv_run(tape, op, conv, transposed, x, kernel, bias, TD_LINEAR);
+    if (y && axes == 1) {
+        const int64_t *d = y->shape.dims;
+        y = td_reshape(tape, y, TD_SHAPE(d[0], d[2], d[3]));
+    }
+    return td__onnx_output_last(call, 0, td__onnx_input(call, 0)->type, y);
+}
+
+/* Shapes of input and weight: of the same rank, for at most two spatial axes. */
+static bool conv_shapes(td__onnx_call *call, td_shape *x, td_shape *w, int64_t *groups) {
+    char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
+    *x = td__onnx_shape(call, 0);
+    *w = td__onnx_shape(call, 1);
+    *groups = td__onnx_int(call->node, "group", 1);
+    if (!td__onnx_is_float(call, 0) || !td__onnx_is_float(call, 1)) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "only of type float");
+    }
+    if (x->rank != w->rank || *groups < 1 || *groups > INT32_MAX) {
+        return td__onnx_fail(call, TD_SHAPE, "input %s does not fit weight %s", td_shape_text(x, a),
+                             td_shape_text(w, b));
+    }
+    if (x->rank > 4) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "input %s: at most two spatial axes",
+                             td_shape_text(x, a));
+    }
+    return true;
+}
+
+static bool misfit(td__onnx_call *call, const td_shape *x, const td_shape *w, int64_t groups) {
+    char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
+    return td__onnx_fail(call, TD_SHAPE, "input %s does not fit weight %s with %lld group(s)",
+                         td_shape_text(x, a), td_shape_text(w, b), (long long)groups);
+}
+
+/* weight (out, in / groups, …) */
+static bool conv(td__onnx_call *call) {
+    td_shape x, w;
+    int64_t groups;
+    td__onnx_window window;
+    if (!conv_shapes(call, &x, &w, &groups) ||
+        !td__onnx_window_init(call, &x, w.dims + 2, &window) ||
+        !td__onnx_window_fit(call, false, &window)) {
+        return false;
+    }
+    if (groups * w.dims[1] != x.dims[1] || w.dims[0] % groups != 0) {
+        return misfit(call, &x, &w, groups);
+    }
+    td__conv conv = {.batch = x.dims[0],
+                     .height = window.count == 2 ? window.size[0] : 1,
+                     .width = window.size[window.count - 1],
+                     .channels = x.dims[1],
+                     .filters = w.dims[0],
+                     .groups = groups,
+                     .out = {window.count == 2 ? window.out[0] : 1, window.out[window.count - 1]}};
+    spread_axes(&window, &conv);
+    return run_conv(call, &conv, window.count, false);
+}
+
+/* Sizes of the transposed one's output, and the padding of the convolution back from it. */
+static bool stretch(td__onnx_call *call, td__onnx_window *w) {
+    const int64_t *pads, *extra, *wanted;
+    size_t pad_count = td__onnx_ints(call->node, "pads", &pads);
+    size_t extra_count = td__onnx_ints(call->node, "output_padding", &extra);
+    size_t wanted_count = td__onnx_ints(call->node, "output_shape", &wanted);
+    const char *automatic = td__onnx_text(call->node, "auto_pad", "NOTSET");
+    bool same = strncmp(automatic, "SAME", 4) == 0;
+    size_t axes = (size_t)w->count;
+    if ((pad_count && pad_count != 2 * axes) || (extra_count && extra_count != axes) ||
+        (wanted_count && wanted_count < axes)) {
+        return td__onnx_fail(call, TD_SHAPE, "pads, output_padding or output_shape do not fit");
+    }
+    for (size_t i = 0; i < axes; i++) {
+        int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+        int64_t more = extra_count ? extra[i] : 0;
+        int64_t full = (w->size[i] - 1) * w->stride[i] + reach + more;
+        int64_t out = same ? w->size[i] * w->stride[i] : 0;
+        out = wanted_count ? wanted[wanted_count - axes + i] : out;
+        if (out > 0) {
+            int64_t total = full > out ? full - out : 0;
+            w->before[i] = strcmp(automatic, "SAME_LOWER") == 0 ? total - total / 2 : total / 2;
+        } else {
+            w->before[i] = pad_count ? pads[i] : 0;
+            out = full - w->before[i] - (pad_count ? pads[axes + i] : 0);
+        }
+        if (more < 0 || more > INT32_MAX || w->before[i] < 0 || out < 1 || out > INT32_MAX) {
+            return td__onnx_fail(call, TD_SHAPE, "its output would have size %lld", (long long)out);
+        }
+        w->out[i] = out;
+    }
+    return true;
+}
+
+/* weight (in, out / groups, …): the convolution from the output back to the input */
+static bool conv_transpose(td__onnx_call *call) {
+    td_shape x, w;
+    int64_t groups;
+    td__onnx_window window;
+    if (!conv_shapes(call, &x, &w, &groups) ||
+        !td__onnx_window_init(call, &x, w.dims + 2, &window) || !stretch(call, &window)) {
+        return false;
+    }
+    if (w.dims[0] != x.dims[1] || w.dims[0] % groups != 0) {
+        return misfit(call, &x, &w, groups);
+    }
+    td__conv conv = {
+        .batch = x.dims[0],
+        .height = window.count == 2 ? window.out[0] : 1,
+        .width = window.out[window.count - 1],
+        .channels = w.dims[1] * groups,
+        .filters = w.dims[0],
+        .groups = groups,
+        .out = {window.count == 2 ? window.size[0] : 1, window.size[window.count - 1]}};
+    spread_axes(&window, &conv);
+    return run_conv(call, &conv, window.count, true);
+}
+
+/* --- matrices ----------------------------------------------------------------------------- */
+
+/* A bias that td_dense can add itself. */
+static bool is_bias(const td_tensor *c, const td_tensor *kernel) {
+    return c && c->shape.rank == 1 && c->shape.dims[0] == kernel->shape.dims[1];
+}
+
+/* alpha A' B' + beta C */
+static bool gemm(td__onnx_call *call) {
+    td_tape *tape = call->tape;
+    bool transpose_a = td__onnx_int(call->node, "transA", 0) != 0;
+    bool transpose_b = td__onnx_int(call->node, "transB", 0) != 0;
+    float alpha = td__onnx_float(call->node, "alpha", 1);
+    float beta = td__onnx_float(call->node, "beta", 1);
+    if (!td__onnx_is_float(call, 0) || !td__onnx_is_float(call, 1)) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "only of type float");
+    }
+    td_tensor *a = td__onnx_plain(call, 0), *c = td__onnx_plain(call, 2);
+    td_tensor *b = transpose_b ? td__onnx_kernel(call, 1) : td__onnx_plain(call, 1);
+    if (!a || !b || a->shape.rank != 2 || b->shape.rank != 2) {
+        return a && b ? td__onnx_fail(call, TD_SHAPE, "its inputs must be matrices") : false;
+    }
+    if (transpose_a) {
+        a = td_transpose(tape, a, (int32_t[]){1, 0});
+    }
+    bool fused = alpha == 1 && beta == 1 && is_bias(c, b);
+    td_tensor *y = td_dense(tape, a, b, fused ? c : NULL, TD_LINEAR);
+    y = alpha != 1 ? td_affine(tape, y, alpha, 0) : y;
+    if (c && !fused) {
+        y = td_add(tape, y, beta != 1 ? td_affine(tape, c, beta, 0) : c);
+    }
+    return td__onnx_output(call, 0, td__onnx_input(call, 0)->type, y);
+}
+
+/* numpy's matmul: a vector is a row on the left and a column on the right. */
+static bool matmul(td__onnx_call *call) {
+    td_tape *tape = call->tape;
+    if (!td__onnx_is_float(call, 0) || !td__onnx_is_float(call, 1)) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "only of type float");
+    }
+    td_tensor *a = td__onnx_plain(call, 0), *b = td__onnx_plain(call, 1);
+    if (!a || !b || a->shape.rank == 0 || b->shape.rank == 0) {
+        return a && b ? td__onnx_fail(call, TD_SHAPE, "its inputs must not be scalars") : false;
+    }
+    bool row = a->shape.rank == 1, column = b->shape.rank == 1;
+    a = row ? td_reshape(tape, a, TD_SHAPE(1, a->count)) : a;
+    b = column ? td_reshape(tape, b, TD_SHAPE(b->count, 1)) : b;
+    td_tensor *y = b && b->shape.rank == 2 ? td_dense(tape, a, b, NULL, TD_LINEAR)
+                                           : td_matmul(tape, a, b, NULL);
+    if (y && (row || column)) {
+        td_shape shape = {0};
+        for (int32_t i = 0; i < y->shape.rank; i++) {
+            bool made = (row && i == y->shape.rank - 2) || (column && i == y->shape.rank - 1);
+            if (!made) {
+                shape.dims[shape.rank++] = y->shape.dims[i];
+            }
+        }
+        y = td_reshape(tape, y, shape);
+    }
+    return td__onnx_output(call, 0, td__onnx_input(call, 0)->type, y);
+}
+
+const td__onnx_operator td__onnx_layers[] = {
+    {"Conv", conv, 2, 3, 1, 0, 0},
+    {"ConvTranspose", conv_transpose, 2, 3, 1, 0, 0},
+    {"Gemm", gemm, 2, 3, 1, 0, 0},
+    {"MatMul", matmul, 2, 2, 1, 0, 0},
+    {0},
+};

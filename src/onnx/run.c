@@ -1,0 +1,391 @@
+/* Running a graph: the table of values, the forms they are in, and one node after another.
+ *
+ * Presets (constants and a model's parameters) live as long as the run; what operators make lives
+ * on the tape, so a new recording begins with the presets alone.
+ */
+#include "onnx/run.h"
+
+#include "base/memory.h"
+#include "tape/tape.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct td__onnx_run {
+    const td__onnx_graph *graph;
+    const td__onnx_operator **operators; /* of each node */
+    td__onnx_value *values, *presets;    /* of each value */
+    char label[96];                      /* of the node that is running */
+};
+
+/* --- making one --------------------------------------------------------------------------- */
+
+/* Whether this node is the first with its operator, and how many there are. */
+static bool is_first(const td__onnx_graph *graph, const td__onnx_operator *const *operators,
+                     size_t node, size_t *count) {
+    *count = 0;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const td__onnx_node *each = &graph->nodes[i];
+        if (!operators[i] && strcmp(each->operator, graph->nodes[node].operator) == 0 &&
+            strcmp(each->domain, graph->nodes[node].domain) == 0) {
+            if (i < node) {
+                return false;
+            }
+            ++*count;
+        }
+    }
+    return true;
+}
+
+/* "Foo (2 times, first node 'a/b'), Bar (node 7)" */
+static td_status refuse(const td__onnx_graph *graph, const td__onnx_operator *const *operators,
+                        td_error *error) {
+    char list[TD_ERROR_TEXT_SIZE];
+    size_t used = 0, kinds = 0;
+    for (size_t i = 0; i < graph->node_count && used < sizeof list; i++) {
+        const td__onnx_node *node = &graph->nodes[i];
+        size_t count;
+        if (operators[i] || !is_first(graph, operators, i, &count)) {
+            continue;
+        }
+        char times[48] = "", place[80];
+        if (count > 1) {
+            (void)snprintf(times, sizeof times, "%zu times, first ", count);
+        }
+        if (*node->name) {
+            (void)snprintf(place, sizeof place, "node '%.60s'", node->name);
+        } else {
+            (void)snprintf(place, sizeof place, "node %zu", i);
+        }
+        int written =
+            snprintf(list + used, sizeof list - used, "%s%s%s%.60s (%s%s)", kinds++ ? ", " : "",
+                     node->domain, *node->domain ? "." : "", node->operator, times, place);
+        used += written > 0 ? (size_t)written : 0;
+    }
+    return td_error_set(error, TD_UNSUPPORTED, "operators of opset %lld that are not supported: %s",
+                        (long long)graph->opset, list);
+}
+
+static td_status check_counts(const td__onnx_node *node, const td__onnx_operator *operator,
+                              td_error * error) {
+    bool inputs =
+        node->input_count >= operator->least_inputs &&(operator->most_inputs == 255 ||
+                                                       node->input_count <=
+                                                       operator->most_inputs);
+    bool outputs = operator->most_outputs == 255 || node->output_count <= operator->most_outputs;
+    for (size_t i = 0; inputs && i < operator->least_inputs; i++) {
+        inputs = node->inputs[i] >= 0;
+    }
+    if (inputs && outputs) {
+        return TD_OK;
+    }
+    return td_error_set(error, inputs ? TD_UNSUPPORTED : TD_FORMAT,
+                        "%s '%.100s': %zu inputs and %zu outputs are not what the operator has",
+                        node->operator, node->name, node->input_count, node->output_count);
+}
+
+static td_status find_operators(td__onnx_run *run, td_error *error) {
+    const td__onnx_graph *graph = run->graph;
+    bool all = true;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const td__onnx_node *node = &graph->nodes[i];
+        run->operators[i] = td__onnx_find(node->domain, node->operator, graph->opset);
+        all = all && run->operators[i];
+    }
+    if (!all) {
+        return refuse(graph, run->operators, error);
+    }
+    td_status status = TD_OK;
+    for (size_t i = 0; i < graph->node_count && !status; i++) {
+        status = check_counts(&graph->nodes[i], run->operators[i], error);
+    }
+    return status;
+}
+
+td__onnx_run *td__onnx_run_create(const td__onnx_graph *graph, td_error *error) {
+    td__onnx_run *run = td__calloc(1, sizeof *run);
+    if (run) {
+        run->graph = graph;
+        run->operators = td__calloc(graph->node_count + 1, sizeof *run->operators);
+        run->values = td__calloc(graph->value_count + 1, sizeof *run->values);
+        run->presets = td__calloc(graph->value_count + 1, sizeof *run->presets);
+    }
+    if (!run || !run->operators || !run->values || !run->presets) {
+        (void)td_error_set(error, TD_MEMORY, "out of memory for a graph of %zu nodes",
+                           graph->node_count);
+        td__onnx_run_destroy(run);
+        return NULL;
+    }
+    if (find_operators(run, error)) {
+        td__onnx_run_destroy(run);
+        return NULL;
+    }
+    for (size_t i = 0; i < graph->value_count; i++) {
+        const td__onnx_constant *constant = &graph->values[i].constant;
+        run->presets[i] = (td__onnx_value){.type = constant->type, .plain = constant->tensor};
+    }
+    td__onnx_run_begin(run);
+    return run;
+}
+
+void td__onnx_run_destroy(td__onnx_run *run) {
+    if (run) {
+        td__free(run->operators);
+        td__free(run->values);
+        td__free(run->presets);
+        td__free(run);
+    }
+}
+
+/* --- running ------------------------------------------------------------------------------ */
+
+void td__onnx_run_preset(td__onnx_run *run, int32_t value, td__onnx_value what) {
+    run->presets[value] = what;
+}
+
+void td__onnx_run_begin(td__onnx_run *run) {
+    memcpy(run->values, run->presets, run->graph->value_count * sizeof *run->values);
+}
+
+void td__onnx_run_set(td__onnx_run *run, size_t input, td__onnx_type type, td_tensor *tensor) {
+    run->values[run->graph->inputs[input]] = (td__onnx_value){.type = type, .plain = tensor};
+}
+
+td__onnx_value *td__onnx_run_value(td__onnx_run *run, int32_t value) {
+    return &run->values[value];
+}
+
+static bool is_made(const td__onnx_value *value) {
+    return value->plain || value->channels_last || value->kernel;
+}
+
+static bool run_node(td__onnx_run *run, td_tape *tape, size_t index) {
+    const td__onnx_node *node = &run->graph->nodes[index];
+    td__onnx_call call = {run, tape, node, run->graph->opset};
+    for (size_t i = 0; i < node->input_count; i++) {
+        int32_t from = node->inputs[i];
+        if (from >= 0 && !is_made(&run->values[from])) {
+            return td__onnx_fail(&call, TD_STATE, "its input '%.100s' has no value",
+                                 run->graph->values[from].name);
+        }
+    }
+    if (!run->operators[index]->function(&call)) {
+        /* An operator that gave no reason was short of memory. */
+        (void)td__fail_memory(tape);
+        return false;
+    }
+    return true;
+}
+
+bool td__onnx_run_nodes(td__onnx_run *run, td_tape *tape, size_t first, size_t end) {
+    bool label = !tape->label, fine = true; /* a layer's name says where already */
+    for (size_t i = first; i < end && fine; i++) {
+        if (label) {
+            const char *name = run->graph->nodes[i].name;
+            if (*name) {
+                (void)snprintf(run->label, sizeof run->label, "node '%.80s'", name);
+            } else {
+                (void)snprintf(run->label, sizeof run->label, "node %zu", i);
+            }
+            td__label(tape, run->label);
+        }
+        fine = run_node(run, tape, i);
+    }
+    if (label) {
+        td__label(tape, NULL);
+    }
+    return fine;
+}
+
+/* --- the forms of a value ----------------------------------------------------------------- */
+
+/* Axis i of channels_last is axis from_last[i] of the plain form: 0, 2, …, 1. */
+static void last_order(int32_t rank, int32_t order[TD_MAX_RANK]) {
+    for (int32_t i = 1; i < rank - 1; i++) {
+        order[i] = i + 1;
+    }
+    order[0] = 0;
+    order[rank - 1] = 1;
+}
+
+/* The same of kernel: 2, …, 1, 0. */
+static void kernel_order(int32_t rank, int32_t order[TD_MAX_RANK]) {
+    for (int32_t i = 0; i < rank - 2; i++) {
+        order[i] = i + 2;
+    }
+    order[rank - 2] = 1;
+    order[rank - 1] = 0;
+}
+
+static void invert(int32_t rank, const int32_t order[TD_MAX_RANK], int32_t inverse[TD_MAX_RANK]) {
+    for (int32_t i = 0; i < rank; i++) {
+        inverse[order[i]] = i;
+    }
+}
+
+/* A permutation that moves only axes of size 1 leaves the elements where they are. */
+static td_tensor *permute(td_tape *tape, td_tensor *x, const int32_t order[TD_MAX_RANK]) {
+    td_shape shape = {.rank = x->shape.rank};
+    int32_t before = -1;
+    bool moves = false;
+    for (int32_t i = 0; i < shape.rank; i++) {
+        shape.dims[i] = x->shape.dims[order[i]];
+        if (shape.dims[i] != 1) {
+            moves = moves || order[i] < before;
+            before = order[i];
+        }
+    }
+    return moves ? td_transpose(tape, x, order) : td_reshape(tape, x, shape);
+}
+
+static td_tensor *plain_of(td_tape *tape, td__onnx_value *value) {
+    int32_t order[TD_MAX_RANK], inverse[TD_MAX_RANK];
+    if (!value->plain) {
+        td_tensor *from = value->channels_last ? value->channels_last : value->kernel;
+        (from == value->kernel ? kernel_order : last_order)(from->shape.rank, order);
+        invert(from->shape.rank, order, inverse);
+        value->plain = permute(tape, from, inverse);
+    }
+    return value->plain;
+}
+
+td__onnx_value *td__onnx_input(td__onnx_call *call, size_t i) {
+    const td__onnx_node *node = call->node;
+    return i < node->input_count && node->inputs[i] >= 0 ? &call->run->values[node->inputs[i]]
+                                                         : NULL;
+}
+
+td_tensor *td__onnx_plain(td__onnx_call *call, size_t i) {
+    td__onnx_value *value = td__onnx_input(call, i);
+    return value ? plain_of(call->tape, value) : NULL;
+}
+
+/* The plain form in another order. */
+static td_tensor *reorder(td__onnx_call *call, size_t i, int32_t least,
+                          void (*order_of)(int32_t, int32_t[TD_MAX_RANK])) {
+    td_tensor *plain = td__onnx_plain(call, i);
+    if (!plain) {
+        return NULL;
+    }
+    if (plain->dtype != TD_FLOAT32 || plain->shape.rank < least) {
+        char text[TD_SHAPE_TEXT_SIZE];
+        (void)td__onnx_fail(call, TD_SHAPE,
+                            "input %zu is %s %s, it must be float of rank %d or more", i,
+                            td__onnx_type_name(td__onnx_input(call, i)->type),
+                            td_shape_text(&plain->shape, text), (int)least);
+        return NULL;
+    }
+    int32_t order[TD_MAX_RANK];
+    order_of(plain->shape.rank, order);
+    return permute(call->tape, plain, order);
+}
+
+td_tensor *td__onnx_channels_last(td__onnx_call *call, size_t i) {
+    td__onnx_value *value = td__onnx_input(call, i);
+    if (value && !value->channels_last) {
+        value->channels_last = reorder(call, i, 3, last_order);
+    }
+    return value ? value->channels_last : NULL;
+}
+
+td_tensor *td__onnx_kernel(td__onnx_call *call, size_t i) {
+    td__onnx_value *value = td__onnx_input(call, i);
+    if (value && !value->kernel) {
+        value->kernel = reorder(call, i, 2, kernel_order);
+    }
+    return value ? value->kernel : NULL;
+}
+
+td_shape td__onnx_shape(td__onnx_call *call, size_t i) {
+    const td__onnx_value *value = td__onnx_input(call, i);
+    if (value->plain) {
+        return value->plain->shape;
+    }
+    const td_tensor *from = value->channels_last ? value->channels_last : value->kernel;
+    td_shape shape = {.rank = from->shape.rank};
+    int32_t order[TD_MAX_RANK];
+    (from == value->kernel ? kernel_order : last_order)(shape.rank, order);
+    for (int32_t k = 0; k < shape.rank; k++) {
+        shape.dims[order[k]] = from->shape.dims[k];
+    }
+    return shape;
+}
+
+bool td__onnx_is_float(td__onnx_call *call, size_t i) {
+    const td__onnx_value *value = td__onnx_input(call, i);
+    return value && td__onnx_storage(value->type) == TD_FLOAT32;
+}
+
+bool td__onnx_is_last(td__onnx_call *call, size_t i) {
+    const td__onnx_value *value = td__onnx_input(call, i);
+    return value && !value->plain && value->channels_last;
+}
+
+/* --- what operators call ------------------------------------------------------------------ */
+
+bool td__onnx_input_ints(td__onnx_call *call, size_t i, int64_t *out, size_t room, size_t *count) {
+    const td_tensor *tensor = td__onnx_plain(call, i);
+    *count = 0;
+    if (!tensor) {
+        return !td__onnx_input(call, i);
+    }
+    if (tensor->dtype != TD_INT64) {
+        return td__onnx_fail(call, TD_DTYPE, "input %zu must be integers, got %s", i,
+                             td__onnx_type_name(td__onnx_input(call, i)->type));
+    }
+    if (tensor->count > (int64_t)room) {
+        return td__onnx_fail(call, TD_UNSUPPORTED,
+                             "input %zu has %lld elements, at most %zu can be", i,
+                             (long long)tensor->count, room);
+    }
+    *count = (size_t)tensor->count;
+    if (tensor->count > 0) {
+        memcpy(out, tensor->data, *count * sizeof *out);
+    }
+    return true;
+}
+
+bool td__onnx_wants(const td__onnx_call *call, size_t i) {
+    return i < call->node->output_count && call->node->outputs[i] >= 0;
+}
+
+static bool output(td__onnx_call *call, size_t i, td__onnx_value value) {
+    td_tensor *tensor = value.plain ? value.plain : value.channels_last;
+    if (!tensor) {
+        return false;
+    }
+    if (tensor->recording && tensor->count > 0) {
+        td__onnx_settle(value.type, tensor->count, tensor->data);
+    }
+    if (td__onnx_wants(call, i)) {
+        call->run->values[call->node->outputs[i]] = value;
+    }
+    return true;
+}
+
+bool td__onnx_output(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor) {
+    return output(call, i, (td__onnx_value){.type = type, .plain = tensor});
+}
+
+bool td__onnx_output_last(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor) {
+    return output(call, i, (td__onnx_value){.type = type, .channels_last = tensor});
+}
+
+bool td__onnx_pass(td__onnx_call *call, size_t i, size_t j) {
+    const td__onnx_value *value = td__onnx_input(call, j);
+    if (td__onnx_wants(call, i)) {
+        call->run->values[call->node->outputs[i]] = *value;
+    }
+    return true;
+}
+
+bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ...) {
+    char text[TD_ERROR_TEXT_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    (void)td__fail(call->tape, status, "%s: %s", call->node->operator, text);
+    return false;
+}
