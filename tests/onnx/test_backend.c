@@ -1,0 +1,308 @@
+/* ONNX's own tests (Debian's libonnx-testdata): folders with a model, inputs, and the outputs that
+ * the reference implementation gave.
+ *
+ *   test_backend [-v] [FOLDER…]     each FOLDER is a set of tests or one test; default: all sets
+ *
+ * A test has passed when every output of every data set was compared: type and shape equal, floats
+ * within ONNX's own tolerances, integers equal. It is unsupported when we say so (TD_UNSUPPORTED);
+ * everything else is a failure. The exit status is 0 when nothing failed and, of the default sets,
+ * at least as many passed as did when this was last changed. -v lists what is not supported.
+ */
+#include "onnx/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DATA "/usr/include/onnx/backend/test/data"
+#define RELATIVE 1e-3
+#define ABSOLUTE 1e-7
+
+static const struct {
+    const char *folder;
+    int least; /* that must pass */
+} sets[] = {
+    {DATA "/node", 1},
+    {DATA "/simple", 1},
+    {DATA "/pytorch-converted", 1},
+    {DATA "/pytorch-operator", 1},
+};
+
+typedef enum test_outcome { PASSED, UNSUPPORTED, FAILED, OUTCOMES } test_outcome;
+
+/* What became of one test. */
+typedef struct test_report {
+    test_outcome outcome;
+    size_t compared; /* outputs */
+    char text[TD_ERROR_TEXT_SIZE];
+} test_report;
+
+static void __attribute__((format(printf, 3, 4)))
+conclude(test_report *report, td_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    report->outcome = status == TD_UNSUPPORTED ? UNSUPPORTED : FAILED;
+    vsnprintf(report->text, sizeof report->text, format, arguments);
+    va_end(arguments);
+}
+
+/* --- files -------------------------------------------------------------------------------- */
+
+typedef struct file_bytes {
+    char *data;
+    size_t size;
+} file_bytes;
+
+/* data is NULL when there is no such file. */
+static file_bytes load(const char *path) {
+    file_bytes loaded = {0};
+    FILE *file = fopen(path, "rb");
+    struct stat status;
+    if (file && fstat(fileno(file), &status) == 0) {
+        loaded.size = (size_t)status.st_size;
+        loaded.data = malloc(loaded.size + 1);
+        if (loaded.data && fread(loaded.data, 1, loaded.size, file) != loaded.size) {
+            free(loaded.data);
+            loaded.data = NULL;
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return loaded;
+}
+
+/* input_3.pb, output_0.pb; false when there is none or (report) it cannot be read. */
+static bool load_tensor(const char *folder, const char *role, size_t number,
+                        td__onnx_constant *constant, test_report *report) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s_%zu.pb", folder, role, number);
+    file_bytes file = load(path);
+    if (!file.data) {
+        return false;
+    }
+    td_error error = {0};
+    td_status status = td__onnx_parse_tensor(file.data, file.size, constant, &error);
+    free(file.data);
+    if (status) {
+        conclude(report, status, "%s_%zu.pb: %s", role, number, error.text);
+    }
+    return !status;
+}
+
+/* --- comparing ---------------------------------------------------------------------------- */
+
+static double element(const td_tensor *tensor, int64_t i) {
+    return td_tensor_dtype(tensor) == TD_FLOAT32 ? (double)((float *)td_tensor_data(tensor))[i]
+                                                 : ((double *)td_tensor_data(tensor))[i];
+}
+
+static bool is_near(double got, double wanted) {
+    return (isnan(got) && isnan(wanted)) || got == wanted ||
+           fabs(got - wanted) <= ABSOLUTE + RELATIVE * fabs(wanted);
+}
+
+static void compare_values(const td_tensor *got, const td_tensor *wanted, size_t output,
+                           test_report *report) {
+    int64_t different = 0, count = td_tensor_count(wanted);
+    double most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (td_tensor_dtype(wanted) == TD_INT64) {
+            int64_t a = ((int64_t *)td_tensor_data(got))[i];
+            int64_t b = ((int64_t *)td_tensor_data(wanted))[i];
+            different += a != b;
+            most = fmax(most, fabs((double)a - (double)b));
+        } else {
+            double a = element(got, i), b = element(wanted, i);
+            different += !is_near(a, b);
+            most = isnan(a - b) && !is_near(a, b) ? INFINITY : fmax(most, fabs(a - b));
+        }
+    }
+    if (different) {
+        conclude(report, TD_OK, "output %zu: %lld of %lld values differ, by up to %g", output,
+                 (long long)different, (long long)count, most);
+    }
+}
+
+/* The value in ONNX's layout. */
+static td_tensor *plain(td_tape *tape, const td__onnx_value *value) {
+    if (value->plain || !value->channels_last) {
+        return value->plain;
+    }
+    int32_t rank = td_tensor_shape(value->channels_last).rank;
+    int32_t permutation[TD_MAX_RANK] = {0, rank - 1};
+    for (int32_t i = 2; i < rank; i++) {
+        permutation[i] = i - 1;
+    }
+    return td_transpose(tape, value->channels_last, permutation);
+}
+
+static void compare(td_tape *tape, const td__onnx_value *value, const td__onnx_constant *wanted,
+                    size_t output, test_report *report) {
+    const td_tensor *got = plain(tape, value);
+    if (!got) {
+        conclude(report, TD_OK, "output %zu was not made", output);
+        return;
+    }
+    td_shape a = td_tensor_shape(got), b = td_tensor_shape(wanted->tensor);
+    char first[TD_SHAPE_TEXT_SIZE], second[TD_SHAPE_TEXT_SIZE];
+    if (value->type != wanted->type || td_tensor_dtype(got) != td_tensor_dtype(wanted->tensor) ||
+        !td_shape_equal(&a, &b)) {
+        conclude(report, TD_OK, "output %zu is %s %s, not %s %s", output,
+                 td__onnx_type_name(value->type), td_shape_text(&a, first),
+                 td__onnx_type_name(wanted->type), td_shape_text(&b, second));
+        return;
+    }
+    compare_values(got, wanted->tensor, output, report);
+    report->compared++;
+}
+
+/* --- one test ----------------------------------------------------------------------------- */
+
+enum { MOST_INPUTS = 64 };
+
+/* Runs the graph on the inputs of a data set and compares its outputs. */
+static void run_data_set(const td__onnx_graph *graph, td__onnx_run *run, td_tape *tape,
+                         const char *folder, test_report *report) {
+    td__onnx_constant inputs[MOST_INPUTS] = {0};
+    size_t count = 0;
+    td__onnx_run_begin(run);
+    while (count < graph->input_count && count < MOST_INPUTS &&
+           load_tensor(folder, "input", count, &inputs[count], report)) {
+        td__onnx_run_set(run, count, inputs[count].type, inputs[count].tensor);
+        count++;
+    }
+    if (report->outcome == PASSED && count != graph->input_count) {
+        conclude(report, TD_OK, "%zu of %zu inputs given", count, graph->input_count);
+    }
+    if (report->outcome == PASSED && !td__onnx_run_nodes(run, tape, 0, graph->node_count)) {
+        td_error error = {0};
+        td_status status = td_tape_status(tape, &error);
+        conclude(report, status, "%s (%s)", error.text, td_status_text(status));
+    }
+    for (size_t i = 0; report->outcome == PASSED && i < graph->output_count; i++) {
+        td__onnx_constant wanted = {0};
+        if (load_tensor(folder, "output", i, &wanted, report)) {
+            compare(tape, td__onnx_run_value(run, graph->outputs[i]), &wanted, i, report);
+            td_tensor_destroy(wanted.tensor);
+        } else if (report->outcome == PASSED) {
+            conclude(report, TD_OK, "the expected output %zu is missing", i);
+        }
+    }
+    td_tape_reset(tape);
+    while (count) {
+        td_tensor_destroy(inputs[--count].tensor);
+    }
+}
+
+static void run_graph(const td__onnx_graph *graph, const char *folder, test_report *report) {
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td__onnx_run *run = tape ? td__onnx_run_create(graph, &error) : NULL;
+    if (!run) {
+        conclude(report, error.status, "%s", error.text);
+    }
+    for (int set = 0; run && report->outcome == PASSED; set++) {
+        char path[4096];
+        struct stat status;
+        snprintf(path, sizeof path, "%s/test_data_set_%d", folder, set);
+        if (stat(path, &status) != 0) {
+            break;
+        }
+        run_data_set(graph, run, tape, path, report);
+    }
+    if (report->outcome == PASSED && !report->compared) {
+        conclude(report, TD_OK, "there was nothing to compare");
+    }
+    td__onnx_run_destroy(run);
+    td_tape_destroy(tape);
+}
+
+static test_report run_test(const char *folder) {
+    test_report report = {.outcome = PASSED};
+    char path[4096];
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    file_bytes file = load(path);
+    td_error error = {0};
+    td__onnx_graph *graph = file.data ? td__onnx_parse(file.data, file.size, path, &error) : NULL;
+    free(file.data);
+    if (graph) {
+        run_graph(graph, folder, &report);
+    } else {
+        conclude(&report, error.status, "%s", error.text[0] ? error.text : "model.onnx is missing");
+    }
+    td__onnx_graph_destroy(graph);
+    return report;
+}
+
+/* --- sets --------------------------------------------------------------------------------- */
+
+static bool is_test(const char *folder) {
+    char path[4096];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    return stat(path, &status) == 0;
+}
+
+static void count_test(const char *folder, bool verbose, int counts[OUTCOMES]) {
+    test_report report = run_test(folder);
+    const char *name = strrchr(folder, '/');
+    counts[report.outcome]++;
+    if (report.outcome == FAILED || (verbose && report.outcome == UNSUPPORTED)) {
+        printf("%s %s: %s\n", report.outcome == FAILED ? "FAILED" : "unsupported",
+               name ? name + 1 : folder, report.text);
+    }
+}
+
+/* False when there is no such folder. */
+static bool run_set(const char *folder, bool verbose, int counts[OUTCOMES]) {
+    struct dirent **entries;
+    if (is_test(folder)) {
+        count_test(folder, verbose, counts);
+        return true;
+    }
+    int count = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.' && is_test(path)) {
+            count_test(path, verbose, counts);
+        }
+        free(entries[i]);
+    }
+    if (count >= 0) {
+        free(entries);
+    }
+    return count >= 0;
+}
+
+static bool report_set(const char *folder, int least, bool verbose) {
+    int counts[OUTCOMES] = {0};
+    if (!run_set(folder, verbose, counts)) {
+        printf("%s: %s; Debian's package libonnx-testdata has ONNX's tests\n", folder,
+               strerror(errno));
+        return false;
+    }
+    printf("%-24s %4d passed, %4d not supported, %4d failed", strrchr(folder, '/') + 1,
+           counts[PASSED], counts[UNSUPPORTED], counts[FAILED]);
+    printf(counts[PASSED] < least ? "; at least %d must pass\n" : "\n", least);
+    return !counts[FAILED] && counts[PASSED] >= least;
+}
+
+int main(int argc, char **argv) {
+    bool verbose = argc > 1 && !strcmp(argv[1], "-v");
+    int first = verbose ? 2 : 1;
+    bool good = true;
+    for (int i = first; i < argc; i++) {
+        good &= report_set(argv[i], 0, verbose);
+    }
+    for (size_t i = 0; first >= argc && i < sizeof sets / sizeof *sets; i++) {
+        good &= report_set(sets[i].folder, sets[i].least, verbose);
+    }
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
