@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "model/architecture.h"
+#include "model/pytorch.h"
 #include "model/weights.h"
 
 #include <string.h>
@@ -26,7 +27,9 @@ static td_status take_tensors(td_model *model, const td__safetensors *file, cons
             tensors[count++] = *tensor;
         }
     }
-    td_status status = td__weights_assign(model, path, count, tensors, error);
+    bool ours = td__safetensors_text(file, ARCHITECTURE) || !td__pytorch_names(count, tensors);
+    td_status status = ours ? td__weights_assign(model, path, count, tensors, error)
+                            : td__pytorch_assign(model, path, count, tensors, error);
     td__free(tensors);
     return status;
 }
