@@ -58,6 +58,9 @@ bool td__onnx_is_last(td__onnx_call *call, size_t i);
 /* The integers of an input that says shapes, axes, …; false and the tape's error when it has another
  * type or more than room. A missing input gives *count = 0. */
 bool td__onnx_input_ints(td__onnx_call *call, size_t i, int64_t *out, size_t room, size_t *count);
+/* Whether the graph is a trainable model's: then the tape says whether it is training, not the
+ * graph. */
+bool td__onnx_is_model(const td__onnx_call *call);
 /* Whether output i is wanted. */
 bool td__onnx_wants(const td__onnx_call *call, size_t i);
 /* Sets output i; tensor NULL means failure: returns false. */
@@ -70,8 +73,8 @@ bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ..
 
 /* A family of operators: one file in ops/ each, ending in a row without a name. */
 extern const td__onnx_operator td__onnx_arithmetic[], td__onnx_comparisons[], td__onnx_functions[],
-    td__onnx_indexing[], td__onnx_layers[], td__onnx_pools[], td__onnx_recurrent[],
-    td__onnx_reductions[], td__onnx_shapes[], td__onnx_slices[];
+    td__onnx_indexing[], td__onnx_layers[], td__onnx_normalizations[], td__onnx_pools[],
+    td__onnx_recurrent[], td__onnx_reductions[], td__onnx_shapes[], td__onnx_slices[];
 
 /* NULL when there is none for that opset. */
 const td__onnx_operator *td__onnx_find(const char *domain, const char *name, int64_t opset);

@@ -17,6 +17,7 @@ struct td__onnx_run {
     const td__onnx_operator **operators; /* of each node */
     td__onnx_value *values, *presets;    /* of each value */
     char label[96];                      /* of the node that is running */
+    bool model;
 };
 
 /* --- making one --------------------------------------------------------------------------- */
@@ -142,6 +143,10 @@ void td__onnx_run_destroy(td__onnx_run *run) {
 
 void td__onnx_run_preset(td__onnx_run *run, int32_t value, td__onnx_value what) {
     run->presets[value] = what;
+}
+
+void td__onnx_run_set_model(td__onnx_run *run) {
+    run->model = true;
 }
 
 void td__onnx_run_begin(td__onnx_run *run) {
@@ -344,6 +349,10 @@ bool td__onnx_input_ints(td__onnx_call *call, size_t i, int64_t *out, size_t roo
         memcpy(out, tensor->data, *count * sizeof *out);
     }
     return true;
+}
+
+bool td__onnx_is_model(const td__onnx_call *call) {
+    return call->run->model;
 }
 
 bool td__onnx_wants(const td__onnx_call *call, size_t i) {

@@ -23,6 +23,11 @@ bool td__pool_fit(td_tape *tape, const char *op, const td_tensor *x, const td_po
 /* One window over the whole image. */
 bool td__pool_fit_whole(td_tape *tape, const char *op, const td_tensor *x, td__pool *pool);
 
+/* The operations, for windows that fit: none lies outside the image, none has more than INT32_MAX
+ * taps. x is float32 and usable. shape: (batch, out[0], out[1], channels) or as many elements. */
+td_tensor *td__max_pool(td_tape *tape, td_tensor *x, const td__pool *pool);
+td_tensor *td__average_pool(td_tape *tape, td_tensor *x, const td__pool *pool, td_shape shape);
+
 /* Neighbouring windows of one shape: at image + input lies the first tap of the first one, and at
  * output its result. */
 typedef struct td__pool_run {

@@ -16,7 +16,7 @@ static td_status average_pool_backward(td_tape *tape, td__node *node) {
 
 static const td__op average_pool_op = {.name = "average_pool2d", .backward = average_pool_backward};
 
-static td_tensor *average_pool(td_tape *tape, td_tensor *x, const td__pool *pool, td_shape shape) {
+td_tensor *td__average_pool(td_tape *tape, td_tensor *x, const td__pool *pool, td_shape shape) {
     td_tensor *y = td__output(tape, TD_FLOAT32, &shape);
     td__pool *saved = y ? td__scratch(tape, sizeof *saved) : NULL;
     if (!saved) {
@@ -32,7 +32,7 @@ td_tensor *td_average_pool2d(td_tape *tape, td_tensor *x, const td_pool_options 
     if (!td__pool_fit(tape, "average_pool2d", x, options, &pool)) {
         return NULL;
     }
-    return average_pool(tape, x, &pool,
+    return td__average_pool(tape, x, &pool,
                         TD_SHAPE(pool.batch, pool.out[0], pool.out[1], pool.channels));
 }
 
@@ -41,5 +41,5 @@ td_tensor *td_global_average_pool2d(td_tape *tape, td_tensor *x) {
     if (!td__pool_fit_whole(tape, "global_average_pool2d", x, &pool)) {
         return NULL;
     }
-    return average_pool(tape, x, &pool, TD_SHAPE(pool.batch, pool.channels));
+    return td__average_pool(tape, x, &pool, TD_SHAPE(pool.batch, pool.channels));
 }

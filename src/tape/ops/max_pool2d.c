@@ -70,7 +70,7 @@ static td_status max_pool_backward(td_tape *tape, td__node *node) {
 
 static const td__op max_pool_op = {.name = "max_pool2d", .backward = max_pool_backward};
 
-static td_tensor *max_pool(td_tape *tape, td_tensor *x, const td__pool *pool) {
+td_tensor *td__max_pool(td_tape *tape, td_tensor *x, const td__pool *pool) {
     td_tensor *y = td__output(tape, TD_FLOAT32,
                               &TD_SHAPE(pool->batch, pool->out[0], pool->out[1], pool->channels));
     max_pool_saved *saved = y ? td__scratch(tape, sizeof *saved) : NULL;
@@ -99,7 +99,7 @@ td_tensor *td_max_pool2d(td_tape *tape, td_tensor *x, const td_pool_options *opt
     if (!td__pool_fit(tape, "max_pool2d", x, options, &pool)) {
         return NULL;
     }
-    return max_pool(tape, x, &pool);
+    return td__max_pool(tape, x, &pool);
 }
 
 td_tensor *td_global_max_pool2d(td_tape *tape, td_tensor *x) {
