@@ -10,4 +10,45 @@ bool td__onnx_host_arithmetic(td__onnx_call *call);
 /* The same for the Reduce operators, over the marked axes. */
 bool td__onnx_host_reduce(td__onnx_call *call, const bool reduced[TD_MAX_RANK], bool keep);
 
+/* --- elements ----------------------------------------------------------------------------- */
+
+/* Element i as a double, or as an integer (truncated towards zero; what is not a number is 0, what
+ * is too large the largest). */
+double td__onnx_real(const td_tensor *x, int64_t i);
+int64_t td__onnx_integer(const td_tensor *x, int64_t i);
+/* The way back into a tensor of any type. */
+void td__onnx_put_real(td_tensor *y, int64_t i, double value);
+void td__onnx_put_integer(td_tensor *y, int64_t i, int64_t value);
+bool td__onnx_is_integer(const td_tensor *x);
+
+/* The plain form of inputs [0, count), all of which must be there and, with same, of one type. */
+bool td__onnx_plains(td__onnx_call *call, size_t count, bool same, td_tensor **inputs);
+/* A new tensor in the storage of type. */
+td_tensor *td__onnx_new(td__onnx_call *call, td__onnx_type type, td_shape shape);
+
+/* --- broadcasting ------------------------------------------------------------------------- */
+
+enum { TD__ONNX_MOST_OPERANDS = 3 };
+
+/* Goes over the rows (along the last axis) of what operands give together:
+ *
+ *     while (td__onnx_next_row(&rows)) for (i < rows.width) … a[rows.at[0] + i * rows.step[0]] …
+ */
+typedef struct td__onnx_rows {
+    td_shape shape;                       /* of the result */
+    int64_t width;                        /* of a row */
+    int64_t at[TD__ONNX_MOST_OPERANDS];   /* where this row begins in each operand */
+    int64_t step[TD__ONNX_MOST_OPERANDS]; /* along the row: 0 or 1 */
+    int64_t y;                            /* where it begins in the result */
+    int64_t row, count;                   /* rows done, and how many there are */
+    int64_t strides[TD__ONNX_MOST_OPERANDS][TD_MAX_RANK];
+    int64_t index[TD_MAX_RANK];
+} td__onnx_rows;
+
+/* False, and the tape's error, when the shapes do not fit. Operands that are NULL are not looked
+ * at. */
+bool td__onnx_rows_init(td__onnx_call *call, size_t count, td_tensor *const *operands,
+                        td__onnx_rows *rows);
+bool td__onnx_next_row(td__onnx_rows *rows);
+
 #endif

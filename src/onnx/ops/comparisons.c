@@ -1,0 +1,237 @@
+/* Comparisons, logic, bits and remainders; conversion between types. */
+#include "onnx/host.h"
+#include "onnx/ops/common.h"
+
+#include <math.h>
+
+/* --- of two operands ---------------------------------------------------------------------- */
+
+/* Floats are compared as doubles, which hold them exactly. */
+typedef struct pair_function {
+    bool (*compare)(double a, double b);
+    bool (*compare_integers)(int64_t a, int64_t b);
+    int64_t (*integer)(int64_t a, int64_t b); /* instead: a result of the operands' type */
+    double (*real)(double a, double b);
+} pair_function;
+
+/* Before opset 7 the second operand said at which axis of the first it begins. */
+static td_tensor *at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *b) {
+    int64_t axis = td__onnx_int(call->node, "axis", -1);
+    if (call->opset >= 7 || axis < 0 || axis + b->shape.rank > a->shape.rank) {
+        return b;
+    }
+    td_shape shape = b->shape;
+    while (shape.rank < a->shape.rank - (int32_t)axis) {
+        shape.dims[shape.rank++] = 1;
+    }
+    return td__onnx_view(call->tape, b, shape);
+}
+
+static int64_t combine_integers(const pair_function *f, int64_t a, int64_t b) {
+    return f->compare_integers ? f->compare_integers(a, b) : f->integer(a, b);
+}
+
+static bool apply(td__onnx_call *call, const pair_function *f) {
+    td_tensor *x[2];
+    td__onnx_rows rows;
+    if (!td__onnx_plains(call, 2, true, x) || !(x[1] = at_axis(call, x[0], x[1])) ||
+        !td__onnx_rows_init(call, 2, x, &rows)) {
+        return false;
+    }
+    bool integers = td__onnx_is_integer(x[0]);
+    if (integers ? !f->compare_integers && !f->integer : !f->compare && !f->real) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "not of type %s",
+                             td__onnx_type_name(td__onnx_input(call, 0)->type));
+    }
+    td__onnx_type type =
+        f->compare || f->compare_integers ? TD__ONNX_BOOL : td__onnx_input(call, 0)->type;
+    td_tensor *y = td__onnx_new(call, type, rows.shape);
+    while (y && td__onnx_next_row(&rows)) {
+        for (int64_t i = 0; i < rows.width; i++) {
+            int64_t at = rows.at[0] + i * rows.step[0], bt = rows.at[1] + i * rows.step[1];
+            if (integers) {
+                td__onnx_put_integer(
+                    y, rows.y + i,
+                    combine_integers(f, td__onnx_integer(x[0], at), td__onnx_integer(x[1], bt)));
+            } else if (f->compare) {
+                td__onnx_put_integer(y, rows.y + i,
+                                     f->compare(td__onnx_real(x[0], at), td__onnx_real(x[1], bt)));
+            } else {
+                td__onnx_put_real(y, rows.y + i,
+                                  f->real(td__onnx_real(x[0], at), td__onnx_real(x[1], bt)));
+            }
+        }
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
+#define COMPARISON(name, expression)                                                               \
+    static bool name##_reals(double a, double b) {                                                 \
+        return expression;                                                                         \
+    }                                                                                              \
+    static bool name##_integers(int64_t a, int64_t b) {                                            \
+        return expression;                                                                         \
+    }                                                                                              \
+    static bool name(td__onnx_call *call) {                                                        \
+        return apply(                                                                              \
+            call, &(pair_function){.compare = name##_reals, .compare_integers = name##_integers}); \
+    }
+COMPARISON(equal, a == b)
+COMPARISON(less, a < b)
+COMPARISON(less_or_equal, a <= b)
+COMPARISON(greater, a > b)
+COMPARISON(greater_or_equal, a >= b)
+
+#define BITS(name, expression)                                                                     \
+    static int64_t name##_integers(int64_t a, int64_t b) {                                         \
+        return expression;                                                                         \
+    }                                                                                              \
+    static bool name(td__onnx_call *call) {                                                        \
+        return apply(call, &(pair_function){.integer = name##_integers});                          \
+    }
+BITS(bits_and, a &b)
+BITS(bits_or, a | b)
+BITS(bits_xor, a ^ b)
+
+/* Of bool the bits are the logic. */
+static int64_t shift_left(int64_t a, int64_t b) {
+    return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
+}
+
+static int64_t shift_right(int64_t a, int64_t b) {
+    return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a >> b);
+}
+
+static bool bit_shift(td__onnx_call *call) {
+    bool left = *td__onnx_text(call->node, "direction", "") == 'L';
+    return apply(call, &(pair_function){.integer = left ? shift_left : shift_right});
+}
+
+/* The remainder has the divisor's sign; of fmod, the dividend's. By 0 it is 0, as in numpy. */
+static int64_t remainder_of(int64_t a, int64_t b) {
+    int64_t r = b == 0 || b == -1 ? 0 : a % b;
+    return r && (r < 0) != (b < 0) ? r + b : r;
+}
+
+static int64_t fmod_of(int64_t a, int64_t b) {
+    return b == 0 || b == -1 ? 0 : a % b;
+}
+
+static double real_remainder(double a, double b) {
+    double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+static bool mod(td__onnx_call *call) {
+    bool c = td__onnx_int(call->node, "fmod", 0);
+    return apply(call, &(pair_function){.integer = c ? fmod_of : remainder_of,
+                                        .real = c ? fmod : real_remainder});
+}
+
+/* --- of one operand ----------------------------------------------------------------------- */
+
+static bool not(td__onnx_call * call) {
+    td_tensor *x;
+    if (!td__onnx_plains(call, 1, true, &x)) {
+        return false;
+    }
+    if (!td__onnx_is_integer(x)) {
+        return td__onnx_fail(call, TD_DTYPE, "its input is no bool");
+    }
+    td__onnx_type type = td__onnx_input(call, 0)->type;
+    td_tensor *y = td__onnx_new(call, type, x->shape);
+    for (int64_t i = 0; y && i < x->count; i++) {
+        int64_t value = td__onnx_integer(x, i);
+        td__onnx_put_integer(y, i, type == TD__ONNX_BOOL ? !value : ~value);
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
+static bool classify(td__onnx_call *call, bool (*is)(td__onnx_call *call, double value)) {
+    td_tensor *x;
+    td_tensor *y =
+        td__onnx_plains(call, 1, true, &x) ? td__onnx_new(call, TD__ONNX_BOOL, x->shape) : NULL;
+    for (int64_t i = 0; y && i < x->count; i++) {
+        td__onnx_put_integer(y, i, is(call, td__onnx_real(x, i)));
+    }
+    return td__onnx_output(call, 0, TD__ONNX_BOOL, y);
+}
+
+static bool nan_test(td__onnx_call *call, double value) {
+    (void)call;
+    return isnan(value);
+}
+
+static bool is_nan(td__onnx_call *call) {
+    return classify(call, nan_test);
+}
+
+static bool infinity_test(td__onnx_call *call, double value) {
+    return isinf(value) &&
+           td__onnx_int(call->node, value > 0 ? "detect_positive" : "detect_negative", 1);
+}
+
+static bool is_infinite(td__onnx_call *call) {
+    return classify(call, infinity_test);
+}
+
+/* --- conversion --------------------------------------------------------------------------- */
+
+static bool convert(td__onnx_call *call, int64_t to) {
+    td__onnx_type from = td__onnx_input(call, 0)->type, type = (td__onnx_type)to;
+    if (to < 0 || to > INT32_MAX || !td__onnx_is_stored(type)) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "to type %s (%lld)",
+                             to < 0 || to > INT32_MAX ? "unknown" : td__onnx_type_name(type),
+                             (long long)to);
+    }
+    if (td__onnx_is_float(call, 0) && td__onnx_storage(type) == TD_FLOAT32) {
+        /* The gradient flows on; what is rounded is a copy. */
+        bool last, same = from == type || type == TD__ONNX_FLOAT;
+        td_tensor *x = td__onnx_either(call, 0, &last);
+        return td__onnx_output_either(call, 0, type, same ? x : td_affine(call->tape, x, 1, 0),
+                                      last);
+    }
+    td_tensor *x = td__onnx_plain(call, 0);
+    td_tensor *y = x ? td__onnx_new(call, type, x->shape) : NULL;
+    for (int64_t i = 0; y && i < x->count; i++) {
+        if (type == TD__ONNX_BOOL) {
+            td__onnx_put_integer(y, i, td__onnx_real(x, i) != 0);
+        } else if (td__onnx_is_integer(x)) {
+            td__onnx_put_integer(y, i, td__onnx_integer(x, i));
+        } else {
+            td__onnx_put_real(y, i, td__onnx_real(x, i));
+        }
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
+static bool cast(td__onnx_call *call) {
+    return convert(call, td__onnx_int(call->node, "to", TD__ONNX_UNDEFINED));
+}
+
+static bool cast_like(td__onnx_call *call) {
+    return convert(call, td__onnx_input(call, 1)->type);
+}
+
+const td__onnx_operator td__onnx_comparisons[] = {
+    {"And", bits_and, 2, 2, 1, 0, 0},
+    {"BitShift", bit_shift, 2, 2, 1, 11, 0},
+    {"BitwiseAnd", bits_and, 2, 2, 1, 18, 0},
+    {"BitwiseNot", not, 1, 1, 1, 18, 0},
+    {"BitwiseOr", bits_or, 2, 2, 1, 18, 0},
+    {"BitwiseXor", bits_xor, 2, 2, 1, 18, 0},
+    {"Cast", cast, 1, 1, 1, 6, 0},
+    {"CastLike", cast_like, 2, 2, 1, 15, 0},
+    {"Equal", equal, 2, 2, 1, 0, 0},
+    {"Greater", greater, 2, 2, 1, 0, 0},
+    {"GreaterOrEqual", greater_or_equal, 2, 2, 1, 12, 0},
+    {"IsInf", is_infinite, 1, 1, 1, 10, 0},
+    {"IsNaN", is_nan, 1, 1, 1, 9, 0},
+    {"Less", less, 2, 2, 1, 0, 0},
+    {"LessOrEqual", less_or_equal, 2, 2, 1, 12, 0},
+    {"Mod", mod, 2, 2, 1, 10, 0},
+    {"Not", not, 1, 1, 1, 0, 0},
+    {"Or", bits_or, 2, 2, 1, 0, 0},
+    {"Xor", bits_xor, 2, 2, 1, 0, 0},
+    {0},
+};
