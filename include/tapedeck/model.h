@@ -17,6 +17,8 @@ extern "C" {
 typedef struct td_model_note {
     const char *key, *value;
 } td_model_note;
+#define TD_NOTE_DATA "tapedeck.data"     /* how its data was prepared, as JSON */
+#define TD_NOTE_ORIGIN "tapedeck.origin" /* the file that it or its weights came from */
 
 /* A built model with its weights, from a run's folder (its model.safetensors, or its last
  * checkpoint when training has not ended) or a .safetensors file with its architecture. The caller
@@ -38,9 +40,10 @@ TD_API TD_NODISCARD td_status td_model_save(const td_model *model, const char *p
  * LAYER.PARAMETER each) or .safetensors (with the architecture). */
 TD_API TD_NODISCARD td_status td_weights_save(const td_model *model, const char *path,
                                               td_error *error);
-/* Reads parameters by name from .safetensors, .csv or a run's folder into a built model. Every
- * parameter of the model must be there, in its shape; what else is there is an error too. Nothing
- * changes on failure: TD_NOT_FOUND, TD_SHAPE, TD_FORMAT, … */
+/* Reads parameters by name from .csv, .npz, .safetensors (also PyTorch's state dictionary, whose
+ * modules have the layers' names), a run's folder or any other saved model into a built model. Every
+ * parameter of the model must be there, in its shape; what else is there is an error too, and the
+ * text has all that is wrong. Nothing changes on failure: TD_NOT_FOUND, TD_SHAPE, TD_FORMAT, … */
 TD_API TD_NODISCARD td_status td_weights_load(td_model *model, const char *path, td_error *error);
 
 #ifdef __cplusplus

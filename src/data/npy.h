@@ -10,6 +10,11 @@ td_status td__npy_parse(td__array *array, int64_t *rows, const td__bytes *bytes,
 /* The same for IDX. */
 td_status td__idx_parse(td__array *array, int64_t *rows, const td__bytes *bytes, const char *what,
                         td_error *error);
+/* Unpacks a member of an open libzip archive, without believing the size it claims; TD_RANGE when it
+ * has more than maximum bytes. td__bytes_release. */
+struct zip;
+td_status td__zip_unpack(struct zip *archive, uint64_t index, const char *what, int64_t maximum,
+                         td__bytes *bytes, td_error *error);
 /* That labels has as many rows as the inputs; takes it into the table, also on failure. */
 td_status td__table_take_label(td__table *table, td__array label, int64_t rows, const char *path,
                                const char *what, td_error *error);

@@ -36,9 +36,8 @@ static td_status no_such_array(zip_t *archive, const char *path, const char *wan
                         nearest ? "'?" : "", list);
 }
 
-/* Unpacks a member, without believing the size it claims. */
-static td_status unpack(zip_t *archive, zip_uint64_t index, const char *what, int64_t maximum,
-                        td__bytes *bytes, td_error *error) {
+td_status td__zip_unpack(struct zip *archive, uint64_t index, const char *what, int64_t maximum,
+                         td__bytes *bytes, td_error *error) {
     zip_file_t *file = zip_fopen_index(archive, index, 0);
     if (!file) {
         return td_error_set(error, TD_FORMAT, "%s: %s", what, zip_strerror(archive));
@@ -63,10 +62,8 @@ static td_status unpack(zip_t *archive, zip_uint64_t index, const char *what, in
         }
         size += (size_t)got;
         if (size == most) {
-            status = td_error_set(error, TD_RANGE,
-                                  "%s: more than %lld bytes; save it as .npy, which is mapped, or "
-                                  "raise `memory`",
-                                  what, (long long)maximum);
+            status =
+                td_error_set(error, TD_RANGE, "%s: more than %lld bytes", what, (long long)maximum);
             break;
         }
     }
@@ -91,7 +88,13 @@ static td_status read_array(zip_t *archive, const char *path, const char *name, 
         return no_such_array(archive, path, name, error);
     }
     snprintf(what, sizeof what, "%s: array '%s'", path, name);
-    td_status status = unpack(archive, (zip_uint64_t)index, what, maximum, bytes, error);
+    td_status status = td__zip_unpack(archive, (zip_uint64_t)index, what, maximum, bytes, error);
+    if (status == TD_RANGE) {
+        return td_error_set(error, status,
+                            "%s: more than %lld bytes; save it as .npy, which is mapped, or raise "
+                            "`memory`",
+                            what, (long long)maximum);
+    }
     return status ? status : td__npy_parse(array, rows, bytes, what, error);
 }
 

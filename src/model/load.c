@@ -151,26 +151,70 @@ void td_free_text(char *text) {
 /* ---- Weights ----------------------------------------------------------------------------------
  */
 
+static td_status save_model(const td_model *model, const char *path, td_error *error) {
+    return td_model_save(model, path, 0, NULL, error);
+}
+
+static const struct {
+    const char *ending;
+    td_status (*save)(const td_model *model, const char *path, td_error *error);
+} writers[] = {
+    {".csv", td__weights_csv_write},
+    {".npz", td__weights_npz_write},
+    {".safetensors", save_model},
+};
+
 td_status td_weights_save(const td_model *model, const char *path, td_error *error) {
-    if (ends_in(path, ".csv")) {
-        return td__weights_csv_write(model, path, error);
+    char endings[128] = "";
+    size_t count = sizeof writers / sizeof *writers;
+    for (size_t i = 0; i < count; i++) {
+        if (ends_in(path, writers[i].ending)) {
+            return writers[i].save(model, path, error);
+        }
+        size_t length = strlen(endings);
+        (void)snprintf(endings + length, sizeof endings - length, "%s%s",
+                       i == 0           ? ""
+                       : i + 1 == count ? " or "
+                                        : ", ",
+                       writers[i].ending);
     }
-    if (ends_in(path, ".npz")) {
-        return td__weights_npz_write(model, path, error);
+    return td_error_set(error, TD_UNSUPPORTED, "%s: weights are written to %s", path, endings);
+}
+
+/* The parameters of another model of any format, which must be those of this one. */
+static td_status take_from_model(td_model *model, const format *found, const char *path,
+                                 td_error *error) {
+    td_model *other = found->load(path, error);
+    if (!other) {
+        return TD_FORMAT;
     }
-    if (ends_in(path, ".safetensors")) {
-        return td_model_save(model, path, 0, NULL, error);
+    size_t count = td_model_parameter_count(other);
+    td__named_view *views = td__calloc(count + 1, sizeof *views);
+    for (size_t i = 0; views && i < count; i++) {
+        const td_parameter_info *parameter = td_model_parameter_at(other, i);
+        views[i] = (td__named_view){parameter->name, td_view_of(parameter->tensor)};
     }
-    return td_error_set(error, TD_UNSUPPORTED,
-                        "%s: weights are written to .csv, .npz or .safetensors", path);
+    td_status status = views ? td__weights_assign(model, path, count, views, error)
+                             : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    td__free(views);
+    td_model_destroy(other);
+    return status;
 }
 
 td_status td_weights_load(td_model *model, const char *path, td_error *error) {
     if (ends_in(path, ".csv") || ends_in(path, ".csv.gz")) {
         return td__weights_csv_read(model, path, error);
     }
+    if (ends_in(path, ".npz")) {
+        return td__weights_npz_read(model, path, error);
+    }
     char *file = resolve(path, error);
-    td_status status = file ? td__native_weights(model, file, error) : TD_NOT_FOUND;
+    const format *found = file ? recognise(file, error) : NULL;
+    td_status status = TD_NOT_FOUND;
+    if (found) {
+        status = found->load == td__native_load ? td__native_weights(model, file, error)
+                                                : take_from_model(model, found, file, error);
+    }
     td__free(file);
     return status;
 }

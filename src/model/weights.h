@@ -50,5 +50,6 @@ TD_NODISCARD td_status td__weights_csv_parse(td_model *model, const char *path, 
                                              size_t size, td_error *error);
 TD_NODISCARD td_status td__weights_npz_write(const td_model *model, const char *path,
                                              td_error *error);
+TD_NODISCARD td_status td__weights_npz_read(td_model *model, const char *path, td_error *error);
 
 #endif

@@ -139,7 +139,7 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     get_counters(trainer, counters);
     if (sums && architecture && notes) {
         save_sums(trainer, sums);
-        const td__text_pair texts[] = {{TD__NOTE_MODEL, architecture}, {TD__NOTE_DATA, notes}};
+        const td__text_pair texts[] = {{TD__NOTE_MODEL, architecture}, {TD_NOTE_DATA, notes}};
         status = gather(trainer, counters, sums, &p)
                      ? td__safetensors_write(path, p.count, p.tensors, 2, texts, error)
                      : TD_MEMORY;
@@ -214,7 +214,7 @@ td_status td__model_publish(td_trainer *trainer, td_error *error) {
         td__free(notes);
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    const td_model_note note = {TD__NOTE_DATA, notes};
+    const td_model_note note = {TD_NOTE_DATA, notes};
     td_status status = td_model_save(trainer->model, path, 1, &note, error);
     td__free(notes);
     return status;

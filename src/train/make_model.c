@@ -199,6 +199,6 @@ td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error) {
         return TD_OK; /* it is there */
     }
     (void)td_deck_note(trainer->deck, "experiment.origin", origin);
-    const td_model_note note = {TD__NOTE_ORIGIN, origin};
+    const td_model_note note = {TD_NOTE_ORIGIN, origin};
     return td_model_save(trainer->model, path, 1, &note, error);
 }

@@ -7,8 +7,6 @@
 #include "train/trainer.h"
 
 #define TD__NOTE_MODEL "tapedeck.model"
-#define TD__NOTE_DATA "tapedeck.data"
-#define TD__NOTE_ORIGIN "tapedeck.origin" /* the file that the model or its weights came from */
 
 typedef struct td__notes {
     double scale;

@@ -31,7 +31,7 @@ typedef struct predictor {
  */
 
 static td_status load(predictor *p, const char *path, td_error *error) {
-    const char *const keys[] = {TD__NOTE_DATA};
+    const char *const keys[] = {TD_NOTE_DATA};
     char *texts[1] = {NULL};
     td_status status = TD_OK;
     p->model = td_model_load_with(path, 1, keys, texts, error);

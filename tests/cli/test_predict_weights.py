@@ -82,6 +82,33 @@ class PredictAndWeights(Case):
         self.assertEqual(arrays["hidden.kernel"].shape, (3, 4))
         self.assertEqual(arrays["hidden.kernel"][1, 1], numpy.float32(rows[5]["value"]))
 
+    def test_weights_come_back_from_numpy_in_any_type(self):
+        self.run_program("weights", "runs/small", "--to", "weights.npz")
+        arrays = dict(numpy.load(self.path("weights.npz")))
+        numpy.savez(self.path("back.npz"), **{name: numpy.asfortranarray(array.astype(">f8"))
+                                              for name, array in arrays.items()})
+        self.run_program("weights", "runs/small", "--from", "back.npz", "--to", "back.safetensors")
+        self.run_program("weights", "runs/small", "--to", "first.csv")
+        self.run_program("weights", "back.safetensors", "--to", "second.csv")
+        self.assertEqual(self.read("first.csv"), self.read("second.csv"))
+        arrays["hidden.kernel"] = arrays["hidden.kernel"].T
+        arrays["hiden.bias"] = arrays.pop("hidden.bias")
+        numpy.savez_compressed(self.path("bad.npz"), **arrays)
+        done = self.run_program("weights", "runs/small", "--from", "bad.npz", "--to", "x.csv",
+                                status=1)
+        self.assertIn("bad.npz: 3 problems: ", done.stderr)
+        self.assertIn("hidden.kernel has shape (4, 3), the model's has (3, 4)", done.stderr)
+        self.assertIn("no parameter hiden.bias; the nearest is 'hidden.bias'", done.stderr)
+        self.assertIn("hidden.bias is missing", done.stderr)
+        self.assertFalse(self.exists("x.csv"))
+
+    def test_an_exported_model_prepares_data_as_its_run_does(self):
+        self.run_program("weights", "runs/small", "--to", "model.safetensors")
+        for model in ("runs/small", "model.safetensors"):
+            self.run_program("predict", model, "table.csv", "--to", "out.csv", "--quiet")
+            os.rename(self.path("out.csv"), self.path(os.path.basename(model) + ".csv"))
+        self.assertEqual(self.read("small.csv"), self.read("model.safetensors.csv"))
+
     def test_training_starts_from_exported_weights(self):
         self.run_program("weights", "runs/small", "--to", "weights.csv")
         self.run_program("weights", "runs/small", "--to", "weights.npz")
