@@ -117,7 +117,8 @@ typedef enum td_initializer {
     X(ADD, add, "Add")                                                                             \
     X(MULTIPLY, multiply, "Multiply")                                                              \
     X(CONCATENATE, concatenate, "Concatenate")                                                     \
-    X(MULTI_HEAD_ATTENTION, multi_head_attention, "MultiHeadAttention")
+    X(MULTI_HEAD_ATTENTION, multi_head_attention, "MultiHeadAttention")                            \
+    X(CUSTOM, custom, "Custom")
 
 typedef enum td_layer_kind {
 #define TD_LAYER_MEMBER(name, word, keras) TD_LAYER_##name,
@@ -285,6 +286,35 @@ typedef struct td_multi_head_attention_layer {
     TD_REGULARIZER_FIELDS
 } td_multi_head_attention_layer;
 
+/* A layer of your own: a function that calls operations. It is watched, frozen, summed up, trained
+ * and saved (its weights) like any other. */
+typedef struct td_custom_parameter {
+    const char *name; /* "kernel"; differs from the layer's others */
+    td_shape shape;
+    td_initializer initializer; /* zeros */
+    const float *values;        /* what it starts with instead; read by td_model_build */
+    bool moving_average;        /* forward itself moves it, no gradient does */
+} td_custom_parameter;
+
+/* inputs: the outputs of the layers in `from`, (batch, …); parameters: in the order given. Returns
+ * (batch, output…), or NULL after an operation failed. */
+typedef td_tensor *td_custom_forward(void *user, td_tape *tape, td_tensor *const *inputs,
+                                     td_tensor *const *parameters);
+
+/* Frozen, a layer with moving averages runs as in inference. */
+typedef struct td_custom_layer {
+    TD_LAYER_FIELDS
+    const char *word;                      /* for summaries; "Custom" */
+    td_shape output;                       /* of one example; -1: any */
+    const td_custom_parameter *parameters; /* parameter_count of them */
+    size_t parameter_count;
+    bool integer_input; /* it reads the model's input as int32 */
+    td_custom_forward *forward;
+    void *user;                  /* forward gets it */
+    void (*destroy)(void *user); /* called once, with the model's end or when the layer cannot be
+                                    added; may be NULL */
+} td_custom_layer;
+
 /* --- building a model --------------------------------------------------------------------- */
 
 typedef struct td_model td_model;
@@ -333,6 +363,9 @@ TD_API void td_model_add_layer(td_model *model, td_layer_kind kind, const void *
 #define td_add_concatenate(...) TD_ADD_LAYER(CONCATENATE, concatenate, __VA_ARGS__)
 #define td_add_multi_head_attention(...)                                                           \
     TD_ADD_LAYER(MULTI_HEAD_ATTENTION, multi_head_attention, __VA_ARGS__)
+
+/* td_add_custom(model, .output = TD_SHAPE(10), .forward = my_layer) */
+#define td_add_custom(...) TD_ADD_LAYER(CUSTOM, custom, __VA_ARGS__)
 
 /* Adds a layer from keys and values, as experiment files and saved models have them: "conv2d",
  * {name: conv1, filters: 32, kernel: 3}. Keys are the options' names; Keras's (kernel_size,
@@ -392,6 +425,7 @@ typedef struct td_layer_info {
      * `from` when it is the layer above, regularisers and `frozen` when there are none. */
     const td_setting *settings;
     size_t setting_count;
+    const char *type; /* "Conv2D": the kind as Keras calls it, or a custom layer's word */
 } td_layer_info;
 
 typedef struct td_parameter_info {

@@ -22,6 +22,8 @@ typedef struct td__layer_kind {
     bool integer_input;           /* reads indices */
     td_status (*plan)(td__layer *layer, const td_shape *inputs, td_error *error);
     td_tensor *(*forward)(td__layer *layer, td_tape *tape, td_tensor *const *inputs);
+    size_t (*parameter_room)(const void *options); /* NULL: TD__LAYER_MOST_PARAMETERS are enough */
+    void (*release)(void *options);                /* what the options own; may be NULL */
 } td__layer_kind;
 
 #define TD__LAYER_MOST_PARAMETERS 8
@@ -33,6 +35,7 @@ typedef struct td__parameter_plan {
     td_shape shape;
     int64_t count; /* of elements */
     td_initializer initializer;
+    const float *values;          /* initial ones, borrowed until then; NULL: the initialiser's */
     int64_t ones_begin, ones_end; /* elements that start at 1 whatever the initialiser */
     double l1, l2;
     bool moving_average;
@@ -48,11 +51,12 @@ struct td__layer {
     const char *output_name, *preactivation_name;
     td_setting *settings;
     int32_t inputs[TD_MAX_FROM];
-    td__parameter_plan parameters[TD__LAYER_MOST_PARAMETERS];
+    td__parameter_plan *parameters;
     td_activation activation; /* LINEAR for kinds that cannot fuse one */
     td_activation fused;      /* what forward applies itself; the model applies the rest */
     bool keep_preactivation;
-    td_tensor *slot[TD__LAYER_MOST_PARAMETERS]; /* NULL: left out */
+    td_tensor **slot;   /* NULL: left out; as many as parameters have room */
+    bool integer_input; /* reads indices */
 
     /* Of the last forward pass. */
     td_tensor *output, *preactivation;

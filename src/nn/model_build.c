@@ -81,6 +81,11 @@ td_status td__layer_write_settings(td__layer *layer, td_error *error) {
 
 static void layer_destroy(td__layer *layer) {
     if (layer) {
+        if (layer->kind->release && layer->options) {
+            layer->kind->release(layer->options);
+        }
+        td__free(layer->parameters);
+        td__free(layer->slot);
         td__free(layer->settings);
         td__free(layer->texts);
         td__free(layer->options);
@@ -224,6 +229,15 @@ static td_status plan_layer(const td_model *model, td__layer *layer, td_error *e
     return status;
 }
 
+static td_status make_room(td__layer *layer, td_error *error) {
+    const td__layer_kind *kind = layer->kind;
+    size_t room =
+        kind->parameter_room ? kind->parameter_room(layer->options) + 1 : TD__LAYER_MOST_PARAMETERS;
+    layer->parameters = td__calloc(room, sizeof *layer->parameters);
+    layer->slot = td__calloc(room, sizeof *layer->slot);
+    return layer->parameters && layer->slot ? TD_OK : out_of_memory(error);
+}
+
 /* options are the caller's, copied by now, with defaults filled in. */
 static td_status complete_layer(const td_model *model, td__layer *layer, td_error *error) {
     const td_plain_layer *options = layer->options;
@@ -234,11 +248,13 @@ static td_status complete_layer(const td_model *model, td__layer *layer, td_erro
                     : td__fields_check(layer->kind->fields, layer->kind->field_count, options,
                                        layer->where, error);
     status = status ? status : resolve_inputs(model, layer, error);
+    status = status ? status : make_room(layer, error);
     status = status ? status : plan_layer(model, layer, error);
     if (status) {
         return status;
     }
     layer->info.frozen = options->frozen;
+    layer->info.type = layer->info.type ? layer->info.type : td_layer_kind_keras(layer->info.kind);
     layer->info.has_activation = layer->kind->has_activation;
     layer->info.dtype = TD_FLOAT32;
     td__layer_choose_fused(layer);
@@ -250,6 +266,7 @@ static td__layer *layer_create(td_layer_kind kind, td_error *error) {
     if (layer) {
         layer->info.kind = kind;
         layer->kind = td__layer_kind_of(kind);
+        layer->integer_input = layer->kind->integer_input;
         layer->options = td__calloc(1, layer->kind->size);
     }
     if (!layer || !layer->options) {
@@ -336,9 +353,18 @@ void td_model_destroy(td_model *model) {
     td__free(model);
 }
 
+/* What a layer that is not added would have owned. */
+static void let_go(td_layer_kind kind, const void *options) {
+    const td_custom_layer *custom = options;
+    if (kind == TD_LAYER_CUSTOM && custom->struct_size >= sizeof *custom && custom->destroy) {
+        custom->destroy(custom->user);
+    }
+}
+
 void td_model_add_layer(td_model *model, td_layer_kind kind, const void *options) {
     td_error error = {0};
     if (!model || model->error.status) {
+        let_go(kind, options);
         return;
     }
     const td__layer_kind *description = td__layer_kind_of(kind);
@@ -356,6 +382,8 @@ void td_model_add_layer(td_model *model, td_layer_kind kind, const void *options
         memcpy(layer->options, options, size);
         td__fields_fill(description->fields, description->field_count, layer->options, false);
         (void)add(model, layer, &error);
+    } else {
+        let_go(kind, options);
     }
     model->error = error;
 }
@@ -410,6 +438,10 @@ static td_status build_parameter(td_model *model, size_t layer_index,
                         .l2 = plan->l2};
     layer->slot[plan->slot] = tensor;
     if (!seed) {
+        return TD_OK;
+    }
+    if (plan->values) {
+        memcpy(tensor->data, plan->values, (size_t)plan->count * sizeof(float));
         return TD_OK;
     }
     td_status status = td__initialize(tensor, plan->initializer, *seed, error);

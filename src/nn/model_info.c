@@ -14,7 +14,7 @@ td_shape td_model_input_shape(const td_model *model) {
 td_dtype td_model_input_dtype(const td_model *model) {
     for (size_t i = 0; i < model->layer_count; i++) {
         const td__layer *layer = model->layers[i];
-        if (layer->inputs[0] < 0 && layer->kind->integer_input) {
+        if (layer->inputs[0] < 0 && layer->integer_input) {
             return TD_INT32;
         }
     }

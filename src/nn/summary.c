@@ -73,8 +73,7 @@ static void batch_shape(const td_shape *shape, char text[CELL]) {
 }
 
 static void cells_of(const td_model *model, const td__layer *layer, char cells[COLUMNS][CELL]) {
-    (void)snprintf(cells[0], CELL, "%s (%s)", layer->info.name,
-                   td_layer_kind_keras(layer->info.kind));
+    (void)snprintf(cells[0], CELL, "%s (%s)", layer->info.name, layer->info.type);
     batch_shape(&layer->info.output, cells[1]);
     thousands(layer->info.parameter_elements, cells[2]);
     size_t used = 0;

@@ -81,7 +81,7 @@ static void run_all(bool keep_preactivation) {
     (void)fclose(file);
     assert_true(count > 60);
     for (int i = 0; i < TD_LAYER_KIND_COUNT; i++) {
-        if (!seen[i]) {
+        if (!seen[i] && i != TD_LAYER_CUSTOM) {
             fail_msg("no golden values for %s", td_layer_kind_name((td_layer_kind)i));
         }
     }
