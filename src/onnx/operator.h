@@ -71,10 +71,28 @@ bool td__onnx_pass(td__onnx_call *call, size_t i, size_t j);
 /* "Conv: …" into the tape's error, after the name of the node or layer; returns false. */
 bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ...) TD_PRINTF(3, 4);
 
-/* A family of operators: one file in ops/ each, ending in a row without a name. */
-extern const td__onnx_operator td__onnx_arithmetic[], td__onnx_comparisons[], td__onnx_functions[],
-    td__onnx_indexing[], td__onnx_layers[], td__onnx_normalizations[], td__onnx_pools[],
-    td__onnx_recurrent[], td__onnx_reductions[], td__onnx_shapes[], td__onnx_slices[];
+/* Families of operators: one table in ops/ each, ending in a row without a name. */
+#define TD__ONNX_FAMILIES(X)                                                                       \
+    X(arithmetic)                                                                                  \
+    X(comparisons)                                                                                 \
+    X(functions)                                                                                   \
+    X(generators)                                                                                  \
+    X(indexing)                                                                                    \
+    X(layers)                                                                                      \
+    X(losses)                                                                                      \
+    X(normalizations)                                                                              \
+    X(numeric)                                                                                     \
+    X(orders)                                                                                      \
+    X(pools)                                                                                       \
+    X(quantized)                                                                                   \
+    X(reductions)                                                                                  \
+    X(samplers)                                                                                    \
+    X(shapes)                                                                                      \
+    X(slices)                                                                                      \
+    X(vision)
+#define TD__ONNX_FAMILY(name) extern const td__onnx_operator td__onnx_##name[];
+TD__ONNX_FAMILIES(TD__ONNX_FAMILY)
+#undef TD__ONNX_FAMILY
 
 /* NULL when there is none for that opset. */
 const td__onnx_operator *td__onnx_find(const char *domain, const char *name, int64_t opset);

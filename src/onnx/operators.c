@@ -4,9 +4,9 @@
 #include <string.h>
 
 static const td__onnx_operator *const families[] = {
-    td__onnx_arithmetic, td__onnx_comparisons,    td__onnx_functions, td__onnx_indexing,
-    td__onnx_layers,     td__onnx_normalizations, td__onnx_pools,     td__onnx_reductions,
-    td__onnx_shapes,     td__onnx_slices,
+#define FAMILY(name) td__onnx_##name,
+    TD__ONNX_FAMILIES(FAMILY)
+#undef FAMILY
 };
 
 static bool fits(const td__onnx_operator *operator, const char * name, int64_t opset) {

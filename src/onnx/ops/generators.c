@@ -1,0 +1,143 @@
+/* Tensors made from numbers: ranges, one-hot rows, unit matrices, windows. */
+#include "onnx/host.h"
+#include "onnx/ops/common.h"
+
+#include <math.h>
+
+/* Input i, one number. */
+static bool one_number(td__onnx_call *call, size_t i, const td_tensor **x) {
+    *x = td__onnx_plain(call, i);
+    return *x &&
+           ((*x)->count == 1 || td__onnx_fail(call, TD_SHAPE, "input %zu must be one number", i));
+}
+
+/* start, start + delta, … before limit */
+static bool range(td__onnx_call *call) {
+    const td_tensor *start, *limit, *delta;
+    if (!one_number(call, 0, &start) || !one_number(call, 1, &limit) ||
+        !one_number(call, 2, &delta)) {
+        return false;
+    }
+    double first = td__onnx_real(start, 0), step = td__onnx_real(delta, 0);
+    double steps = ceil((td__onnx_real(limit, 0) - first) / step);
+    if (!(step != 0) || !(steps < 0x1p40)) {
+        return td__onnx_fail(call, TD_RANGE, "%g to %g in steps of %g", first,
+                             td__onnx_real(limit, 0), step);
+    }
+    td__onnx_type type = td__onnx_input(call, 0)->type;
+    td_tensor *y = td__onnx_new(call, type, TD_SHAPE(steps > 0 ? (int64_t)steps : 0));
+    uint64_t begin = (uint64_t)td__onnx_integer(start, 0);
+    uint64_t by = (uint64_t)td__onnx_integer(delta, 0);
+    for (int64_t i = 0; y && i < y->count; i++) {
+        if (td__onnx_is_integer(y)) {
+            td__onnx_put_integer(y, i, (int64_t)(begin + (uint64_t)i * by));
+        } else {
+            td__onnx_put_real(y, i, first + (double)i * step);
+        }
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
+/* values[1] where the new axis has the index, values[0] elsewhere and for indices out of range. */
+static bool one_hot(td__onnx_call *call) {
+    td_tensor *indices = td__onnx_plain(call, 0), *values = td__onnx_plain(call, 2);
+    const td_tensor *depth;
+    int32_t axis;
+    if (!indices || !values || !one_number(call, 1, &depth) ||
+        !td__onnx_axis(call, td__onnx_int(call->node, "axis", -1), indices->shape.rank + 1,
+                       &axis)) {
+        return false;
+    }
+    td_shape shape = {.rank = indices->shape.rank + 1};
+    int64_t size = td__onnx_integer(depth, 0), inner = 1;
+    if (values->count != 2 || size < 0 || shape.rank > TD_MAX_RANK) {
+        return td__onnx_fail(call, TD_SHAPE, "two values and a depth are needed");
+    }
+    for (int32_t i = 0; i < shape.rank; i++) {
+        shape.dims[i] = i == axis ? size : indices->shape.dims[i < axis ? i : i - 1];
+        inner *= i > axis ? shape.dims[i] : 1;
+    }
+    td__onnx_type type = td__onnx_input(call, 2)->type;
+    td_tensor *y = td__onnx_new(call, type, shape);
+    for (int64_t i = 0; y && i < y->count; i++) {
+        int64_t place = i / inner % size;
+        int64_t index = td__onnx_integer(indices, i / inner / size * inner + i % inner);
+        bool hot = index == place || (index < 0 && index + size == place);
+        if (td__onnx_is_integer(values)) {
+            td__onnx_put_integer(y, i, td__onnx_integer(values, hot));
+        } else {
+            td__onnx_put_real(y, i, td__onnx_real(values, hot));
+        }
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
+static td__onnx_type type_attribute(td__onnx_call *call, const char *name,
+                                    td__onnx_type otherwise) {
+    int64_t type = td__onnx_int(call->node, name, otherwise);
+    return type >= 0 && type <= INT32_MAX ? (td__onnx_type)type : TD__ONNX_UNDEFINED;
+}
+
+static bool can_make(td__onnx_call *call, td__onnx_type type) {
+    return td__onnx_is_stored(type) ||
+           td__onnx_fail(call, TD_UNSUPPORTED, "of type %s", td__onnx_type_name(type));
+}
+
+static bool eye_like(td__onnx_call *call) {
+    td_shape shape = td__onnx_shape(call, 0);
+    td__onnx_type type = type_attribute(call, "dtype", td__onnx_input(call, 0)->type);
+    int64_t k = td__onnx_int(call->node, "k", 0);
+    if (!can_make(call, type) || shape.rank != 2) {
+        return td__onnx_fail(call, TD_SHAPE, "its input is no matrix");
+    }
+    td_tensor *y = td__onnx_new(call, type, shape);
+    for (int64_t i = 0; y && i < y->count; i++) {
+        td__onnx_put_integer(y, i, i % shape.dims[1] - i / shape.dims[1] == k);
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
+/* --- windows ------------------------------------------------------------------------------ */
+
+/* a + b cos(2 pi i / n) + c cos(4 pi i / n) */
+static bool window(td__onnx_call *call, double a, double b, double c) {
+    const td_tensor *size;
+    td__onnx_type type = type_attribute(call, "output_datatype", TD__ONNX_FLOAT);
+    if (!one_number(call, 0, &size) || !can_make(call, type)) {
+        return false;
+    }
+    int64_t count = td__onnx_integer(size, 0);
+    if (count < 0) {
+        return td__onnx_fail(call, TD_RANGE, "of %lld elements", (long long)count);
+    }
+    bool periodic = td__onnx_int(call->node, "periodic", 1);
+    double n = (double)(periodic ? count : count - 1);
+    td_tensor *y = td__onnx_new(call, type, TD_SHAPE(count));
+    for (int64_t i = 0; y && i < count; i++) {
+        double angle = n > 0 ? 2 * M_PI * (double)i / n : 0;
+        td__onnx_put_real(y, i, a + b * cos(angle) + c * cos(2 * angle));
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
+static bool hann_window(td__onnx_call *call) {
+    return window(call, 0.5, -0.5, 0);
+}
+
+static bool hamming_window(td__onnx_call *call) {
+    return window(call, 25.0 / 46, -21.0 / 46, 0);
+}
+
+static bool blackman_window(td__onnx_call *call) {
+    return window(call, 0.42, -0.5, 0.08);
+}
+
+const td__onnx_operator td__onnx_generators[] = {
+    {"BlackmanWindow", blackman_window, 1, 1, 1, 17, 0},
+    {"EyeLike", eye_like, 1, 1, 1, 9, 0},
+    {"HammingWindow", hamming_window, 1, 1, 1, 17, 0},
+    {"HannWindow", hann_window, 1, 1, 1, 17, 0},
+    {"OneHot", one_hot, 3, 3, 1, 9, 0},
+    {"Range", range, 3, 3, 1, 11, 0},
+    {0},
+};

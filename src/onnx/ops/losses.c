@@ -1,0 +1,115 @@
+/* Losses of classification, put together from operations with gradients.
+ *
+ * scores: (n, c, d1, …), classes: (n, d1, …), weight: (c,). The loss of one place is
+ * -weight[class] score[class], and 0 where the class is the one to ignore; the mean is over the
+ * weights.
+ */
+#include "onnx/host.h"
+#include "onnx/ops/common.h"
+#include "onnx/ops/pick.h"
+
+#include <string.h>
+
+/* Where the score of each place's class is, and the class's number for its weight; -1: ignored. */
+typedef struct class_places {
+    td_shape shape; /* of the classes */
+    int64_t *scores, *weights;
+} class_places;
+
+static bool fits(const td_tensor *scores, const td_tensor *classes) {
+    const td_shape *a = &scores->shape, *b = &classes->shape;
+    bool same = a->rank >= 2 && b->rank == a->rank - 1 && a->dims[0] == b->dims[0];
+    for (int32_t i = 2; i < a->rank && same; i++) {
+        same = a->dims[i] == b->dims[i - 1];
+    }
+    return same;
+}
+
+static bool find_places(td__onnx_call *call, const td_tensor *scores, const td_tensor *classes,
+                        class_places *places) {
+    if (!td__onnx_is_integer(classes) || !fits(scores, classes)) {
+        return td__onnx_fail(call, TD_SHAPE, "its classes do not fit its scores");
+    }
+    places->shape = classes->shape;
+    size_t bytes = (size_t)classes->count * sizeof(int64_t);
+    places->scores = td__scratch(call->tape, bytes);
+    places->weights = td__scratch(call->tape, bytes);
+    if (!places->scores || !places->weights) {
+        return false;
+    }
+    const td__onnx_attribute *ignored = td__onnx_attribute_of(call->node, "ignore_index");
+    int64_t count = scores->shape.dims[1], inner = 1;
+    for (int32_t i = 2; i < scores->shape.rank; i++) {
+        inner *= scores->shape.dims[i];
+    }
+    for (int64_t i = 0; i < classes->count; i++) {
+        int64_t class = td__onnx_integer(classes, i);
+        bool skipped = ignored && ignored->integer == class;
+        if (!skipped && (class < 0 || class >= count)) {
+            return td__onnx_fail(call, TD_RANGE, "class %lld of %lld", (long long)class,
+                                 (long long)count);
+        }
+        places->scores[i] = skipped ? -1 : (i / inner * count + class) * inner + i % inner;
+        places->weights[i] = skipped ? -1 : class;
+    }
+    return true;
+}
+
+/* The weights of all places: 1 without weights, 0 where ignored. */
+static td_tensor *weights_of(td__onnx_call *call, size_t input, int64_t classes,
+                             const class_places *places) {
+    td_tensor *weight = td__onnx_plain(call, input);
+    if (!td__onnx_input(call, input)) {
+        weight = td__onnx_filled(call->tape, TD_SHAPE(classes), 1);
+    } else if (weight && (weight->dtype != TD_FLOAT32 || weight->count != classes)) {
+        return td__fail(call->tape, TD_SHAPE, "%s: there must be one weight for each class",
+                        call->node->operator);
+    }
+    return weight ? td__onnx_pick(call->tape, weight, places->shape, places->weights) : NULL;
+}
+
+static td_tensor *loss_of(td__onnx_call *call, td_tensor *scores) {
+    td_tape *tape = call->tape;
+    const td_tensor *classes = td__onnx_plain(call, 1);
+    const char *reduction = td__onnx_text(call->node, "reduction", "mean");
+    class_places places = {0};
+    if (!scores || !classes || !find_places(call, scores, classes, &places)) {
+        return NULL;
+    }
+    td_tensor *weights = weights_of(call, 2, scores->shape.dims[1], &places);
+    td_tensor *chosen = td__onnx_pick(tape, scores, places.shape, places.scores);
+    td_tensor *losses = td_affine(tape, td_multiply(tape, chosen, weights), -1, 0);
+    if (!strcmp(reduction, "none")) {
+        return losses;
+    }
+    td_tensor *sum = td_sum(tape, losses, NULL);
+    if (!strcmp(reduction, "sum")) {
+        return sum;
+    }
+    return td_divide(tape, sum, td_sum(tape, weights, NULL));
+}
+
+static bool is_float(td__onnx_call *call) {
+    return td__onnx_is_float(call, 0) ||
+           td__onnx_fail(call, TD_UNSUPPORTED, "not of type %s",
+                         td__onnx_type_name(td__onnx_input(call, 0)->type));
+}
+
+static bool negative_log_likelihood(td__onnx_call *call) {
+    return is_float(call) && td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
+                                             loss_of(call, td__onnx_plain(call, 0)));
+}
+
+static bool softmax_cross_entropy(td__onnx_call *call) {
+    td__onnx_type type = td__onnx_input(call, 0)->type;
+    td_tensor *x = is_float(call) ? td__onnx_plain(call, 0) : NULL;
+    td_tensor *scores = x ? td_log_softmax(call->tape, x, 1) : NULL;
+    return td__onnx_output(call, 0, type, loss_of(call, scores)) &&
+           td__onnx_output(call, 1, type, scores);
+}
+
+const td__onnx_operator td__onnx_losses[] = {
+    {"NegativeLogLikelihoodLoss", negative_log_likelihood, 2, 3, 1, 12, 0},
+    {"SoftmaxCrossEntropyLoss", softmax_cross_entropy, 2, 3, 2, 12, 0},
+    {0},
+};

@@ -1,0 +1,242 @@
+/* Running sums, determinants, Fourier transforms: computed in doubles, without gradients. */
+#include "onnx/host.h"
+#include "onnx/ops/common.h"
+
+#include <complex.h>
+#include <math.h>
+
+/* Elements along an axis, as in other files: line i begins at start, its elements stride apart. */
+static int64_t axis_stride(const td_shape *shape, int32_t axis) {
+    int64_t stride = 1;
+    for (int32_t i = axis + 1; i < shape->rank; i++) {
+        stride *= shape->dims[i];
+    }
+    return stride;
+}
+
+static bool cumulative_sum(td__onnx_call *call) {
+    td_tensor *x = td__onnx_plain(call, 0);
+    int64_t given = 0;
+    size_t count;
+    int32_t axis;
+    if (!x || !td__onnx_input_ints(call, 1, &given, 1, &count) ||
+        !td__onnx_axis(call, given, x->shape.rank, &axis)) {
+        return false;
+    }
+    td__onnx_type type = td__onnx_input(call, 0)->type;
+    td_tensor *y = td__onnx_new(call, type, x->shape);
+    bool exclusive = td__onnx_int(call->node, "exclusive", 0);
+    bool reverse = td__onnx_int(call->node, "reverse", 0);
+    int64_t length = x->shape.dims[axis], stride = axis_stride(&x->shape, axis);
+    int64_t lines = x->count ? x->count / length : 0;
+    for (int64_t line = 0; y && line < lines; line++) {
+        int64_t start = line / stride * stride * length + line % stride;
+        double sum = 0;
+        uint64_t integers = 0;
+        for (int64_t k = 0; k < length; k++) {
+            int64_t at = start + (reverse ? length - 1 - k : k) * stride;
+            double before = sum;
+            uint64_t integers_before = integers;
+            sum += td__onnx_real(x, at);
+            integers += (uint64_t)td__onnx_integer(x, at);
+            if (td__onnx_is_integer(x)) {
+                td__onnx_put_integer(y, at, (int64_t)(exclusive ? integers_before : integers));
+            } else {
+                td__onnx_put_real(y, at, exclusive ? before : sum);
+            }
+        }
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
+/* --- determinants ------------------------------------------------------------------------- */
+
+/* By elimination with the largest pivot; a is overwritten. */
+static double determinant(double *a, int64_t n) {
+    double product = 1;
+    for (int64_t column = 0; column < n; column++) {
+        int64_t pivot = column;
+        for (int64_t row = column + 1; row < n; row++) {
+            pivot = fabs(a[row * n + column]) > fabs(a[pivot * n + column]) ? row : pivot;
+        }
+        if (a[pivot * n + column] == 0) {
+            return 0;
+        }
+        product *= pivot == column ? a[pivot * n + column] : -a[pivot * n + column];
+        for (int64_t k = 0; k < n; k++) {
+            double moved = a[pivot * n + k];
+            a[pivot * n + k] = a[column * n + k];
+            a[column * n + k] = moved;
+        }
+        for (int64_t row = column + 1; row < n; row++) {
+            double factor = a[row * n + column] / a[column * n + column];
+            for (int64_t k = column; k < n; k++) {
+                a[row * n + k] -= factor * a[column * n + k];
+            }
+        }
+    }
+    return product;
+}
+
+static bool det(td__onnx_call *call) {
+    td_tensor *x = td__onnx_plain(call, 0);
+    if (!x) {
+        return false;
+    }
+    td_shape shape = x->shape;
+    int64_t n = shape.rank >= 2 ? shape.dims[shape.rank - 1] : -1;
+    if (shape.rank < 2 || n != shape.dims[shape.rank - 2]) {
+        return td__onnx_fail(call, TD_SHAPE, "its input is no square matrix");
+    }
+    shape.rank -= 2;
+    td__onnx_type type = td__onnx_input(call, 0)->type;
+    td_tensor *y = td__onnx_new(call, type, shape);
+    double *matrix = y ? td__scratch(call->tape, (size_t)(n * n) * sizeof *matrix) : NULL;
+    for (int64_t i = 0; matrix && i < y->count; i++) {
+        for (int64_t k = 0; k < n * n; k++) {
+            matrix[k] = td__onnx_real(x, i * n * n + k);
+        }
+        td__onnx_put_real(y, i, determinant(matrix, n));
+    }
+    return matrix && td__onnx_output(call, 0, type, y);
+}
+
+/* --- Fourier transforms ------------------------------------------------------------------- */
+
+/* out[k] = sum of in[j] e^(-2 pi i j k / n), or its inverse; lengths are those of sound frames, so
+ * the sum is simply taken. roots: n of them. */
+static void transform(const double complex *in, int64_t n, const double complex *roots,
+                      double complex *out, int64_t kept, double scale) {
+    for (int64_t k = 0; k < kept; k++) {
+        double complex sum = 0;
+        for (int64_t j = 0, at = 0; j < n; j++) {
+            sum += in[j] * roots[at];
+            at += k;
+            at = at >= n ? at - n : at;
+        }
+        out[k] = sum * scale;
+    }
+}
+
+/* Room for a transform of n numbers. */
+typedef struct fourier {
+    int64_t n, kept;
+    double scale;
+    double complex *roots, *in, *out;
+} fourier;
+
+static bool fourier_init(td__onnx_call *call, int64_t n, bool inverse, bool onesided, fourier *f) {
+    if (n < 1 || n > 1 << 16) {
+        return td__onnx_fail(call, TD_RANGE, "of %lld numbers", (long long)n);
+    }
+    *f = (fourier){.n = n, .kept = onesided ? n / 2 + 1 : n, .scale = inverse ? 1 / (double)n : 1};
+    double complex *room = td__scratch(call->tape, 3 * (size_t)n * sizeof *room);
+    if (!room) {
+        return false;
+    }
+    f->roots = room;
+    f->in = room + n;
+    f->out = room + 2 * n;
+    for (int64_t k = 0; k < n; k++) {
+        double angle = (inverse ? 2 : -2) * M_PI * (double)k / (double)n;
+        f->roots[k] = cos(angle) + I * sin(angle);
+    }
+    return true;
+}
+
+/* A complex number of x: its last axis holds 1 (real) or 2 parts. */
+static double complex read_complex(const td_tensor *x, int64_t i, int64_t parts) {
+    return td__onnx_real(x, i * parts) + (parts == 2 ? I * td__onnx_real(x, i * parts + 1) : 0);
+}
+
+static bool has_parts(td__onnx_call *call, const td_tensor *x, int64_t *parts) {
+    *parts = x->shape.rank >= 2 ? x->shape.dims[x->shape.rank - 1] : 0;
+    return *parts == 1 || *parts == 2 ||
+           td__onnx_fail(call, TD_SHAPE, "its last axis must hold 1 or 2 parts of a number");
+}
+
+/* (…, n, …, parts) along an axis */
+static bool dft(td__onnx_call *call) {
+    td_tensor *x = td__onnx_plain(call, 0);
+    int64_t parts, length;
+    size_t given;
+    int32_t axis;
+    if (!x || !has_parts(call, x, &parts) ||
+        !td__onnx_axis(call, td__onnx_int(call->node, "axis", 1), x->shape.rank - 1, &axis) ||
+        !td__onnx_input_ints(call, 1, &length, 1, &given)) {
+        return false;
+    }
+    bool inverse = td__onnx_int(call->node, "inverse", 0);
+    bool onesided = td__onnx_int(call->node, "onesided", 0);
+    int64_t had = x->shape.dims[axis], n = given ? length : had;
+    fourier f;
+    if (!fourier_init(call, n, inverse, onesided, &f)) {
+        return false;
+    }
+    td_shape shape = x->shape;
+    shape.dims[axis] = f.kept;
+    shape.dims[shape.rank - 1] = 2;
+    td__onnx_type type = td__onnx_input(call, 0)->type;
+    td_tensor *y = td__onnx_new(call, type, shape);
+    int64_t stride = axis_stride(&x->shape, axis) / parts;
+    int64_t lines = y && y->count ? y->count / 2 / f.kept : 0;
+    for (int64_t line = 0; line < lines; line++) {
+        int64_t outer = line / stride, inner = line % stride;
+        for (int64_t k = 0; k < n; k++) {
+            int64_t at = (outer * had + k) * stride + inner;
+            f.in[k] = k < had ? read_complex(x, at, parts) : 0;
+        }
+        transform(f.in, n, f.roots, f.out, f.kept, f.scale);
+        for (int64_t k = 0; k < f.kept; k++) {
+            int64_t at = (outer * f.kept + k) * stride + inner;
+            td__onnx_put_real(y, 2 * at, creal(f.out[k]));
+            td__onnx_put_real(y, 2 * at + 1, cimag(f.out[k]));
+        }
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
+/* signal (batch, length, parts) in frames that are step apart, each times a window */
+static bool stft(td__onnx_call *call) {
+    td_tensor *x = td__onnx_plain(call, 0), *window = td__onnx_plain(call, 2);
+    int64_t parts, step = 0, frame = 0;
+    size_t given, has_frame;
+    if (!x || !has_parts(call, x, &parts) || !td__onnx_input_ints(call, 1, &step, 1, &given) ||
+        !td__onnx_input_ints(call, 3, &frame, 1, &has_frame)) {
+        return false;
+    }
+    frame = has_frame ? frame : window ? window->count : 0;
+    if (x->shape.rank != 3 || step < 1 || frame < 1 || frame > x->shape.dims[1] ||
+        (window && window->count != frame)) {
+        return td__onnx_fail(call, TD_SHAPE, "frames of %lld, %lld apart", (long long)frame,
+                             (long long)step);
+    }
+    fourier f;
+    if (!fourier_init(call, frame, false, td__onnx_int(call->node, "onesided", 1), &f)) {
+        return false;
+    }
+    int64_t batch = x->shape.dims[0], length = x->shape.dims[1];
+    int64_t frames = (length - frame) / step + 1;
+    td__onnx_type type = td__onnx_input(call, 0)->type;
+    td_tensor *y = td__onnx_new(call, type, TD_SHAPE(batch, frames, f.kept, 2));
+    for (int64_t i = 0; y && i < batch * frames; i++) {
+        int64_t start = i / frames * length + i % frames * step;
+        for (int64_t k = 0; k < frame; k++) {
+            f.in[k] = read_complex(x, start + k, parts) * (window ? td__onnx_real(window, k) : 1);
+        }
+        transform(f.in, frame, f.roots, f.out, f.kept, 1);
+        for (int64_t k = 0; k < f.kept; k++) {
+            td__onnx_put_real(y, 2 * (i * f.kept + k), creal(f.out[k]));
+            td__onnx_put_real(y, 2 * (i * f.kept + k) + 1, cimag(f.out[k]));
+        }
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
+const td__onnx_operator td__onnx_numeric[] = {
+    {"CumSum", cumulative_sum, 2, 2, 1, 11, 0},
+    {"DFT", dft, 1, 2, 1, 17, 0},
+    {"Det", det, 1, 1, 1, 11, 0},
+    {"STFT", stft, 2, 4, 1, 17, 0},
+    {0},
+};
