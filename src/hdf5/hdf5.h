@@ -26,14 +26,17 @@ td__hdf5_object td__hdf5_root(const td__hdf5 *file);
 /* By path from a group: "model_weights/dense/kernel:0". *found is 0 when there is none. */
 TD_NODISCARD td_status td__hdf5_find(td__hdf5 *file, td__hdf5_object from, const char *path,
                                      td__hdf5_object *found, td_error *error);
-/* Calls each with the names and objects of a group, in the file's order, until it fails. */
+/* Calls each with the names and objects of a group, in the file's order, until it fails. The object
+ * is 0 for a soft link that leads nowhere. Nothing when the object is no group. A group may be
+ * inside itself: who walks down bounds the depth. */
 typedef td_status td__hdf5_each(void *user, const char *name, td__hdf5_object object,
                                 td_error *error);
 TD_NODISCARD td_status td__hdf5_list(td__hdf5 *file, td__hdf5_object group, td__hdf5_each *each,
                                      void *user, td_error *error);
 /* A dataset: shape, element type (converted: bool to uint8, half and big-endian floats to float32,
  * narrow integers to int32 or int64) and values. Values that can be used as they lie are borrowed
- * from the file (aligned or not), others are in memory that td__hdf5_release frees. */
+ * from the file (aligned or not), others are in memory that td__hdf5_release frees, of at most
+ * 16 MiB and four times the file. TD_DTYPE when the object is no dataset. */
 typedef struct td__hdf5_array {
     td_view view;
     void *owned; /* NULL: borrowed */
@@ -42,7 +45,8 @@ TD_NODISCARD td_status td__hdf5_read(td__hdf5 *file, td__hdf5_object dataset, co
                                      td__hdf5_array *array, td_error *error);
 void td__hdf5_release(td__hdf5_array *array);
 /* An attribute that is a text or a list of texts, of fixed or variable length: count texts in one
- * block, freed with td__free(*texts). count is 0 and *texts NULL when there is no such attribute. */
+ * block, freed with td__free(*texts). *texts is NULL when there is no such attribute; an empty list,
+ * of whatever type, is a count of 0 with a block. TD_DTYPE when the attribute is something else. */
 TD_NODISCARD td_status td__hdf5_texts(td__hdf5 *file, td__hdf5_object object, const char *attribute,
                                       char ***texts, size_t *count, td_error *error);
 
