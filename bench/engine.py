@@ -126,4 +126,5 @@ def main():
     print(f"{sum(results)} of {len(results)} goals met")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST_WORD = 32 };
@@ -35,6 +36,12 @@ const char *nearest(const char *word, const char *const *words, size_t count) {
         }
     }
     return found;
+}
+
+bool whole_number(const char *text, int64_t *number) {
+    char *end;
+    *number = strtoll(text, &end, 10);
+    return end != text && !*end && *number >= 1;
 }
 
 static const option *find(const option *options, size_t count, const char *name, size_t length) {

@@ -22,6 +22,9 @@ typedef struct option {
 bool parse_options(const command *of, const option *options, size_t option_count, int *count,
                    char **arguments);
 
+/* A number of at least 1; false when text is none. */
+bool whole_number(const char *text, int64_t *number);
+
 /* The word that was most likely meant, or NULL. */
 const char *nearest(const char *word, const char *const *words, size_t count);
 

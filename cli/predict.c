@@ -1,24 +1,31 @@
 /* tapedeck predict: a saved model over new data. */
 #include "command.h"
 #include "options.h"
+#include "terminal.h"
 
 #include "tapedeck/train.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <signal.h>
 #include <string.h>
 
 static const char help[] =
     "tapedeck predict MODEL DATA --to OUTPUT [--record SIGNALS [--form FORMS] [--to SINKS]]\n"
     "\n"
-    "Runs a saved model over data and writes what it puts out. MODEL is a run's folder or a\n"
-    ".safetensors file with its architecture; DATA a file or folder as `data.train` takes it. "
-    "Inputs\n"
-    "are scaled or standardised as in training. OUTPUT's ending says how:\n"
+    "Runs a saved model over data and writes what it puts out. MODEL is a run's folder, .keras, "
+    ".h5,\n"
+    ".onnx, or a .safetensors file with its architecture; DATA a file or folder as `data.train` "
+    "takes\n"
+    "it. Inputs are scaled or standardised as in training, where the model says how. OUTPUT's "
+    "ending\n"
+    "says how:\n"
     "\n"
     "  predictions.csv   label,class_0,class_1,…; no label column when the data has no labels\n"
     "  outputs.npy       one array (examples, …)\n"
-    "  pictures/         a folder (its name ends in '/'): each output as a PNG image\n"
+    "  pictures/         a folder (its name ends in '/'): each output as a PNG image, 000000.png, "
+    "…,\n"
+    "                    grey, or in colour when it has three channels; black is 0 and white is 1\n"
+    "                    where all of its values lie between, else the least and the greatest\n"
     "\n"
     "  --to OUTPUT       where to\n"
     "  --label COLUMN    the column of labels, when it is not the one of training\n"
@@ -33,10 +40,92 @@ static const char help[] =
     "  --out DIR         the folder of that recording (runs/predict)\n"
     "  --quiet           say nothing when all goes well\n"
     "\n"
+    "Data passes through in batches: CSV, NPY and IDX files may be larger than memory. Ctrl-C "
+    "leaves\n"
+    "no half-written file.\n"
+    "\n"
     "Examples\n"
     "  tapedeck predict runs/demo examples/data/digits.csv.gz --to predictions.csv\n"
-    "  tapedeck predict runs/demo new.npy --to outputs.npy --record conv1.output --form image \\\n"
-    "      --to png\n";
+    "  tapedeck predict model.keras new.npy --to outputs.npy --record conv1.output --form image "
+    "\\\n"
+    "      --to png\n"
+    "  tapedeck predict autoencoder.onnx photos.npy --to pictures/\n"
+    "\n"
+    "More: docs/models.md\n";
+
+/* ---- Progress ---------------------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int number) {
+    stopped = 1;
+    signal(number, SIG_DFL);
+}
+
+typedef struct bar {
+    double began, shown; /* when */
+    bool live;
+} bar;
+
+/* Ten times a second; nothing for what is done before one could read it. */
+static bool show_progress(void *user, int64_t done, int64_t examples) {
+    enum { EVERY = 10 };
+    bar *b = user;
+    double now = seconds_now();
+    if (b->live && now - b->shown >= 1.0 / EVERY && done < examples) {
+        char line[256], cells[128], left[32];
+        double share = (double)done / (double)examples;
+        (void)snprintf(line, sizeof line, "%s %3.0f %%  %lld of %lld examples  %.0f/s  %s left",
+                       terminal_bar(cells, share), 100 * share, (long long)done,
+                       (long long)examples, (double)done / (now - b->began),
+                       terminal_time(left, (now - b->began) * (1 - share) / share));
+        terminal_show(line);
+        b->shown = now;
+    }
+    return !stopped;
+}
+
+/* ---- The command ------------------------------------------------------------------------------
+ */
+
+static void print_result(const td_prediction *result, const char *to) {
+    printf("%lld examples", (long long)result->examples);
+    if (!isnan(result->accuracy)) {
+        printf(", accuracy %.2f %%", 100 * result->accuracy);
+    }
+    if (to) {
+        printf("; outputs in %s", to);
+    }
+    printf("%s%s\n", *result->folder ? "; recorded in " : "", result->folder);
+}
+
+static int predict_all(const char *model, const char *data, td_predict_options *predict,
+                       bool quiet) {
+    bar progress = {.began = seconds_now(), .live = !quiet && terminal_is_live()};
+    progress.shown = progress.began;
+    FILE *stream = progress.live ? terminal_stream() : NULL;
+    predict->progress = show_progress;
+    predict->user = &progress;
+    predict->stream = stream;
+    td_prediction result = {0};
+    td_error error = {0};
+    struct sigaction action = {.sa_handler = stop};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    td_status status = td_predict(model, data, predict, &result, &error);
+    terminal_clear();
+    if (stream) {
+        (void)fclose(stream);
+    }
+    if (status) {
+        return fail(status_of(status), "%s", error.text);
+    }
+    if (!quiet) {
+        print_result(&result, predict->to);
+    }
+    return EXIT_GOOD;
+}
 
 static int run(int count, char **arguments) {
     bool quiet = false;
@@ -64,30 +153,14 @@ static int run(int count, char **arguments) {
     if (count != 2 || (!predict.to && !predict.record)) {
         return misuse(&command_predict, "expected MODEL, DATA and --to OUTPUT (or --record)");
     }
-    if (batch) {
-        char *end;
-        predict.batch = strtoll(batch, &end, 10);
-        if (*end || predict.batch < 1) {
-            return misuse(&command_predict, "--batch: expected a whole number of at least 1");
-        }
+    if (!predict.record && (predict.form || predict.sinks)) {
+        return misuse(&command_predict, "--%s %s: nothing is recorded without --record",
+                      predict.sinks ? "to" : "form", predict.sinks ? predict.sinks : predict.form);
     }
-    td_prediction result = {0};
-    td_error error = {0};
-    td_status status = td_predict(arguments[0], arguments[1], &predict, &result, &error);
-    if (status) {
-        return fail(status_of(status), "%s", error.text);
+    if (batch && !whole_number(batch, &predict.batch)) {
+        return misuse(&command_predict, "--batch: expected a whole number of at least 1");
     }
-    if (!quiet) {
-        printf("%lld examples", (long long)result.examples);
-        if (!isnan(result.accuracy)) {
-            printf(", accuracy %.2f %%", 100 * result.accuracy);
-        }
-        if (predict.to) {
-            printf("; outputs in %s", predict.to);
-        }
-        printf("%s%s\n", *result.folder ? "; recorded in " : "", result.folder);
-    }
-    return EXIT_GOOD;
+    return predict_all(arguments[0], arguments[1], &predict, quiet);
 }
 
 const command command_predict = {

@@ -72,19 +72,11 @@ static void show_bar(const td_train_progress *p) {
     enum { CELLS = 24 };
     char line[600] = "", part[200], number[32];
     int width = terminal_width();
-    double share = (double)p->batch / (double)p->batches;
-    int full = (int)(share * CELLS * 8);
-    static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
     (void)snprintf(part, sizeof part, "epoch %lld/%lld ", (long long)p->epoch,
                    (long long)p->epochs);
     append(line, sizeof line, part);
     int visible = (int)strlen(part) + CELLS + 2;
-    for (int i = 0; i < CELLS; i++) {
-        append(line, sizeof line,
-               full >= (i + 1) * 8 ? "█"
-               : full > i * 8      ? eighths[full - i * 8]
-                                   : "░");
-    }
+    append(line, sizeof line, terminal_bar(part, (double)p->batch / (double)p->batches));
     (void)snprintf(part, sizeof part, " step %lld", (long long)p->step);
     append(line, sizeof line, part);
     visible += (int)strlen(part);

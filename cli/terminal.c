@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Guards the bottom line: whether it is shown, and everything written while it may be. */
@@ -74,6 +75,24 @@ FILE *terminal_stream(void) {
         (void)setvbuf(stream, NULL, _IOLBF, BUFSIZ);
     }
     return stream;
+}
+
+const char *terminal_bar(char *out, double share) {
+    enum { CELLS = 24, PARTS = 8, ROOM = 128 };
+    static const char *const parts[PARTS] = {"░", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    int full = (int)(fmin(fmax(share, 0), 1) * CELLS * PARTS);
+    size_t length = 0;
+    for (int i = 0; i < CELLS; i++, full -= PARTS) {
+        const char *cell = full >= PARTS ? "█" : full > 0 ? parts[full] : parts[0];
+        length += (size_t)snprintf(out + length, ROOM - length, "%s", cell);
+    }
+    return out;
+}
+
+double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 const char *terminal_time(char *out, double seconds) {

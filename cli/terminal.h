@@ -21,6 +21,10 @@ void terminal_clear(void);
 /* A stream to stdout that works together with the line; NULL when it cannot be had. Close it. */
 FILE *terminal_stream(void);
 
+/* A bar of 24 cells, filled to that share; out has 128 bytes. Returns out. */
+const char *terminal_bar(char *out, double share);
+/* Of a clock that only goes forward. */
+double seconds_now(void);
 /* "12.3 s", "4:05", "1:02:03"; out has 32 bytes. Returns out. */
 const char *terminal_time(char *out, double seconds);
 /* "340 B", "1.2 MiB"; out has 32 bytes. Returns out. */

@@ -8,7 +8,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
 static const char help[] =
     "tapedeck train EXPERIMENT.yaml [OPTION…]\n"
@@ -60,12 +59,6 @@ static td_trainer *running;
 static void stop(int number) {
     td_trainer_stop(running);
     signal(number, SIG_DFL);
-}
-
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 typedef struct settings {

@@ -138,7 +138,7 @@ TD_API size_t td_trainer_plan(td_trainer *trainer, const td_plan_entry **entries
 typedef struct td_predict_options {
     size_t size;    /* sizeof(td_predict_options) */
     const char *to; /* .csv: label,class_0,…; .npy; a name that ends in '/': a folder with a PNG
-                     * of each output. NULL: nowhere */
+                     * of each output, grey or (three channels) in colour. NULL: nowhere */
     const char *labels; /* NPY, IDX: the file of labels */
     const char *label;  /* CSV: the label's column; NULL: as in training, if it is there */
     int64_t batch;      /* 256 */
@@ -149,6 +149,9 @@ typedef struct td_predict_options {
     const char *sinks;  /* separated by commas; NULL: the standard ones */
     const char *out;    /* the run's folder; NULL: "runs/predict" */
     FILE *stream;       /* for what is printed; NULL: stdout */
+    /* Told after each batch; false stops: TD_INTERRUPTED, and no file is written. */
+    bool (*progress)(void *user, int64_t done, int64_t examples);
+    void *user;
 } td_predict_options;
 
 typedef struct td_prediction {
@@ -158,8 +161,10 @@ typedef struct td_prediction {
     char folder[512]; /* of the run that recorded; "" without */
 } td_prediction;
 
-/* Runs a saved model over data, which is scaled or standardised as the model's training data was.
- * result may be NULL. A file appears complete or not at all. */
+/* Runs a saved model over data, which is scaled or standardised as the model's training data was,
+ * in batches: what it takes in memory depends on the batch, not on how much data there is, where
+ * the data can be mapped (see data.h). result may be NULL. A file appears complete or not at all.
+ */
 TD_API TD_NODISCARD td_status td_predict(const char *model, const char *data,
                                          const td_predict_options *options, td_prediction *result,
                                          td_error *error);

@@ -1,5 +1,6 @@
 /* A folder of images: each sub-folder is a class, in alphabetical order, and each PNG or JPEG file
- * in it an example. All images have one size. They are kept as bytes and become floats a batch at a
+ * in it an example; without sub-folders, its own images are examples without labels. All images
+ * have one size. They are kept as bytes and become floats a batch at a
  * time. */
 #include "base/memory.h"
 #include "data/image.h"
@@ -102,9 +103,12 @@ typedef struct folder {
 static td_status list_classes(folder *f, td__table *table, const char *path, td_error *error) {
     td_status status = list_folder(&f->classes, path, is_folder, error);
     if (!status && f->classes.count == 0) {
-        td_error_set(error, TD_NOT_FOUND,
-                     "%s: no sub-folders; a folder of images has one for each class", path);
-        return TD_NOT_FOUND;
+        status = list_folder(&f->images, path, is_image, error);
+        return status || f->images.count ? status
+                                         : td_error_set(error, TD_NOT_FOUND,
+                                                        "%s: neither images nor sub-folders; a "
+                                                        "folder of images has one for each class",
+                                                        path);
     }
     for (size_t i = 0; !status && i < f->classes.count; i++) {
         const char *class = f->classes.items[i];
@@ -225,7 +229,7 @@ td_status td__images_read(td__table *table, const td__request *request, td_error
     if (!status) {
         status = decode_all(&f, table, request, error);
     }
-    if (!status) {
+    if (!status && f.classes.count) {
         table->bytes[1] =
             (td__bytes){(const uint8_t *)f.numbers, f.images.count * sizeof *f.numbers, false};
         table->label = td__array_plain(f.numbers, TD__I32, TD_SHAPE(1), 1);

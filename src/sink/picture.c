@@ -23,6 +23,7 @@ typedef struct layout {
 typedef struct scale {
     double low, high; /* shown as the two ends */
     bool diverging;
+    bool grey; /* every pixel is */
 } scale;
 
 typedef struct pixel {
@@ -36,29 +37,37 @@ bool td__picture_is_kernel(const char *signal) {
 }
 
 /* Bytes are pictures already, and so are values between 0 and 1. */
-static scale find_scale(const td_view *view, int64_t count) {
+static scale find_scale(const td_view *view, int64_t count, bool exact) {
     double low = INFINITY, high = -INFINITY;
+    bool nan = false;
     for (int64_t i = 0; i < count; i++) {
         double value = td__element(view, i);
+        nan = nan || isnan(value);
         if (isfinite(value)) {
             low = fmin(low, value);
             high = fmax(high, value);
         }
     }
     if (low > high) { /* nothing finite */
-        return (scale){0, 1, false};
+        return (scale){.high = 1};
     }
     if (view->dtype == TD_UINT8) {
-        return (scale){0, 255, false};
+        return (scale){.high = 255};
+    }
+    if (exact) {
+        bool shares = low >= 0 && high <= 1;
+        return (scale){.low = shares ? 0 : low,
+                       .high = shares || low == high ? fmax(1, high) : high,
+                       .grey = !nan};
     }
     if (low < 0) {
         double end = fmax(-low, high);
-        return (scale){-end, end, true};
+        return (scale){.low = -end, .high = end, .diverging = true};
     }
     if (high <= 1 && high > 0.25) {
-        return (scale){0, 1, false};
+        return (scale){.high = 1};
     }
-    return (scale){low < high ? fmin(low, 0) : 0, high > 0 ? high : 1, false};
+    return (scale){.low = low < high ? fmin(low, 0) : 0, .high = high > 0 ? high : 1};
 }
 
 static layout find_layout(const td_view *view, bool kernel, bool negative) {
@@ -193,12 +202,16 @@ static bool encode(output *out, pixel *row, int32_t width, int32_t height, int64
         return false;
     }
     png_set_write_fn(png, out, put_bytes, put_nothing);
-    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB,
-                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8,
+                 s->grey ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_set_compression_level(png, 3);
     png_write_info(png, info);
     for (int32_t y = 0; y < height; y++) {
         draw_row(row, width, y, zoom, view, l, s);
+        for (int32_t x = 1; s->grey && x < width; x++) {
+            ((uint8_t *)row)[x] = row[x].rgb[0];
+        }
         png_write_row(png, row->rgb);
     }
     png_write_end(png, info);
@@ -216,8 +229,9 @@ td_status td__picture_make(const td_view *view, td__picture_kind kind, td__pictu
     if (count == 0) {
         return td_error_set(error, TD_SHAPE, "a tensor without elements has no picture");
     }
-    scale s = find_scale(view, count);
+    scale s = find_scale(view, count, kind == TD__PICTURE_EXACT);
     layout l = find_layout(view, kind == TD__PICTURE_KERNEL, s.diverging);
+    s.grey = s.grey && !l.colour;
     int64_t largest = l.height > l.width ? l.height : l.width;
     int64_t zoom = ENLARGED / (l.rows * l.columns > 1 ? 4 : 1) / largest;
     zoom = zoom < 1 || kind == TD__PICTURE_EXACT ? 1 : zoom > MAXIMUM_ZOOM ? MAXIMUM_ZOOM : zoom;

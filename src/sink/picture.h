@@ -25,7 +25,9 @@ typedef struct td__picture {
 typedef enum td__picture_kind {
     TD__PICTURE_TENSOR,
     TD__PICTURE_KERNEL, /* [h, w, in, out] */
-    TD__PICTURE_EXACT,  /* a picture already: one pixel for each element, nothing enlarged */
+    /* A picture already: one pixel for each element, nothing enlarged, grey or (three channels) in
+     * colour. From 0 to 1 where all values lie there, else from the least to the greatest. */
+    TD__PICTURE_EXACT,
 } td__picture_kind;
 
 TD_NODISCARD td_status td__picture_make(const td_view *view, td__picture_kind kind,

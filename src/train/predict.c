@@ -2,6 +2,7 @@
 #include "tapedeck/train.h"
 
 #include "base/memory.h"
+#include "deck/glob.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
@@ -12,6 +13,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { NAME_SIZE = 512 };
 
 typedef struct predictor {
     td_model *model;
@@ -80,7 +83,57 @@ static td_status open_data(predictor *p, const char *path, const td_predict_opti
     return p->batches ? TD_OK : TD_MEMORY;
 }
 
+/* A signal's name; part is "output" or "preactivation". */
+static const char *signal_name(char *out, size_t size, const td_layer_info *layer,
+                               const char *part) {
+    (void)snprintf(out, size, "%s.%s", layer->name, part);
+    return out;
+}
+
+static bool matches_any(const td_model *model, const char *pattern) {
+    char name[NAME_SIZE];
+    bool found = td__glob_match(pattern, "input") || td__glob_match(pattern, "prediction");
+    for (size_t i = 0; !found && i < td_model_layer_count(model); i++) {
+        const td_layer_info *layer = td_model_layer(model, i);
+        found = td__glob_match(pattern, signal_name(name, sizeof name, layer, "output")) ||
+                (layer->has_activation &&
+                 td__glob_match(pattern, signal_name(name, sizeof name, layer, "preactivation")));
+    }
+    return found;
+}
+
+/* Every pattern must mean something, and pre-activations that are meant must be kept. */
+static td_status keep_wanted(predictor *p, const char *record, td_error *error) {
+    size_t count;
+    char **patterns = td__glob_split(record, &count);
+    td_status status = patterns ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    for (size_t k = 0; !status && k < count; k++) {
+        if (!matches_any(p->model, patterns[k])) {
+            status = td_error_set(error, TD_NOT_FOUND,
+                                  "no signal '%s': a prediction has input, prediction, "
+                                  "LAYER.output and LAYER.preactivation; errors and gradients are "
+                                  "td_gradients' (tapedeck gradients)",
+                                  patterns[k]);
+        }
+        for (size_t i = 0; !status && i < td_model_layer_count(p->model); i++) {
+            const td_layer_info *layer = td_model_layer(p->model, i);
+            char name[NAME_SIZE];
+            if (layer->has_activation &&
+                td__glob_match(patterns[k],
+                               signal_name(name, sizeof name, layer, "preactivation"))) {
+                status = td_model_keep_preactivation(p->model, layer->name, true, error);
+            }
+        }
+    }
+    td__free(patterns);
+    return status;
+}
+
 static td_status open_run(predictor *p, const td_predict_options *options, td_error *error) {
+    td_status wanted = keep_wanted(p, options->record, error);
+    if (wanted) {
+        return wanted;
+    }
     td_deck_options deck = {.size = sizeof deck, .stream = options->stream};
     p->deck = td_deck_open_with(options->out ? options->out : "runs/predict", &deck, error);
     if (!p->deck) {
@@ -101,20 +154,14 @@ static td_status open_run(predictor *p, const td_predict_options *options, td_er
     if (!status) {
         status = td_deck_track_with(p->deck, &track, error);
     }
-    for (size_t i = 0; !status && i < td_model_layer_count(p->model); i++) {
-        const td_layer_info *layer = td_model_layer(p->model, i);
-        if (layer->has_activation && strstr(options->record, "preactivation")) {
-            status = td_model_keep_preactivation(p->model, layer->name, true, error);
-        }
-    }
     return status;
 }
 
 static void watch(void *user, size_t layer, td_layer_signal signal, td_tensor *tensor) {
     predictor *p = user;
-    char name[512];
-    (void)snprintf(name, sizeof name, "%s.%s", td_model_layer(p->model, layer)->name,
-                   signal == TD_LAYER_OUTPUT ? "output" : "preactivation");
+    char name[NAME_SIZE];
+    signal_name(name, sizeof name, td_model_layer(p->model, layer),
+                signal == TD_LAYER_OUTPUT ? "output" : "preactivation");
     if (td_deck_wants(p->deck, name)) {
         (void)td_deck_record(p->deck, name, td_tape_view(p->tape, tensor));
     }
@@ -238,6 +285,11 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
     }
     for (td_batch batch; !status && td_batches_next(p.batches, &batch);) {
         status = run_batch(&p, &batch, &reason);
+        if (!status && all.progress &&
+            !all.progress(all.user, p.examples, td_dataset_info(p.data)->training)) {
+            status = td_error_set(&reason, TD_INTERRUPTED, "stopped after %lld examples",
+                                  (long long)p.examples);
+        }
     }
     if (!status) {
         tell(&p, result);

@@ -25,7 +25,11 @@ struct td__output {
     int64_t examples, written;
     bool labelled;
     int64_t label_elements;
+    char *text; /* CSV: rows on their way to the stream */
+    size_t text_capacity;
 };
+
+enum { TEXT_BYTES = 1 << 16 }; /* written at a time; a row behind them has room too */
 
 static int64_t row_elements(const td_view *view) {
     int64_t count = 1;
@@ -52,11 +56,21 @@ static void csv_header(td__output *output, int64_t classes) {
     }
 }
 
-static void csv_float(FILE *stream, float value, char behind) {
-    char text[TD__NUMBER_ROOM];
-    size_t length = td__format_float(text, value);
-    text[length++] = behind;
-    (void)fwrite(text, 1, length, stream);
+/* A row at out, which has room for it; returns its end. */
+static char *csv_row(const td__output *output, char *out, int64_t row, const td_view *label,
+                     const float *values, int64_t classes) {
+    for (int64_t i = 0; output->labelled && i < output->label_elements; i++) {
+        int64_t at = row * output->label_elements + i;
+        out += label->dtype == TD_INT32 ? td__format_int(out, ((const int32_t *)label->data)[at])
+                                        : td__format_float(out, ((const float *)label->data)[at]);
+        *out++ = ',';
+    }
+    for (int64_t i = 0; i < classes; i++) {
+        out += td__format_float(out, values[i]);
+        *out++ = ',';
+    }
+    out[-1] = '\n';
+    return out;
 }
 
 static td_status csv_write(td__output *output, const td_view *prediction, const td_view *label,
@@ -66,17 +80,17 @@ static td_status csv_write(td__output *output, const td_view *prediction, const 
     if (output->written == 0) {
         csv_header(output, classes);
     }
+    size_t cells = (size_t)(classes + output->label_elements);
+    if (!td__grow(&output->text, &output->text_capacity, cells * TD__NUMBER_ROOM + TEXT_BYTES,
+                  SIZE_MAX / 2, 1)) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory for a row", output->path);
+    }
+    char *at = output->text;
     for (int64_t row = 0; row < prediction->shape.dims[0]; row++) {
-        for (int64_t i = 0; output->labelled && i < output->label_elements; i++) {
-            int64_t at = row * output->label_elements + i;
-            if (label->dtype == TD_INT32) {
-                (void)fprintf(output->stream, "%" PRId32 ",", ((const int32_t *)label->data)[at]);
-            } else {
-                csv_float(output->stream, ((const float *)label->data)[at], ',');
-            }
-        }
-        for (int64_t i = 0; i < classes; i++) {
-            csv_float(output->stream, *values++, i + 1 < classes ? ',' : '\n');
+        at = csv_row(output, at, row, label, values + row * classes, classes);
+        if (at - output->text >= TEXT_BYTES || row + 1 == prediction->shape.dims[0]) {
+            (void)fwrite(output->text, 1, (size_t)(at - output->text), output->stream);
+            at = output->text;
         }
     }
     output->written += prediction->shape.dims[0];
@@ -234,6 +248,7 @@ td_status td__output_close(td__output *output, bool good, td_error *error) {
     if (output->folder > 0) {
         close(output->folder);
     }
+    td__free(output->text);
     td__free(output->draft);
     td__free(output->path);
     td__free(output);

@@ -1,0 +1,99 @@
+/* Tapedeck's side of the prediction benchmark; see predict.py.
+ *
+ *     predict forward NETWORK THREADS BATCH     a step: the network over one batch
+ *     predict csv ROWS CLASSES                  a step: so many predictions with labels to a CSV file
+ */
+#include "tools/networks.h"
+
+#include "train/predict_output.h"
+
+#include <unistd.h>
+
+enum { BATCH_ROWS = 256 };
+
+static void forward(worker *w) {
+    (void)td_model_forward(w->model, w->tape, w->inputs);
+    if (td_tape_status(w->tape, &w->error)) {
+        fail("forward", &w->error);
+    }
+    td_tape_reset(w->tape);
+}
+
+static void start_forward(worker *w, const struct network *network, int64_t batch) {
+    struct network resized = *network;
+    resized.batch = batch;
+    start(w, &resized);
+    td_tape_destroy(w->tape);
+    td_tape_options inference = {.size = sizeof inference, .no_history = true};
+    w->tape = td_tape_create(&inference, &w->error);
+    if (!w->tape) {
+        fail("start", &w->error);
+    }
+}
+
+/* inputs are the predictions here, targets the labels. */
+static void write_csv(worker *w) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/td_predict_%ld.csv", (long)getpid());
+    int64_t rows = td_tensor_shape(w->inputs).dims[0], classes = td_tensor_shape(w->inputs).dims[1];
+    td_shape label = {0};
+    td__output *output = td__output_open(path, rows, &label, &w->error);
+    td_status status = output ? TD_OK : TD_IO;
+    for (int64_t first = 0; !status && first < rows; first += BATCH_ROWS) {
+        int64_t count = rows - first < BATCH_ROWS ? rows - first : BATCH_ROWS;
+        td_view prediction = {.dtype = TD_FLOAT32,
+                              .shape = TD_SHAPE(count, classes),
+                              .data = (float *)td_tensor_data(w->inputs) + first * classes};
+        td_view labels = {.dtype = TD_INT32,
+                          .shape = TD_SHAPE(count),
+                          .data = (int32_t *)td_tensor_data(w->targets) + first};
+        status = td__output_write(output, &prediction, &labels, &w->error);
+    }
+    if (status || td__output_close(output, true, &w->error)) {
+        fail("csv", &w->error);
+    }
+    (void)unlink(path);
+}
+
+/* Rows as a softmax puts them out. */
+static void start_csv(worker *w, int64_t rows, int64_t classes) {
+    w->inputs = td_tensor_create("p", TD_FLOAT32, TD_SHAPE(rows, classes), &w->error);
+    w->targets = td_tensor_create("label", TD_INT32, TD_SHAPE(rows), &w->error);
+    if (!w->inputs || !w->targets) {
+        fail("start", &w->error);
+    }
+    td__random random;
+    td__random_seed(&random, 1, 0);
+    float *values = td_tensor_data(w->inputs);
+    for (int64_t i = 0; i < rows; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < classes; k++) {
+            double value = td__random_uniform(&random);
+            values[i * classes + k] = (float)value;
+            sum += value;
+        }
+        for (int64_t k = 0; k < classes; k++) {
+            values[i * classes + k] /= (float)sum;
+        }
+        ((int32_t *)td_tensor_data(w->targets))[i] = (int32_t)(i * 7 % classes);
+    }
+}
+
+int main(int argc, char **argv) {
+    worker w = {0};
+    if (argc == 5 && !strcmp(argv[1], "forward") && find_network(argv[2]) && atoi(argv[3]) > 0) {
+        td_threads_set(atoi(argv[3]));
+        td_threads_bind();
+        start_forward(&w, find_network(argv[2]), atoi(argv[4]));
+        answer_lines(&w, forward, NULL);
+    } else if (argc == 4 && !strcmp(argv[1], "csv")) {
+        start_csv(&w, atoi(argv[2]), atoi(argv[3]));
+        answer_lines(&w, write_csv, NULL);
+    } else {
+        fprintf(stderr,
+                "usage: predict forward NETWORK THREADS BATCH | predict csv ROWS CLASSES\n");
+        return 2;
+    }
+    stop(&w);
+    return 0;
+}
