@@ -1,6 +1,8 @@
 /* Complete writes, atomic publishing and safe names; see file.h. */
 #include "base/file.h"
 
+#include "base/memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -70,6 +72,22 @@ int td__folder_create(int folder, const char *name, td_error *error) {
     return created;
 }
 
+int td__folder_of(const char *path, const char **name, td_error *error) {
+    const char *slash = strrchr(path, '/');
+    *name = slash ? slash + 1 : path;
+    char *folder = td__strdup(slash ? path : ".");
+    if (!folder) {
+        (void)td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+        return -1;
+    }
+    if (slash) {
+        folder[slash == path ? 1 : slash - path] = 0;
+    }
+    int opened = td__folder_open(folder, error);
+    td__free(folder);
+    return opened;
+}
+
 bool td__sync(int (*sync)(int file), int file) {
     int result;
     do {
@@ -78,32 +96,43 @@ bool td__sync(int (*sync)(int file), int file) {
     return result == 0;
 }
 
-td_status td__file_publish(int folder, const char *name, const void *data, size_t size,
-                           bool durable, td_error *error) {
-    char draft[256]; /* hidden, and never a signal's file name: those begin with no '.' */
-    if ((size_t)snprintf(draft, sizeof draft, ".%s.new", name) >= sizeof draft) {
+td_status td__draft_create(td__draft *draft, int folder, const char *name, td_error *error) {
+    *draft = (td__draft){.folder = folder, .name = name};
+    /* Hidden, and never a signal's file name: those begin with no '.'. */
+    size_t room = sizeof draft->hidden;
+    if ((size_t)snprintf(draft->hidden, room, ".%s.new", name) >= room) {
         return td_error_set(error, TD_INVALID, "%s: the name is too long", name);
     }
-    int file = openat(folder, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (file < 0) {
-        return td__file_error(error, name, "create");
-    }
-    bool good = td__write_all(file, data, size, 0) && (!durable || td__sync(fdatasync, file));
+    draft->file =
+        openat(folder, draft->hidden, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    return draft->file < 0 ? td__file_error(error, name, "create") : TD_OK;
+}
+
+td_status td__draft_end(td__draft *draft, bool good, bool durable, td_error *error) {
+    good = good && (!durable || td__sync(fdatasync, draft->file));
     int reason = errno;
-    if (close(file) != 0 && good) {
+    if (close(draft->file) != 0 && good) {
         good = false;
         reason = errno;
     }
-    while (good && renameat(folder, draft, folder, name) != 0) {
+    while (good && renameat(draft->folder, draft->hidden, draft->folder, draft->name) != 0) {
         good = errno == EINTR;
         reason = errno;
     }
     if (good) {
         return TD_OK;
     }
-    unlinkat(folder, draft, 0);
+    unlinkat(draft->folder, draft->hidden, 0);
     errno = reason;
-    return td__file_error(error, name, "write");
+    return td__file_error(error, draft->name, "write");
+}
+
+td_status td__file_publish(int folder, const char *name, const void *data, size_t size,
+                           bool durable, td_error *error) {
+    td__draft draft;
+    td_status status = td__draft_create(&draft, folder, name, error);
+    return status ? status
+                  : td__draft_end(&draft, td__write_all(draft.file, data, size, 0), durable, error);
 }
 
 /* FNV-1a, mixed once more so that every bit of the name reaches every digit. */

@@ -24,11 +24,26 @@ int td__folder_open(const char *path, td_error *error);
 /* Creates a folder inside folder unless it is there, and opens it; -1 on failure. */
 int td__folder_create(int folder, const char *name, td_error *error);
 
+/* Opens the folder that a path is in; *name gets its last part, borrowed from path. -1 on failure. */
+int td__folder_of(const char *path, const char **name, td_error *error);
+
 /* Creates or replaces name with these bytes in one instant: readers see the old file, the new one,
  * or none, never a part. When durable, the file's bytes are on disk before it has its name. A name
  * longer than 250 bytes is TD_INVALID. */
 TD_NODISCARD td_status td__file_publish(int folder, const char *name, const void *data, size_t size,
                                         bool durable, td_error *error);
+
+/* The same in pieces: a hidden file beside name, which becomes name or nothing. */
+typedef struct td__draft {
+    int folder, file; /* file: to be written with td__write_all */
+    const char *name; /* borrowed */
+    char hidden[256];
+} td__draft;
+/* TD_INVALID for a name longer than 250 bytes, TD_IO. */
+TD_NODISCARD td_status td__draft_create(td__draft *draft, int folder, const char *name,
+                                        td_error *error);
+/* Ends it: published when good, else removed; a write that failed left its reason in errno. */
+TD_NODISCARD td_status td__draft_end(td__draft *draft, bool good, bool durable, td_error *error);
 
 /* Fills error from errno: "metrics.csv: cannot write: No space left on device". */
 td_status td__file_error(td_error *error, const char *name, const char *verb);

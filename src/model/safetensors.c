@@ -344,19 +344,6 @@ static char *header_text(size_t count, const td__named_view *tensors, size_t tex
     return text;
 }
 
-/* Splits path into an open folder and the name in it. */
-static int open_folder_of(const char *path, const char **name, td_error *error) {
-    const char *slash = strrchr(path, '/');
-    *name = slash ? slash + 1 : path;
-    char *folder = slash ? td__strdup(path) : NULL;
-    if (folder) {
-        folder[slash == path ? 1 : slash - path] = 0;
-    }
-    int descriptor = slash && !folder ? -1 : td__folder_open(slash ? folder : ".", error);
-    td__free(folder);
-    return descriptor;
-}
-
 td_status td__safetensors_write(const char *path, size_t count, const td__named_view *tensors,
                                 size_t text_count, const td__text_pair *texts, td_error *error) {
     int64_t data_bytes = 0;
@@ -384,7 +371,7 @@ td_status td__safetensors_write(const char *path, size_t count, const td__named_
         at += part;
     }
     const char *name;
-    int folder = open_folder_of(path, &name, error);
+    int folder = td__folder_of(path, &name, error);
     td_status status = folder < 0 ? TD_IO
                                   : td__file_publish(folder, name, bytes,
                                                      8 + padded + (size_t)data_bytes, true, error);
