@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "model/keras.h"
 #include "model/native.h"
 #include "model/weights.h"
 
@@ -97,6 +98,8 @@ static bool is_safetensors(const unsigned char *head, size_t size) {
 /* The first that recognises a file has it. */
 static const format formats[] = {
     {"safetensors", is_safetensors, td__native_load},
+    {"Keras", td__keras_is_zip, td__keras_load},
+    {"Keras HDF5", td__keras_is_hdf5, td__keras_load},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -117,7 +120,7 @@ static const format *recognise(const char *path, td_error *error) {
         }
     }
     if (size >= 0) {
-        td_error_set(error, TD_FORMAT, "%s: no model file: expected a run's folder or .safetensors",
+        td_error_set(error, TD_FORMAT, "%s: no model file: expected a run's folder, .safetensors, .keras or .h5",
                      path);
     }
     return NULL;

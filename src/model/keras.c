@@ -1,0 +1,333 @@
+/* Loading Keras's files; see keras.h.
+ *
+ * The configuration becomes layers, is let go, and only then the parameters are made and filled, so
+ * that a load needs 64 MiB and four times the file at most: what the configuration takes is bounded
+ * by td__json_budget, unpacked weights and parameters by BASE + 2 files each.
+ */
+#include "model/keras.h"
+
+#include "base/memory.h"
+#include "data/bytes.h"
+#include "model/json.h"
+#include "model/keras_graph.h"
+#include "model/keras_weights.h"
+#include "model/zip.h"
+#include "nn/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BASE ((size_t)24 << 20)
+#define MOST_TEXT ((size_t)8 << 20) /* of a packed configuration, and half the file */
+
+bool td__keras_is_zip(const unsigned char *head, size_t size) {
+    return size >= 4 && !memcmp(head, "PK\x03\x04", 4);
+}
+
+bool td__keras_is_hdf5(const unsigned char *head, size_t size) {
+    return size >= 8 && !memcmp(head, "\x89HDF\r\n\x1a\n", 8);
+}
+
+static size_t most_bytes(size_t file_size) {
+    return file_size < SIZE_MAX / 4 ? BASE + 2 * file_size : file_size;
+}
+
+/* --- the configuration -------------------------------------------------------------------- */
+
+/* The length of a number of Python's that JSON does not have, at text; 0 when it is none. */
+static size_t odd_number(const char *text, size_t length) {
+    static const char *const odd[] = {"NaN", "Infinity", "-Infinity"};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        size_t size = strlen(odd[i]);
+        if (length >= size && !memcmp(text, odd[i], size)) {
+            return size;
+        }
+    }
+    return 0;
+}
+
+/* Python writes NaN and Infinity as such: they become texts, which no option takes for a number.
+ * Returns the size of the text with them quoted, and writes it to out unless that is NULL. */
+static size_t quote_odd_numbers(const char *text, size_t length, char *out) {
+    size_t used = 0;
+    bool inside = false;
+    for (size_t i = 0, step; i < length; i += step, used += step) {
+        size_t odd = inside ? 0 : odd_number(text + i, length - i);
+        step = odd ? odd : inside && text[i] == '\\' && i + 1 < length ? 2 : 1;
+        inside = text[i] == '"' ? !inside : inside;
+        if (out) {
+            out[used] = '"';
+            memcpy(out + used + (odd > 0), text + i, step);
+            out[used + step + (odd > 0)] = '"';
+        }
+        used += odd ? 2 : 0;
+    }
+    return used;
+}
+
+static json_t *read_json(const char *origin, const char *text, size_t length, size_t file_size,
+                         td_error *error) {
+    size_t budget = td__json_budget(file_size), size = quote_odd_numbers(text, length, NULL);
+    if (size == length) {
+        return td__json_read(origin, text, length, budget, error);
+    }
+    char *quoted = td__calloc(size + 2, 1);
+    if (!quoted) {
+        td_error_set(error, TD_MEMORY, "%s: out of memory", origin);
+        return NULL;
+    }
+    (void)quote_odd_numbers(text, length, quoted);
+    json_t *json = td__json_read(origin, quoted, size, budget, error);
+    td__free(quoted);
+    return json;
+}
+
+/* --- layers ------------------------------------------------------------------------------- */
+
+/* All layers with options that we lack are found before the first is added. */
+static void check_layers(td__keras_graph *graph) {
+    td__keras_settings settings;
+    for (size_t i = 0; i < graph->order_count; i++) {
+        const td__keras_entry *entry = &graph->entries[graph->order[i]];
+        if (entry->class) {
+            td__keras_layer_read(entry->class, entry->config, NULL, graph->keras2, &settings);
+            if (*settings.reason) {
+                td__keras_refuse(graph, entry, settings.reason);
+            }
+        }
+    }
+}
+
+static const char *layer_name(const td_model *model, const td__keras_graph *graph, int32_t entry) {
+    return entry == TD__KERAS_INPUT
+               ? "input"
+               : td_model_layer(model, (size_t)graph->entries[entry].layer)->name;
+}
+
+/* A layer of a model within the model may have a name that is taken. */
+static td_status choose_name(const td_model *model, const td__keras_graph *graph,
+                             const td__keras_entry *entry, char *name, size_t size,
+                             td_error *error) {
+    int length = snprintf(name, size, "%s", entry->name);
+    if (td_model_find(model, name) >= 0 && entry->parent != TD__KERAS_TOP) {
+        length = snprintf(name, size, "%s_%s", graph->entries[entry->parent].name, entry->name);
+    }
+    if ((size_t)length >= size) {
+        return td_error_set(error, TD_RANGE, "%s: the name of a layer is too long: %.60s…",
+                            graph->origin, name);
+    }
+    return TD_OK;
+}
+
+static td_status add_layer(td_model *model, td__keras_graph *graph, td__keras_entry *entry,
+                           td_error *error) {
+    td__keras_settings settings;
+    const char *from[TD_MAX_FROM];
+    char name[256];
+    td_shape input = graph->input;
+    if (entry->inputs[0] != TD__KERAS_INPUT) {
+        input = td_model_layer(model, (size_t)graph->entries[entry->inputs[0]].layer)->output;
+    }
+    td__keras_layer_read(entry->class, entry->config, &input, graph->keras2, &settings);
+    if (*settings.reason) {
+        td__keras_refuse(graph, entry, settings.reason);
+        return td__keras_graph_refused(graph, error);
+    }
+    td_status status = choose_name(model, graph, entry, name, sizeof name, error);
+    for (size_t i = 0; i < entry->input_count; i++) {
+        from[i] = layer_name(model, graph, entry->inputs[i]);
+    }
+    td__keras_settings_add(&settings, "name", (td_value){.kind = TD_VALUE_TEXT, .text = name});
+    td__keras_settings_add(
+        &settings, "from",
+        (td_value){.kind = TD_VALUE_TEXTS, .texts = from, .count = entry->input_count});
+    td__keras_settings_add(&settings, "frozen",
+                           (td_value){.kind = TD_VALUE_BOOL, .boolean = entry->frozen});
+    if (entry->causal) {
+        td__keras_settings_add(&settings, "causal",
+                               (td_value){.kind = TD_VALUE_BOOL, .boolean = true});
+    }
+    td_error reason = {0};
+    if (!status && td_model_add(model, settings.kind, settings.items, settings.count, &reason)) {
+        status = td_error_set(error, reason.status, "%s: %s", graph->origin, reason.text);
+    }
+    entry->layer = (int32_t)td_model_layer_count(model) - 1;
+    return status;
+}
+
+/* The model's layers, without parameters yet. NULL on failure. */
+static td_model *make_layers(td__keras_graph *graph, td_error *error) {
+    check_layers(graph);
+    if (td__keras_graph_refused(graph, error)) {
+        return NULL;
+    }
+    td_model *model = td_model_create(graph->name, graph->input);
+    td_status status =
+        model ? TD_OK : td_error_set(error, TD_MEMORY, "%s: out of memory", graph->origin);
+    for (size_t i = 0; i < graph->order_count && !status; i++) {
+        status = add_layer(model, graph, &graph->entries[graph->order[i]], error);
+    }
+    if (status) {
+        td_model_destroy(model);
+        return NULL;
+    }
+    return model;
+}
+
+/* Makes the parameters, unless the file cannot have so many. */
+static td_status make_parameters(td_model *model, const td__keras_graph *graph, size_t file_size,
+                                 td_error *error) {
+    size_t most = most_bytes(file_size) / sizeof(float), elements = 0;
+    for (size_t i = 0; i < td_model_layer_count(model); i++) {
+        size_t more = (size_t)td_model_layer(model, i)->parameter_elements;
+        if (more > most - elements) {
+            return td_error_set(error, TD_RANGE,
+                                "%s: layer '%s' needs more parameters than a file of %zu bytes has",
+                                graph->origin, td_model_layer(model, i)->name, file_size);
+        }
+        elements += more;
+    }
+    return td__model_build_raw(model, error);
+}
+
+/* --- containers --------------------------------------------------------------------------- */
+
+/* What both have in common: *config is taken, and gone before there are parameters. */
+static td_model *make_model(td__keras_graph *graph, json_t **config, const char *path, bool keras2,
+                            size_t file_size, td_error *error) {
+    td_status status = td__keras_graph_read(graph, *config, path, keras2, error);
+    td_model *model = status ? NULL : make_layers(graph, error);
+    json_decref(*config);
+    *config = NULL;
+    if (model && make_parameters(model, graph, file_size, error)) {
+        td_model_destroy(model);
+        model = NULL;
+    }
+    return model;
+}
+
+static td_model *keep_if(td_model *model, td_status status) {
+    if (!status) {
+        return model;
+    }
+    td_model_destroy(model);
+    return NULL;
+}
+
+static bool is_version2(const char *version) {
+    return version && strtol(version, NULL, 10) < 3;
+}
+
+/* {"keras_version": "2.15.0", …}; what has none is taken for Keras 3. */
+static bool is_keras2(const td__zip *zip) {
+    const size_t most = 1 << 16;
+    td__zip_member member = {0};
+    if (td__zip_read(zip, "metadata.json", most, true, &member, NULL) || member.size > most) {
+        td__zip_member_release(&member);
+        return false;
+    }
+    json_t *json = td__json_read("metadata.json", (const char *)member.data, member.size,
+                                 td__json_budget(0), NULL);
+    bool old = is_version2(json_string_value(json_object_get(json, "keras_version")));
+    json_decref(json);
+    td__zip_member_release(&member);
+    return old;
+}
+
+static td_model *parse_zip(const char *path, const void *bytes, size_t size, td_error *error) {
+    td__zip zip;
+    if (td__zip_open(&zip, bytes, size, path, error)) {
+        return NULL;
+    }
+    td__keras_graph graph = {0};
+    td__zip_member member = {0};
+    td_model *model = NULL;
+    bool keras2 = is_keras2(&zip);
+    if (!td__zip_find(&zip, "config.json") || !td__zip_find(&zip, "model.weights.h5")) {
+        td_error_set(error, TD_FORMAT, "%s: a zip archive, but no Keras model: it lacks %s", path,
+                     td__zip_find(&zip, "config.json") ? "model.weights.h5" : "config.json");
+    } else if (!td__zip_read(&zip, "config.json", MOST_TEXT + size / 2, true, &member, error)) {
+        json_t *config = read_json(path, (const char *)member.data, member.size, size, error);
+        td__zip_member_release(&member);
+        if (config) {
+            model = make_model(&graph, &config, path, keras2, size, error);
+        }
+    }
+    if (model) {
+        td_status status =
+            td__zip_read(&zip, "model.weights.h5", most_bytes(size), false, &member, error);
+        td__hdf5 *file = status ? NULL : td__hdf5_open(member.data, member.size, path, error);
+        status = file ? td__keras_weights_read(model, &graph, file, error) : TD_FORMAT;
+        td__hdf5_close(file);
+        td__zip_member_release(&member);
+        model = keep_if(model, status);
+    }
+    td__keras_graph_release(&graph);
+    td__zip_release(&zip);
+    return model;
+}
+
+/* The one text that an attribute of the root has; NULL when it has none. td__free(*block). */
+static const char *root_text(td__hdf5 *file, const char *name, char ***block, td_error *error) {
+    size_t count = 0;
+    if (td__hdf5_texts(file, td__hdf5_root(file), name, block, &count, error) || count != 1) {
+        return NULL;
+    }
+    return (*block)[0];
+}
+
+static td_model *parse_hdf5(const char *path, const void *bytes, size_t size, td_error *error) {
+    td__hdf5 *file = td__hdf5_open(bytes, size, path, error);
+    if (!file) {
+        return NULL;
+    }
+    td__keras_graph graph = {0};
+    char **config_text = NULL, **version_text = NULL;
+    td_error reason = {0};
+    const char *text = root_text(file, "model_config", &config_text, &reason);
+    const char *version = root_text(file, "keras_version", &version_text, NULL);
+    bool keras2 = is_version2(version);
+    json_t *config = text ? read_json(path, text, strlen(text), size, error) : NULL;
+    if (!text && reason.status) {
+        td_error_set(error, reason.status, "%s", reason.text);
+    } else if (!text) {
+        td_error_set(
+            error, TD_UNSUPPORTED,
+            "%s: an HDF5 file without a model's configuration, perhaps weights alone; save "
+            "the whole model with model.save(\"model.keras\")",
+            path);
+    }
+    td__free(config_text);
+    td__free(version_text);
+    td_model *model = config ? make_model(&graph, &config, path, keras2, size, error) : NULL;
+    if (model) {
+        td__hdf5_object weights = 0;
+        td_status status =
+            td__hdf5_find(file, td__hdf5_root(file), "model_weights", &weights, error);
+        if (!status && !weights) {
+            status = td_error_set(error, TD_FORMAT, "%s: it has no model_weights", path);
+        }
+        status =
+            status ? status : td__keras_legacy_weights_read(model, &graph, file, weights, error);
+        model = keep_if(model, status);
+    }
+    td__keras_graph_release(&graph);
+    td__hdf5_close(file);
+    return model;
+}
+
+td_model *td__keras_parse(const char *path, const void *bytes, size_t size, td_error *error) {
+    return td__keras_is_hdf5(bytes, size) ? parse_hdf5(path, bytes, size, error)
+                                          : parse_zip(path, bytes, size, error);
+}
+
+td_model *td__keras_load(const char *path, td_error *error) {
+    td__bytes bytes = {0};
+    if (td__bytes_map(&bytes, path, error)) {
+        return NULL;
+    }
+    td_model *model = td__keras_parse(path, bytes.data, bytes.size, error);
+    td__bytes_release(&bytes);
+    return model;
+}

@@ -1,0 +1,138 @@
+/* Reading inbound_nodes; see keras_call.h. */
+#include "model/keras_call.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 8 };
+
+TD_PRINTF(2, 3) static void refuse(td__keras_call *call, const char *format, ...) {
+    if (!*call->reason) {
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vsnprintf(call->reason, sizeof call->reason, format, arguments);
+        va_end(arguments);
+    }
+}
+
+/* ["a", 0, 0], perhaps with more behind it. */
+static const char *reference(const json_t *value) {
+    bool numbers =
+        json_is_integer(json_array_get(value, 1)) && json_is_integer(json_array_get(value, 2));
+    return numbers ? json_string_value(json_array_get(value, 0)) : NULL;
+}
+
+/* The layer and which of its outputs a value names, in either form; NULL when it is no tensor. */
+static const json_t *tensor_of(const json_t *value) {
+    const char *class_name = json_string_value(json_object_get(value, "class_name"));
+    if (class_name && !strcmp(class_name, "__keras_tensor__")) {
+        value = json_object_get(json_object_get(value, "config"), "keras_history");
+    }
+    return reference(value) ? value : NULL;
+}
+
+static void add_tensor(td__keras_call *call, const json_t *tensor, size_t place) {
+    if (json_integer_value(json_array_get(tensor, 2)) != 0) {
+        refuse(call, "it reads another than the first output of '%.60s'", reference(tensor));
+    } else if (place >= TD_MAX_FROM) {
+        refuse(call, "it reads more than %d layers", TD_MAX_FROM);
+    } else {
+        call->from[place] = reference(tensor);
+        call->count = place >= call->count ? place + 1 : call->count;
+    }
+}
+
+/* Positional arguments: tensors, and lists of them. */
+static void read_arguments(td__keras_call *call, const json_t *value, int depth) {
+    const json_t *tensor = tensor_of(value);
+    if (tensor) {
+        add_tensor(call, tensor, call->count);
+    } else if (json_is_array(value) && depth < MOST_DEPTH) {
+        for (size_t i = 0; i < json_array_size(value); i++) {
+            read_arguments(call, json_array_get(value, i), depth + 1);
+        }
+    } else if (!json_is_null(value)) {
+        refuse(call, "it is called with something that is no layer's output");
+    }
+}
+
+/* Arguments by name that are tensors, with their positions. */
+static const struct {
+    const char *class_name, *key;
+    size_t place;
+} named[] = {{"MultiHeadAttention", "query", 0},
+             {"MultiHeadAttention", "value", 1},
+             {"MultiHeadAttention", "key", 2},
+             {"TFOpLambda", "y", 1}};
+
+static void read_named(td__keras_call *call, const json_t *arguments, const char *class_name) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)arguments, key, value) {
+        const json_t *tensor = tensor_of(value);
+        bool known = !strcmp(key, "inputs") && call->count == 0;
+        if (known) {
+            read_arguments(call, value, 0);
+        }
+        for (size_t i = 0; tensor && i < sizeof named / sizeof *named; i++) {
+            if (!strcmp(named[i].class_name, class_name) && !strcmp(named[i].key, key)) {
+                add_tensor(call, tensor, named[i].place);
+                known = true;
+            }
+        }
+        if (!strcmp(key, "use_causal_mask")) {
+            call->causal = json_is_true(value);
+        } else if (!known && !json_is_null(value) && !json_is_false(value)) {
+            refuse(call, "it is called with %.60s", key);
+        }
+    }
+}
+
+/* Self-attention names its input up to three times. */
+static void settle(td__keras_call *call, const char *class_name) {
+    for (size_t i = 0; i < call->count; i++) {
+        if (!call->from[i]) {
+            refuse(call, "it is called without one of its inputs");
+            return;
+        }
+    }
+    if (!strcmp(class_name, "MultiHeadAttention") && !*call->reason) {
+        if (call->count > 2 && !strcmp(call->from[2], call->from[1])) {
+            call->count = 2;
+        }
+        if (call->count == 1) {
+            refuse(call, "it is called without a value");
+        } else if (call->count == 2 && !strcmp(call->from[1], call->from[0])) {
+            call->count = 1;
+        }
+    }
+}
+
+void td__keras_call_read(const json_t *nodes, const char *class_name, td__keras_call *call) {
+    *call = (td__keras_call){0};
+    const json_t *node = json_array_get(nodes, 0);
+    if (json_array_size(nodes) > 1) {
+        refuse(call, "it is used %zu times: shared weights are not supported",
+               json_array_size(nodes));
+        return;
+    }
+    if (json_is_object(node)) {
+        read_arguments(call, json_object_get(node, "args"), 0);
+        read_named(call, json_object_get(node, "kwargs"), class_name);
+    } else if (reference(node)) {
+        add_tensor(call, node, 0);
+        read_named(call, json_array_get(node, 3), class_name);
+    } else {
+        for (size_t i = 0; i < json_array_size(node); i++) {
+            const json_t *each = json_array_get(node, i);
+            if (reference(each)) {
+                add_tensor(call, each, i);
+            } else {
+                refuse(call, "it is called with something that is no layer's output");
+            }
+        }
+        read_named(call, json_array_get(json_array_get(node, 0), 3), class_name);
+    }
+    settle(call, class_name);
+}

@@ -1,0 +1,310 @@
+/* The tables of classes and their options; see keras_class.h. */
+#include "model/keras_class.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+/* --- options ------------------------------------------------------------------------------ */
+
+static const td__keras_option common_options[] = {
+    {"name", TD__KERAS_IGNORED, NULL},        {"trainable", TD__KERAS_IGNORED, NULL},
+    {"dtype", TD__KERAS_IGNORED, NULL},       {"batch_input_shape", TD__KERAS_IGNORED, NULL},
+    {"batch_shape", TD__KERAS_IGNORED, NULL}, {"seed", TD__KERAS_IGNORED, NULL},
+    {"autocast", TD__KERAS_IGNORED, NULL},    {"data_format", TD__KERAS_CHANNELS_LAST, NULL},
+};
+
+#define KERNEL_AND_BIAS                                                                            \
+    {"use_bias", TD__KERAS_SWITCH, "use_bias"},                                                    \
+        {"kernel_initializer", TD__KERAS_INITIALIZER, "kernel_initializer"},                       \
+        {"bias_initializer", TD__KERAS_INITIALIZER, "bias_initializer"},                           \
+        {"kernel_regularizer", TD__KERAS_REGULARIZER, "kernel"}, {                                 \
+        "bias_regularizer", TD__KERAS_REGULARIZER, "bias"                                          \
+    }
+#define WINDOW                                                                                     \
+    {"kernel_size", TD__KERAS_NUMBERS, "kernel"}, {"strides", TD__KERAS_NUMBERS, "stride"},        \
+        {"dilation_rate", TD__KERAS_NUMBERS, "dilation"},                                          \
+        {"padding", TD__KERAS_PADDING, "padding"}, {                                               \
+        "activation", TD__KERAS_ACTIVATION, "activation"                                           \
+    }
+
+static const td__keras_option dense[] = {{"units", TD__KERAS_NUMBER, "units"},
+                                         {"activation", TD__KERAS_ACTIVATION, "activation"},
+                                         KERNEL_AND_BIAS};
+static const td__keras_option convolution[] = {{"filters", TD__KERAS_NUMBER, "filters"},
+                                               {"groups", TD__KERAS_NUMBER, "groups"},
+                                               WINDOW,
+                                               KERNEL_AND_BIAS};
+static const td__keras_option transposed[] = {
+    {"filters", TD__KERAS_NUMBER, "filters"},
+    {"groups", TD__KERAS_ONE, NULL},
+    {"output_padding", TD__KERAS_NUMBERS, "output_padding"},
+    WINDOW,
+    KERNEL_AND_BIAS};
+static const td__keras_option depthwise[] = {
+    {"depth_multiplier", TD__KERAS_NUMBER, "filters"},
+    {"groups", TD__KERAS_ONE, NULL},
+    {"depthwise_initializer", TD__KERAS_INITIALIZER, "kernel_initializer"},
+    {"depthwise_regularizer", TD__KERAS_REGULARIZER, "kernel"},
+    {"use_bias", TD__KERAS_SWITCH, "use_bias"},
+    {"bias_initializer", TD__KERAS_INITIALIZER, "bias_initializer"},
+    {"bias_regularizer", TD__KERAS_REGULARIZER, "bias"},
+    WINDOW};
+static const td__keras_option pool[] = {{"pool_size", TD__KERAS_NUMBERS, "size"},
+                                        {"strides", TD__KERAS_NUMBERS, "stride"},
+                                        {"padding", TD__KERAS_PADDING, "padding"}};
+static const td__keras_option up[] = {{"size", TD__KERAS_NUMBERS, "size"},
+                                      {"interpolation", TD__KERAS_INTERPOLATION, "interpolation"}};
+static const td__keras_option reshape[] = {{"target_shape", TD__KERAS_NUMBERS, "shape"}};
+static const td__keras_option dropout[] = {{"rate", TD__KERAS_NUMBER, "rate"}};
+#define NORMALIZATION                                                                              \
+    {"axis", TD__KERAS_LAST_AXIS, NULL}, {"epsilon", TD__KERAS_NUMBER, "epsilon"},                 \
+        {"center", TD__KERAS_SWITCH, "center"}, {"scale", TD__KERAS_SWITCH, "scale"},              \
+        {"beta_initializer", TD__KERAS_IGNORED, NULL}, {                                           \
+        "gamma_initializer", TD__KERAS_IGNORED, NULL                                               \
+    }
+static const td__keras_option batch_normalization[] = {
+    NORMALIZATION,
+    {"momentum", TD__KERAS_NUMBER, "momentum"},
+    {"moving_mean_initializer", TD__KERAS_IGNORED, NULL},
+    {"moving_variance_initializer", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option layer_normalization[] = {NORMALIZATION};
+static const td__keras_option embedding[] = {
+    {"input_dim", TD__KERAS_NUMBER, "vocabulary"},
+    {"output_dim", TD__KERAS_NUMBER, "width"},
+    {"embeddings_initializer", TD__KERAS_INITIALIZER, "embeddings_initializer"},
+    {"input_length", TD__KERAS_IGNORED, NULL}};
+#define RECURRENT                                                                                  \
+    {"units", TD__KERAS_NUMBER, "units"}, {"activation", TD__KERAS_ACTIVATION, "activation"},      \
+        {"return_sequences", TD__KERAS_SWITCH, "return_sequences"},                                \
+        {"go_backwards", TD__KERAS_SWITCH, "go_backwards"},                                        \
+        {"recurrent_initializer", TD__KERAS_INITIALIZER, "recurrent_initializer"},                 \
+        {"dropout", TD__KERAS_TRAINING, NULL}, {"recurrent_dropout", TD__KERAS_TRAINING, NULL},    \
+        {"unroll", TD__KERAS_IGNORED, NULL}, {"implementation", TD__KERAS_IGNORED, NULL},          \
+        {"use_cudnn", TD__KERAS_IGNORED, NULL}, KERNEL_AND_BIAS
+static const td__keras_option simple_rnn[] = {RECURRENT};
+static const td__keras_option lstm[] = {
+    RECURRENT,
+    {"recurrent_activation", TD__KERAS_ACTIVATION, "recurrent_activation"},
+    {"unit_forget_bias", TD__KERAS_SWITCH, "unit_forget_bias"}};
+static const td__keras_option gru[] = {
+    RECURRENT,
+    {"recurrent_activation", TD__KERAS_ACTIVATION, "recurrent_activation"},
+    {"reset_after", TD__KERAS_SWITCH, "reset_after"}};
+static const td__keras_option activation[] = {{"activation", TD__KERAS_ACTIVATION, "function"}};
+static const td__keras_option relu[] = {{"max_value", TD__KERAS_IGNORED, NULL},
+                                        {"negative_slope", TD__KERAS_IGNORED, NULL},
+                                        {"threshold", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option leaky_relu[] = {{"negative_slope", TD__KERAS_IGNORED, NULL},
+                                              {"alpha", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option elu[] = {{"alpha", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option softmax[] = {{"axis", TD__KERAS_LAST_AXIS, NULL}};
+static const td__keras_option concatenate[] = {{"axis", TD__KERAS_NUMBER, "axis"}};
+static const td__keras_option attention[] = {
+    {"num_heads", TD__KERAS_NUMBER, "heads"},     {"key_dim", TD__KERAS_NUMBER, "key_dim"},
+    {"value_dim", TD__KERAS_NUMBER, "value_dim"}, {"attention_axes", TD__KERAS_ONE, NULL},
+    {"dropout", TD__KERAS_TRAINING, NULL},        {"flash_attention", TD__KERAS_IGNORED, NULL},
+    {"query_shape", TD__KERAS_IGNORED, NULL},     {"key_shape", TD__KERAS_IGNORED, NULL},
+    {"value_shape", TD__KERAS_IGNORED, NULL},     KERNEL_AND_BIAS};
+static const td__keras_option operation[] = {{"function", TD__KERAS_IGNORED, NULL}};
+
+/* --- what tables cannot say --------------------------------------------------------------- */
+
+/* Of the first key that is there; otherwise where that is null or none. */
+static double number_of(const json_t *config, const char *key, double otherwise) {
+    const json_t *value = json_object_get(config, key);
+    return json_is_number(value) ? json_number_value(value) : otherwise;
+}
+
+/* A slope of 0 is a relu; our own 0 would mean the default. */
+static void add_leaky(td__keras_settings *settings, const char *function, double alpha) {
+    td__keras_settings_text(settings, "function", alpha == 0 ? "relu" : function);
+    if (alpha < 0) {
+        td__keras_settings_refuse(settings, "its slope %.3g is negative", alpha);
+    } else if (alpha > 0) {
+        td__keras_settings_number(settings, "alpha", alpha);
+    }
+}
+
+static void adapt_relu(const json_t *config, const td_shape *input, td__keras_settings *settings) {
+    (void)input;
+    double slope = number_of(config, "negative_slope", 0);
+    double most = number_of(config, "max_value", INFINITY);
+    if (number_of(config, "threshold", 0) != 0 || (most != 6 && !isinf(most)) ||
+        json_is_string(json_object_get(config, "max_value")) || (slope != 0 && !isinf(most))) {
+        td__keras_settings_refuse(settings, "its max_value, negative_slope or threshold");
+    } else if (most == 6) {
+        td__keras_settings_text(settings, "function", "relu6");
+    } else {
+        add_leaky(settings, "leaky_relu", slope);
+    }
+}
+
+static void adapt_leaky_relu(const json_t *config, const td_shape *input,
+                             td__keras_settings *settings) {
+    (void)input;
+    add_leaky(settings, "leaky_relu",
+              number_of(config, "negative_slope", number_of(config, "alpha", 0.3)));
+}
+
+static void adapt_elu(const json_t *config, const td_shape *input, td__keras_settings *settings) {
+    (void)input;
+    add_leaky(settings, "elu", number_of(config, "alpha", 1));
+}
+
+static void adapt_softmax(const json_t *config, const td_shape *input,
+                          td__keras_settings *settings) {
+    (void)config, (void)input;
+    td__keras_settings_text(settings, "function", "softmax");
+}
+
+static void adapt_concatenate(const json_t *config, const td_shape *input,
+                              td__keras_settings *settings) {
+    (void)input;
+    if (number_of(config, "axis", -1) == 0) {
+        td__keras_settings_refuse(settings, "its axis is the batch");
+    }
+}
+
+/* A convolution with a group for each channel. Its kernel (h, w, channels, multiplier) has the
+ * elements of ours, (h, w, 1, channels * multiplier), in the same order. */
+static void adapt_depthwise(const json_t *config, const td_shape *input,
+                            td__keras_settings *settings) {
+    int64_t channels = input && input->rank ? input->dims[input->rank - 1] : 1;
+    double multiplier = number_of(config, "depth_multiplier", 1);
+    bool given = false;
+    for (size_t i = 0; i < settings->count; i++) {
+        if (!strcmp(settings->items[i].key, "filters")) {
+            settings->items[i].value.number = multiplier * (double)channels;
+            given = true;
+        }
+    }
+    if (!given) {
+        td__keras_settings_number(settings, "filters", multiplier * (double)channels);
+    }
+    td__keras_settings_number(settings, "groups", (double)channels);
+}
+
+/* What Keras 2 makes of `a + b`. */
+static void adapt_operation(const json_t *config, const td_shape *input,
+                            td__keras_settings *settings) {
+    (void)input;
+    static const struct {
+        const char *function, *kind;
+    } known[] = {{"__operators__.add", "add"},
+                 {"math.add", "add"},
+                 {"math.multiply", "multiply"},
+                 {"__operators__.mul", "multiply"}};
+    const char *function = json_string_value(json_object_get(config, "function"));
+    settings->kind = NULL;
+    for (size_t i = 0; function && i < sizeof known / sizeof *known; i++) {
+        settings->kind = strcmp(function, known[i].function) ? settings->kind : known[i].kind;
+    }
+    if (!settings->kind) {
+        td__keras_settings_refuse(settings, "its function is %.60s",
+                                  function ? function : "not named");
+    }
+}
+
+/* --- classes ------------------------------------------------------------------------------ */
+
+#define CLASS(name, kind, options, storage, adapt)                                                 \
+    {                                                                                              \
+        name, TD_LAYER_##kind, options, sizeof(options) / sizeof *(options), TD__KERAS_##storage,  \
+            adapt                                                                                  \
+    }
+#define PLAIN(name, kind)                                                                          \
+    { name, TD_LAYER_##kind, NULL, 0, TD__KERAS_VARS, NULL }
+
+/* The first of a kind is what is written for it. */
+static const td__keras_class classes[] = {
+    CLASS("Dense", DENSE, dense, VARS, NULL),
+    CLASS("Conv1D", CONV1D, convolution, VARS, NULL),
+    CLASS("Conv2D", CONV2D, convolution, VARS, NULL),
+    CLASS("Conv2DTranspose", CONV2D_TRANSPOSE, transposed, VARS, NULL),
+    CLASS("DepthwiseConv2D", CONV2D, depthwise, VARS, adapt_depthwise),
+    CLASS("MaxPooling2D", MAX_POOL2D, pool, VARS, NULL),
+    CLASS("AveragePooling2D", AVERAGE_POOL2D, pool, VARS, NULL),
+    PLAIN("GlobalAveragePooling2D", GLOBAL_AVERAGE_POOL2D),
+    PLAIN("GlobalMaxPooling2D", GLOBAL_MAX_POOL2D),
+    CLASS("UpSampling2D", UP_SAMPLING2D, up, VARS, NULL),
+    PLAIN("Flatten", FLATTEN),
+    CLASS("Reshape", RESHAPE, reshape, VARS, NULL),
+    CLASS("Dropout", DROPOUT, dropout, VARS, NULL),
+    CLASS("BatchNormalization", BATCH_NORMALIZATION, batch_normalization, VARS, NULL),
+    CLASS("LayerNormalization", LAYER_NORMALIZATION, layer_normalization, VARS, NULL),
+    CLASS("Embedding", EMBEDDING, embedding, VARS, NULL),
+    CLASS("SimpleRNN", SIMPLE_RNN, simple_rnn, CELL, NULL),
+    CLASS("LSTM", LSTM, lstm, CELL, NULL),
+    CLASS("GRU", GRU, gru, CELL, NULL),
+    CLASS("Activation", ACTIVATION, activation, VARS, NULL),
+    CLASS("ReLU", ACTIVATION, relu, VARS, adapt_relu),
+    CLASS("LeakyReLU", ACTIVATION, leaky_relu, VARS, adapt_leaky_relu),
+    CLASS("ELU", ACTIVATION, elu, VARS, adapt_elu),
+    CLASS("Softmax", ACTIVATION, softmax, VARS, adapt_softmax),
+    PLAIN("Add", ADD),
+    PLAIN("Multiply", MULTIPLY),
+    CLASS("TFOpLambda", ADD, operation, VARS, adapt_operation),
+    CLASS("Concatenate", CONCATENATE, concatenate, VARS, adapt_concatenate),
+    CLASS("MultiHeadAttention", MULTI_HEAD_ATTENTION, attention, ATTENTION, NULL),
+};
+enum { CLASSES = sizeof classes / sizeof *classes };
+
+const td__keras_class *td__keras_class_find(const char *name) {
+    for (size_t i = 0; i < CLASSES; i++) {
+        if (!strcmp(classes[i].name, name)) {
+            return &classes[i];
+        }
+    }
+    return NULL;
+}
+
+td__keras_storage td__keras_class_storage(const td__keras_class *of) {
+    return of->storage;
+}
+
+static const td__keras_option *find_option(const td__keras_option *options, size_t count,
+                                           const char *key) {
+    for (size_t i = 0; i < count; i++) {
+        if (!strcmp(options[i].key, key)) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+const td__keras_option *td__keras_option_find(const td__keras_class *class, const char *key) {
+    const td__keras_option *found = find_option(class->options, class->count, key);
+    size_t common = sizeof common_options / sizeof *common_options;
+    return found ? found : find_option(common_options, common, key);
+}
+
+const td__keras_class *td__keras_class_of(td_layer_kind kind) {
+    for (size_t i = 0; i < CLASSES; i++) {
+        if (classes[i].kind == kind) {
+            return &classes[i];
+        }
+    }
+    return NULL;
+}
+
+td__keras_penalty td__keras_penalty_of(const char *ours) {
+    return strcmp(ours, "bias") == 0 ? (td__keras_penalty){"bias_l1", "bias_l2"}
+                                     : (td__keras_penalty){"kernel_l1", "kernel_l2"};
+}
+
+void td__keras_snake(const char *class_name, char snake[TD__KERAS_SNAKE_SIZE]) {
+    size_t used = 0;
+    for (const char *at = class_name; *at && used + 2 < TD__KERAS_SNAKE_SIZE; at++) {
+        unsigned char c = (unsigned char)*at;
+        bool inside = at > class_name;
+        if (isupper(c) && inside &&
+            (islower((unsigned char)at[1]) || islower((unsigned char)at[-1]))) {
+            snake[used++] = '_';
+        }
+        if (isalnum(c) || c == '_') {
+            snake[used++] = (char)tolower(c);
+        }
+    }
+    snake[used] = 0;
+}

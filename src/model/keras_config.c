@@ -1,0 +1,139 @@
+/* Writing config.json, as Keras 3 has it; see keras_write.h. */
+#include "base/memory.h"
+#include "model/keras_write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *shape_json(const td_shape *shape) {
+    json_t *list = json_pack("[n]");
+    for (int32_t i = 0; i < shape->rank; i++) {
+        json_array_append_new(list,
+                              shape->dims[i] < 0 ? json_null() : json_integer(shape->dims[i]));
+    }
+    return list;
+}
+
+static json_t *input_json(const td__keras_plan *plan) {
+    td_shape shape = td_model_input_shape(plan->model);
+    json_t *layer =
+        json_pack("{s:s, s:s, s:{s:o, s:s, s:s}, s:n}", "module", "keras.layers", "class_name",
+                  "InputLayer", "config", "batch_shape", shape_json(&shape), "dtype",
+                  td_dtype_name(td_model_input_dtype(plan->model)), "name", plan->input_name,
+                  "registered_name");
+    if (!plan->sequential) {
+        json_object_set_new(layer, "name", json_string(plan->input_name));
+        json_object_set_new(layer, "inbound_nodes", json_array());
+    }
+    return layer;
+}
+
+/* The output of a layer, or (-1) the model's input. */
+static json_t *tensor_json(const td__keras_plan *plan, int32_t from) {
+    const td_layer_info *layer = from < 0 ? NULL : td_model_layer(plan->model, (size_t)from);
+    td_shape shape = layer ? layer->output : td_model_input_shape(plan->model);
+    return json_pack("{s:s, s:{s:o, s:s, s:[s, i, i]}}", "class_name", "__keras_tensor__", "config",
+                     "shape", shape_json(&shape), "dtype",
+                     td_dtype_name(layer ? layer->dtype : td_model_input_dtype(plan->model)),
+                     "keras_history", layer ? layer->name : plan->input_name, 0, 0);
+}
+
+static bool setting_is_true(const td_layer_info *layer, const char *key) {
+    for (size_t i = 0; i < layer->setting_count; i++) {
+        if (!strcmp(layer->settings[i].key, key)) {
+            return layer->settings[i].value.boolean;
+        }
+    }
+    return false;
+}
+
+/* Attention takes query, value and key; merging layers take a list; the others one tensor. */
+static json_t *call_json(const td__keras_plan *plan, const td_layer_info *layer) {
+    json_t *tensors = json_array();
+    for (size_t i = 0; i < layer->input_count; i++) {
+        json_array_append_new(tensors, tensor_json(plan, layer->inputs[i]));
+    }
+    if (layer->kind == TD_LAYER_MULTI_HEAD_ATTENTION) {
+        if (layer->input_count == 1) {
+            json_array_append_new(tensors, tensor_json(plan, layer->inputs[0]));
+        }
+        return json_pack("[{s:o, s:{s:b}}]", "args", tensors, "kwargs", "use_causal_mask",
+                         (int)setting_is_true(layer, "causal"));
+    }
+    return layer->input_count > 1 ? json_pack("[{s:[o], s:{}}]", "args", tensors, "kwargs")
+                                  : json_pack("[{s:o, s:{}}]", "args", tensors, "kwargs");
+}
+
+static json_t *layer_json(const td__keras_plan *plan, const td__keras_plan_layer *planned) {
+    const td_layer_info *layer = td_model_layer(plan->model, planned->layer);
+    json_t *config = json_copy(planned->config);
+    json_object_set_new(config, "name", json_string(layer->name));
+    json_object_set_new(config, "trainable", json_boolean(!layer->frozen));
+    json_object_set_new(config, "dtype", json_string("float32"));
+    json_t *json = json_pack("{s:s, s:s, s:o, s:n}", "module", "keras.layers", "class_name",
+                             planned->class_name, "config", config, "registered_name");
+    if (!plan->sequential) {
+        json_object_set_new(json, "name", json_string(layer->name));
+        json_object_set_new(json, "inbound_nodes", call_json(plan, layer));
+    }
+    return json;
+}
+
+/* Layers that nothing reads. */
+static json_t *outputs_json(const td__keras_plan *plan) {
+    size_t count = td_model_layer_count(plan->model);
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        const td_layer_info *layer = td_model_layer(plan->model, i);
+        bool read = false;
+        for (size_t k = i + 1; k < count && !read; k++) {
+            const td_layer_info *other = td_model_layer(plan->model, k);
+            for (size_t j = 0; j < other->input_count; j++) {
+                read = read || other->inputs[j] == (int32_t)i;
+            }
+        }
+        json_t *output = read ? NULL : json_pack("[s, i, i]", layer->name, 0, 0);
+        if (output && i + 1 == count) {
+            json_array_insert_new(list, 0, output); /* the model's own comes first */
+        } else if (output) {
+            json_array_append_new(list, output);
+        }
+    }
+    return list;
+}
+
+/* Keras allows no '/' in a name. */
+static json_t *name_json(const td_model *model) {
+    char *name = td__strdup(td_model_name(model));
+    for (char *at = name; at && *at; at++) {
+        *at = *at == '/' ? '_' : *at;
+    }
+    json_t *json = name ? json_string(name) : NULL;
+    td__free(name);
+    return json;
+}
+
+char *td__keras_config_write(const td__keras_plan *plan) {
+    json_t *layers = json_pack("[o]", input_json(plan));
+    for (size_t i = 0; i < plan->count; i++) {
+        json_array_append_new(layers, layer_json(plan, &plan->layers[i]));
+    }
+    json_t *name = name_json(plan->model);
+    json_t *root;
+    if (plan->sequential) {
+        root = json_pack("{s:s, s:s, s:{s:o, s:b, s:o}, s:n}", "module", "keras", "class_name",
+                         "Sequential", "config", "name", name, "trainable", 1, "layers", layers,
+                         "registered_name");
+    } else {
+        root =
+            json_pack("{s:s, s:s, s:{s:o, s:b, s:o, s:[[s, i, i]], s:o}, s:s}", "module",
+                      "keras.src.models.functional", "class_name", "Functional", "config", "name",
+                      name, "trainable", 1, "layers", layers, "input_layers", plan->input_name, 0,
+                      0, "output_layers", outputs_json(plan), "registered_name", "Functional");
+    }
+    char *text = root ? json_dumps(root, 0) : NULL;
+    char *copy = text ? td__strdup(text) : NULL;
+    json_decref(root);
+    free(text); // NOLINT: jansson's own
+    return copy;
+}

@@ -1,0 +1,238 @@
+/* Reading a layer's options by the tables; see keras_layer.h. */
+#include "model/keras_class.h"
+#include "nn/field.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* --- problems ----------------------------------------------------------------------------- */
+
+void td__keras_settings_refuse(td__keras_settings *settings, const char *format, ...) {
+    if (!*settings->reason) {
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vsnprintf(settings->reason, sizeof settings->reason, format, arguments);
+        va_end(arguments);
+    }
+}
+
+/* An option's value as the file has it, for a reason. */
+static void refuse_value(td__keras_settings *settings, const char *key, const json_t *value) {
+    const char *class_name = json_string_value(json_object_get(value, "class_name"));
+    char *text = class_name ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    td__keras_settings_refuse(settings, "%s is %.60s", key,
+                              class_name ? class_name
+                              : text     ? text
+                                         : "not readable");
+    free(text); // NOLINT: jansson's own
+}
+
+/* --- values ------------------------------------------------------------------------------- */
+
+void td__keras_settings_add(td__keras_settings *settings, const char *key, td_value value) {
+    if (settings->count < TD__KERAS_MOST_SETTINGS) {
+        settings->items[settings->count++] = (td_setting){key, value};
+    } else {
+        td__keras_settings_refuse(settings, "it has too many options");
+    }
+}
+
+void td__keras_settings_number(td__keras_settings *settings, const char *key, double number) {
+    td__keras_settings_add(settings, key, (td_value){.kind = TD_VALUE_NUMBER, .number = number});
+}
+
+void td__keras_settings_text(td__keras_settings *settings, const char *key, const char *text) {
+    td__keras_settings_add(settings, key, (td_value){.kind = TD_VALUE_TEXT, .text = text});
+}
+
+static bool read_numbers(const json_t *value, const char *key, td__keras_settings *settings) {
+    size_t count = json_array_size(value);
+    if (!json_is_array(value) || count > TD_MAX_RANK ||
+        settings->used + count > TD__KERAS_MOST_NUMBERS) {
+        return false;
+    }
+    double *numbers = settings->numbers + settings->used;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_array_get(value, i);
+        if (!json_is_number(item)) {
+            return false;
+        }
+        numbers[i] = json_number_value(item);
+    }
+    settings->used += count;
+    td__keras_settings_add(
+        settings, key, (td_value){.kind = TD_VALUE_NUMBERS, .numbers = numbers, .count = count});
+    return true;
+}
+
+static bool is_word(const td__words *words, const char *text) {
+    return text && td__word_find(words, text, "", NULL) >= 0;
+}
+
+static bool read_word(const td__words *words, const json_t *value, const char *key,
+                      td__keras_settings *settings) {
+    const char *text = json_string_value(value);
+    if (is_word(words, text)) {
+        td__keras_settings_text(settings, key, text);
+        return true;
+    }
+    return false;
+}
+
+/* "relu", or {"class_name": "function", "config": "relu"} of a module of Keras's own. */
+static bool read_activation(const json_t *value, const char *key, bool keras2,
+                            td__keras_settings *settings) {
+    const char *text = json_string_value(value);
+    const char *module = json_string_value(json_object_get(value, "module"));
+    const char *class_name = json_string_value(json_object_get(value, "class_name"));
+    if (class_name && !strcmp(class_name, "function") &&
+        (!module || !strncmp(module, "keras", 5) || !strcmp(module, "builtins"))) {
+        text = json_string_value(json_object_get(value, "config"));
+    }
+    if (text && keras2 && !strcmp(text, "hard_sigmoid")) {
+        td__keras_settings_refuse(
+            settings, "%s is Keras 2's hard_sigmoid, which Keras 3 and we have in another form",
+            key);
+        return true;
+    }
+    if (!is_word(&td__activation_words, text) || !strcmp(text, "gelu_tanh")) {
+        return false;
+    }
+    td__keras_settings_text(settings, key, text);
+    return true;
+}
+
+/* Initialisers do not change loaded weights: one that we lack is left to the layer. */
+static void read_initializer(const json_t *value, const char *key, td__keras_settings *settings) {
+    char snake[TD__KERAS_SNAKE_SIZE];
+    const char *class_name = json_string_value(json_object_get(value, "class_name"));
+    td__keras_snake(class_name ? class_name : "", snake);
+    int word = td__word_find(&td__initializer_words, snake, "", NULL);
+    if (word >= 0) {
+        td__keras_settings_text(settings, key, td__initializer_words.words[word]);
+    }
+}
+
+static bool read_regularizer(const json_t *value, const char *ours, td__keras_settings *settings) {
+    const char *class_name = json_string_value(json_object_get(value, "class_name"));
+    const json_t *config = json_object_get(value, "config");
+    const json_t *l1 = json_object_get(config, "l1"), *l2 = json_object_get(config, "l2");
+    if (!class_name || (strcasecmp(class_name, "L1") != 0 && strcasecmp(class_name, "L2") != 0 &&
+                        strcasecmp(class_name, "L1L2") != 0)) {
+        return false;
+    }
+    td__keras_penalty keys = td__keras_penalty_of(ours);
+    if (json_number_value(l1) != 0) {
+        td__keras_settings_number(settings, keys.l1, json_number_value(l1));
+    }
+    if (json_number_value(l2) != 0) {
+        td__keras_settings_number(settings, keys.l2, json_number_value(l2));
+    }
+    return true;
+}
+
+/* null, false, 0, "", [] and {} say nothing. */
+static bool is_unset(const json_t *value) {
+    return !value || json_is_null(value) || json_is_false(value) ||
+           (json_is_number(value) && json_number_value(value) == 0) ||
+           (json_is_string(value) && json_string_length(value) == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_object(value) && json_object_size(value) == 0);
+}
+
+/* The number that a value is, or that the only element of a list is; NaN otherwise. */
+static double only_number(const json_t *value) {
+    value = json_array_size(value) == 1 ? json_array_get(value, 0) : value;
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static bool read_option(const td__keras_option *rule, const json_t *value, const td_shape *input,
+                        bool keras2, td__keras_settings *settings) {
+    const char *ours = rule->ours;
+    if (json_is_null(value)) {
+        return true;
+    }
+    switch (rule->meaning) {
+    case TD__KERAS_IGNORED:
+        return true;
+    case TD__KERAS_NUMBER:
+        if (json_is_number(value)) {
+            td__keras_settings_number(settings, ours, json_number_value(value));
+        }
+        return json_is_number(value);
+    case TD__KERAS_NUMBERS:
+        if (json_is_number(value)) {
+            td__keras_settings_number(settings, ours, json_number_value(value));
+            return true;
+        }
+        return read_numbers(value, ours, settings);
+    case TD__KERAS_SWITCH:
+        td__keras_settings_add(settings, ours,
+                               (td_value){.kind = TD_VALUE_BOOL, .boolean = json_is_true(value)});
+        return json_is_boolean(value);
+    case TD__KERAS_PADDING:
+        return read_word(&td__padding_words, value, ours, settings);
+    case TD__KERAS_INTERPOLATION:
+        return read_word(&td__interpolation_words, value, ours, settings);
+    case TD__KERAS_ACTIVATION:
+        return read_activation(value, ours, keras2, settings);
+    case TD__KERAS_INITIALIZER:
+        read_initializer(value, ours, settings);
+        return true;
+    case TD__KERAS_REGULARIZER:
+        return read_regularizer(value, ours, settings);
+    case TD__KERAS_LAST_AXIS:
+        return only_number(value) == -1 ||
+               (input ? only_number(value) == input->rank : only_number(value) > 0);
+    case TD__KERAS_CHANNELS_LAST:
+        return json_is_string(value) && !strcmp(json_string_value(value), "channels_last");
+    case TD__KERAS_ONE:
+        return only_number(value) == 1;
+    case TD__KERAS_TRAINING:
+        break;
+    }
+    if (!is_unset(value)) {
+        td__keras_settings_refuse(settings, "%s %.3g, of which training would do nothing here",
+                                  rule->key, json_number_value(value));
+    }
+    return true;
+}
+
+/* --- a layer ------------------------------------------------------------------------------ */
+
+/* Layers compute in float32; what computed in float64 is near enough, in 16 bits is not. */
+static void check_policy(const json_t *config, td__keras_settings *settings) {
+    const json_t *dtype = json_object_get(config, "dtype");
+    const char *name = json_string_value(dtype);
+    if (json_is_object(dtype)) {
+        name = json_string_value(json_object_get(json_object_get(dtype, "config"), "name"));
+    }
+    if (dtype && !json_is_null(dtype) &&
+        (!name || (strcmp(name, "float32") != 0 && strcmp(name, "float64") != 0))) {
+        td__keras_settings_refuse(settings, "it computes in %.60s",
+                                  name ? name : "a dtype policy of its own");
+    }
+}
+
+void td__keras_layer_read(const td__keras_class *class, const json_t *config, const td_shape *input,
+                          bool keras2, td__keras_settings *settings) {
+    settings->kind = td_layer_kind_name(class->kind);
+    settings->count = settings->used = 0;
+    settings->reason[0] = 0;
+    check_policy(config, settings);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)config, key, value) {
+        const td__keras_option *found = td__keras_option_find(class, key);
+        if (found ? !read_option(found, value, input, keras2, settings) : !is_unset(value)) {
+            refuse_value(settings, key, value);
+        }
+    }
+    if (class->adapt) {
+        class->adapt(config, input, settings);
+    }
+}

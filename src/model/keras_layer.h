@@ -1,0 +1,55 @@
+/* One layer of a Keras configuration as one of ours, and back: a table of classes, each with a table
+ * of its options.
+ *
+ * An option that is not in the tables must be unset (null, false, 0 or empty), so that an option of a
+ * later Keras is refused where it is used and ignored where it is not.
+ */
+#ifndef TAPEDECK_MODEL_KERAS_LAYER_H
+#define TAPEDECK_MODEL_KERAS_LAYER_H
+
+#include "tapedeck/nn.h"
+
+#include <jansson.h>
+
+/* Where a layer's weights stand, in the group of the layer. */
+typedef enum td__keras_storage {
+    TD__KERAS_VARS,     /* vars/0, vars/1, … */
+    TD__KERAS_CELL,     /* cell/vars/0, … */
+    TD__KERAS_ATTENTION /* query_dense/vars/0 (kernel), query_dense/vars/1 (bias), key_dense/… */
+} td__keras_storage;
+
+typedef struct td__keras_class td__keras_class;
+
+/* NULL when we have nothing like it. */
+const td__keras_class *td__keras_class_find(const char *name);
+td__keras_storage td__keras_class_storage(const td__keras_class *of);
+
+enum { TD__KERAS_MOST_SETTINGS = 32, TD__KERAS_MOST_NUMBERS = 64, TD__KERAS_REASON_SIZE = 160 };
+
+/* Options in the form td_model_add takes; texts are borrowed from the configuration. */
+typedef struct td__keras_settings {
+    const char *kind;
+    td_setting items[TD__KERAS_MOST_SETTINGS];
+    size_t count;
+    double numbers[TD__KERAS_MOST_NUMBERS];
+    size_t used;                        /* of numbers */
+    char reason[TD__KERAS_REASON_SIZE]; /* why it cannot be had; "" when it can */
+} td__keras_settings;
+
+/* The settings of a layer but for name, from and frozen. input: the shape of its first input (of one
+ * example), or NULL while it is not known, when what depends on it is not checked. keras2: written
+ * by Keras 2, in which some words mean something else. */
+void td__keras_layer_read(const td__keras_class *class, const json_t *config, const td_shape *input,
+                          bool keras2, td__keras_settings *settings);
+void td__keras_settings_add(td__keras_settings *settings, const char *key, td_value value);
+
+/* The configuration of one of our layers, but for its name, and the name of its class. NULL, with a
+ * reason, when Keras has no such layer or memory is exhausted. */
+json_t *td__keras_layer_write(const td_layer_info *layer, const char **class_name,
+                              td__keras_storage *storage, char reason[TD__KERAS_REASON_SIZE]);
+
+/* Keras's name of a class in file paths: "MaxPooling2D" is "max_pooling2d". Cut to fit. */
+enum { TD__KERAS_SNAKE_SIZE = 128 };
+void td__keras_snake(const char *class_name, char snake[TD__KERAS_SNAKE_SIZE]);
+
+#endif

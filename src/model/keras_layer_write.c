@@ -1,0 +1,128 @@
+/* Writing a layer's options by the tables; see keras_layer.h. */
+#include "model/keras_class.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const td_value *find_setting(const td_layer_info *layer, const char *key) {
+    for (size_t i = 0; key && i < layer->setting_count; i++) {
+        if (!strcmp(layer->settings[i].key, key)) {
+            return &layer->settings[i].value;
+        }
+    }
+    return NULL;
+}
+
+static double setting_number(const td_layer_info *layer, const char *key) {
+    const td_value *value = find_setting(layer, key);
+    return value ? value->number : 0;
+}
+
+/* Whole numbers stay whole: Keras takes no 3.0 for a size. */
+static json_t *number_json(double number) {
+    bool whole = number == floor(number) && fabs(number) < 0x1p53;
+    return whole ? json_integer((json_int_t)number) : json_real(number);
+}
+
+static json_t *numbers_json(const td_value *value) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < value->count; i++) {
+        json_array_append_new(list, number_json(value->numbers[i]));
+    }
+    return list;
+}
+
+static bool all_zero(const td_value *value) {
+    for (size_t i = 0; i < value->count; i++) {
+        if (value->numbers[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static json_t *regularizer_json(const td_layer_info *layer, const char *ours) {
+    td__keras_penalty keys = td__keras_penalty_of(ours);
+    double l1 = setting_number(layer, keys.l1), l2 = setting_number(layer, keys.l2);
+    if (l1 == 0 && l2 == 0) {
+        return json_null();
+    }
+    return json_pack("{s:s, s:s, s:{s:f, s:f}, s:n}", "module", "keras.regularizers", "class_name",
+                     "L1L2", "config", "l1", l1, "l2", l2, "registered_name");
+}
+
+/* NULL: the option is left to Keras's default. */
+static json_t *option_json(const td__keras_option *rule, const td_layer_info *layer, char *reason) {
+    const td_value *value = find_setting(layer, rule->ours);
+    if (rule->meaning == TD__KERAS_REGULARIZER) {
+        return regularizer_json(layer, rule->ours);
+    }
+    if (!value) {
+        return NULL;
+    }
+    switch (value->kind) {
+    case TD_VALUE_NUMBER:
+        return number_json(value->number);
+    case TD_VALUE_BOOL:
+        return json_boolean(value->boolean);
+    case TD_VALUE_TEXT:
+        if (!strcmp(value->text, "gelu_tanh")) {
+            (void)snprintf(reason, TD__KERAS_REASON_SIZE, "Keras has no name for gelu_tanh");
+        }
+        return json_string(value->text);
+    case TD_VALUE_NUMBERS:
+        /* Keras tells an output padding of 0 from none. */
+        return !strcmp(rule->key, "output_padding") && all_zero(value) ? NULL : numbers_json(value);
+    case TD_VALUE_TEXTS:
+        break;
+    }
+    return NULL;
+}
+
+/* An activation with a number of its own has a class of its own; else NULL. */
+static json_t *activation_json(const td_layer_info *layer, const char **class_name) {
+    const td_value *function = find_setting(layer, "function");
+    double alpha = setting_number(layer, "alpha");
+    if (layer->kind != TD_LAYER_ACTIVATION || alpha == 0) {
+        return NULL;
+    }
+    if (!strcmp(function->text, "leaky_relu")) {
+        *class_name = "LeakyReLU";
+        return json_pack("{s:f}", "negative_slope", alpha);
+    }
+    if (!strcmp(function->text, "elu")) {
+        *class_name = "ELU";
+        return json_pack("{s:f}", "alpha", alpha);
+    }
+    return NULL;
+}
+
+json_t *td__keras_layer_write(const td_layer_info *layer, const char **class_name,
+                              td__keras_storage *storage, char reason[TD__KERAS_REASON_SIZE]) {
+    const td__keras_class *class = td__keras_class_of(layer->kind);
+    *reason = 0;
+    if (!class) {
+        (void)snprintf(reason, TD__KERAS_REASON_SIZE, "Keras has no such layer");
+        return NULL;
+    }
+    *class_name = class->name;
+    *storage = class->storage;
+    json_t *special = activation_json(layer, class_name);
+    json_t *config = special ? special : json_object();
+    for (size_t i = 0; config && !special && i < class->count; i++) {
+        json_t *value = option_json(&class->options[i], layer, reason);
+        if (value && json_object_set_new(config, class->options[i].key, value)) {
+            json_decref(config);
+            config = NULL;
+        }
+    }
+    if (!config && !*reason) {
+        (void)snprintf(reason, TD__KERAS_REASON_SIZE, "out of memory");
+    }
+    if (*reason) {
+        json_decref(config);
+        return NULL;
+    }
+    return config;
+}

@@ -1,0 +1,80 @@
+/* Models that real Keras wrote predict here what they predicted there. The files and Keras's outputs
+ * are made by tests/fixtures/make_models_keras.py. */
+#include "test.h"
+
+#include "data/npy.h"
+#include "tapedeck/model.h"
+
+#define FOLDER TD_TEST_FOLDER "/fixtures/models/keras/"
+
+/* The values of a .npy as float32, with their shape. */
+static td_tensor *read_npy(const char *name, const char *part) {
+    char path[512];
+    snprintf(path, sizeof path, FOLDER "%s.%s.npy", name, part);
+    td_error error = {0};
+    td__bytes bytes = {0};
+    td__array array = {0};
+    int64_t rows = 0;
+    assert_ok(td__bytes_map(&bytes, path, &error), error);
+    assert_ok(td__npy_parse(&array, &rows, &bytes, path, &error), error);
+    td_shape shape = {.rank = array.shape.rank + 1, .dims = {rows}};
+    memcpy(shape.dims + 1, array.shape.dims, sizeof(int64_t) * (size_t)array.shape.rank);
+    td_tensor *tensor = td_tensor_create(part, TD_FLOAT32, shape, &error);
+    assert_non_null(tensor);
+    for (int64_t i = 0; i < rows; i++) {
+        td__array_read(&array, i, (float *)td_tensor_data(tensor) + i * array.count);
+    }
+    td__bytes_release(&bytes);
+    return tensor;
+}
+
+static td_model *load(const char *file) {
+    char path[512];
+    snprintf(path, sizeof path, FOLDER "%s", file);
+    td_error error = {0};
+    td_model *model = td_model_load(path, &error);
+    if (!model) {
+        fail_msg("%s", error.text);
+    }
+    return model;
+}
+
+static void assert_predicts(td_model *model, const char *name) {
+    td_error error = {0};
+    td_tensor *x = read_npy(name, "input"), *want = read_npy(name, "output");
+    td_tape *tape = td_tape_create(NULL, &error);
+    assert_non_null(tape);
+    td_tensor *got = td_model_forward(model, tape, x);
+    assert_ok(td_tape_status(tape, &error), error);
+    assert_int_equal(td_tensor_count(got), td_tensor_count(want));
+    const float *a = td_tensor_data(got), *b = td_tensor_data(want);
+    for (int64_t i = 0; i < td_tensor_count(got); i++) {
+        assert_close(a[i], b[i], 1e-5, 1e-5);
+    }
+    td_tape_destroy(tape);
+    td_tensor_destroy(x);
+    td_tensor_destroy(want);
+}
+
+static void every_fixture_predicts_what_keras_predicted(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *data;
+    } fixtures[] = {{"images.keras", "images"},         {"text.keras", "text"},
+                    {"graph.keras", "graph"},           {"graph.h5", "graph"},
+                    {"picture.keras", "picture"},       {"split.h5", "split"},
+                    {"graph_2_13.keras", "graph_2_13"}, {"images_2_13.h5", "images_2_13"},
+                    {"text_2_15.keras", "text_2_15"}};
+    for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
+        td_model *model = load(fixtures[i].file);
+        assert_predicts(model, fixtures[i].data);
+        td_model_destroy(model);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_fixture_predicts_what_keras_predicted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
