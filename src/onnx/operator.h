@@ -86,6 +86,7 @@ bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ..
     X(pools)                                                                                       \
     X(quantized)                                                                                   \
     X(reductions)                                                                                  \
+    X(resizes)                                                                                     \
     X(samplers)                                                                                    \
     X(shapes)                                                                                      \
     X(slices)                                                                                      \
