@@ -75,6 +75,7 @@ bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ..
 #define TD__ONNX_FAMILIES(X)                                                                       \
     X(arithmetic)                                                                                  \
     X(comparisons)                                                                                 \
+    X(einsums)                                                                                     \
     X(functions)                                                                                   \
     X(generators)                                                                                  \
     X(indexing)                                                                                    \

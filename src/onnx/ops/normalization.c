@@ -51,6 +51,28 @@ static td_tensor *standardize(td_tape *tape, td_tensor *x, const td_reduce_optio
     return td_divide(tape, centred, *deviation);
 }
 
+/* Over the batch and the pixels of each channel, unless other axes are given. */
+static bool mean_variance_normalization(td__onnx_call *call) {
+    static const int64_t usual[] = {0, 2, 3};
+    td_tape *tape = call->tape;
+    const int64_t *axes;
+    size_t count = td__onnx_ints(call->node, "axes", &axes);
+    td_reduce_options over = {.size = sizeof over, .keep = true};
+    td_tensor *x = all_float(call, 1) ? td__onnx_plain(call, 0) : NULL;
+    axes = count ? axes : usual;
+    count = count ? count : sizeof usual / sizeof *usual;
+    for (size_t i = 0; x && i < count; i++) {
+        if (i >= TD_MAX_RANK ||
+            !td__onnx_axis(call, axes[i], x->shape.rank, &over.axes[over.count++])) {
+            return td__onnx_fail(call, TD_RANGE, "too many axes");
+        }
+    }
+    td_tensor *centred = td_subtract(tape, x, td_mean(tape, x, &over));
+    td_tensor *deviation = td_sqrt(tape, td_mean(tape, td_square(tape, centred), &over));
+    td_tensor *y = td_divide(tape, centred, td_affine(tape, deviation, 1, 1e-9f));
+    return td__onnx_output(call, 0, td__onnx_input(call, 0)->type, y);
+}
+
 /* Over the pixels of each channel of each example. */
 static bool instance_normalization(td__onnx_call *call) {
     td_tape *tape = call->tape;
@@ -183,5 +205,6 @@ const td__onnx_operator td__onnx_normalizations[] = {
     {"InstanceNormalization", instance_normalization, 3, 3, 1, 0, 0},
     {"LRN", local_response_normalization, 1, 1, 1, 0, 0},
     {"LayerNormalization", layer_normalization, 2, 3, 3, 0, 0},
+    {"MeanVarianceNormalization", mean_variance_normalization, 1, 1, 1, 9, 0},
     {0},
 };
