@@ -308,7 +308,7 @@ td_status td_deck_close(td_deck *deck, td_error *error) {
         return TD_OK;
     }
     td__deck_lock(deck);
-    bool open_step = deck->staged_first || deck->values;
+    bool open_step = deck->staged_first || deck->packed_first;
     int64_t epoch = deck->epoch, step = deck->step;
     td__deck_unlock(deck);
     if (open_step) {

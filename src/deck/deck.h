@@ -25,7 +25,13 @@
 
 #include <pthread.h>
 
-enum { TD__NAME_SLOTS = 512, TD__MOST_SIGNALS = 1 << 20, TD__SMALLEST_QUEUE = 16384 };
+enum {
+    TD__FORM_SETS = 64,
+    TD__SMALL_TENSOR = 4096,
+    TD__NAME_SLOTS = 512,
+    TD__MOST_SIGNALS = 1 << 20,
+    TD__SMALLEST_QUEUE = 16384
+};
 
 typedef struct td__track {
     char **patterns; /* globs */
@@ -120,8 +126,11 @@ struct td_deck {
     int64_t epochs;   /* epochs ended */
     td__batch *batch; /* or NULL */
     td__snapshot *staged_first, *staged_last;
-    td__values *values;    /* scalars that will be written for certain; or NULL */
-    int32_t values_before; /* how many the last step had */
+    td__packed *packed_first, *packed_last; /* what will be written for certain, packed */
+    size_t packed_before;                   /* bytes that the last step's took */
+    td__tracks tensors_sure;                /* due, and will write a tensor whatever happens */
+    td__form_set form_sets[TD__FORM_SETS];
+    int32_t form_set_count;
 
     /* The queue. */
     td__entry *first, *last;
@@ -141,7 +150,7 @@ struct td_deck {
 
     /* Cost, in ticks; seconds per tick from the deck's own life. */
     uint64_t cost, waited, writer_cost;
-    uint64_t scalars; /* counted, to time some of them */
+    uint64_t scalars, smalls; /* counted, to time some of them */
     uint64_t opened_ticks, step_ticks, first_step_ticks, cost_at_step;
     double opened_seconds;
     td__overhead budget;
@@ -202,9 +211,6 @@ bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait);
 void td__queue_push(td_deck *deck, td__entry *entry);
 /* Wakes the writer when it sleeps. */
 void td__queue_wake(td_deck *deck);
-/* Hands scalars of that step to the writer. */
-void td__values_send(td_deck *deck, td__values *values, int64_t epoch, int64_t step,
-                     double wall_time);
 /* Says which step a snapshot is of, unless it was said before. */
 void td__snapshot_label(td__snapshot *snapshot, int64_t epoch, int64_t step, double wall_time);
 /* Appends to what waits for the end of the step; goes straight on when somebody waits for room. */
@@ -224,6 +230,20 @@ void td__count_dropped(td_deck *deck, int64_t records);
 
 /* Makes a snapshot of the signal's value, or of a text, for these tracks. */
 void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, const char *text);
+
+/* ---- packed.c ------------------------------------------------------------------------------- */
+
+/* Keeps the signal's scalar for these tracks, all sure. */
+void td__pack_scalar(td_deck *deck, td_signal *signal, const td__tracks tracks);
+/* Keeps a small tensor of which these tracks want the elements and nothing else. False when it is
+ * not such a one, or there is no room: it is to be staged then. */
+bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size_t bytes,
+                     const td__tracks tracks);
+/* Hands blocks of that step, a list, to the writer. */
+void td__packed_send(td_deck *deck, td__packed *first, int64_t epoch, int64_t step,
+                     double wall_time);
+/* Takes the open step's blocks from the deck. */
+td__packed *td__packed_take(td_deck *deck);
 
 /* ---- history.c ------------------------------------------------------------------------------ */
 

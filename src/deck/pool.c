@@ -1,9 +1,7 @@
-/* Size-class lists of free buffers. */
+/* Size-class stacks of free buffers. */
 #include "deck/pool.h"
 
 #include "base/memory.h"
-
-#include <string.h>
 
 enum { SMALLEST = 256 };
 
@@ -29,18 +27,18 @@ size_t td__pool_size(size_t size) {
 }
 
 static void *pop(td__pool *pool, int c) {
-    void *buffer = pool->kept_of[c];
-    if (buffer) {
-        memcpy(&pool->kept_of[c], buffer, sizeof(void *));
-        pool->kept -= class_size(c);
+    struct td__kept_buffers *kept = &pool->kept_of[c];
+    if (kept->count == 0) {
+        return NULL;
     }
-    return buffer;
+    pool->kept -= class_size(c);
+    return kept->buffers[--kept->count];
 }
 
 /* Frees kept buffers, largest first, until bytes more fit. */
 static void make_room(td__pool *pool, size_t bytes) {
     for (int c = TD__POOL_CLASSES - 1; c >= 0; c--) {
-        while (pool->kept_of[c] && pool->used + pool->kept + bytes > pool->limit) {
+        while (pool->kept_of[c].count && pool->used + pool->kept + bytes > pool->limit) {
             td__aligned_free(pop(pool, c));
         }
     }
@@ -63,9 +61,14 @@ void td__pool_give(td__pool *pool, void *buffer, size_t size) {
         return;
     }
     int c = class_of(size);
-    memcpy(buffer, &pool->kept_of[c], sizeof(void *));
-    pool->kept_of[c] = buffer;
+    struct td__kept_buffers *kept = &pool->kept_of[c];
     pool->used -= class_size(c);
+    if (!td__grow(&kept->buffers, &kept->capacity, kept->count + 1, SIZE_MAX / sizeof(void *),
+                  sizeof(void *))) {
+        td__aligned_free(buffer);
+        return;
+    }
+    kept->buffers[kept->count++] = buffer;
     pool->kept += class_size(c);
 }
 
@@ -75,5 +78,6 @@ void td__pool_release(td__pool *pool) {
         while ((buffer = pop(pool, c))) {
             td__aligned_free(buffer);
         }
+        td__free(pool->kept_of[c].buffers);
     }
 }

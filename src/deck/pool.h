@@ -10,10 +10,15 @@
 enum { TD__POOL_CLASSES = 4 * 40 };
 
 typedef struct td__pool {
-    size_t limit;                    /* bytes */
-    size_t used;                     /* handed out */
-    size_t kept;                     /* given back and not freed */
-    void *kept_of[TD__POOL_CLASSES]; /* lists through the buffers' first bytes */
+    size_t limit; /* bytes */
+    size_t used;  /* handed out */
+    size_t kept;  /* given back and not freed */
+    /* Beside the buffers and not in them: a buffer that another core has just read is not touched
+     * before it is written anew. */
+    struct td__kept_buffers {
+        void **buffers;
+        size_t count, capacity;
+    } kept_of[TD__POOL_CLASSES];
 } td__pool;
 
 /* The bytes that a buffer of this size really takes. */

@@ -32,23 +32,9 @@ void td__snapshot_label(td__snapshot *snapshot, int64_t epoch, int64_t step, dou
     }
 }
 
-void td__values_send(td_deck *deck, td__values *values, int64_t epoch, int64_t step,
-                     double wall_time) {
-    values->epoch = epoch;
-    values->step = step;
-    values->wall_time = wall_time;
-    deck->counters.submitted += values->entry.deliveries;
-    deck->counters.pending += values->entry.deliveries;
-    td__queue_push(deck, &values->entry);
-}
-
 /* Sends on what is staged and wanted for certain. */
 static void spill(td_deck *deck) {
-    if (deck->values) {
-        td__values *values = deck->values;
-        deck->values = NULL;
-        td__values_send(deck, values, deck->epoch, deck->step, td__wall_time());
-    }
+    td__packed_send(deck, td__packed_take(deck), deck->epoch, deck->step, td__wall_time());
     td__snapshot *staged = deck->staged_first;
     deck->staged_first = deck->staged_last = NULL;
     while (staged) {
@@ -123,6 +109,11 @@ void td__queue_push(td_deck *deck, td__entry *entry) {
 }
 
 void td__stage(td_deck *deck, td__snapshot *snapshot) {
+    td_signal *signal = snapshot->signal;
+    if (signal->packed_serial == deck->serial) { /* what was recorded first is written first */
+        td__packed_send(deck, td__packed_take(deck), deck->epoch, deck->step, td__wall_time());
+    }
+    signal->tensor_serial = deck->serial;
     snapshot->next = NULL;
     if (deck->staged_last) {
         deck->staged_last->next = snapshot;

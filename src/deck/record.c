@@ -244,16 +244,37 @@ static td_status record_checked(td_signal *signal, td_view *view, int64_t count,
     return TD_OK;
 }
 
+/* Most tensors of a small network: the whole way in one go. False: not this one. */
+static bool record_small(td_signal *signal, const td_view *view, int64_t count,
+                         const td__tracks tracks, const td__tracks probes) {
+    /* Reading the clock costs as much as the rest: one in some is timed for all. */
+    enum { ONE_IN = 7 };
+    size_t bytes = (size_t)count * td_dtype_size(view->dtype);
+    if (bytes > TD__SMALL_TENSOR || count < 2 || view->release || td__tracks_any(probes)) {
+        return false;
+    }
+    td_deck *deck = signal->deck;
+    td__deck_lock(deck);
+    uint64_t start = deck->smalls++ % ONE_IN == 0 ? td__ticks() : 0;
+    bool packed = td__pack_tensor(deck, signal, view, bytes, tracks);
+    if (start) {
+        deck->cost += ONE_IN * (td__ticks() - start);
+    }
+    td__deck_unlock(deck);
+    return packed;
+}
+
 td_status td_signal_record(td_signal *signal, td_view view) {
     td_status status = TD_OK;
     td__tracks tracks, probes;
     if (td__signal_due(signal, tracks, probes)) {
         int64_t count;
-        td_error error = {0};
+        td_error error; /* a kilobyte: not to be cleared for every record */
         status = td__view_check(&view, &count, &error);
-        if (status == TD_OK) {
+        if (status == TD_OK && !record_small(signal, &view, count, tracks, probes)) {
             status = record_checked(signal, &view, count, tracks, td__tracks_any(probes));
-        } else {
+        }
+        if (status != TD_OK) {
             td__deck_lock(signal->deck);
             (void)td__deck_fail(signal->deck, status, "%s: %s", signal->name, error.text);
             td__deck_unlock(signal->deck);
@@ -303,65 +324,12 @@ static void due_values(const td_signal *signal, td__tracks tracks) {
 
 /* ---- Scalars -------------------------------------------------------------------------------- */
 
-enum { MOST_VALUES = 4096, FEWEST_VALUES = 4 };
-
-/* A block with room for one more scalar of the open step; NULL when there is none to be had. */
-static td__values *values_block(td_deck *deck) {
-    td__values *values = deck->values;
-    if (values && values->count < values->capacity) {
-        return values;
-    }
-    int32_t wanted = values ? 2 * values->capacity : deck->values_before;
-    wanted = wanted < FEWEST_VALUES ? FEWEST_VALUES : wanted < MOST_VALUES ? wanted : MOST_VALUES;
-    size_t bytes = td__values_size(wanted);
-    if (!td__queue_acquire(deck, bytes, deck->policy == TD_POLICY_BLOCK)) {
-        return NULL;
-    }
-    values = td__values_create(&deck->recycler, wanted);
-    if (!values) {
-        deck->queue_used -= bytes;
-        (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a scalar");
-        return NULL;
-    }
-    values->entry.bytes = bytes;
-    if (deck->values) { /* full, or somebody else's while this thread waited */
-        td__values_send(deck, deck->values, deck->epoch, deck->step, td__wall_time());
-    }
-    deck->values = values;
-    deck->fresh = false;
-    return values;
-}
-
-static void append_value(td_deck *deck, td_signal *signal, const td__tracks tracks) {
-    uint32_t sinks = 0;
-    for (int w = 0; w < TD__TRACK_WORDS; w++) {
-        for (uint64_t rest = tracks[w]; rest; rest &= rest - 1) {
-            sinks |= deck->tracks[64 * w + __builtin_ctzll(rest)]->scalar_sinks;
-        }
-    }
-    int deliveries = __builtin_popcount(sinks);
-    uint64_t serial = deck->serial;
-    int64_t epoch = deck->epoch, step = deck->step;
-    td__values *values = sinks ? values_block(deck) : NULL;
-    if (!values) {
-        td__count_dropped(deck, deliveries);
-        return;
-    }
-    values->items[values->count++] = (td__value){signal, signal->value, sinks};
-    values->entry.deliveries += deliveries;
-    if (deck->serial !=
-        serial) { /* its step was closed while it waited: the block is all its own */
-        deck->values = NULL;
-        td__values_send(deck, values, epoch, step, td__wall_time());
-    }
-}
-
 td_status td_signal_scalar(td_signal *signal, double value) {
     if (!atomic_load_explicit(&signal->used, memory_order_relaxed)) {
         return TD_OK;
     }
     /* Reading the clock costs as much as the rest: one scalar in some is timed for all. */
-    enum { ONE_IN = 32 };
+    enum { ONE_IN = 31 };
     td_deck *deck = signal->deck;
     td__tracks tracks;
     td__deck_lock(deck);
@@ -378,7 +346,7 @@ td_status td_signal_scalar(td_signal *signal, double value) {
     if (unsure) {
         td__record_value(signal, TD_SCALAR, tracks, NULL);
     } else if (any) {
-        append_value(deck, signal, tracks);
+        td__pack_scalar(deck, signal, tracks);
     }
     if (start) {
         deck->cost += ONE_IN * (td__ticks() - start);

@@ -9,6 +9,8 @@
 /* Sets of tracks. */
 enum { TD__TRACK_WORDS = 4, TD__TRACKS = 64 * TD__TRACK_WORDS };
 
+typedef struct td__form_set td__form_set;
+
 struct td_signal {
     td_deck *deck; /* borrowed */
     char *name;    /* owned */
@@ -29,6 +31,9 @@ struct td_signal {
     uint64_t staged_serial; /* step in which a scalar of it was last staged */
     td_stats stats;         /* latest statistics */
     uint64_t stats_serial;
+    uint64_t tensor_serial;       /* step in which a tensor of it was last staged */
+    uint64_t packed_serial;       /* … packed */
+    const td__form_set *form_set; /* of the tracks that wanted it last; or NULL */
 };
 
 #endif

@@ -84,18 +84,17 @@ td__message *td__message_create(td__recycler *recycler, td__entry_kind kind) {
     return message;
 }
 
-size_t td__values_size(int32_t capacity) {
-    return td__pool_size(sizeof(td__values) + (size_t)capacity * sizeof(td__value));
+td__packed *td__packed_create(td__recycler *recycler, size_t size) {
+    td__packed *packed = td__pool_take(&recycler->pool, size);
+    if (packed) {
+        *packed = (td__packed){.entry = {.kind = TD__ENTRY_PACKED, .bytes = size}, .size = size};
+    }
+    return packed;
 }
 
-td__values *td__values_create(td__recycler *recycler, int32_t capacity) {
-    size_t size = td__values_size(capacity);
-    td__values *values = td__pool_take(&recycler->pool, size);
-    if (values) {
-        *values = (td__values){.entry.kind = TD__ENTRY_VALUES, .size = size};
-        values->capacity = (int32_t)((size - sizeof *values) / sizeof(td__value));
-    }
-    return values;
+static void release_packed(td__recycler *recycler, td__packed *packed) {
+    td__batch_unref(recycler, packed->batch);
+    td__pool_give(&recycler->pool, packed, packed->size);
 }
 
 static void release_ticket(td__recycler *recycler, td__ticket *ticket) {
@@ -112,8 +111,8 @@ void td__entry_release(td__recycler *recycler, td__entry *entry) {
     case TD__ENTRY_RECORD:
         release_ticket(recycler, (td__ticket *)entry);
         break;
-    case TD__ENTRY_VALUES:
-        td__pool_give(&recycler->pool, entry, ((td__values *)entry)->size);
+    case TD__ENTRY_PACKED:
+        release_packed(recycler, (td__packed *)entry);
         break;
     case TD__ENTRY_EXPECT:
     case TD__ENTRY_EVENT:

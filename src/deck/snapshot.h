@@ -26,7 +26,7 @@ typedef struct td__batch {
 
 typedef enum td__entry_kind {
     TD__ENTRY_RECORD, /* part of a td__snapshot, or a td__ticket */
-    TD__ENTRY_VALUES, /* part of a td__values */
+    TD__ENTRY_PACKED, /* part of a td__packed */
     TD__ENTRY_EXPECT, /* these are td__message */
     TD__ENTRY_EVENT,
     TD__ENTRY_NOTE,
@@ -54,21 +54,43 @@ typedef struct td__ticket {
     bool own; /* part of the snapshot */
 } td__ticket;
 
-/* Scalars of one step, packed: a training loop may record many, and each costs it a few words. */
-typedef struct td__value {
-    td_signal *signal;
-    double value;
-    uint32_t sinks; /* bits: which get it */
-} td__value;
+/* Which sinks get which forms of a tensor, for a set of tracks. */
+struct td__form_set {
+    td__tracks tracks;
+    td__forms forms;
+    int64_t deliveries; /* 0: not only its elements are wanted */
+};
 
-typedef struct td__values {
+/* Scalars and small tensors of one step, one after another in a pooled block: a training loop may
+ * record many, and each costs it a few words. */
+typedef struct td__packed {
     td__entry entry;
     int64_t epoch, step;
     double wall_time;
-    size_t size; /* of this pooled block */
-    int32_t count, capacity;
-    td__value items[];
-} td__values;
+    td__batch *batch; /* that its batched tensors are of; referenced, or NULL */
+    size_t size;      /* of this block */
+    size_t used;      /* of its items */
+    bool detached;    /* its step was closed before it was filled */
+    _Alignas(8) char items[];
+} td__packed;
+
+typedef struct td__item {
+    td_signal *signal;
+    uint32_t bytes; /* to the next item */
+    uint32_t sinks; /* of a scalar: which get it; 0: this is the first part of a td__tensor_item */
+    union {
+        double value;            /* of a scalar */
+        const td__form_set *set; /* of a tensor */
+    };
+} td__item;
+
+typedef struct td__tensor_item {
+    td__item item;
+    td_dtype dtype;
+    int16_t rank;
+    bool batched;
+    int64_t dims[]; /* then the elements */
+} td__tensor_item;
 
 /* Two strings for the sinks, one after the other in one pooled block. */
 typedef struct td__message {
@@ -147,10 +169,8 @@ void td__borrowed_recycle(td__recycler *recycler, td__snapshot *borrowed);
 
 td__ticket *td__ticket_create(td__recycler *recycler);
 td__message *td__message_create(td__recycler *recycler, td__entry_kind kind);
-/* Room for capacity items, more when the block has it. */
-td__values *td__values_create(td__recycler *recycler, int32_t capacity);
-/* The bytes that such a block takes. */
-size_t td__values_size(int32_t capacity);
+/* A block of that size, which td__pool_size has made. */
+td__packed *td__packed_create(td__recycler *recycler, size_t size);
 /* Recycles what the entry is part of, and drops its snapshot's reference. */
 void td__entry_release(td__recycler *recycler, td__entry *entry);
 

@@ -73,20 +73,18 @@ static void keep(td_deck *deck, td__snapshot *snapshot, const decision *decided)
 /* Everything that was staged in the step, taken from the deck. */
 typedef struct staged {
     td__snapshot *snapshots;
-    td__values *values;
+    td__packed *packed;
 } staged;
 
 static staged take_staged(td_deck *deck) {
-    staged taken = {deck->staged_first, deck->values};
+    staged taken = {deck->staged_first, td__packed_take(deck)};
     deck->staged_first = deck->staged_last = NULL;
-    deck->values_before = taken.values ? taken.values->count : 0;
-    deck->values = NULL;
     return taken;
 }
 
 static void settle(td_deck *deck, staged taken, const decision *decided, int64_t epoch,
                    int64_t step) {
-    if (!taken.snapshots && !taken.values) {
+    if (!taken.snapshots && !taken.packed) {
         return;
     }
     const td__entry *before = deck->last;
@@ -106,9 +104,7 @@ static void settle(td_deck *deck, staged taken, const decision *decided, int64_t
         }
         td__unstage(deck, snapshot);
     }
-    if (taken.values) {
-        td__values_send(deck, taken.values, epoch, step, wall_time);
-    }
+    td__packed_send(deck, taken.packed, epoch, step, wall_time);
     if (deck->last && deck->last != before) {
         deck->last->ends_step = true;
     }

@@ -38,6 +38,7 @@ void td__tracks_open_step(td_deck *deck) {
     td__tracks due = {0};
     memset(deck->values_due, 0, sizeof deck->values_due);
     memset(deck->values_sure, 0, sizeof deck->values_sure);
+    memset(deck->tensors_sure, 0, sizeof deck->tensors_sure);
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__track *track = deck->tracks[i];
         track->due_step = step_is_due(track, deck->step);
@@ -48,6 +49,9 @@ void td__tracks_open_step(td_deck *deck) {
         td__tracks_put(due, i, track->due_step || track->due_epoch || track->due_maybe);
         td__tracks_put(deck->values_due, i, track->due_step);
         td__tracks_put(deck->values_sure, i, track->due_step && !track->condition);
+        td__tracks_put(deck->tensors_sure, i,
+                       (track->due_step || track->due_epoch) && !track->condition &&
+                           !track->sample);
     }
     if (td__tracks_any(due) && td__overhead_skips(deck)) {
         memset(due, 0, sizeof due);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double SHORTEST_NAP = 0.001, LONGEST_NAP = 0.05; /* seconds */
+static const double SHORTEST_NAP = 0.01, LONGEST_NAP = 0.05; /* seconds */
 static const double IDLE_FLUSH = 1.0;
 static const double FIRST_PAUSE = 0.1, LONGEST_PAUSE = 10.0; /* of a sink that failed */
 
@@ -72,7 +72,9 @@ static td_status call_once(const td__outlet *outlet, operation what, const void 
 /* Calls the sink until it succeeds or fails for good; a failure is reported. */
 static td_status call(td_deck *deck, td__outlet *outlet, operation what, const void *subject) {
     enum { MOST_TRIES = 4 };
-    td_error error = {0};
+    td_error error; /* a kilobyte: not to be cleared for every record */
+    error.status = TD_OK;
+    error.text[0] = 0;
     td_status status = call_once(outlet, what, subject, &error);
     for (int tries = 1;
          (status == TD_INTERRUPTED || status == TD_BUSY) && what != CLOSE && tries < MOST_TRIES;
@@ -132,39 +134,79 @@ static bool write_one(td_deck *deck, td__outlet *outlet, const td_record *record
     return true;
 }
 
-/* Both return how many records a sink could not write. */
-static int64_t write_snapshot(td_deck *deck, const td__ticket *ticket) {
-    /* Where the tensor and its picture went: sinks that index the run come last in the table. */
+/* Where the tensor and its picture went: sinks that index the run come last in the table. */
+typedef struct places {
     td_place tensor, image;
-    tensor.file[0] = image.file[0] = 0;
-    tensor.record = image.record = 0;
+} places;
+
+static void forget(places *where) {
+    where->tensor.file[0] = where->image.file[0] = 0;
+    where->tensor.record = where->image.record = 0;
+}
+
+static td_place *place_of(places *where, td_form form) {
+    return form == TD_TENSOR ? &where->tensor : form == TD_IMAGE ? &where->image : NULL;
+}
+
+/* All that write return how many records a sink could not write. */
+static int64_t write_snapshot(td_deck *deck, const td__ticket *ticket) {
+    places where;
+    forget(&where);
     int64_t failed = 0;
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         for (uint32_t rest = ticket->forms[i]; rest; rest &= rest - 1) {
             td_record record = record_of(ticket, (td_form)(rest & (0 - rest)));
-            record.place = record.form == TD_TENSOR  ? &tensor
-                           : record.form == TD_IMAGE ? &image
-                                                     : NULL;
+            record.place = place_of(&where, record.form);
             failed += !write_one(deck, &deck->outlets[i], &record);
         }
     }
     return failed;
 }
 
-static int64_t write_values(td_deck *deck, const td__values *values) {
+static int64_t write_tensor_item(td_deck *deck, const td__packed *packed,
+                                 const td__tensor_item *tensor, td_record *record) {
+    td_view view = {.dtype = tensor->dtype, .shape.rank = tensor->rank};
+    memcpy(view.shape.dims, tensor->dims, (size_t)tensor->rank * sizeof(int64_t));
+    view.data = tensor->dims + tensor->rank;
+    record->view = &view;
+    record->samples = tensor->batched ? packed->batch->rows : NULL;
+    record->labels = tensor->batched && packed->batch->labels.data ? &packed->batch->labels : NULL;
+    places where;
+    forget(&where);
     int64_t failed = 0;
-    td_record record = {.form = TD_SCALAR,
-                        .epoch = values->epoch,
-                        .step = values->step,
-                        .wall_time = values->wall_time};
-    for (int32_t k = 0; k < values->count; k++) {
-        const td__value *item = &values->items[k];
-        record.signal = item->signal->name;
-        record.signal_index = item->signal->index;
-        record.value = item->value;
-        for (uint32_t rest = item->sinks; rest; rest &= rest - 1) {
-            failed += !write_one(deck, &deck->outlets[__builtin_ctz(rest)], &record);
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        for (uint32_t rest = tensor->item.set->forms[i]; rest; rest &= rest - 1) {
+            record->form = (td_form)(rest & (0 - rest));
+            record->place = place_of(&where, record->form);
+            failed += !write_one(deck, &deck->outlets[i], record);
         }
+    }
+    return failed;
+}
+
+static int64_t write_scalar_item(td_deck *deck, const td__item *item, td_record *record) {
+    record->form = TD_SCALAR;
+    record->value = item->value;
+    int64_t failed = 0;
+    for (uint32_t rest = item->sinks; rest; rest &= rest - 1) {
+        failed += !write_one(deck, &deck->outlets[__builtin_ctz(rest)], record);
+    }
+    return failed;
+}
+
+static int64_t write_packed(td_deck *deck, const td__packed *packed) {
+    int64_t failed = 0;
+    const td__item *item;
+    for (size_t at = 0; at < packed->used; at += item->bytes) {
+        item = (const td__item *)(packed->items + at);
+        td_record record = {.signal = item->signal->name,
+                            .signal_index = item->signal->index,
+                            .epoch = packed->epoch,
+                            .step = packed->step,
+                            .wall_time = packed->wall_time};
+        failed += item->sinks
+                      ? write_scalar_item(deck, item, &record)
+                      : write_tensor_item(deck, packed, (const td__tensor_item *)item, &record);
     }
     return failed;
 }
@@ -233,10 +275,10 @@ static int64_t process(td_deck *deck, td__entry *entry, place *at) {
         failed = write_snapshot(deck, ticket);
         break;
     }
-    case TD__ENTRY_VALUES: {
-        const td__values *values = (const td__values *)entry;
-        move_to(deck, at, (place){values->epoch, values->step, false});
-        failed = write_values(deck, values);
+    case TD__ENTRY_PACKED: {
+        const td__packed *packed = (const td__packed *)entry;
+        move_to(deck, at, (place){packed->epoch, packed->step, false});
+        failed = write_packed(deck, packed);
         break;
     }
     case TD__ENTRY_EXPECT: {

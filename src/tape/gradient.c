@@ -10,11 +10,17 @@
 
 #include <string.h>
 
+static void mark_target(td__slot *slot, size_t number) {
+    slot->is_target_twice = slot->is_target;
+    slot->target = slot->is_target ? slot->target : number;
+    slot->needed = slot->is_target = true;
+}
+
 static td_status mark_targets(td_tape *tape, size_t count, td_tensor *const targets[],
                               td_error *error) {
     for (size_t i = 0; i < tape->slot_count; i++) {
         td__slot *slot = &tape->slots[i];
-        slot->needed = slot->is_target = false;
+        slot->needed = slot->is_target = slot->is_target_twice = false;
         slot->gradient = NULL;
         slot->result = NULL;
     }
@@ -36,7 +42,7 @@ static td_status mark_targets(td_tape *tape, size_t count, td_tensor *const targ
                 "to an operation on this tape first",
                 i, targets[i]->name, td_shape_text(&targets[i]->shape, shape));
         }
-        tape->slots[slot].needed = tape->slots[slot].is_target = true;
+        mark_target(&tape->slots[slot], i);
     }
     return TD_OK;
 }
@@ -81,11 +87,12 @@ static td_status finish_target(const backward_walk *walk, td__slot *slot) {
     slot->result->gradient = true;
     slot->result->disconnected = disconnected;
     slot->result->name = slot->tensor->name;
-    if (walk->ready) {
-        for (size_t i = 0; i < walk->count; i++) {
-            if (&tape->slots[td__slot_of(tape, walk->targets[i])] == slot) {
-                walk->ready(walk->user, i, slot->result);
-            }
+    const td_tensor *target = slot->tensor;
+    td_tensor *result = slot->result;
+    size_t end = !walk->ready ? 0 : slot->is_target_twice ? walk->count : slot->target + 1;
+    for (size_t i = slot->target; i < end; i++) {
+        if (walk->targets[i] == target) {
+            walk->ready(walk->user, i, result);
         }
     }
     return TD_OK;
