@@ -54,19 +54,6 @@ const char *td_event_name(td_event_kind kind) {
 
 /* ---- Lock ----------------------------------------------------------------------------------- */
 
-/* One that tries for a moment before it sleeps: it is held for a few microseconds at most, and a
- * thread that slept would take longer to wake. */
-static bool init_lock(pthread_mutex_t *lock) {
-    pthread_mutexattr_t attributes;
-    if (pthread_mutexattr_init(&attributes)) {
-        return false;
-    }
-    (void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
-    bool done = pthread_mutex_init(lock, &attributes) == 0;
-    (void)pthread_mutexattr_destroy(&attributes);
-    return done;
-}
-
 void td__deck_lock(td_deck *deck) {
     pthread_mutex_lock(&deck->lock);
 }
@@ -386,7 +373,8 @@ static bool init_locks(td_deck *deck) {
     }
     bool ready = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
                  pthread_cond_init(&deck->work, &monotonic) == 0 &&
-                 pthread_cond_init(&deck->room, &monotonic) == 0 && init_lock(&deck->lock);
+                 pthread_cond_init(&deck->room, &monotonic) == 0 &&
+                 pthread_mutex_init(&deck->lock, NULL) == 0;
     pthread_condattr_destroy(&monotonic);
     return ready;
 }

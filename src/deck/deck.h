@@ -129,6 +129,7 @@ struct td_deck {
     td__packed *packed_first, *packed_last; /* what will be written for certain, packed */
     size_t packed_before;                   /* bytes that the last step's took */
     td__tracks tensors_sure;                /* due, and will write a tensor whatever happens */
+    uint64_t due_version;                   /* from 1; another when other tracks are due or sure */
     td__form_set form_sets[TD__FORM_SETS];
     int32_t form_set_count;
 
@@ -235,10 +236,9 @@ void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks,
 
 /* Keeps the signal's scalar for these tracks, all sure. */
 void td__pack_scalar(td_deck *deck, td_signal *signal, const td__tracks tracks);
-/* Keeps a small tensor of which these tracks want the elements and nothing else. False when it is
+/* Keeps a small tensor of which the due tracks want the elements and nothing else. False when it is
  * not such a one, or there is no room: it is to be staged then. */
-bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size_t bytes,
-                     const td__tracks tracks);
+bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size_t bytes);
 /* Hands blocks of that step, a list, to the writer. */
 void td__packed_send(td_deck *deck, td__packed *first, int64_t epoch, int64_t step,
                      double wall_time);

@@ -30,17 +30,6 @@ static size_t block_size(const td_deck *deck, size_t bytes) {
     return td__pool_size(wanted > bytes ? wanted : bytes);
 }
 
-/* Asks for the memory that comes next: it is in another core's cache, or in none, and is here by
- * the time something is copied into it. */
-static void call_ahead(const td__packed *block) {
-    enum { LINE = 64, AHEAD = 1536 };
-    size_t at = sizeof *block + block->used;
-    size_t end = at + AHEAD < block->size ? at + AHEAD : block->size;
-    for (; at < end; at += LINE) {
-        __builtin_prefetch((const char *)block + at, 1);
-    }
-}
-
 /* A block with room for an item; NULL when there is none to be had. May wait. */
 static td__packed *room_for(td_deck *deck, size_t bytes, td__batch *batch) {
     if (fits(deck->packed_last, bytes, batch)) {
@@ -58,7 +47,6 @@ static td__packed *room_for(td_deck *deck, size_t bytes, td__batch *batch) {
         (void)td__deck_fail(deck, TD_MEMORY, "out of memory for what a step recorded");
         return NULL;
     }
-    call_ahead(block);
     if (deck->serial != serial) { /* its step was closed while this thread waited */
         block->detached = true;
         block->epoch = epoch;
@@ -80,7 +68,6 @@ static void take_in(td_deck *deck, td__packed *block, size_t bytes, int64_t deli
     next_item(block)->bytes = (uint32_t)bytes;
     block->used += bytes;
     block->entry.deliveries += deliveries;
-    call_ahead(block);
     if (block->detached) {
         td__packed_send(deck, block, block->epoch, block->step, td__wall_time());
     }
@@ -128,52 +115,57 @@ void td__pack_scalar(td_deck *deck, td_signal *signal, const td__tracks tracks) 
     take_in(deck, block, sizeof(td__item), deliveries);
 }
 
-/* What these tracks want of a tensor of several elements; NULL when there are too many sets. */
-static const td__form_set *form_set(td_deck *deck, td_signal *signal, const td__tracks tracks) {
-    const td__form_set *last = signal->form_set;
-    if (last && memcmp(last->tracks, tracks, sizeof last->tracks) == 0) {
-        return last;
+/* What these tracks want of a tensor of several elements; NULL when it is not its elements alone,
+ * or when there are too many sets. */
+static const td__form_set *form_set(td_deck *deck, const td__tracks tracks) {
+    td__form_set *set = deck->form_sets;
+    td__form_set *end = set + deck->form_set_count;
+    while (set < end && memcmp(set->tracks, tracks, sizeof set->tracks) != 0) {
+        set++;
     }
-    for (int32_t i = 0; i < deck->form_set_count; i++) {
-        if (memcmp(deck->form_sets[i].tracks, tracks, sizeof last->tracks) == 0) {
-            return signal->form_set = &deck->form_sets[i];
+    if (set == end && deck->form_set_count < TD__FORM_SETS) {
+        deck->form_set_count++;
+        memcpy(set->tracks, tracks, sizeof set->tracks);
+        set->deliveries = td__forms_of(deck, TD_TENSOR, false, tracks, set->forms);
+        for (int32_t i = 0; i < deck->outlet_count; i++) {
+            set->deliveries = set->forms[i] & ~TD__DATA_FORMS ? 0 : set->deliveries;
         }
+        end++;
     }
-    if (deck->form_set_count == TD__FORM_SETS) {
+    return set < end && set->deliveries ? set : NULL;
+}
+
+/* The same for the tracks that are due, when all of them will write it whatever happens. */
+static const td__form_set *due_set(td_deck *deck, const td_signal *signal) {
+    td__tracks tracks, probes;
+    if (!td__signal_due(signal, tracks, probes) || td__tracks_any(probes)) {
         return NULL;
     }
-    td__form_set *made = &deck->form_sets[deck->form_set_count++];
-    memcpy(made->tracks, tracks, sizeof made->tracks);
-    made->deliveries = td__forms_of(deck, TD_TENSOR, false, tracks, made->forms);
-    for (int32_t i = 0; i < deck->outlet_count; i++) {
-        if (made->forms[i] & ~TD__DATA_FORMS) {
-            made->deliveries = 0;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        if (tracks[w] & ~deck->tensors_sure[w]) {
+            return NULL;
         }
     }
-    return signal->form_set = made;
+    return form_set(deck, tracks);
 }
 
-static bool all_sure(const td_deck *deck, const td__tracks tracks) {
-    uint64_t unsure = 0;
-    for (int w = 0; w < TD__TRACK_WORDS; w++) {
-        unsure |= tracks[w] & ~deck->tensors_sure[w];
-    }
-    return unsure == 0;
+static td__batch *batch_of(const td_deck *deck, const td_signal *signal, const td_shape *shape) {
+    td__batch *batch = deck->batch;
+    bool its = batch && shape->rank > 0 && shape->dims[0] == batch->count &&
+               atomic_load_explicit(&signal->batched, memory_order_relaxed);
+    return its ? batch : NULL;
 }
 
-bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size_t bytes,
-                     const td__tracks tracks) {
-    if (deck->budget.level > 0 || signal->tensor_serial == deck->serial ||
-        !all_sure(deck, tracks)) {
+bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size_t bytes) {
+    if (signal->form_set_of != deck->due_version) {
+        signal->form_set = due_set(deck, signal);
+        signal->form_set_of = deck->due_version;
+    }
+    const td__form_set *set = signal->form_set;
+    if (!set || deck->budget.level > 0 || signal->tensor_serial == deck->serial) {
         return false;
     }
-    const td__form_set *set = form_set(deck, signal, tracks);
-    if (!set || set->deliveries == 0) {
-        return false;
-    }
-    td__batch *batch =
-        atomic_load_explicit(&signal->batched, memory_order_relaxed) ? deck->batch : NULL;
-    batch = batch && view->shape.rank > 0 && view->shape.dims[0] == batch->count ? batch : NULL;
+    td__batch *batch = batch_of(deck, signal, &view->shape);
     size_t dims = (size_t)view->shape.rank * sizeof(int64_t);
     size_t size = (sizeof(td__tensor_item) + dims + bytes + 7) / 8 * 8;
     uint64_t serial = deck->serial;
@@ -194,7 +186,9 @@ bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size
                                 .dtype = view->dtype,
                                 .rank = (int16_t)view->shape.rank,
                                 .batched = batch != NULL};
-    memcpy(tensor->dims, view->shape.dims, dims);
+    for (int32_t i = 0; i < view->shape.rank; i++) {
+        tensor->dims[i] = view->shape.dims[i];
+    }
     memcpy((char *)tensor->dims + dims, view->data, bytes);
     signal->packed_serial = serial;
     take_in(deck, block, size, set->deliveries);

@@ -244,19 +244,32 @@ static td_status record_checked(td_signal *signal, td_view *view, int64_t count,
     return TD_OK;
 }
 
+/* Bytes of a view that is valid, small and has several elements; otherwise 0. */
+static size_t small_bytes(const td_view *view) {
+    if ((size_t)view->dtype >= TD_DTYPE_COUNT || (uint32_t)view->shape.rank > TD_MAX_RANK ||
+        !view->data || view->release) {
+        return 0;
+    }
+    uint64_t bytes = td_dtype_size(view->dtype), element = bytes;
+    for (int32_t i = 0; i < view->shape.rank && bytes; i++) {
+        uint64_t size = (uint64_t)view->shape.dims[i];
+        bytes = size <= TD__SMALL_TENSOR && bytes * size <= TD__SMALL_TENSOR ? bytes * size : 0;
+    }
+    return bytes > element ? bytes : 0;
+}
+
 /* Most tensors of a small network: the whole way in one go. False: not this one. */
-static bool record_small(td_signal *signal, const td_view *view, int64_t count,
-                         const td__tracks tracks, const td__tracks probes) {
+static bool record_small(td_signal *signal, const td_view *view) {
     /* Reading the clock costs as much as the rest: one in some is timed for all. */
     enum { ONE_IN = 7 };
-    size_t bytes = (size_t)count * td_dtype_size(view->dtype);
-    if (bytes > TD__SMALL_TENSOR || count < 2 || view->release || td__tracks_any(probes)) {
+    size_t bytes = small_bytes(view);
+    if (bytes == 0) {
         return false;
     }
     td_deck *deck = signal->deck;
     td__deck_lock(deck);
     uint64_t start = deck->smalls++ % ONE_IN == 0 ? td__ticks() : 0;
-    bool packed = td__pack_tensor(deck, signal, view, bytes, tracks);
+    bool packed = td__pack_tensor(deck, signal, view, bytes);
     if (start) {
         deck->cost += ONE_IN * (td__ticks() - start);
     }
@@ -264,21 +277,27 @@ static bool record_small(td_signal *signal, const td_view *view, int64_t count,
     return packed;
 }
 
+static td_status record_any(td_signal *signal, td_view *view) {
+    td__tracks tracks, probes;
+    if (!td__signal_due(signal, tracks, probes)) {
+        return TD_OK;
+    }
+    int64_t count;
+    td_error error = {0};
+    td_status status = td__view_check(view, &count, &error);
+    if (status == TD_OK) {
+        return record_checked(signal, view, count, tracks, td__tracks_any(probes));
+    }
+    td__deck_lock(signal->deck);
+    (void)td__deck_fail(signal->deck, status, "%s: %s", signal->name, error.text);
+    td__deck_unlock(signal->deck);
+    return status;
+}
+
 td_status td_signal_record(td_signal *signal, td_view view) {
     td_status status = TD_OK;
-    td__tracks tracks, probes;
-    if (td__signal_due(signal, tracks, probes)) {
-        int64_t count;
-        td_error error; /* a kilobyte: not to be cleared for every record */
-        status = td__view_check(&view, &count, &error);
-        if (status == TD_OK && !record_small(signal, &view, count, tracks, probes)) {
-            status = record_checked(signal, &view, count, tracks, td__tracks_any(probes));
-        }
-        if (status != TD_OK) {
-            td__deck_lock(signal->deck);
-            (void)td__deck_fail(signal->deck, status, "%s: %s", signal->name, error.text);
-            td__deck_unlock(signal->deck);
-        }
+    if (td_signal_wants(signal) && !record_small(signal, &view)) {
+        status = record_any(signal, &view);
     }
     if (view.release) {
         view.release(view.owner);

@@ -33,7 +33,8 @@ struct td_signal {
     uint64_t stats_serial;
     uint64_t tensor_serial;       /* step in which a tensor of it was last staged */
     uint64_t packed_serial;       /* … packed */
-    const td__form_set *form_set; /* of the tracks that wanted it last; or NULL */
+    const td__form_set *form_set; /* what is wanted of it packed; or NULL */
+    uint64_t form_set_of;         /* the deck's due_version for which that is so */
 };
 
 #endif

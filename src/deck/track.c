@@ -35,10 +35,9 @@ bool td__track_scheduled(const td__track *track, int64_t epoch, int64_t step, bo
 }
 
 void td__tracks_open_step(td_deck *deck) {
-    td__tracks due = {0};
+    td__tracks due = {0}, sure = {0};
     memset(deck->values_due, 0, sizeof deck->values_due);
     memset(deck->values_sure, 0, sizeof deck->values_sure);
-    memset(deck->tensors_sure, 0, sizeof deck->tensors_sure);
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__track *track = deck->tracks[i];
         track->due_step = step_is_due(track, deck->step);
@@ -49,16 +48,20 @@ void td__tracks_open_step(td_deck *deck) {
         td__tracks_put(due, i, track->due_step || track->due_epoch || track->due_maybe);
         td__tracks_put(deck->values_due, i, track->due_step);
         td__tracks_put(deck->values_sure, i, track->due_step && !track->condition);
-        td__tracks_put(deck->tensors_sure, i,
-                       (track->due_step || track->due_epoch) && !track->condition &&
-                           !track->sample);
+        td__tracks_put(
+            sure, i, (track->due_step || track->due_epoch) && !track->condition && !track->sample);
     }
     if (td__tracks_any(due) && td__overhead_skips(deck)) {
         memset(due, 0, sizeof due);
     }
+    bool same = deck->due_version > 0;
     for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        same = same && deck->tensors_sure[w] == sure[w] &&
+               atomic_load_explicit(&deck->due[w], memory_order_relaxed) == due[w];
         atomic_store_explicit(&deck->due[w], due[w], memory_order_relaxed);
+        deck->tensors_sure[w] = sure[w];
     }
+    deck->due_version += !same;
 }
 
 /* ---- Adding one ----------------------------------------------------------------------------- */
@@ -264,6 +267,7 @@ static td_status install(td_deck *deck, td__track *track, const bool chosen[TD__
     int32_t index = deck->track_count;
     deck->tracks[index] = track;
     deck->track_count++;
+    deck->due_version++;
     atomic_store_explicit(&deck->words, (deck->track_count + 63) / 64, memory_order_relaxed);
     for (size_t i = 0; i < deck->signal_count; i++) {
         td_status met = td__signal_meet(deck->signals[i], index);

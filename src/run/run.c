@@ -130,7 +130,7 @@ static const struct {
 } tables[] = {{"scalar", TD_SCALAR},
               {"stats", TD_STATS},
               {"histogram", TD_HISTOGRAM},
-              {"tensor", TD_TENSOR},
+              {"tensor_series", TD_TENSOR},
               {"hash", TD_HASH}};
 enum { TABLES = sizeof tables / sizeof *tables };
 
@@ -146,9 +146,8 @@ static void look_up(td_run *run, td_run_signal *signal, sqlite3_stmt *ends, uint
     if (td__run_next(run, ends) && sqlite3_column_type(ends, 0) != SQLITE_NULL) {
         uint32_t forms = form;
         if (form == TD_TENSOR) {
-            const char *first = (const char *)sqlite3_column_text(ends, 2);
-            const char *last = (const char *)sqlite3_column_text(ends, 3);
-            forms = td_form_find(first ? first : "") | td_form_find(last ? last : "");
+            forms = (sqlite3_column_int(ends, 2) ? TD_TENSOR : 0U) |
+                    (sqlite3_column_int(ends, 3) ? TD_IMAGE : 0U);
         }
         extend(signal, forms, sqlite3_column_int64(ends, 0), sqlite3_column_int64(ends, 1));
     }
@@ -158,13 +157,14 @@ static void look_up(td_run *run, td_run_signal *signal, sqlite3_stmt *ends, uint
 static void look_up_all(td_run *run, const char *table, uint32_t form) {
     char sql[400];
     const char *forms =
-        form == TD_TENSOR ? ", (SELECT form FROM tensor WHERE signal=?1 ORDER BY step LIMIT 1),"
-                            " (SELECT form FROM tensor WHERE signal=?1 ORDER BY step DESC LIMIT 1)"
-                          : "";
+        form == TD_TENSOR
+            ? ", EXISTS (SELECT 1 FROM tensor_series WHERE signal=?1 AND form='tensor'),"
+              " EXISTS (SELECT 1 FROM tensor_series WHERE signal=?1 AND form='image')"
+            : "";
     (void)snprintf(sql, sizeof sql,
                    "SELECT (SELECT min(step) FROM %s WHERE signal=?1),"
-                   " (SELECT max(step) FROM %s WHERE signal=?1)%s",
-                   table, table, forms);
+                   " (SELECT max(%s) FROM %s WHERE signal=?1)%s",
+                   table, form == TD_TENSOR ? "last" : "step", table, forms);
     sqlite3_stmt *ends = td__run_prepare(run, sql);
     for (size_t i = 0; ends && i < run->signal_count; i++) {
         look_up(run, &run->signals[i], ends, form);

@@ -17,7 +17,8 @@ static const struct {
     [TD__STATS_ROW] = {"INSERT OR REPLACE INTO stats VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
                        "iiidddddiiii"},
     [TD__HISTOGRAM_ROW] = {"INSERT OR REPLACE INTO histogram VALUES(?,?,?)", "iit"},
-    [TD__TENSOR_ROW] = {"INSERT OR REPLACE INTO tensor VALUES(?,?,?,?,?,?,?)", "iitttti"},
+    [TD__TENSORS_ROW] = {"INSERT OR REPLACE INTO tensor_series VALUES(?,?,?,?,?,?,?,?,?)",
+                         "iiiitttti"},
     [TD__EXAMPLE_ROW] = {"INSERT OR REPLACE INTO example VALUES(?,?,?,?,?)", "iiitt"},
     [TD__HASH_ROW] = {"INSERT OR REPLACE INTO hash VALUES(?,?,?)", "iit"},
     [TD__TEXT_ROW] = {"INSERT INTO text VALUES(?,?,?)", "iit"},
@@ -152,6 +153,12 @@ static td_status transact(td__batch *batch, td_error *error) {
 }
 
 td_status td__batch_commit(td__batch *batch, td_error *error) {
+    if (batch->more) {
+        td_status status = batch->gather(batch->owner, batch, error);
+        if (status) {
+            return status;
+        }
+    }
     if (batch->rows == 0) {
         return TD_OK;
     }
@@ -177,7 +184,7 @@ td_status td__batch_commit_if_full(td__batch *batch, td_error *error) {
 }
 
 td_status td__batch_commit_if_old(td__batch *batch, td_error *error) {
-    return batch->rows > 0 && td__seconds() - batch->tried_at >= commit_seconds
+    return (batch->rows > 0 || batch->more) && td__seconds() - batch->tried_at >= commit_seconds
                ? td__batch_commit(batch, error)
                : TD_OK;
 }

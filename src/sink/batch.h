@@ -17,7 +17,7 @@ typedef enum td__statement {
     TD__SCALAR_ROW,
     TD__STATS_ROW,
     TD__HISTOGRAM_ROW,
-    TD__TENSOR_ROW,
+    TD__TENSORS_ROW,
     TD__EXAMPLE_ROW,
     TD__HASH_ROW,
     TD__TEXT_ROW,
@@ -33,9 +33,13 @@ typedef struct td__batch {
     sqlite3_stmt *prepared[TD__STATEMENTS];
     uint8_t *pending;
     size_t size, capacity;
-    size_t rows;     /* pending */
-    size_t start;    /* where the row being built begins */
-    bool full;       /* it did not fit */
+    size_t rows;  /* pending */
+    size_t start; /* where the row being built begins */
+    bool full;    /* it did not fit */
+    /* Puts what else there is to write, before a transaction; more: there may be something. */
+    td_status (*gather)(void *owner, struct td__batch *batch, td_error *error);
+    void *owner;
+    bool more;
     bool failing;    /* the last transaction failed */
     bool dirty;      /* committed since the last sync */
     double tried_at; /* seconds: the last transaction */

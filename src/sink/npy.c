@@ -307,7 +307,7 @@ static td_status npy_write(td_sink *sink, const td_record *record, td_error *err
         return status;
     }
     if (record->place) {
-        snprintf(record->place->file, sizeof record->place->file, "%s", s->data.file->name);
+        memcpy(record->place->file, s->data.file->name, strlen(s->data.file->name) + 1);
         record->place->record = index;
     }
     return TD_OK;

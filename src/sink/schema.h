@@ -17,8 +17,13 @@ static const char *const td__schema =
     " PRIMARY KEY(signal, step)) WITHOUT ROWID;"
     "CREATE TABLE histogram(signal INTEGER, step INTEGER, bins TEXT,"
     " PRIMARY KEY(signal, step)) WITHOUT ROWID;"
-    "CREATE TABLE tensor(signal INTEGER, step INTEGER, form TEXT, dtype TEXT, shape TEXT,"
-    " file TEXT, record INTEGER, PRIMARY KEY(signal, step, form, file, record)) WITHOUT ROWID;"
+    "CREATE TABLE tensor_series(signal INTEGER, step INTEGER, last INTEGER, every INTEGER,"
+    " form TEXT, dtype TEXT, shape TEXT, file TEXT, record INTEGER,"
+    " PRIMARY KEY(signal, step, form, file, record)) WITHOUT ROWID;"
+    "CREATE VIEW tensor AS SELECT signal, step.step AS step, form, dtype, shape, file,"
+    " CASE every WHEN 0 THEN record ELSE record + (step.step - tensor_series.step) / every END"
+    " AS record FROM tensor_series JOIN step ON step.step BETWEEN tensor_series.step AND last"
+    " AND (every = 0 OR (step.step - tensor_series.step) % every = 0);"
     "CREATE TABLE example(signal INTEGER, step INTEGER, sample INTEGER, label NUMERIC, value TEXT,"
     " PRIMARY KEY(signal, step, sample)) WITHOUT ROWID;"
     "CREATE TABLE hash(signal INTEGER, step INTEGER, hash TEXT,"
@@ -31,7 +36,7 @@ static const char *const td__schema =
     "PRAGMA user_version=" TD__SCHEMA_VERSION ";";
 
 /* Tables that lose their rows of later steps when a run goes on after a step. */
-static const char *const td__schema_steps[] = {"step",    "scalar", "stats", "histogram", "tensor",
-                                               "example", "hash",   "text",  "event"};
+static const char *const td__schema_steps[] = {
+    "step", "scalar", "stats", "histogram", "tensor_series", "example", "hash", "text", "event"};
 
 #endif

@@ -8,6 +8,7 @@
 #include "sink/element.h"
 #include "sink/schema.h"
 #include "sink/signals.h"
+#include "sink/tensors.h"
 #include "sink/text.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@
 
 struct td_sink {
     td__batch batch;
+    td__tensors tensors;
     int64_t *ids; /* by signal index: its row in `signal`, 0 when not yet there */
     size_t signal_count;
     int64_t next_id;
@@ -140,30 +142,6 @@ static td_status put_histogram(td_sink *sink, const td_record *record, int64_t i
     return status || !record->stats ? status : put_stats(sink, record, id, error);
 }
 
-static td_status put_tensor(td_sink *sink, const td_record *record, int64_t id, td_error *error) {
-    static const td_view picture = {.dtype = TD_UINT8};
-    const td_view *view = record->view ? record->view : &picture;
-    const char *form = td_form_name(record->form), *dtype = td_dtype_name(view->dtype);
-    char shape[TD_SHAPE_TEXT_SIZE];
-    size_t length = 0;
-    shape[length++] = '[';
-    for (int32_t i = 0; i < view->shape.rank; i++) {
-        length += (size_t)snprintf(shape + length, sizeof shape - length, "%s%lld", i ? "," : "",
-                                   (long long)view->shape.dims[i]);
-    }
-    shape[length++] = ']';
-    const char *file = record->place ? record->place->file : "";
-    td__batch_begin(&sink->batch, TD__TENSOR_ROW);
-    td__batch_int(&sink->batch, id);
-    td__batch_int(&sink->batch, record->step);
-    td__batch_text(&sink->batch, form, strlen(form));
-    td__batch_text(&sink->batch, dtype, strlen(dtype));
-    td__batch_text(&sink->batch, shape, length);
-    td__batch_text(&sink->batch, file, strlen(file));
-    td__batch_int(&sink->batch, record->place ? record->place->record : 0);
-    return td__batch_end(&sink->batch, error);
-}
-
 /* A number as JSON has it: NaN becomes null, an infinity a number too large for a double. */
 static char *format_json(char *out, double value) {
     if (isfinite(value)) {
@@ -231,7 +209,7 @@ static td_status put_record(td_sink *sink, const td_record *record, int64_t id, 
         return put_histogram(sink, record, id, error);
     case TD_TENSOR:
     case TD_IMAGE:
-        return put_tensor(sink, record, id, error);
+        return td__tensors_put(&sink->tensors, &sink->batch, id, record, error);
     case TD_ROWS:
         return put_examples(sink, record, id, error);
     case TD_HASH:
@@ -355,6 +333,12 @@ static td_status rewind_to(td_sink *sink, int64_t step, td_error *error) {
                  (long long)step);
         status = execute(sink, sql, "rewind", error);
     }
+    char cut[160]; /* a stretch of tensors that goes on beyond the step */
+    snprintf(
+        cut, sizeof cut,
+        "UPDATE tensor_series SET last = step + (%lld - step) / every * every WHERE last > %lld",
+        (long long)step, (long long)step);
+    status = status ? status : execute(sink, cut, "rewind", error);
     status = status ? status : execute(sink, "COMMIT", "rewind", error);
     sqlite3_stmt *query;
     if (!status &&
@@ -369,6 +353,7 @@ static td_status rewind_to(td_sink *sink, int64_t step, td_error *error) {
 static void release(td_sink *sink) {
     td__batch_release(&sink->batch);
     sqlite3_close_v2(sink->batch.database);
+    td__tensors_release(&sink->tensors);
     td__free(sink->ids);
     td__free(sink->text);
     td__free(sink);
@@ -408,6 +393,8 @@ static td_status sqlite_open(const td_sink_options *options, td_sink **sink, td_
         status = td_error_set(error, TD_MEMORY, "run.db: out of memory");
     } else {
         opened->next_id = 1;
+        opened->batch.gather = td__tensors_gather;
+        opened->batch.owner = &opened->tensors;
         snprintf(path, size, "%s/run.db", options->folder);
         snprintf(draft, size, "%s/.run.db.new", options->folder);
         bool exists = access(path, F_OK) == 0;

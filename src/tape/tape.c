@@ -386,7 +386,7 @@ static size_t held_bytes(const td_tape *tape) {
 }
 
 td_view td_tape_view(td_tape *tape, const td_tensor *tensor) {
-    td_view view = td_view_of(tensor);
+    td_view view = td__view_of(tensor);
     size_t bytes = (size_t)tensor->count * td_dtype_size(tensor->dtype);
     if (bytes >= WORTH_KEEPING && tensor->recording == tape->recording && tape->arena &&
         (!td__arena_is_sole(tape->arena) ||

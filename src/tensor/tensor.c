@@ -167,5 +167,5 @@ float td_tensor_scalar(const td_tensor *tensor) {
 }
 
 td_view td_view_of(const td_tensor *tensor) {
-    return (td_view){.dtype = tensor->dtype, .shape = tensor->shape, .data = tensor->data};
+    return td__view_of(tensor);
 }

@@ -19,6 +19,10 @@ struct td_tensor {
     bool owns_data;     /* heap tensors: data is freed with the tensor */
 };
 
+static inline td_view td__view_of(const td_tensor *tensor) {
+    return (td_view){.dtype = tensor->dtype, .shape = tensor->shape, .data = tensor->data};
+}
+
 static inline float *td__floats(const td_tensor *tensor) {
     return (float *)tensor->data;
 }

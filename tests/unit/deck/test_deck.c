@@ -202,6 +202,58 @@ static void a_tensor_that_several_tracks_want_is_kept_once(void **state) {
     free(w);
 }
 
+/* Small tensors take a shorter way than large ones. */
+static void tensors_of_any_size_are_written_in_the_order_they_came(void **state) {
+    (void)state;
+    enum { LARGE = 3000, STEPS = 40 };
+    static const int64_t sizes[] = {2, LARGE, 3, 5, 600, LARGE, 1, 7};
+    enum { TENSORS = sizeof sizes / sizeof sizes[0] };
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "w,x", .form = TD_TENSOR), TD_OK);
+    static float w[LARGE];
+    int64_t rows[7] = {6, 5, 4, 3, 2, 1, 0};
+    for (int64_t step = 1; step <= STEPS; step++) {
+        for (int t = 0; t < TENSORS; t++) {
+            w[0] = (float)(step * 100 + t);
+            assert_int_equal(td_deck_batch(deck, rows + 6 - step % 7, 1 + step % 7), TD_OK);
+            assert_int_equal(td_deck_record(deck, "w", floats(w, sizes[t])), TD_OK);
+        }
+        assert_int_equal(td_deck_step(deck, 1, 3 * step), TD_OK); /* not the step that it expects */
+    }
+    td_deck_counters counters = counters_of(deck);
+    assert_int_equal(counters.submitted, STEPS * TENSORS);
+    close_deck(deck);
+    assert_int_equal(mem.count, STEPS * TENSORS);
+    for (int64_t i = 0; i < mem.count; i++) {
+        const seen *s = &mem.records[i];
+        int64_t step = 1 + i / TENSORS, size = sizes[i % TENSORS];
+        assert_true(s->value == (double)(step * 100 + i % TENSORS));
+        assert_int_equal(s->rows, size);
+        assert_int_equal(s->first_sample, size == 1 + step % 7 ? step % 7 : -1);
+    }
+}
+
+static void a_step_of_many_small_tensors_has_one_number(void **state) {
+    (void)state;
+    enum { TENSORS = 300, ELEMENTS = 1000 }; /* more than a block holds */
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .form = TD_TENSOR), TD_OK);
+    static float w[ELEMENTS];
+    char name[16];
+    for (int i = 0; i < TENSORS; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        assert_int_equal(td_deck_record(deck, name, floats(w, ELEMENTS)), TD_OK);
+    }
+    assert_int_equal(td_deck_step(deck, 3, 77), TD_OK);
+    close_deck(deck);
+    assert_int_equal(mem.count, TENSORS);
+    for (int i = 0; i < TENSORS; i++) {
+        assert_int_equal(mem.records[i].step, 77);
+        assert_int_equal(mem.records[i].epoch, 3);
+    }
+    assert_int_equal(mem.step_count, 1);
+}
+
 static void samples_are_random_rows_and_the_same_for_the_same_seed(void **state) {
     (void)state;
     enum { ROWS = 50, TIMES = 20 };
@@ -550,6 +602,8 @@ int main(void) {
         TEST(epochs_end_with_the_last_tensor_and_the_latest_scalar),
         TEST(forms_carry_what_they_say),
         TEST(a_tensor_that_several_tracks_want_is_kept_once),
+        TEST(tensors_of_any_size_are_written_in_the_order_they_came),
+        TEST(a_step_of_many_small_tensors_has_one_number),
         TEST(samples_are_random_rows_and_the_same_for_the_same_seed),
         TEST(rows_are_not_put_beside_parameters),
         TEST(conditions_write_only_the_steps_for_which_they_hold),

@@ -115,6 +115,43 @@ static void statistics_histograms_tensors_and_events(void **state) {
     assert_string_equal(query("SELECT wall_time FROM step"), "1700000000.5;");
 }
 
+/* Records that follow one another in a file at equal distances are one row, and seen one by one. */
+static void tensors_at_equal_distances_are_kept_as_one(void **state) {
+    (void)state;
+    static const float values[] = {1, 2, 3, 4};
+    static const struct {
+        int64_t step, record;
+        const char *file;
+    } records[] = {{10, 0, "w.npy"}, {20, 1, "w.npy"}, {30, 2, "w.npy"},  {45, 3, "w.npy"},
+                   {12, 4, "w.npy"}, {55, 5, "w.npy"}, {60, 0, "w@4.npy"}};
+    td_view view = {TD_FLOAT32, TD_SHAPE(2, 2), values, NULL, NULL};
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
+        td_place place = {.record = records[i].record};
+        snprintf(place.file, sizeof place.file, "%s", records[i].file);
+        td_record record = {.signal = "w",
+                            .form = TD_TENSOR,
+                            .step = records[i].step,
+                            .view = &view,
+                            .place = &place};
+        assert_ok(f.class->write(f.sink, &record, &f.error), f.error);
+        fixture_scalar(&f, "loss", 1, records[i].step + 1, 0); /* steps without the tensor */
+        if (i == 1) {
+            assert_ok(f.class->flush(f.sink, &f.error), f.error); /* it goes on after a commit */
+        }
+    }
+    fixture_close(&f);
+    assert_string_equal(query("SELECT step, file, record FROM tensor ORDER BY step"),
+                        "10|w.npy|0;12|w.npy|4;20|w.npy|1;30|w.npy|2;45|w.npy|3;55|w.npy|5;"
+                        "60|w@4.npy|0;");
+    assert_string_equal(query("SELECT step, last, every FROM tensor_series ORDER BY step"),
+                        "10|30|10;12|55|43;45|45|0;60|60|0;");
+    fixture_reopen(&f, 25);
+    fixture_close(&f);
+    assert_string_equal(query("SELECT step, last, every FROM tensor_series ORDER BY step"),
+                        "10|20|10;12|12|43;");
+    assert_string_equal(query("SELECT step, record FROM tensor ORDER BY step"), "10|0;12|4;20|1;");
+}
+
 static void examples_stand_beside_their_labels(void **state) {
     (void)state;
     static const float values[] = {0.25f, -3, NAN, INFINITY};
@@ -183,6 +220,7 @@ int main(void) {
         DATABASE_TEST(scalars_can_be_read_while_the_run_is_written),
         DATABASE_TEST(a_record_that_comes_again_is_there_once),
         DATABASE_TEST(statistics_histograms_tensors_and_events),
+        DATABASE_TEST(tensors_at_equal_distances_are_kept_as_one),
         DATABASE_TEST(examples_stand_beside_their_labels),
         DATABASE_TEST(names_are_readable_and_their_bytes_kept),
         DATABASE_TEST(a_run_that_goes_on_loses_what_came_later),
