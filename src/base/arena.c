@@ -16,6 +16,7 @@ struct td__arena {
     atomic_int references;
     block *newest;
     size_t capacity; /* sum of all blocks' sizes */
+    size_t limit;    /* of the capacity; 0: none */
 };
 
 enum { FIRST_BLOCK = 64 * 1024, HUGE_PAGE = 2 * 1024 * 1024 };
@@ -60,7 +61,8 @@ bool td__arena_is_sole(const td__arena *arena) {
 
 static block *add_block(td__arena *arena, size_t size) {
     size_t total;
-    if (__builtin_add_overflow(size, header_size, &total)) {
+    if (__builtin_add_overflow(size, header_size, &total) ||
+        (arena->limit && (arena->capacity > arena->limit || size > arena->limit - arena->capacity))) {
         return NULL;
     }
     block *added = td__aligned_alloc(total);
@@ -99,6 +101,10 @@ void *td__arena_alloc(td__arena *arena, size_t bytes) {
     void *memory = (char *)from + header_size + from->used;
     from->used += rounded;
     return memory;
+}
+
+void td__arena_limit(td__arena *arena, size_t bytes) {
+    arena->limit = bytes;
 }
 
 void td__arena_reset(td__arena *arena) {

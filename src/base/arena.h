@@ -20,6 +20,8 @@ bool td__arena_is_sole(const td__arena *arena);
 
 /* Aligned to TD__ALIGNMENT, not zeroed; NULL when memory is exhausted. */
 void *td__arena_alloc(td__arena *arena, size_t bytes);
+/* From now on allocation fails rather than hold more than this from the system; 0: no limit. */
+void td__arena_limit(td__arena *arena, size_t bytes);
 /* Gives everything back. Room that was needed in several pieces becomes one piece, so that a step
  * like the last one allocates nothing. */
 void td__arena_reset(td__arena *arena);

@@ -6,6 +6,7 @@
 #include "model/keras.h"
 #include "model/native.h"
 #include "model/weights.h"
+#include "onnx/model.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -100,6 +101,7 @@ static const format formats[] = {
     {"safetensors", is_safetensors, td__native_load},
     {"Keras", td__keras_is_zip, td__keras_load},
     {"Keras HDF5", td__keras_is_hdf5, td__keras_load},
+    {"ONNX", td__onnx_recognise, td__onnx_load},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 

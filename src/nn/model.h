@@ -33,6 +33,9 @@ struct td_model {
 void td__model_list_trainable(td_model *model);
 /* td_model_build without initial values: whoever loads a model writes every parameter. */
 TD_NODISCARD td_status td__model_build_raw(td_model *model, td_error *error);
+/* The function and user pointer of a custom layer; false when it is another kind. */
+bool td__model_custom(const td_model *model, size_t layer, td_custom_forward **forward,
+                      void **user);
 /* Writes a layer's options as keys and values again. */
 td_status td__layer_write_settings(td__layer *layer, td_error *error);
 /* Which activation a layer's forward applies itself. */

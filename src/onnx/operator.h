@@ -61,6 +61,9 @@ bool td__onnx_input_ints(td__onnx_call *call, size_t i, int64_t *out, size_t roo
 /* Whether the graph is a trainable model's: then the tape says whether it is training, not the
  * graph. */
 bool td__onnx_is_model(const td__onnx_call *call);
+/* A batch as the file says it, in a constant, is the one that is given: for graphs that were
+ * exported with a fixed one. Other sizes stay. */
+int64_t td__onnx_batch_for(const td__onnx_call *call, int64_t size);
 /* Whether output i is wanted. */
 bool td__onnx_wants(const td__onnx_call *call, size_t i);
 /* Sets output i; tensor NULL means failure: returns false. */

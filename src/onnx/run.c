@@ -18,6 +18,7 @@ struct td__onnx_run {
     td__onnx_value *values, *presets;    /* of each value */
     char label[96];                      /* of the node that is running */
     bool model;
+    int64_t declared, batch; /* what the file says and what is given; equal when not known */
 };
 
 /* --- making one --------------------------------------------------------------------------- */
@@ -147,6 +148,11 @@ void td__onnx_run_preset(td__onnx_run *run, int32_t value, td__onnx_value what) 
 
 void td__onnx_run_set_model(td__onnx_run *run) {
     run->model = true;
+}
+
+void td__onnx_run_set_batch(td__onnx_run *run, int64_t declared, int64_t batch) {
+    run->declared = declared;
+    run->batch = batch;
 }
 
 void td__onnx_run_begin(td__onnx_run *run) {
@@ -353,6 +359,11 @@ bool td__onnx_input_ints(td__onnx_call *call, size_t i, int64_t *out, size_t roo
 
 bool td__onnx_is_model(const td__onnx_call *call) {
     return call->run->model;
+}
+
+int64_t td__onnx_batch_for(const td__onnx_call *call, int64_t size) {
+    const td__onnx_run *run = call->run;
+    return size > 0 && size == run->declared ? run->batch : size;
 }
 
 bool td__onnx_wants(const td__onnx_call *call, size_t i) {

@@ -220,6 +220,12 @@ td__buffer *td__temporary(td_tape *tape, size_t bytes) {
     return buffer;
 }
 
+void td__tape_limit(td_tape *tape, size_t bytes) {
+    if (tape->arena) {
+        td__arena_limit(tape->arena, bytes);
+    }
+}
+
 void *td__scratch(td_tape *tape, size_t bytes) {
     void *memory = tape->arena ? td__arena_alloc(tape->arena, bytes) : NULL;
     if (!memory) {

@@ -55,6 +55,8 @@ struct td_tape {
     bool training;
 };
 
+/* The tape's present memory does not grow beyond this: what needs more fails with TD_MEMORY. */
+void td__tape_limit(td_tape *tape, size_t bytes);
 /* The slot of a tensor this tape knows, or -1. */
 int32_t td__slot_of(const td_tape *tape, const td_tensor *tensor);
 /* A buffer with one reference, values not set; NULL when memory is exhausted. */

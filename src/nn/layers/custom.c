@@ -3,7 +3,7 @@
  * Names are copied when the layer is added; what the user pointer leads to is handed over with it.
  */
 #include "base/memory.h"
-#include "nn/layer.h"
+#include "nn/model.h"
 
 #include <string.h>
 
@@ -124,6 +124,17 @@ static void release(void *options) {
         custom->given.destroy(custom->given.user);
     }
     td__free(custom->texts);
+}
+
+bool td__model_custom(const td_model *model, size_t layer, td_custom_forward **forward,
+                      void **user) {
+    if (layer >= model->layer_count || model->layers[layer]->kind != &td__custom_kind) {
+        return false;
+    }
+    const custom_options *options = model->layers[layer]->options;
+    *forward = options->given.forward;
+    *user = options->given.user;
+    return true;
 }
 
 const td__layer_kind td__custom_kind = {.fields = fields,

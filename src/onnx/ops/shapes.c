@@ -127,6 +127,9 @@ static bool reshape(td__onnx_call *call) {
         return false;
     }
     to.rank = (int32_t)count;
+    if (to.rank > 0 && from.rank > 0 && from.dims[0] == td__onnx_batch_for(call, to.dims[0])) {
+        to.dims[0] = from.dims[0];
+    }
     int64_t total = 1, known = 1;
     int32_t open = -1;
     for (int32_t i = 0; i < from.rank; i++) {

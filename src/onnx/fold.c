@@ -1,0 +1,207 @@
+/* What is known when the file has been read: parameters, and what follows from constants alone. */
+#include "base/memory.h"
+#include "onnx/source.h"
+#include "tape/tape.h"
+
+#include <string.h>
+
+/* --- roles -------------------------------------------------------------------------------- */
+
+typedef struct role {
+    const char *operator;
+    uint8_t input;
+    const char *name; /* as Keras calls it; NULL: a setting, never trained */
+    td__onnx_form form;
+    bool moving_average;
+} role;
+
+static const role roles[] = {
+    {"BatchNormalization", 1, "gamma", TD__ONNX_AS_IT_IS, false},
+    {"BatchNormalization", 2, "beta", TD__ONNX_AS_IT_IS, false},
+    {"BatchNormalization", 3, "moving_mean", TD__ONNX_AS_IT_IS, true},
+    {"BatchNormalization", 4, "moving_variance", TD__ONNX_AS_IT_IS, true},
+    {"Clip", 1, NULL, TD__ONNX_AS_IT_IS, false},
+    {"Clip", 2, NULL, TD__ONNX_AS_IT_IS, false},
+    {"Conv", 1, "kernel", TD__ONNX_AS_KERNEL, false},
+    {"Conv", 2, "bias", TD__ONNX_AS_IT_IS, false},
+    {"ConvTranspose", 1, "kernel", TD__ONNX_AS_KERNEL, false},
+    {"ConvTranspose", 2, "bias", TD__ONNX_AS_IT_IS, false},
+    {"Dropout", 1, NULL, TD__ONNX_AS_IT_IS, false},
+    {"GRU", 1, "kernel", TD__ONNX_AS_IT_IS, false},
+    {"GRU", 2, "recurrent_kernel", TD__ONNX_AS_IT_IS, false},
+    {"GRU", 3, "bias", TD__ONNX_AS_IT_IS, false},
+    {"Gather", 0, "embeddings", TD__ONNX_AS_IT_IS, false},
+    {"Gemm", 1, "kernel", TD__ONNX_AS_KERNEL, false},
+    {"Gemm", 2, "bias", TD__ONNX_AS_IT_IS, false},
+    {"InstanceNormalization", 1, "gamma", TD__ONNX_AS_IT_IS, false},
+    {"InstanceNormalization", 2, "beta", TD__ONNX_AS_IT_IS, false},
+    {"LSTM", 1, "kernel", TD__ONNX_AS_IT_IS, false},
+    {"LSTM", 2, "recurrent_kernel", TD__ONNX_AS_IT_IS, false},
+    {"LSTM", 3, "bias", TD__ONNX_AS_IT_IS, false},
+    {"LSTM", 7, "peepholes", TD__ONNX_AS_IT_IS, false},
+    {"LayerNormalization", 1, "gamma", TD__ONNX_AS_IT_IS, false},
+    {"LayerNormalization", 2, "beta", TD__ONNX_AS_IT_IS, false},
+    {"MatMul", 1, "kernel", TD__ONNX_AS_IT_IS, false},
+    {"OneHot", 2, NULL, TD__ONNX_AS_IT_IS, false},
+    {"PRelu", 1, "alpha", TD__ONNX_AS_IT_IS, false},
+    {"Pad", 2, NULL, TD__ONNX_AS_IT_IS, false},
+    {"Pow", 1, NULL, TD__ONNX_AS_IT_IS, false},
+    {"RNN", 1, "kernel", TD__ONNX_AS_IT_IS, false},
+    {"RNN", 2, "recurrent_kernel", TD__ONNX_AS_IT_IS, false},
+    {"RNN", 3, "bias", TD__ONNX_AS_IT_IS, false},
+    {"Range", 0, NULL, TD__ONNX_AS_IT_IS, false},
+    {"Range", 1, NULL, TD__ONNX_AS_IT_IS, false},
+    {"Range", 2, NULL, TD__ONNX_AS_IT_IS, false},
+    {"Resize", 1, NULL, TD__ONNX_AS_IT_IS, false},
+    {"Resize", 2, NULL, TD__ONNX_AS_IT_IS, false},
+    {"Upsample", 1, NULL, TD__ONNX_AS_IT_IS, false},
+};
+
+static const role *role_of(const td__onnx_node *node, size_t input) {
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        if (roles[i].input == input && strcmp(roles[i].operator, node->operator) == 0) {
+            return &roles[i];
+        }
+    }
+    return NULL;
+}
+
+const char *td__onnx_role(const td__onnx_node *node, size_t input, td__onnx_form *form,
+                          bool *moving_average) {
+    const role *found = role_of(node, input);
+    *form = found ? found->form : TD__ONNX_AS_IT_IS;
+    *moving_average = found && found->moving_average;
+    if (found && strcmp(node->operator, "Gemm") == 0 && !td__onnx_int(node, "transB", 0)) {
+        *form = TD__ONNX_AS_IT_IS; /* (in, out) already */
+    }
+    return found ? found->name : NULL;
+}
+
+bool td__onnx_is_setting(const td__onnx_node *node, size_t input) {
+    const role *found = role_of(node, input);
+    return found && !found->name;
+}
+
+/* --- facts -------------------------------------------------------------------------------- */
+
+/* Float constants that are no scalars, or have a role, may be trained; unless one of their users
+ * takes them for a setting. */
+static void mark_parameters(td__onnx_source *source) {
+    const td__onnx_graph *graph = source->graph;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t n = 0; n < graph->node_count; n++) {
+            const td__onnx_node *node = &graph->nodes[n];
+            for (size_t i = 0; i < node->input_count && !source->skip[n]; i++) {
+                int32_t v = node->inputs[i];
+                const td__onnx_constant *constant = v < 0 ? NULL : &graph->values[v].constant;
+                if (!constant || !constant->tensor || constant->type != TD__ONNX_FLOAT) {
+                    continue;
+                }
+                const role *known = role_of(node, i);
+                bool may = constant->tensor->shape.rank > 0 &&
+                           (constant->tensor->count > 1 || (known && known->name));
+                if (pass == 0) {
+                    source->facts[v].parameter = source->facts[v].parameter || may;
+                } else if (known && !known->name) {
+                    source->facts[v].parameter = false;
+                }
+            }
+        }
+    }
+}
+
+/* Values that lead to an output, and who reads them. Other nodes are skipped. */
+static void mark_needed(td__onnx_source *source) {
+    const td__onnx_graph *graph = source->graph;
+    for (size_t i = 0; i < graph->output_count; i++) {
+        source->facts[graph->outputs[i]].needed = true;
+        source->facts[graph->outputs[i]].users++;
+        source->facts[graph->outputs[i]].user = INT32_MAX;
+    }
+    for (size_t n = graph->node_count; n-- > 0;) {
+        const td__onnx_node *node = &graph->nodes[n];
+        bool needed = false;
+        for (size_t i = 0; i < node->output_count; i++) {
+            needed = needed || (node->outputs[i] >= 0 && source->facts[node->outputs[i]].needed);
+        }
+        source->skip[n] = !needed;
+        for (size_t i = 0; needed && i < node->input_count; i++) {
+            if (node->inputs[i] >= 0) {
+                td__onnx_fact *fact = &source->facts[node->inputs[i]];
+                fact->user = fact->users++ ? fact->user : (int32_t)n;
+                fact->needed = true;
+            }
+        }
+    }
+}
+
+/* --- folding ------------------------------------------------------------------------------ */
+
+static bool is_foldable(const td__onnx_source *source, const td__onnx_node *node) {
+    bool all = true;
+    for (size_t i = 0; i < node->input_count; i++) {
+        const td__onnx_fact *fact = node->inputs[i] < 0 ? NULL : &source->facts[node->inputs[i]];
+        all = all && (!fact || (fact->constant && !fact->parameter));
+    }
+    return all;
+}
+
+/* Keeps what the node made, as constants of the graph. */
+static td_status keep_outputs(td__onnx_source *source, const td__onnx_node *node, size_t limit,
+                              size_t *used, td_error *error) {
+    for (size_t i = 0; i < node->output_count; i++) {
+        int32_t v = node->outputs[i];
+        const td__onnx_value *value = v < 0 ? NULL : td__onnx_run_value(source->run, v);
+        td_tensor *tensor = value ? value->plain : NULL;
+        if (!tensor) {
+            continue;
+        }
+        td__onnx_type type = value->type;
+        if (tensor->recording) {
+            *used += (size_t)tensor->count * td_dtype_size(tensor->dtype);
+            if (*used > limit) {
+                return td_error_set(error, TD_MEMORY, "its constants alone take more than %zu MiB",
+                                    limit >> 20);
+            }
+            tensor = td_tensor_from(NULL, tensor->dtype, tensor->shape, tensor->data, error);
+            if (!tensor) {
+                return TD_MEMORY;
+            }
+            source->graph->values[v].constant = (td__onnx_constant){type, tensor};
+        }
+        td__onnx_run_preset(source->run, v, (td__onnx_value){.type = type, .plain = tensor});
+        source->facts[v].constant = true;
+    }
+    return TD_OK;
+}
+
+td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_error *error) {
+    const td__onnx_graph *graph = source->graph;
+    td_tape *tape = td_tape_create(
+        &(td_tape_options){.size = sizeof(td_tape_options), .no_history = true}, error);
+    if (!tape) {
+        return TD_MEMORY;
+    }
+    for (size_t v = 0; v < graph->value_count; v++) {
+        source->facts[v].constant = graph->values[v].constant.tensor != NULL;
+        source->facts[v].layer = -1;
+    }
+    mark_needed(source);
+    mark_parameters(source);
+    td__tape_limit(tape, limit);
+    td_status status = TD_OK;
+    size_t used = 0;
+    for (size_t n = 0; n < graph->node_count && !status; n++) {
+        if (source->skip[n] || !is_foldable(source, &graph->nodes[n])) {
+            continue;
+        }
+        source->skip[n] = true;
+        td__onnx_run_begin(source->run);
+        status = td__onnx_run_nodes(source->run, tape, n, n + 1)
+                     ? keep_outputs(source, &graph->nodes[n], limit, &used, error)
+                     : td_tape_status(tape, error);
+        td_tape_reset(tape);
+    }
+    td_tape_destroy(tape);
+    return status;
+}

@@ -1,0 +1,371 @@
+/* A model of custom layers over one run of a graph. */
+#include "onnx/model.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "nn/model.h"
+#include "onnx/source.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MOST_NODES 20000
+#define BASE_LIMIT ((size_t)32 << 20) /* of memory while a file is read, and as much as the file */
+
+/* --- the source's life -------------------------------------------------------------------- */
+
+static void source_destroy(td__onnx_source *source) {
+    if (source) {
+        td__onnx_run_destroy(source->run);
+        td__onnx_graph_destroy(source->graph);
+        td__free(source->facts);
+        td__free(source->skip);
+        td__free(source->layers);
+        td__free(source->parameters);
+        td__free(source);
+    }
+}
+
+/* Each layer of the model holds it. */
+static void layer_done(void *user) {
+    td__onnx_layer *layer = user;
+    if (--layer->source->references == 0) {
+        source_destroy(layer->source);
+    }
+}
+
+/* --- running ------------------------------------------------------------------------------ */
+
+/* Whole numbers, which a model takes as int32 or float, in ONNX's storage. */
+static td_tensor *as_integers(td_tape *tape, const td_tensor *x) {
+    td_tensor *y = td__output(tape, TD_INT64, &x->shape);
+    for (int64_t i = 0; y && i < y->count; i++) {
+        int64_t *to = (int64_t *)y->data + i;
+        switch (x->dtype) {
+        case TD_INT32:
+            *to = ((const int32_t *)x->data)[i];
+            break;
+        case TD_INT64:
+            *to = ((const int64_t *)x->data)[i];
+            break;
+        case TD_UINT8:
+            *to = ((const uint8_t *)x->data)[i];
+            break;
+        case TD_FLOAT32:
+            *to = (int64_t)td__floats(x)[i];
+            break;
+        default:
+            return td__fail(tape, TD_DTYPE, "its input must be whole numbers");
+        }
+    }
+    return y;
+}
+
+static bool begin(td__onnx_source *source, td_tape *tape, td_tensor *input) {
+    const td__onnx_graph *graph = source->graph;
+    int32_t value = graph->inputs[0];
+    td__onnx_type type = graph->values[value].type;
+    td_dtype storage = td__onnx_storage(type);
+    td__onnx_run_begin(source->run);
+    td__onnx_run_set_batch(source->run, graph->values[value].shape.dims[0], input->shape.dims[0]);
+    if (storage == TD_INT64) {
+        input = as_integers(tape, input);
+    } else if (!td__check_float(tape, "onnx", "input", input)) {
+        return false;
+    }
+    *td__onnx_run_value(source->run, value) =
+        source->input_last ? (td__onnx_value){.type = type, .channels_last = input}
+                           : (td__onnx_value){.type = type, .plain = input};
+    return input;
+}
+
+static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
+                            td_tensor *const *parameters) {
+    const td__onnx_layer *layer = user;
+    td__onnx_source *source = layer->source;
+    if (layer == source->layers && !begin(source, tape, inputs[0])) {
+        return NULL;
+    }
+    for (size_t i = 0; i < layer->parameter_count; i++) {
+        const td__onnx_parameter *p = &source->parameters[layer->first_parameter + i];
+        bool kernel = p->form == TD__ONNX_AS_KERNEL;
+        *td__onnx_run_value(source->run, p->value) =
+            (td__onnx_value){.type = TD__ONNX_FLOAT,
+                             .plain = kernel ? NULL : parameters[i],
+                             .kernel = kernel ? parameters[i] : NULL};
+    }
+    for (size_t n = layer->first; n < layer->end; n++) {
+        if (!source->skip[n] && !td__onnx_run_nodes(source->run, tape, n, n + 1)) {
+            return NULL;
+        }
+    }
+    const td__onnx_value *output = td__onnx_run_value(source->run, layer->output);
+    return output->plain ? output->plain : output->channels_last;
+}
+
+/* --- the input ---------------------------------------------------------------------------- */
+
+/* What the nodes that read a value say about its channels: 1 they come first, -1 last, 0 nothing. */
+static int channels_of(const td__onnx_graph *graph, int32_t value, int depth) {
+    static const char *const images[] = {
+        "AveragePool",   "BatchNormalization",    "Conv", "ConvTranspose", "GlobalAveragePool",
+        "GlobalMaxPool", "InstanceNormalization", "LRN",  "MaxPool"};
+    static const char *const same[] = {"Add",      "Cast", "Clip", "Div",  "Dropout",
+                                       "Identity", "Mul",  "Pad",  "Relu", "Sub"};
+    int found = 0;
+    for (size_t n = 0; n < graph->node_count && !found; n++) {
+        const td__onnx_node *node = &graph->nodes[n];
+        const int64_t *order;
+        if (node->input_count == 0 || node->inputs[0] != value) {
+            continue;
+        }
+        for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
+            found = strcmp(node->operator, images[i]) == 0 ? 1 : found;
+        }
+        if (strcmp(node->operator, "Transpose") == 0 && td__onnx_ints(node, "perm", &order) >= 3 &&
+            order[0] == 0 && order[1] != 1) {
+            found = order[2] == 1 ? -1 : 0;
+        }
+        for (size_t i = 0; i < sizeof same / sizeof *same && !found && depth < 8; i++) {
+            if (strcmp(node->operator, same[i]) == 0 && node->outputs[0] >= 0) {
+                found = channels_of(graph, node->outputs[0], depth + 1);
+            }
+        }
+    }
+    return found;
+}
+
+/* Images (rank 4) and sequences (rank 3) whose channels come first are taken with them last. */
+static void choose_input(td__onnx_source *source) {
+    const td__onnx_graph *graph = source->graph;
+    const td__onnx_info *info = &graph->values[graph->inputs[0]];
+    const td_shape *shape = &info->shape;
+    int32_t rank = shape->rank;
+    int channels = channels_of(graph, graph->inputs[0], 0);
+    if (rank == 4 && channels == 0) {
+        bool few_last = shape->dims[3] >= 1 && shape->dims[3] <= 4 && shape->dims[1] > 4;
+        channels = few_last ? -1 : 1;
+    }
+    source->input_last =
+        rank >= 3 && rank <= 4 && channels > 0 && td__onnx_storage(info->type) == TD_FLOAT32;
+    source->input = (td_shape){.rank = rank - 1};
+    for (int32_t i = 1; i < rank; i++) {
+        int32_t to = source->input_last ? (i == 1 ? rank - 2 : i - 2) : i - 1;
+        source->input.dims[to] = shape->dims[i];
+    }
+}
+
+static td_status check_input(const td__onnx_graph *graph, td_error *error) {
+    if (graph->input_count != 1 || graph->output_count == 0) {
+        return td_error_set(
+            error, TD_UNSUPPORTED,
+            "it has %zu inputs and %zu outputs; models with one input are supported",
+            graph->input_count, graph->output_count);
+    }
+    const td__onnx_info *info = &graph->values[graph->inputs[0]];
+    bool known = info->has_shape && info->shape.rank >= 1 && td__onnx_is_stored(info->type);
+    if (!known || td__onnx_storage(info->type) == TD_FLOAT64) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "its input '%.100s' is of type %s and %s; it must be float or integer, "
+                            "with a batch",
+                            info->name, td__onnx_type_name(info->type),
+                            info->has_shape ? "has no axes" : "its shape is not said");
+    }
+    if (graph->node_count > MOST_NODES) {
+        return td_error_set(error, TD_UNSUPPORTED, "it has %zu nodes; %d are supported",
+                            graph->node_count, MOST_NODES);
+    }
+    return TD_OK;
+}
+
+/* --- making the model --------------------------------------------------------------------- */
+
+/* The layers that a layer's nodes read; layer -1 is the model's input. */
+static size_t find_from(const td__onnx_source *source, const td__onnx_layer *layer,
+                        const char *from[TD_MAX_FROM]) {
+    const td__onnx_graph *graph = source->graph;
+    int32_t seen[TD_MAX_FROM];
+    size_t count = 0;
+    for (size_t n = layer->first; n <= layer->end; n++) {
+        const td__onnx_node *node = n < layer->end ? &graph->nodes[n] : NULL;
+        size_t inputs = node ? (source->skip[n] ? 0 : node->input_count) : 1;
+        for (size_t i = 0; i < inputs; i++) {
+            int32_t v = node ? node->inputs[i] : layer->output;
+            if (v < 0 || source->facts[v].constant || count == TD_MAX_FROM) {
+                continue;
+            }
+            int32_t made_by = v == graph->inputs[0] ? -1 : source->facts[v].layer;
+            bool known = made_by == (int32_t)(layer - source->layers);
+            for (size_t k = 0; k < count; k++) {
+                known = known || seen[k] == made_by;
+            }
+            if (!known) {
+                seen[count] = made_by;
+                from[count++] = made_by < 0 ? "input" : source->layers[made_by].name;
+            }
+        }
+    }
+    return count;
+}
+
+static void add_layers(td_model *model, td__onnx_source *source) {
+    bool integers =
+        td__onnx_storage(source->graph->values[source->graph->inputs[0]].type) == TD_INT64;
+    size_t count = source->layer_count; /* with the last layer that is refused the source ends */
+    for (size_t i = 0; i < count; i++) {
+        td__onnx_layer *layer = &source->layers[i];
+        td_custom_parameter *parameters =
+            td__calloc(layer->parameter_count + 1, sizeof *parameters);
+        td_custom_layer options = {.struct_size = sizeof options,
+                                   .name = layer->name,
+                                   .word = layer->word,
+                                   .output = layer->shape,
+                                   .parameters = parameters,
+                                   .parameter_count = parameters ? layer->parameter_count : 0,
+                                   .integer_input = integers,
+                                   .forward = run_layer,
+                                   .user = layer,
+                                   .destroy = layer_done};
+        (void)find_from(source, layer, options.from);
+        for (size_t k = 0; k < options.parameter_count; k++) {
+            const td__onnx_parameter *p = &source->parameters[layer->first_parameter + k];
+            parameters[k] = (td_custom_parameter){
+                .name = p->name, .shape = p->shape, .moving_average = p->moving_average};
+        }
+        td_model_add_layer(model, TD_LAYER_CUSTOM, &options);
+        td__free(parameters);
+    }
+}
+
+/* Values of a weight (out, in, …) as (…, in, out). */
+static void write_kernel(const td_tensor *from, float *to) {
+    const int64_t *d = from->shape.dims;
+    int64_t out = d[0], in = d[1], pixels = from->count > 0 ? from->count / (out * in) : 0;
+    const float *x = from->data;
+    for (int64_t o = 0; o < out; o++) {
+        for (int64_t i = 0; i < in; i++) {
+            for (int64_t p = 0; p < pixels; p++) {
+                to[(p * in + i) * out + o] = *x++;
+            }
+        }
+    }
+}
+
+/* Values go into the model's tensors, and the graph lets go of its own. */
+static void move_weights(td_model *model, td__onnx_source *source) {
+    for (size_t i = 0; i < source->parameter_count; i++) {
+        const td__onnx_parameter *p = &source->parameters[i];
+        td__onnx_constant *constant = &source->graph->values[p->value].constant;
+        float *to = td_tensor_data(td_model_parameter_at(model, i)->tensor);
+        if (p->form == TD__ONNX_AS_KERNEL) {
+            write_kernel(constant->tensor, to);
+        } else if (constant->tensor->count > 0) {
+            memcpy(to, constant->tensor->data, (size_t)constant->tensor->count * sizeof(float));
+        }
+        td_tensor_destroy(constant->tensor);
+        constant->tensor = NULL;
+        td__onnx_run_preset(source->run, p->value, (td__onnx_value){0});
+    }
+}
+
+/* Takes the source. */
+static td_model *build(td__onnx_source *source, td_error *error) {
+    const char *name = source->graph->name;
+    source->references = source->layer_count;
+    td_model *model = td_model_create(name && *name ? name : "model", source->input);
+    add_layers(model, source); /* also into a model that is not there: lets go of the source */
+    td_status status = td__model_build_raw(model, error);
+    if (status) {
+        td_model_destroy(model);
+        return NULL;
+    }
+    move_weights(model, source);
+    return model;
+}
+
+static td__onnx_source *source_create(const void *bytes, size_t size, const char *path,
+                                      td_error *error) {
+    td__onnx_source *source = td__calloc(1, sizeof *source);
+    if (!source) {
+        (void)td_error_set(error, TD_MEMORY, "out of memory");
+        return NULL;
+    }
+    source->graph = td__onnx_parse(bytes, size, path, error);
+    if (source->graph) {
+        source->facts = td__calloc(source->graph->value_count + 1, sizeof *source->facts);
+        source->skip = td__calloc(source->graph->node_count + 1, sizeof *source->skip);
+        if (!source->facts || !source->skip) {
+            (void)td_error_set(error, TD_MEMORY, "out of memory");
+        } else {
+            return source;
+        }
+    }
+    source_destroy(source);
+    return NULL;
+}
+
+td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_error *error) {
+    td__onnx_source *source = source_create(bytes, size, path, error);
+    if (!source) {
+        return NULL; /* the parser's message names the file */
+    }
+    size_t limit = BASE_LIMIT + size;
+    td_error reason = {0};
+    td_status status = check_input(source->graph, &reason);
+    if (!status && !(source->run = td__onnx_run_create(source->graph, &reason))) {
+        status = reason.status;
+    }
+    if (!status) {
+        td__onnx_run_set_model(source->run);
+        choose_input(source);
+    }
+    status = status ? status : td__onnx_fold(source, limit, &reason);
+    status = status ? status : td__onnx_probe(source, limit, &reason);
+    status = status ? status : td__onnx_group(source, &reason);
+    td_model *model = NULL;
+    if (status) {
+        source_destroy(source);
+    } else {
+        model = build(source, &reason);
+    }
+    if (!model) {
+        (void)td_error_set(error, reason.status, "%s: %s", path ? path : "model", reason.text);
+    }
+    return model;
+}
+
+/* --- files -------------------------------------------------------------------------------- */
+
+/* Field 1 (ir_version), a number, comes first in every file that anybody writes; a few more that
+ * may be there instead are the other fields of ModelProto. */
+bool td__onnx_recognise(const unsigned char *head, size_t size) {
+    return size >= 4 && head[0] == 0x08 && head[1] >= 1 && head[1] < 32 &&
+           (head[2] == 0x12 || head[2] == 0x3a || head[2] == 0x1a || head[2] == 0x42);
+}
+
+td_model *td__onnx_load(const char *path, td_error *error) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat about;
+    if (file < 0 || fstat(file, &about) < 0) {
+        td__file_error(error, path, "open");
+        if (file >= 0) {
+            close(file);
+        }
+        return NULL;
+    }
+    size_t size = (size_t)about.st_size;
+    void *bytes = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+    td_model *model = NULL;
+    if (bytes == MAP_FAILED) {
+        td__file_error(error, path, "read");
+    } else {
+        model = td__onnx_model(bytes, size, path, error);
+        (void)munmap(bytes, size);
+    }
+    close(file);
+    return model;
+}

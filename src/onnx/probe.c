@@ -1,0 +1,195 @@
+/* Running a graph once on zeros, to learn the shape and type of every value.
+ *
+ * Node by node, each on an empty tape: what it makes is copied aside and let go of after its last
+ * user, so that memory is that of the values alive at one time.
+ */
+#include "base/memory.h"
+#include "onnx/source.h"
+#include "tape/tape.h"
+
+#include <string.h>
+
+enum { BATCH = 2 };
+
+typedef struct probing {
+    td__onnx_source *source;
+    td_tape *tape;
+    td__onnx_value *kept; /* of each value, between nodes */
+    size_t bytes, limit;  /* of what is kept */
+    int64_t batch, any;   /* sizes of the batch and of dimensions that may have any */
+    td_error *error;
+} probing;
+
+static bool is_ours(const probing *p, int32_t value) {
+    const td__onnx_fact *fact = &p->source->facts[value];
+    return !fact->constant;
+}
+
+static void let_go(probing *p, int32_t value) {
+    td__onnx_value *kept = &p->kept[value];
+    td_tensor *tensor = kept->plain ? kept->plain : kept->channels_last;
+    if (tensor && is_ours(p, value)) {
+        p->bytes -= (size_t)tensor->count * td_dtype_size(tensor->dtype);
+        td_tensor_destroy(tensor);
+        *kept = (td__onnx_value){0};
+        *td__onnx_run_value(p->source->run, value) = *kept;
+    }
+}
+
+static td_status keep(probing *p, int32_t value) {
+    td__onnx_value *made = td__onnx_run_value(p->source->run, value);
+    td_tensor *tensor = made->plain ? made->plain : made->channels_last;
+    if (!tensor) {
+        return TD_OK; /* an output that the operator did not make */
+    }
+    size_t bytes = (size_t)tensor->count * td_dtype_size(tensor->dtype);
+    if (bytes > p->limit - p->bytes) {
+        return td_error_set(p->error, TD_MEMORY, "its values take more than %zu MiB",
+                            p->limit >> 20);
+    }
+    td_tensor *copy = td_tensor_from(NULL, tensor->dtype, tensor->shape, tensor->data, p->error);
+    if (!copy) {
+        return TD_MEMORY;
+    }
+    p->bytes += bytes;
+    td__onnx_fact *fact = &p->source->facts[value];
+    bool last = !made->plain;
+    p->kept[value] = (td__onnx_value){
+        .type = made->type, .plain = last ? NULL : copy, .channels_last = last ? copy : NULL};
+    *made = p->kept[value];
+    if (fact->probed && fact->shape.rank == copy->shape.rank) { /* the second time */
+        for (int32_t i = 0; i < fact->shape.rank; i++) {
+            bool same = fact->shape.dims[i] == copy->shape.dims[i];
+            fact->shape.dims[i] = same ? fact->shape.dims[i] : -1;
+        }
+    } else {
+        fact->shape = copy->shape;
+    }
+    fact->last = last;
+    fact->probed = true;
+    fact->batch =
+        copy->dtype == TD_FLOAT32 && copy->shape.rank > 0 && copy->shape.dims[0] == p->batch;
+    return TD_OK;
+}
+
+static td_status probe_node(probing *p, size_t index) {
+    td__onnx_source *source = p->source;
+    const td__onnx_node *node = &source->graph->nodes[index];
+    if (!td__onnx_run_nodes(source->run, p->tape, index, index + 1)) {
+        return td_tape_status(p->tape, p->error);
+    }
+    td_status status = TD_OK;
+    for (size_t i = 0; i < node->output_count && !status; i++) {
+        status = node->outputs[i] < 0 ? TD_OK : keep(p, node->outputs[i]);
+    }
+    for (size_t i = 0; i < node->input_count; i++) {
+        int32_t v = node->inputs[i];
+        if (v >= 0) { /* forms of it that the operator asked for are the tape's */
+            *td__onnx_run_value(source->run, v) = p->kept[v];
+            if (source->facts[v].user == (int32_t)index) {
+                let_go(p, v);
+            }
+        }
+    }
+    td_tape_reset(p->tape);
+    return status;
+}
+
+/* Zeros for the graph's input, with every size that may be any set to p->any. */
+static td_status give_input(probing *p) {
+    td__onnx_source *source = p->source;
+    int32_t value = source->graph->inputs[0];
+    const td__onnx_info *info = &source->graph->values[value];
+    td_shape shape = {.rank = source->input.rank + 1, .dims = {p->batch}};
+    for (int32_t i = 1; i < shape.rank; i++) {
+        int64_t size = source->input.dims[i - 1];
+        shape.dims[i] = size < 0 ? p->any : size;
+    }
+    size_t bytes;
+    int64_t count;
+    td_dtype dtype = td__onnx_storage(info->type);
+    td_status status = td_shape_check(&shape, dtype, &count, p->error);
+    if (status) {
+        return status;
+    }
+    bytes = (size_t)count * td_dtype_size(dtype);
+    if (bytes > p->limit) {
+        return td_error_set(p->error, TD_MEMORY, "its input takes more than %zu MiB",
+                            p->limit >> 20);
+    }
+    td_tensor *zeros = td_tensor_create(NULL, dtype, shape, p->error);
+    if (!zeros) {
+        return TD_MEMORY;
+    }
+    p->bytes += bytes;
+    bool last = source->input_last;
+    p->kept[value] = (td__onnx_value){
+        .type = info->type, .plain = last ? NULL : zeros, .channels_last = last ? zeros : NULL};
+    *td__onnx_run_value(source->run, value) = p->kept[value];
+    source->facts[value].shape = info->shape;
+    return TD_OK;
+}
+
+static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any, size_t limit,
+                            td_error *error) {
+    const td__onnx_graph *graph = source->graph;
+    probing p = {.source = source, .limit = limit, .batch = batch, .any = any, .error = error};
+    p.tape = td_tape_create(&(td_tape_options){.size = sizeof(td_tape_options), .no_history = true},
+                            error);
+    p.kept = td__calloc(graph->value_count + 1, sizeof *p.kept);
+    td_status status = p.tape && p.kept ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    if (!status) {
+        td__tape_limit(p.tape, limit);
+        td__onnx_run_begin(source->run);
+        for (size_t v = 0; v < graph->value_count; v++) {
+            p.kept[v] = *td__onnx_run_value(source->run, (int32_t)v);
+        }
+        td__onnx_run_set_batch(source->run, graph->values[graph->inputs[0]].shape.dims[0], batch);
+        status = give_input(&p);
+    }
+    for (size_t n = 0; n < graph->node_count && !status; n++) {
+        status = source->skip[n] ? TD_OK : probe_node(&p, n);
+    }
+    for (size_t v = 0; p.kept && v < graph->value_count; v++) {
+        let_go(&p, (int32_t)v);
+    }
+    td__free(p.kept);
+    td_tape_destroy(p.tape);
+    return status;
+}
+
+static bool has_open_sizes(const td_shape *shape) {
+    bool open = false;
+    for (int32_t i = 1; i < shape->rank; i++) {
+        open = open || shape->dims[i] < 0;
+    }
+    return open;
+}
+
+/* A size for dimensions that may have any: the first that all windows and strides fit. */
+td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error) {
+    static const int64_t sizes[] = {32, 64, 224, 8};
+    const td_shape *input = &source->graph->values[source->graph->inputs[0]].shape;
+    bool open = has_open_sizes(input);
+    td_error reason = {0};
+    td_status status = TD_INVALID;
+    int64_t size = 0;
+    for (size_t i = 0; status && i < (open ? sizeof sizes / sizeof *sizes : 1); i++) {
+        size = sizes[i];
+        for (size_t v = 0; v < source->graph->value_count; v++) {
+            source->facts[v].probed = false;
+        }
+        status = probe_with(source, BATCH, size, limit, i == 0 ? &reason : NULL);
+    }
+    if (!status && open) {
+        (void)probe_with(source, BATCH, 2 * size, limit, NULL);
+    }
+    if (status && input->dims[0] > 0 && input->dims[0] != BATCH &&
+        !probe_with(source, input->dims[0], size, limit, NULL)) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "it runs on batches of %lld alone: export it with a batch of any size "
+                            "(with PyTorch: dynamic_axes)",
+                            (long long)input->dims[0]);
+    }
+    return status ? td_error_set(error, reason.status, "%s", reason.text) : TD_OK;
+}

@@ -1,0 +1,95 @@
+/* A graph as the source of a model: which of its constants are parameters, which nodes make up a
+ * layer, and what layers and parameters are called.
+ *
+ * Nodes that depend on nothing but constants run once, when the file is read (fold). A node whose
+ * result is float and has the batch as its first axis is a layer; nodes before it that are not
+ * (shape arithmetic) belong to it. All layers of a model share one run, which the first of them
+ * begins anew in each forward pass.
+ */
+#ifndef TAPEDECK_ONNX_SOURCE_H
+#define TAPEDECK_ONNX_SOURCE_H
+
+#include "onnx/run.h"
+
+#define TD__ONNX_NAME_SIZE 128
+
+/* What ONNX's form of a weight becomes as a parameter. */
+typedef enum td__onnx_form {
+    TD__ONNX_AS_IT_IS,
+    TD__ONNX_AS_KERNEL, /* (out, in, …) as (…, in, out) */
+} td__onnx_form;
+
+typedef struct td__onnx_parameter {
+    int32_t value;
+    td__onnx_form form;
+    td_shape shape; /* in that form */
+    bool moving_average;
+    char name[TD__ONNX_NAME_SIZE]; /* "kernel" */
+} td__onnx_parameter;
+
+typedef struct td__onnx_source td__onnx_source;
+
+typedef struct td__onnx_layer {
+    td__onnx_source *source;
+    size_t first, end; /* its nodes */
+    int32_t output;    /* value */
+    td_shape shape;    /* of one example; -1: any */
+    const char *word;  /* "Conv" */
+    char name[TD__ONNX_NAME_SIZE];
+    size_t first_parameter, parameter_count; /* among the source's */
+} td__onnx_layer;
+
+/* What is known of a value before the model runs. */
+typedef struct td__onnx_fact {
+    bool constant;  /* known when the file has been read */
+    bool parameter; /* a constant that may be trained */
+    bool batch;     /* float, and its first axis is the batch */
+    bool needed;    /* for an output of the graph */
+    bool probed;    /* shape and type are known */
+    bool last;      /* the shape is that with the channels last */
+    td_shape shape;
+    int32_t users; /* nodes that read it */
+    int32_t user;  /* the last of them */
+    int32_t layer; /* that makes it; -1: none */
+} td__onnx_fact;
+
+struct td__onnx_source {
+    td__onnx_graph *graph;
+    td__onnx_run *run;
+    td__onnx_fact *facts; /* of each value */
+    bool *skip;           /* of each node: folded, or not needed */
+    td__onnx_layer *layers;
+    size_t layer_count;
+    td__onnx_parameter *parameters;
+    size_t parameter_count;
+    size_t references; /* layers of the model that are still there */
+
+    bool input_last; /* the model's input has the channels last, the graph's has not */
+    td_shape input;  /* of one example, as the model takes it; -1: any */
+    char *bytes;     /* the file without its parameters' values */
+    size_t size;
+};
+
+/* Marks parameters and what is needed; runs nodes that depend on constants alone. limit: of memory
+ * to run in. */
+TD_NODISCARD td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_error *error);
+/* Runs the rest on zeros, to learn shapes and types. */
+TD_NODISCARD td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error);
+/* Groups nodes into layers and names them and their parameters. */
+TD_NODISCARD td_status td__onnx_group(td__onnx_source *source, td_error *error);
+
+/* What input number `input` of an operator is as a parameter: "kernel"; NULL when it has no role. */
+const char *td__onnx_role(const td__onnx_node *node, size_t input, td__onnx_form *form,
+                          bool *moving_average);
+/* Whether that input only says how to compute (a bound, a scale of sizes) and is never trained. */
+bool td__onnx_is_setting(const td__onnx_node *node, size_t input);
+
+/* Names (naming.c). A layer's, from that of one of its weights ("features.0.weight" is "features.0")
+ * or of a node ("/features/features.0/Conv"); empty when an exporter has made it up. */
+void td__onnx_layer_name(const char *from, bool of_value, char name[TD__ONNX_NAME_SIZE]);
+/* A parameter's that has no role: "weight" of "pooler.weight"; never empty. */
+void td__onnx_parameter_name(const char *from, const char *operator, char name[TD__ONNX_NAME_SIZE]);
+/* "global_average_pool" for "GlobalAveragePool". */
+void td__onnx_operator_name(const char *operator, char name[TD__ONNX_NAME_SIZE]);
+
+#endif
