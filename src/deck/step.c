@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+/* Bytes for which the writer is woken at the end of a step: memory that it gives back soon is used
+ * again, and does not have to be asked of the system. */
+enum { WORTH_WAKING = 4 << 20 };
+
 /* What was decided when the step was closed. */
 typedef struct decision {
     td__tracks go;    /* tracks that write this step */
@@ -152,7 +156,7 @@ td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epo
     trigger(deck, &decided, step);
     settle(deck, taken, &decided, epoch, step);
     td__deck_say_losses(deck, false);
-    if (deck->queue_used > deck->queue_limit / 2) {
+    if (deck->queue_used > WORTH_WAKING || deck->queue_used > deck->queue_limit / 2) {
         td__queue_wake(deck);
     }
     account(deck, start);

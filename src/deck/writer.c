@@ -1,7 +1,7 @@
 /* The writer thread: takes entries off the queue and hands them to the sinks.
  *
  * It is never signalled for a single record (waking a sleeping thread costs the waker more than
- * the record does): it looks every few milliseconds, and is woken when the queue is half full,
+ * the record does): it looks every few milliseconds, and is woken when much waits to be written,
  * when somebody waits, and for a flush. */
 #include "deck/deck.h"
 
