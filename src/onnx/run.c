@@ -23,45 +23,54 @@ struct td__onnx_run {
 
 /* --- making one --------------------------------------------------------------------------- */
 
-/* Whether this node is the first with its operator, and how many there are. */
-static bool is_first(const td__onnx_graph *graph, const td__onnx_operator *const *operators,
-                     size_t node, size_t *count) {
-    *count = 0;
+/* An operator that is not known: where it is first used, and how often. */
+typedef struct missing_operator {
+    size_t first, count;
+} missing_operator;
+
+enum { MOST_MISSING = 32 }; /* more would not fit into an error */
+
+static bool is_same(const td__onnx_node *a, const td__onnx_node *b) {
+    return strcmp(a->operator, b->operator) == 0 && strcmp(a->domain, b->domain) == 0;
+}
+
+static size_t find_missing(const td__onnx_graph *graph, const td__onnx_operator *const *operators,
+                           missing_operator missing[MOST_MISSING]) {
+    size_t kinds = 0;
     for (size_t i = 0; i < graph->node_count; i++) {
-        const td__onnx_node *each = &graph->nodes[i];
-        if (!operators[i] && strcmp(each->operator, graph->nodes[node].operator) == 0 &&
-            strcmp(each->domain, graph->nodes[node].domain) == 0) {
-            if (i < node) {
-                return false;
-            }
-            ++*count;
+        size_t k = 0;
+        while (!operators[i] && k < kinds &&
+               !is_same(&graph->nodes[missing[k].first], &graph->nodes[i])) {
+            k++;
+        }
+        if (!operators[i] && k < MOST_MISSING) {
+            kinds = k == kinds ? kinds + 1 : kinds;
+            missing[k] = (missing_operator){.first = missing[k].count ? missing[k].first : i,
+                                            .count = missing[k].count + 1};
         }
     }
-    return true;
+    return kinds;
 }
 
 /* "Foo (2 times, first node 'a/b'), Bar (node 7)" */
 static td_status refuse(const td__onnx_graph *graph, const td__onnx_operator *const *operators,
                         td_error *error) {
     char list[TD_ERROR_TEXT_SIZE];
-    size_t used = 0, kinds = 0;
-    for (size_t i = 0; i < graph->node_count && used < sizeof list; i++) {
-        const td__onnx_node *node = &graph->nodes[i];
-        size_t count;
-        if (operators[i] || !is_first(graph, operators, i, &count)) {
-            continue;
-        }
+    missing_operator missing[MOST_MISSING] = {0};
+    size_t used = 0, kinds = find_missing(graph, operators, missing);
+    for (size_t k = 0; k < kinds && used < sizeof list; k++) {
+        const td__onnx_node *node = &graph->nodes[missing[k].first];
         char times[48] = "", place[80];
-        if (count > 1) {
-            (void)snprintf(times, sizeof times, "%zu times, first ", count);
+        if (missing[k].count > 1) {
+            (void)snprintf(times, sizeof times, "%zu times, first ", missing[k].count);
         }
         if (*node->name) {
             (void)snprintf(place, sizeof place, "node '%.60s'", node->name);
         } else {
-            (void)snprintf(place, sizeof place, "node %zu", i);
+            (void)snprintf(place, sizeof place, "node %zu", missing[k].first);
         }
         int written =
-            snprintf(list + used, sizeof list - used, "%s%s%s%.60s (%s%s)", kinds++ ? ", " : "",
+            snprintf(list + used, sizeof list - used, "%s%.60s%s%.60s (%s%s)", k ? ", " : "",
                      node->domain, *node->domain ? "." : "", node->operator, times, place);
         used += written > 0 ? (size_t)written : 0;
     }

@@ -47,7 +47,7 @@ static td_tensor *product_of_rows(td_tape *tape, td_tensor *x) {
 
 static td_tensor *product(td_tape *tape, td_tensor *x, const td_reduce_options *options) {
     bool reduced[TD_MAX_RANK] = {false};
-    int32_t order[TD_MAX_RANK], kept = 0, rank = x->shape.rank;
+    int32_t order[TD_MAX_RANK] = {0}, kept = 0, rank = x->shape.rank;
     td_shape to = {0};
     int64_t rows = 1;
     for (int32_t i = 0; i < options->count; i++) {
