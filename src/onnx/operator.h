@@ -10,7 +10,7 @@
 #include "onnx/graph.h"
 #include "tape/op.h"
 
-/* A value while the graph runs, in up to three forms; each is made from another when somebody asks
+/* A value while the graph runs, in several forms; each is made from another when somebody asks
  * for it, and kept. The form it was made in is on every path to its users, so that gradients of it
  * are complete. In types other than float there is only the plain one. */
 typedef struct td__onnx_value {
@@ -18,6 +18,7 @@ typedef struct td__onnx_value {
     td_tensor *plain;         /* as ONNX has it */
     td_tensor *channels_last; /* images and sequences (rank 3 and up): (n, c, …) as (n, …, c) */
     td_tensor *kernel;        /* weights: (out, in, …) as (…, in, out), Keras's layout */
+    td_tensor *gates; /* of a recurrent layer's weights: Keras's layout, and no other form */
 } td__onnx_value;
 
 typedef struct td__onnx_run td__onnx_run;
@@ -64,7 +65,7 @@ bool td__onnx_is_model(const td__onnx_call *call);
 /* A batch as the file says it, in a constant, is the one that is given: for graphs that were
  * exported with a fixed one. Other sizes stay. */
 int64_t td__onnx_batch_for(const td__onnx_call *call, int64_t size);
-/* Whether output i is wanted. */
+/* Whether output i is there and anybody reads it. */
 bool td__onnx_wants(const td__onnx_call *call, size_t i);
 /* Sets output i; tensor NULL means failure: returns false. */
 bool td__onnx_output(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor);
@@ -89,6 +90,7 @@ bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ..
     X(orders)                                                                                      \
     X(pools)                                                                                       \
     X(quantized)                                                                                   \
+    X(recurrent)                                                                                   \
     X(reductions)                                                                                  \
     X(resizes)                                                                                     \
     X(samplers)                                                                                    \

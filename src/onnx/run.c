@@ -16,6 +16,7 @@ struct td__onnx_run {
     const td__onnx_graph *graph;
     const td__onnx_operator **operators; /* of each node */
     td__onnx_value *values, *presets;    /* of each value */
+    bool *read;                          /* of each value: by a node, or as an output */
     char label[96];                      /* of the node that is running */
     bool model;
     int64_t declared, batch; /* what the file says and what is given; equal when not known */
@@ -114,6 +115,20 @@ static td_status find_operators(td__onnx_run *run, td_error *error) {
     return status;
 }
 
+static void mark_read(td__onnx_run *run) {
+    const td__onnx_graph *graph = run->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        for (size_t i = 0; i < graph->nodes[n].input_count; i++) {
+            if (graph->nodes[n].inputs[i] >= 0) {
+                run->read[graph->nodes[n].inputs[i]] = true;
+            }
+        }
+    }
+    for (size_t i = 0; i < graph->output_count; i++) {
+        run->read[graph->outputs[i]] = true;
+    }
+}
+
 td__onnx_run *td__onnx_run_create(const td__onnx_graph *graph, td_error *error) {
     td__onnx_run *run = td__calloc(1, sizeof *run);
     if (run) {
@@ -121,8 +136,9 @@ td__onnx_run *td__onnx_run_create(const td__onnx_graph *graph, td_error *error) 
         run->operators = td__calloc(graph->node_count + 1, sizeof *run->operators);
         run->values = td__calloc(graph->value_count + 1, sizeof *run->values);
         run->presets = td__calloc(graph->value_count + 1, sizeof *run->presets);
+        run->read = td__calloc(graph->value_count + 1, sizeof *run->read);
     }
-    if (!run || !run->operators || !run->values || !run->presets) {
+    if (!run || !run->operators || !run->values || !run->presets || !run->read) {
         (void)td_error_set(error, TD_MEMORY, "out of memory for a graph of %zu nodes",
                            graph->node_count);
         td__onnx_run_destroy(run);
@@ -136,6 +152,7 @@ td__onnx_run *td__onnx_run_create(const td__onnx_graph *graph, td_error *error) 
         const td__onnx_constant *constant = &graph->values[i].constant;
         run->presets[i] = (td__onnx_value){.type = constant->type, .plain = constant->tensor};
     }
+    mark_read(run);
     td__onnx_run_begin(run);
     return run;
 }
@@ -145,6 +162,7 @@ void td__onnx_run_destroy(td__onnx_run *run) {
         td__free(run->operators);
         td__free(run->values);
         td__free(run->presets);
+        td__free(run->read);
         td__free(run);
     }
 }
@@ -177,7 +195,7 @@ td__onnx_value *td__onnx_run_value(td__onnx_run *run, int32_t value) {
 }
 
 static bool is_made(const td__onnx_value *value) {
-    return value->plain || value->channels_last || value->kernel;
+    return value->plain || value->channels_last || value->kernel || value->gates;
 }
 
 static bool run_node(td__onnx_run *run, td_tape *tape, size_t index) {
@@ -376,7 +394,8 @@ int64_t td__onnx_batch_for(const td__onnx_call *call, int64_t size) {
 }
 
 bool td__onnx_wants(const td__onnx_call *call, size_t i) {
-    return i < call->node->output_count && call->node->outputs[i] >= 0;
+    const td__onnx_node *node = call->node;
+    return i < node->output_count && node->outputs[i] >= 0 && call->run->read[node->outputs[i]];
 }
 
 static bool output(td__onnx_call *call, size_t i, td__onnx_value value) {
