@@ -8,7 +8,7 @@
 
 size_t td__plan_bytes(const td__plan *p) {
     size_t bytes = sizeof(td__snapshot);
-    if (p->forms & (TD__DATA_FORMS | TD_TEXT)) {
+    if (p->put_off || (p->forms & (TD__DATA_FORMS | TD_TEXT))) {
         bytes += p->takes_over ? p->data_bytes : td__pool_size(p->data_bytes);
     }
     if (p->forms & TD_HISTOGRAM) {
@@ -170,6 +170,7 @@ td__snapshot *td__plan_admit(td_deck *deck, td__plan *p) {
     snapshot->has = p->forms;
     snapshot->bytes = p->bytes;
     snapshot->waited_for = p->waited_for;
+    snapshot->put_off = p->put_off;
     snapshot->queue_bytes = td__plan_has_sure(p) && !p->waited_for ? p->bytes : 0;
     snapshot->history_bytes = has_unsure(p) ? p->bytes : 0;
     snapshot->holds = has_unsure(p);

@@ -22,6 +22,7 @@ typedef struct td__plan {
     uint32_t forms;    /* all that they want */
     uint32_t wanted;   /* the form that did not fit, or 0 */
     bool summed_up;    /* the pass is done, without a copy */
+    bool put_off;      /* the pass is the writer's */
     bool waited_for;   /* larger than the queue: written before the call returns */
     size_t bytes;      /* accounted for it, by the queue and by the history */
 } td__plan;

@@ -87,6 +87,38 @@ static void fit_bins(td_deck *deck, td__snapshot *snapshot, size_t size) {
     }
 }
 
+/* Whether the writer can do the pass over the tensor, which costs it more than memory does: when
+ * its memory can be kept, all of it is certain, and the queue is far from full. */
+static bool can_put_off(const td_deck *deck, const td__plan *p, bool probe) {
+    const uint32_t dear = TD_HISTOGRAM | TD_HASH;
+    td__tracks unsure;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        unsure[w] = p->tracks[w] & ~p->sure[w];
+    }
+    return p->takes_over && !probe && (p->forms & dear) && !(p->forms & TD_SCALAR) &&
+           deck->policy == TD_POLICY_BLOCK && !td__tracks_any(unsure) &&
+           deck->queue_used + td__plan_bytes(p) + p->data_bytes <= deck->queue_limit / 2;
+}
+
+static void join_batch(td__snapshot *snapshot, td__batch *batch, const td_view *view) {
+    if (batch && view->shape.rank > 0 && view->shape.dims[0] == batch->count) {
+        snapshot->batch = batch;
+        batch->references++;
+    }
+}
+
+/* Keeps the tensor itself, for the writer to sum up. */
+static void put_off(td_deck *deck, td__plan *p, td_view *view, td__batch *batch) {
+    p->put_off = true;
+    td__snapshot *snapshot = td__plan_admit(deck, p);
+    if (snapshot) {
+        join_batch(snapshot, batch, view);
+        snapshot->view = *view;
+        view->release = NULL;
+        td__plan_stage(deck, p, snapshot);
+    }
+}
+
 /* Called and returns with the lock held. *view's release is cleared when the memory was taken. */
 static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe, td__batch *batch) {
     summary s;
@@ -96,6 +128,10 @@ static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
         p->forms &= ~(uint32_t)TD_HISTOGRAM; /* counted as dropped when it is submitted */
     }
     p->bins_bytes = bins_size(p->count);
+    if (can_put_off(deck, p, probe)) {
+        put_off(deck, p, view, batch);
+        return;
+    }
     td__snapshot *snapshot = NULL;
     bool copies = p->forms & TD__DATA_FORMS;
     if (copies && deck->policy == TD_POLICY_DEGRADE && td__plan_has_sure(p) &&
@@ -128,10 +164,7 @@ static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
     if (snapshot->bins_size > exact) {
         fit_bins(deck, snapshot, exact);
     }
-    if (batch && view->shape.rank > 0 && view->shape.dims[0] == batch->count) {
-        snapshot->batch = batch;
-        batch->references++;
-    }
+    join_batch(snapshot, batch, view);
     fill(p, snapshot, view, &s);
     td__plan_stage(deck, p, snapshot);
 }

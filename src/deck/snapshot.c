@@ -2,6 +2,7 @@
 #include "deck/snapshot.h"
 
 #include "base/memory.h"
+#include "tensor/stats.h"
 
 #include <string.h>
 
@@ -45,6 +46,20 @@ void td__snapshot_unref(td__recycler *recycler, td__snapshot *snapshot) {
     } else {
         recycle(recycler, snapshot);
     }
+}
+
+void td__snapshot_sum_up(td__snapshot *snapshot) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < snapshot->view.shape.rank; i++) {
+        count *= snapshot->view.shape.dims[i];
+    }
+    td_bin *bins = (td_bin *)(uintptr_t)snapshot->histogram.bins; /* its own, pooled */
+    td__reduction to = {&snapshot->stats, bins, &snapshot->histogram, NULL};
+    td__reduce(&snapshot->view, count, &to);
+    if (snapshot->has & TD_HASH) {
+        (void)!td_hash_of(&snapshot->view, &snapshot->hash, NULL); /* the view was checked */
+    }
+    snapshot->put_off = false;
 }
 
 void td__borrowed_tell(const td__snapshot *borrowed) {

@@ -128,6 +128,7 @@ struct td__snapshot {
     size_t history_bytes; /* part of the deck's history_used */
     int32_t holds;        /* reasons for history_bytes; the last one gone gives them back */
     bool delivered;       /* set by the writer, for a recorder that waits for it */
+    bool put_off;         /* the writer is to sum it up: hash, stats, histogram are not there yet */
 
     double value;
     uint64_t hash;
@@ -163,6 +164,8 @@ typedef struct td__recycler {
 td__snapshot *td__snapshot_create(td__recycler *recycler, td_signal *signal, uint32_t kind);
 /* Drops a reference. After the last one it is recycled, or put on the list of the borrowed. */
 void td__snapshot_unref(td__recycler *recycler, td__snapshot *snapshot);
+/* Works out hash, statistics and histogram, as far as it has them, of a tensor that was put off. */
+void td__snapshot_sum_up(td__snapshot *snapshot);
 /* Recycles the borrowed ones, whose owners have been told; without the lock and with it. */
 void td__borrowed_tell(const td__snapshot *borrowed);
 void td__borrowed_recycle(td__recycler *recycler, td__snapshot *borrowed);

@@ -150,6 +150,9 @@ static td_place *place_of(places *where, td_form form) {
 
 /* All that write return how many records a sink could not write. */
 static int64_t write_snapshot(td_deck *deck, const td__ticket *ticket) {
+    if (ticket->snapshot->put_off) {
+        td__snapshot_sum_up(ticket->snapshot);
+    }
     places where;
     forget(&where);
     int64_t failed = 0;

@@ -421,6 +421,41 @@ static void memory_with_an_owner_is_taken_over_and_given_back_once(void **state)
     }
 }
 
+/* What can be kept is summed up by the writer, what cannot at once: nobody sees a difference. */
+static void a_tensor_is_summed_up_the_same_whoever_does_it(void **state) {
+    (void)state;
+    enum { COUNT = 50000 };
+    int one = 1;
+    static float w[COUNT];
+    released = 0;
+    for (int i = 0; i < COUNT; i++) {
+        w[i] = (float)(i % 1000) * 0.25f - 60;
+    }
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .form = TD_STATS | TD_HISTOGRAM | TD_HASH), TD_OK);
+    td_view view = floats(w, COUNT);
+    assert_int_equal(td_deck_record(deck, "at once", view), TD_OK);
+    atomic_store(&mem.stalled, true);
+    view.release = count_release;
+    view.owner = &one;
+    assert_int_equal(td_deck_record(deck, "later", view), TD_OK);
+    assert_int_equal(td_deck_step(deck, 1, 1), TD_OK);
+    assert_int_equal(released, 0);
+    assert_true(counters_of(deck).queue_bytes >= (int64_t)sizeof w);
+    atomic_store(&mem.stalled, false);
+    close_deck(deck);
+    assert_int_equal(released, 1);
+    assert_int_equal(mem.count, 6);
+    for (int i = 0; i < 3; i++) {
+        seen *a = &mem.records[i], *b = &mem.records[3 + i];
+        assert_string_equal(a->signal, "at once");
+        assert_string_equal(b->signal, "later");
+        assert_int_equal(a->form, b->form);
+        assert_true(a->hash == b->hash && a->bins == b->bins && a->bins_total == b->bins_total);
+        assert_memory_equal(&a->stats, &b->stats, sizeof a->stats);
+    }
+}
+
 static void wrong_tracks_are_refused_with_a_reason(void **state) {
     (void)state;
     const struct {
@@ -611,6 +646,7 @@ int main(void) {
         TEST(history_that_does_not_fit_is_said),
         TEST(conditions_see_statistics_that_no_track_records),
         TEST(memory_with_an_owner_is_taken_over_and_given_back_once),
+        TEST(a_tensor_is_summed_up_the_same_whoever_does_it),
         TEST(wrong_tracks_are_refused_with_a_reason),
         TEST(a_run_is_never_overwritten),
         TEST(notes_and_the_decks_own_cost_reach_the_sink),
