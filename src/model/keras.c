@@ -219,20 +219,44 @@ static bool is_version2(const char *version) {
     return version && strtol(version, NULL, 10) < 3;
 }
 
-/* {"keras_version": "2.15.0", …}; what has none is taken for Keras 3. */
-static bool is_keras2(const td__zip *zip) {
+/* {"keras_version": "2.15.0", …}; a file without is taken for Keras 3's. */
+static td_status read_metadata(const td__zip *zip, bool *keras2, td_error *error) {
     const size_t most = 1 << 16;
     td__zip_member member = {0};
-    if (td__zip_read(zip, "metadata.json", most, true, &member, NULL) || member.size > most) {
-        td__zip_member_release(&member);
-        return false;
+    *keras2 = false;
+    if (!td__zip_find(zip, "metadata.json")) {
+        return TD_OK;
     }
-    json_t *json = td__json_read("metadata.json", (const char *)member.data, member.size,
-                                 td__json_budget(0), NULL);
-    bool old = is_version2(json_string_value(json_object_get(json, "keras_version")));
+    td_status status = td__zip_read(zip, "metadata.json", most, true, &member, error);
+    if (status || member.size > most) {
+        return status ? status
+                      : td_error_set(error, TD_RANGE, "%s: its metadata.json is too large",
+                                     zip->origin);
+    }
+    json_t *json = td__json_read(zip->origin, (const char *)member.data, member.size,
+                                 td__json_budget(zip->size), error);
+    *keras2 = is_version2(json_string_value(json_object_get(json, "keras_version")));
+    status = json ? TD_OK : TD_FORMAT;
     json_decref(json);
     td__zip_member_release(&member);
-    return old;
+    return status;
+}
+
+static json_t *read_config(const td__zip *zip, td_error *error) {
+    td__zip_member member = {0};
+    bool has_config = td__zip_find(zip, "config.json");
+    if (!has_config || !td__zip_find(zip, "model.weights.h5")) {
+        td_error_set(error, TD_FORMAT, "%s: a zip archive, but no Keras model: it has no %s",
+                     zip->origin, has_config ? "model.weights.h5" : "config.json");
+        return NULL;
+    }
+    if (td__zip_read(zip, "config.json", MOST_TEXT + zip->size / 2, true, &member, error)) {
+        return NULL;
+    }
+    json_t *config =
+        read_json(zip->origin, (const char *)member.data, member.size, zip->size, error);
+    td__zip_member_release(&member);
+    return config;
 }
 
 static td_model *parse_zip(const char *path, const void *bytes, size_t size, td_error *error) {
@@ -242,18 +266,10 @@ static td_model *parse_zip(const char *path, const void *bytes, size_t size, td_
     }
     td__keras_graph graph = {0};
     td__zip_member member = {0};
-    td_model *model = NULL;
-    bool keras2 = is_keras2(&zip);
-    if (!td__zip_find(&zip, "config.json") || !td__zip_find(&zip, "model.weights.h5")) {
-        td_error_set(error, TD_FORMAT, "%s: a zip archive, but no Keras model: it lacks %s", path,
-                     td__zip_find(&zip, "config.json") ? "model.weights.h5" : "config.json");
-    } else if (!td__zip_read(&zip, "config.json", MOST_TEXT + size / 2, true, &member, error)) {
-        json_t *config = read_json(path, (const char *)member.data, member.size, size, error);
-        td__zip_member_release(&member);
-        if (config) {
-            model = make_model(&graph, &config, path, keras2, size, error);
-        }
-    }
+    bool keras2 = false;
+    td_status unread = read_metadata(&zip, &keras2, error);
+    json_t *config = unread ? NULL : read_config(&zip, error);
+    td_model *model = config ? make_model(&graph, &config, path, keras2, size, error) : NULL;
     if (model) {
         td_status status =
             td__zip_read(&zip, "model.weights.h5", most_bytes(size), false, &member, error);
@@ -268,13 +284,35 @@ static td_model *parse_zip(const char *path, const void *bytes, size_t size, td_
     return model;
 }
 
-/* The one text that an attribute of the root has; NULL when it has none. td__free(*block). */
-static const char *root_text(td__hdf5 *file, const char *name, char ***block, td_error *error) {
+/* The text that an attribute of the root is; *text NULL when it has none. td__free(*block). */
+static td_status root_text(td__hdf5 *file, const char *name, char ***block, const char **text,
+                           td_error *error) {
     size_t count = 0;
-    if (td__hdf5_texts(file, td__hdf5_root(file), name, block, &count, error) || count != 1) {
-        return NULL;
+    td_status status = td__hdf5_texts(file, td__hdf5_root(file), name, block, &count, error);
+    *text = !status && count == 1 ? (*block)[0] : NULL;
+    return status;
+}
+
+static json_t *read_attributes(td__hdf5 *file, const char *path, size_t size, bool *keras2,
+                               td_error *error) {
+    char **config_block = NULL, **version_block = NULL;
+    const char *text = NULL, *version = NULL;
+    json_t *config = NULL;
+    if (!root_text(file, "model_config", &config_block, &text, error) &&
+        !root_text(file, "keras_version", &version_block, &version, error)) {
+        *keras2 = is_version2(version);
+        if (text) {
+            config = read_json(path, text, strlen(text), size, error);
+        } else {
+            td_error_set(error, TD_UNSUPPORTED,
+                         "%s: an HDF5 file without a model's configuration, perhaps weights alone; "
+                         "save the whole model with model.save(\"model.keras\")",
+                         path);
+        }
     }
-    return (*block)[0];
+    td__free(config_block);
+    td__free(version_block);
+    return config;
 }
 
 static td_model *parse_hdf5(const char *path, const void *bytes, size_t size, td_error *error) {
@@ -283,23 +321,8 @@ static td_model *parse_hdf5(const char *path, const void *bytes, size_t size, td
         return NULL;
     }
     td__keras_graph graph = {0};
-    char **config_text = NULL, **version_text = NULL;
-    td_error reason = {0};
-    const char *text = root_text(file, "model_config", &config_text, &reason);
-    const char *version = root_text(file, "keras_version", &version_text, NULL);
-    bool keras2 = is_version2(version);
-    json_t *config = text ? read_json(path, text, strlen(text), size, error) : NULL;
-    if (!text && reason.status) {
-        td_error_set(error, reason.status, "%s", reason.text);
-    } else if (!text) {
-        td_error_set(
-            error, TD_UNSUPPORTED,
-            "%s: an HDF5 file without a model's configuration, perhaps weights alone; save "
-            "the whole model with model.save(\"model.keras\")",
-            path);
-    }
-    td__free(config_text);
-    td__free(version_text);
+    bool keras2 = false;
+    json_t *config = read_attributes(file, path, size, &keras2, error);
     td_model *model = config ? make_model(&graph, &config, path, keras2, size, error) : NULL;
     if (model) {
         td__hdf5_object weights = 0;

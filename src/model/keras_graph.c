@@ -471,6 +471,12 @@ td_status td__keras_graph_read(td__keras_graph *graph, const json_t *config, con
             json_object_get(json_object_get(config, "build_config"), "input_shape");
         graph->has_input = read_shape(built, &graph->input);
     }
+    if (!status && graph->refused_layers == 0 && graph->order_count > 0 &&
+        graph->order[graph->order_count - 1] != output) {
+        status = td_error_set(error, TD_UNSUPPORTED,
+                              "%s: the model's first output is its input, or that of a model in it",
+                              origin);
+    }
     if (!status && !graph->has_input) {
         status = td_error_set(error, TD_UNSUPPORTED,
                               "%s: the model has no input shape: it was saved before it was built",

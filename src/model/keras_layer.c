@@ -23,7 +23,9 @@ void td__keras_settings_refuse(td__keras_settings *settings, const char *format,
 /* An option's value as the file has it, for a reason. */
 static void refuse_value(td__keras_settings *settings, const char *key, const json_t *value) {
     const char *class_name = json_string_value(json_object_get(value, "class_name"));
-    char *text = class_name ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = class_name
+                     ? NULL
+                     : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
     td__keras_settings_refuse(settings, "%s is %.60s", key,
                               class_name ? class_name
                               : text     ? text

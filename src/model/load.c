@@ -153,6 +153,12 @@ void td_free_text(char *text) {
     td__free(text);
 }
 
+td_status td_model_save(const td_model *model, const char *path, size_t count,
+                        const td_model_note *notes, td_error *error) {
+    return ends_in(path, ".keras") ? td__keras_save(model, path, error)
+                                   : td__native_save(model, path, count, notes, error);
+}
+
 /* ---- Weights ----------------------------------------------------------------------------------
  */
 
@@ -167,6 +173,7 @@ static const struct {
     {".csv", td__weights_csv_write},
     {".npz", td__weights_npz_write},
     {".safetensors", save_model},
+    {".keras", save_model},
 };
 
 td_status td_weights_save(const td_model *model, const char *path, td_error *error) {

@@ -83,8 +83,8 @@ td_status td__native_texts(const char *path, size_t count, const char *const key
     return status;
 }
 
-td_status td_model_save(const td_model *model, const char *path, size_t count,
-                        const td_model_note *notes, td_error *error) {
+td_status td__native_save(const td_model *model, const char *path, size_t count,
+                          const td_model_note *notes, td_error *error) {
     size_t parameters = td_model_parameter_count(model);
     td__named_view *tensors = td__calloc(parameters + 1, sizeof *tensors);
     td__text_pair *texts = td__calloc(count + 1, sizeof *texts);

@@ -7,6 +7,8 @@
 
 /* NULL on failure. */
 td_model *td__native_load(const char *path, td_error *error);
+TD_NODISCARD td_status td__native_save(const td_model *model, const char *path, size_t count,
+                                       const td_model_note *notes, td_error *error);
 /* Parameters from a file of named tensors: our own, or (see pytorch.h) PyTorch's. */
 TD_NODISCARD td_status td__native_weights(td_model *model, const char *path, td_error *error);
 /* Copies of the metadata's texts (NULL where there is none), for td_free_text. */

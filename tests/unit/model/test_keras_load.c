@@ -60,11 +60,11 @@ static void every_fixture_predicts_what_keras_predicted(void **state) {
     (void)state;
     static const struct {
         const char *file, *data;
-    } fixtures[] = {{"images.keras", "images"},         {"text.keras", "text"},
-                    {"graph.keras", "graph"},           {"graph.h5", "graph"},
-                    {"picture.keras", "picture"},       {"split.h5", "split"},
-                    {"graph_2_13.keras", "graph_2_13"}, {"images_2_13.h5", "images_2_13"},
-                    {"text_2_15.keras", "text_2_15"}};
+    } fixtures[] = {{"images.keras", "images"},        {"text.keras", "text"},
+                    {"graph.keras", "graph"},          {"graph.h5", "graph"},
+                    {"picture.keras", "picture"},      {"split.h5", "split"},
+                    {"halves.h5", "halves"},           {"graph_2_13.keras", "graph_2_13"},
+                    {"images_2_13.h5", "images_2_13"}, {"text_2_15.keras", "text_2_15"}};
     for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
         td_model *model = load(fixtures[i].file);
         assert_predicts(model, fixtures[i].data);
@@ -72,9 +72,49 @@ static void every_fixture_predicts_what_keras_predicted(void **state) {
     }
 }
 
+static double number_setting(const td_layer_info *layer, const char *key) {
+    for (size_t i = 0; i < layer->setting_count; i++) {
+        if (!strcmp(layer->settings[i].key, key)) {
+            return layer->settings[i].value.number;
+        }
+    }
+    return 0;
+}
+
+static void names_freezing_and_penalties_are_kept(void **state) {
+    (void)state;
+    static const char *const files[] = {"images.keras", "images_2_13.h5"};
+    for (size_t i = 0; i < 2; i++) {
+        td_model *model = load(files[i]);
+        assert_string_equal(td_model_name(model), "images");
+        assert_true(td_model_layer(model, 0)->frozen);
+        assert_string_equal(td_model_layer(model, 0)->name, "first");
+        const td_layer_info *second = td_model_layer(model, 2);
+        assert_false(second->frozen);
+        assert_close(number_setting(second, "kernel_l1"), 0.01, 1e-6, 0);
+        assert_close(number_setting(second, "kernel_l2"), 0.02, 1e-6, 0);
+        assert_non_null(td_model_parameter(model, "hidden", "kernel"));
+        td_model_destroy(model);
+    }
+}
+
+static void layers_of_a_model_in_the_model_keep_their_names_where_they_can(void **state) {
+    (void)state;
+    td_model *model = load("graph.keras");
+    assert_true(td_model_find(model, "inner") < 0);
+    assert_true(td_model_find(model, "dense") >= 0);
+    assert_true(td_model_find(model, "batch_normalization") >= 0);
+    size_t count = td_model_layer_count(model);
+    assert_string_equal(td_model_layer(model, count - 1)->name, "main"); /* the first output */
+    assert_true(td_model_find(model, "side") >= 0);
+    td_model_destroy(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fixture_predicts_what_keras_predicted),
+        cmocka_unit_test(names_freezing_and_penalties_are_kept),
+        cmocka_unit_test(layers_of_a_model_in_the_model_keep_their_names_where_they_can),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,103 @@
+/* Writing .keras: metadata, configuration and weights, all stored, streamed to a draft that becomes
+ * the file when it is complete. */
+#include "base/file.h"
+#include "base/memory.h"
+#include "hdf5/hdf5.h"
+#include "model/keras.h"
+#include "model/keras_weights.h"
+#include "model/keras_write.h"
+#include "model/zip.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The oldest Keras that reads what is written here. */
+static const char metadata[] = "{\"keras_version\": \"3.0.0\"}";
+
+static void add_layer(td__hdf5_maker *maker, const td_model *model,
+                      const td__keras_plan_layer *planned) {
+    const td_layer_info *layer = td_model_layer(model, planned->layer);
+    char path[sizeof planned->group + TD__KERAS_PLACE_SIZE], place[TD__KERAS_PLACE_SIZE];
+    bool use_bias = layer->parameter_count == 8; /* of an attention */
+    for (size_t i = 0; i < layer->parameter_count; i++) {
+        const td_parameter_info *parameter =
+            td_model_parameter_at(model, layer->first_parameter + i);
+        td__keras_place(planned->storage, use_bias, i, false, place);
+        (void)snprintf(path, sizeof path, "%s/%s", planned->group, place);
+        td__hdf5_add_array(maker, path, td_view_of(parameter->tensor));
+    }
+    (void)snprintf(path, sizeof path, "%s/vars", planned->group);
+    td__hdf5_add_group(maker, path);
+    td__hdf5_add_text(maker, path, "name", layer->name);
+}
+
+static td_status append(void *user, const void *bytes, size_t size, td_error *error) {
+    td__zip_writer *writer = user;
+    td__zip_append(writer, bytes, size);
+    return writer->good ? TD_OK : td__file_error(error, "model.weights.h5", "write");
+}
+
+static void add_text(td__zip_writer *writer, const char *name, const char *text) {
+    td__zip_begin(writer, name);
+    td__zip_append(writer, text, strlen(text));
+    td__zip_end(writer);
+}
+
+static td_status write_archive(int file, const char *config, td__hdf5_maker *maker,
+                               td_error *error) {
+    td__zip_writer writer = {.file = file, .good = true};
+    add_text(&writer, "metadata.json", metadata);
+    add_text(&writer, "config.json", config);
+    td__zip_begin(&writer, "model.weights.h5");
+    td_status status = td__hdf5_finish(maker, append, &writer, error);
+    if (status) {
+        return status;
+    }
+    td__zip_end(&writer);
+    td__zip_finish(&writer);
+    return writer.good ? TD_OK : td__file_error(error, "the model", "write");
+}
+
+/* Publishes path, or leaves it as it was. */
+static td_status publish(const char *path, const char *config, td__hdf5_maker *maker,
+                         td_error *error) {
+    const char *name;
+    int folder = td__folder_of(path, &name, error);
+    if (folder < 0) {
+        return TD_IO;
+    }
+    td__draft draft;
+    td_status status = td__draft_create(&draft, folder, name, error);
+    if (!status) {
+        status = write_archive(draft.file, config, maker, error);
+        td_status ended = td__draft_end(&draft, !status, true, status ? NULL : error);
+        status = status ? status : ended;
+    }
+    close(folder);
+    return status;
+}
+
+td_status td__keras_save(const td_model *model, const char *path, td_error *error) {
+    td__keras_plan plan;
+    td_status status = td__keras_plan_make(&plan, model, path, error);
+    if (status) {
+        return status;
+    }
+    char *config = td__keras_config_write(&plan);
+    td__hdf5_maker *maker = td__hdf5_make();
+    if (!config || !maker) {
+        status =
+            td_error_set(error, TD_MEMORY, "%s: out of memory, or a name that is not UTF-8", path);
+    } else {
+        for (size_t i = 0; i < plan.count; i++) {
+            add_layer(maker, model, &plan.layers[i]);
+        }
+        status = publish(path, config, maker, error);
+    }
+    td__hdf5_drop(maker);
+    td__free(config);
+    td__keras_plan_release(&plan);
+    return status;
+}

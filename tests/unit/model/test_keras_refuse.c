@@ -1,0 +1,280 @@
+/* What cannot be had of a Keras file is refused, all at once, with what and where; nothing is ever
+ * loaded with other numbers. */
+#include "test.h"
+
+#include "base/memory.h"
+#include "keras_archive.h"
+
+/* A configuration that is read to its end before the weights are looked at. */
+static void assert_config_refused(const char *config, td_status status, const char *message) {
+    assert_refused(make_archive(config, "none", 4), status, message);
+}
+
+#define SEQUENTIAL(layers)                                                                         \
+    "{\"class_name\": \"Sequential\", \"config\": {\"name\": \"s\", \"layers\": ["                 \
+    "{\"class_name\": \"InputLayer\", \"config\": {\"name\": \"i\", \"batch_shape\": [null, 8]}}," \
+    " " layers "]}}"
+#define LAYER(class, name, options)                                                                \
+    "{\"class_name\": \"" class "\", \"config\": {\"name\": \"" name "\"" options "}}"
+
+static void all_unsupported_layers_are_listed_in_one_error(void **state) {
+    (void)state;
+    const char *config =
+        SEQUENTIAL(LAYER("Lambda", "scale", "") "," LAYER("GroupNormalization", "g1", "") "," LAYER(
+            "GroupNormalization", "g2", "") "," LAYER("LSTM", "l",
+                                                      ", \"units\": 3, \"recurrent_dropout\": "
+                                                      "0.2") "," LAYER("Dense", "d",
+                                                                       ", \"units\": 2"));
+    assert_config_refused(config, TD_UNSUPPORTED,
+                          "4 layers cannot be loaded: Lambda 'scale' (it is "
+                          "code, which is never run); GroupNormalization "
+                          "'g1' and 1 more (there is no such layer here); "
+                          "LSTM 'l' (recurrent_dropout 0.2, ");
+}
+
+static void an_option_that_would_change_the_numbers_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *layer, *message;
+    } table[] = {
+        {LAYER("Conv2D", "x", ", \"filters\": 1, \"data_format\": \"channels_first\""),
+         "data_format is \"channels_first\""},
+        {LAYER("Dense", "x", ", \"activation\": \"mish\""), "activation is \"mish\""},
+        {LAYER("Dense", "x", ", \"dtype\": \"mixed_float16\""), "it computes in mixed_float16"},
+        {LAYER("Dense", "x",
+               ", \"dtype\": {\"class_name\": \"DTypePolicy\", \"config\": {\"name\": "
+               "\"bfloat16\"}}"),
+         "it computes in bfloat16"},
+        {LAYER("Dense", "x", ", \"kernel_constraint\": {\"class_name\": \"MaxNorm\"}"),
+         "kernel_constraint is MaxNorm"},
+        {LAYER("Dense", "x", ", \"activity_regularizer\": {\"class_name\": \"L2\"}"),
+         "activity_regularizer is L2"},
+        {LAYER("Dense", "x", ", \"kernel_regularizer\": {\"class_name\": \"Orthogonal\"}"),
+         "kernel_regularizer is Orthogonal"},
+        {LAYER("Dense", "x", ", \"of_a_later_keras\": 7"), "of_a_later_keras is 7"},
+        {LAYER("Dense", "x", ", \"of_a_later_keras\": NaN"), "of_a_later_keras is \"NaN\""},
+        {LAYER("LSTM", "x", ", \"units\": 2, \"stateful\": true"), "stateful is true"},
+        {LAYER("GRU", "x", ", \"units\": 2, \"return_state\": true"), "return_state is true"},
+        {LAYER("Embedding", "x", ", \"mask_zero\": true"), "mask_zero is true"},
+        {LAYER("BatchNormalization", "x", ", \"axis\": 0"), "axis is 0"},
+        {LAYER("BatchNormalization", "x", ", \"axis\": 2"), "axis is 2"},
+        {LAYER("BatchNormalization", "x", ", \"renorm\": true"), "renorm is true"},
+        {LAYER("LayerNormalization", "x", ", \"axis\": [1, 2]"), "axis is [1,2]"},
+        {LAYER("ReLU", "x", ", \"max_value\": 3.0"), "its max_value, negative_slope or threshold"},
+        {LAYER("ReLU", "x", ", \"threshold\": 1.0"), "its max_value, negative_slope or threshold"},
+        {LAYER("Softmax", "x", ", \"axis\": 0"), "axis is 0"},
+        {LAYER("UpSampling2D", "x", ", \"interpolation\": \"bicubic\""),
+         "interpolation is \"bicubic\""},
+        {LAYER("MultiHeadAttention", "x", ", \"dropout\": 0.1"), "dropout 0.1, "},
+        {LAYER("MultiHeadAttention", "x", ", \"attention_axes\": [1, 2]"),
+         "attention_axes is [1,2]"},
+        {LAYER("Bidirectional", "x", ""), "there is no such layer here"},
+        {"{\"module\": \"mine\", \"class_name\": \"Dense\", \"config\": {\"name\": \"x\"}}",
+         "a class of its own"},
+        {"{\"module\": \"keras.src.ops.nn\", \"class_name\": \"Dense\", \"config\": {\"name\": "
+         "\"x\"}}",
+         "there is no such layer here"},
+        {LAYER("Dense", "x",
+               ", \"activation\": {\"module\": \"mine\", \"class_name\": \"function\", "
+               "\"config\": \"relu\"}"),
+         "activation is function"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char config[2048];
+        snprintf(config, sizeof config, SEQUENTIAL("%s"), table[i].layer);
+        assert_config_refused(config, TD_UNSUPPORTED, table[i].message);
+    }
+}
+
+/* The configuration in a legacy file keeps its length: what a word needs more, spaces make up for. */
+static void the_word_that_keras_2_meant_otherwise_is_refused(void **state) {
+    (void)state;
+    static const char old[] = "\"gelu\"", new[] = "\"hard_sigmoid\"";
+    archive whole = read_fixture("images_2_13.h5");
+    char *at = memmem(whole.bytes, whole.size, old, strlen(old));
+    assert_non_null(at);
+    char region[200];
+    memcpy(region, at, sizeof region);
+    size_t used = strlen(new), grown = strlen(new) - strlen(old);
+    memcpy(at, new, used);
+    for (size_t i = strlen(old); used < sizeof region; i++) {
+        if (region[i] == ' ' && grown > 0) {
+            grown--;
+        } else {
+            at[used++] = region[i];
+        }
+    }
+    assert_int_equal(grown, 0);
+    assert_refused(whole, TD_UNSUPPORTED, "activation is Keras 2's hard_sigmoid");
+}
+
+#define FUNCTIONAL(layers, inputs, outputs)                                                        \
+    "{\"class_name\": \"Functional\", \"config\": {\"name\": \"f\", \"layers\": ["                 \
+    "{\"class_name\": \"InputLayer\", \"name\": \"i\", \"inbound_nodes\": [], \"config\": "        \
+    "{\"name\": \"i\", \"batch_shape\": [null, 8]}}, " layers "], \"input_layers\": [" inputs      \
+    "], \"output_layers\": [" outputs "]}}"
+#define NODE(class, name, nodes)                                                                   \
+    "{\"class_name\": \"" class "\", \"name\": \"" name                                            \
+                                "\", \"config\": {\"units\": 2}, \"inbound_nodes\": [" nodes "]}"
+#define IN "[\"i\", 0, 0]"
+
+static void graphs_that_cannot_be_had_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *config;
+        td_status status;
+        const char *message;
+    } table[] = {
+        {FUNCTIONAL(NODE("Dense", "a", "[[\"i\", 0, 0, {}]], [[\"i\", 0, 0, {}]]"), IN,
+                    "[\"a\", 0, 0]"),
+         TD_UNSUPPORTED, "it is used 2 times: shared weights are not supported"},
+        {FUNCTIONAL(NODE("Dense", "a", "[[\"i\", 0, 0, {\"training\": true}]]"), IN,
+                    "[\"a\", 0, 0]"),
+         TD_UNSUPPORTED, "it is called with training"},
+        {FUNCTIONAL(NODE("Dense", "a", "[[\"i\", 0, 1, {}]]"), IN, "[\"a\", 0, 0]"), TD_UNSUPPORTED,
+         "another than the first output of 'i'"},
+        {FUNCTIONAL(NODE("Dense", "a", "{\"args\": [3], \"kwargs\": {}}"), IN, "[\"a\", 0, 0]"),
+         TD_UNSUPPORTED, "something that is no layer's output"},
+        {FUNCTIONAL(NODE("Dense", "a", "[[\"i\", 0, 0, {}]]"), IN ", [\"a\", 0, 0]",
+                    "[\"a\", 0, 0]"),
+         TD_UNSUPPORTED, "the model has 2 inputs; models here have one"},
+        {FUNCTIONAL(NODE("Dense", "a", "[[\"b\", 0, 0, {}]]") "," NODE("Dense", "b",
+                                                                       "[[\"a\", 0, 0, {}]]"),
+                    IN, "[\"b\", 0, 0]"),
+         TD_FORMAT, "in a circle before 'b'"},
+        {FUNCTIONAL(NODE("Dense", "a", "[[\"i\", 0, 0, {}]]") "," NODE("Dense", "b",
+                                                                       "[[\"a\", 0, 0, {}]]"),
+                    IN, "[\"a\", 0, 0], [\"b\", 0, 0]"),
+         TD_UNSUPPORTED, "layer 'b' is computed from the model's first output 'a'"},
+        {FUNCTIONAL(NODE("Dense", "a", "[[\"none\", 0, 0, {}]]"), IN, "[\"a\", 0, 0]"), TD_FORMAT,
+         "there is no layer 'none'"},
+        {FUNCTIONAL(NODE("Dense", "a", ""), IN, "[\"a\", 0, 0]"), TD_FORMAT,
+         "nothing is connected to 'a'"},
+        {FUNCTIONAL(NODE("Dense", "i", "[[\"i\", 0, 0, {}]]"), IN, "[\"i\", 0, 0]"), TD_FORMAT,
+         "two layers are called 'i'"},
+        {FUNCTIONAL(NODE("Dense", "a", "[[\"i\", 0, 0, {}]]"), IN, ""), TD_FORMAT,
+         "no usable input_layers or output_layers"},
+        {"{\"class_name\": \"MyModel\", \"config\": {}}", TD_UNSUPPORTED,
+         "a model of class MyModel, whose code is not in the file"},
+        {"{\"class_name\": \"Sequential\", \"config\": {\"layers\": []}}", TD_UNSUPPORTED,
+         "saved before it was built"},
+        {"{\"class_name\": \"Sequential\", \"config\": {\"layers\": [{}]}}", TD_FORMAT,
+         "a layer without class_name or name"},
+        {"[]", TD_FORMAT, "it has no class_name and config"},
+        {"{", TD_FORMAT, "not sound JSON"},
+        {"{\"a\": 1, \"a\": 2}", TD_FORMAT, "not sound JSON"},
+        {FUNCTIONAL(NODE("Dense", "a", "[[\"i\", 0, 0, {}]]"), IN, IN), TD_UNSUPPORTED,
+         "the model's first output is its input"},
+        {SEQUENTIAL(LAYER("Dense", "a", "")), TD_INVALID, "'units' must be given"},
+        {SEQUENTIAL(LAYER("Flatten", "input", "")), TD_INVALID, "cannot be called 'input'"},
+        {SEQUENTIAL(LAYER("Dense", "a", ", \"units\": 2000000000")), TD_RANGE,
+         "layer 'a' needs more parameters than a file of"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        assert_config_refused(table[i].config, table[i].status, table[i].message);
+    }
+}
+
+static void models_nested_deeper_than_any_real_one_are_refused(void **state) {
+    (void)state;
+    enum { DEPTH = 40 };
+    static char config[16384];
+    size_t used = 0;
+    for (int i = 0; i < DEPTH; i++) {
+        used += (size_t)snprintf(config + used, sizeof config - used,
+                                 "{\"class_name\": \"Sequential\", \"name\": \"n%d\", \"config\": "
+                                 "{\"layers\": [",
+                                 i);
+    }
+    for (int i = 0; i < DEPTH; i++) {
+        used += (size_t)snprintf(config + used, sizeof config - used, "]}}");
+    }
+    assert_config_refused(config, TD_FORMAT, "nested too deeply");
+}
+
+static void weights_must_fit_the_configuration(void **state) {
+    (void)state;
+    assert_refused(edit_fixture("picture.keras", "\"Dense\"", "\"units\": 2", "\"units\": 3"),
+                   TD_SHAPE,
+                   "dense.kernel has shape (8, 2) in 'layers/dense/vars/0', the layer "
+                   "needs (8, 3)");
+    assert_refused(
+        edit_fixture("picture.keras", "\"Dense\"", "\"use_bias\": true", "\"use_bias\": false"),
+        TD_FORMAT, "the layer has 1 parameters in 'layers/dense/vars', the file '1' too");
+    assert_refused(
+        edit_fixture("images.keras", "\"groups\": 2", "\"use_bias\": false", "\"use_bias\": true"),
+        TD_NOT_FOUND, "conv2d.bias is missing: there is no 'layers/conv2d_1/vars/1'");
+    assert_refused(edit_fixture("images.keras", "\"images\"",
+                                "\"class_name\": \"BatchNormalization\"",
+                                "\"class_name\": \"LayerNormalization\", \"was\": \"\""),
+                   TD_UNSUPPORTED, "momentum is 0.99");
+    assert_refused(edit_fixture("text.keras", "\"Embedding\"", "\"Dense\"", "\"Activation\""),
+                   TD_UNSUPPORTED, "Activation 'dense' (");
+}
+
+static void weights_alone_say_what_to_do(void **state) {
+    (void)state;
+    archive whole = read_fixture("picture.keras");
+    td_error error = {0};
+    td__zip zip;
+    td__zip_member weights = {0};
+    assert_ok(td__zip_open(&zip, whole.bytes, whole.size, "x", &error), error);
+    assert_ok(td__zip_read(&zip, "model.weights.h5", 0, true, &weights, &error), error);
+    archive alone = {malloc(weights.size), weights.size};
+    memcpy(alone.bytes, weights.data, weights.size);
+    td__zip_release(&zip);
+    free(whole.bytes);
+    assert_refused(alone, TD_UNSUPPORTED, "perhaps weights alone; save the whole model");
+}
+
+static void numbers_of_python_are_read(void **state) {
+    (void)state;
+    td_error error = {0};
+    archive made = edit_fixture("picture.keras", "\"Dense\"", "\"kernel_initializer\": {",
+                                "\"seed\": [NaN,-Infinity,Infinity,\"NaN\\\"\"], "
+                                "\"kernel_initializer\": {");
+    td_model *model = td__keras_parse("x.keras", made.bytes, made.size, &error);
+    if (!model) {
+        fail_msg("%s", error.text);
+    }
+    td_model_destroy(model);
+    free(made.bytes);
+}
+
+static void out_of_memory_anywhere_is_an_error(void **state) {
+    (void)state;
+    static const char *const names[] = {"graph.keras", "graph.h5"};
+    for (size_t k = 0; k < 2; k++) {
+        archive whole = read_fixture(names[k]);
+        td_model *model = NULL;
+        size_t failures = 0;
+        for (uint64_t n = 1; !model && n < 5000; n++, failures++) {
+            td_error error = {0};
+            td__allocation_fail_at(n);
+            model = td__keras_parse("x.keras", whole.bytes, whole.size, &error);
+            td__allocation_fail_at(0);
+            if (!model && !error.text[0]) {
+                fail_msg("allocation %d failed without a word", (int)n);
+            }
+        }
+        assert_non_null(model);
+        assert_true(failures > 50);
+        td_model_destroy(model);
+        free(whole.bytes);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_unsupported_layers_are_listed_in_one_error),
+        cmocka_unit_test(an_option_that_would_change_the_numbers_is_refused),
+        cmocka_unit_test(the_word_that_keras_2_meant_otherwise_is_refused),
+        cmocka_unit_test(graphs_that_cannot_be_had_are_refused),
+        cmocka_unit_test(models_nested_deeper_than_any_real_one_are_refused),
+        cmocka_unit_test(weights_must_fit_the_configuration),
+        cmocka_unit_test(weights_alone_say_what_to_do),
+        cmocka_unit_test(numbers_of_python_are_read),
+        cmocka_unit_test(out_of_memory_anywhere_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
