@@ -75,7 +75,8 @@ static void settle(worker *w) {
 }
 
 static void open_deck(worker *w, const struct mode *mode, const char *folder) {
-    deck = td_deck_open(folder, &w->error);
+    td_deck_options options = {.size = sizeof options, .busy_cores = td_threads()};
+    deck = td_deck_open_with(folder, &options, &w->error);
     if (!deck) {
         fail("deck", &w->error);
     }

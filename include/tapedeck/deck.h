@@ -193,10 +193,12 @@ typedef struct td_deck_options {
     bool exact_folder;     /* TD_EXISTS when the folder is taken, instead of NAME-2, NAME-3 … */
     bool no_index;         /* sinks that take every record (run.db) only get what names them */
     const td_sink_class *const *sinks; /* more sinks than the built-in ones; NULL at the end */
-    FILE *stream;   /* what the print sink writes to, kept open by the caller; default stdout */
-    int64_t resume; /* not 0: folder is a run that exists and goes on after this step; its files
+    FILE *stream;       /* what the print sink writes to, kept open by the caller; default stdout */
+    int64_t resume;     /* not 0: folder is a run that exists and goes on after this step; its files
                      * lose what they have of later steps and continue. TD_NOT_FOUND when there is
                      * no such folder */
+    int64_t busy_cores; /* that the program keeps busy, default 1: with one to spare, the writer
+                         * thread also takes histograms of tensors whose memory it may keep */
 } td_deck_options;
 
 /* Creates the run's folder: folder, or folder-2, folder-3, … when that exists. A run is never

@@ -390,6 +390,8 @@ static void set_options(td_deck *deck, const td_deck_options *options) {
     deck->index = !options->no_index;
     deck->stream = options->stream;
     deck->resume = options->resume;
+    int64_t busy = options->busy_cores > 0 ? options->busy_cores : 1;
+    deck->core_to_spare = sysconf(_SC_NPROCESSORS_ONLN) > busy;
     deck->serial = 1;
     deck->epoch = 1;
     deck->step = options->resume + 1;

@@ -90,9 +90,10 @@ struct td_deck {
     double overhead_limit;
     uint64_t seed;
     bool stop_on_error;
-    bool index;     /* sinks that take every record get it */
-    FILE *stream;   /* for sinks that print; NULL: stdout */
-    int64_t resume; /* the last step that the run's files keep; 0: a new run */
+    bool index;         /* sinks that take every record get it */
+    FILE *stream;       /* for sinks that print; NULL: stdout */
+    int64_t resume;     /* the last step that the run's files keep; 0: a new run */
+    bool core_to_spare; /* for passes over tensors by the writer */
 
     pthread_mutex_t lock;
     pthread_cond_t work; /* the writer waits: something to do */

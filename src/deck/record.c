@@ -88,15 +88,16 @@ static void fit_bins(td_deck *deck, td__snapshot *snapshot, size_t size) {
 }
 
 /* Whether the writer can do the pass over the tensor, which costs it more than memory does: when
- * its memory can be kept, all of it is certain, and the queue is far from full. */
+ * there is a core for it, its memory can be kept, all of it is certain, and the queue is far from
+ * full. */
 static bool can_put_off(const td_deck *deck, const td__plan *p, bool probe) {
     const uint32_t dear = TD_HISTOGRAM | TD_HASH;
     td__tracks unsure;
     for (int w = 0; w < TD__TRACK_WORDS; w++) {
         unsure[w] = p->tracks[w] & ~p->sure[w];
     }
-    return p->takes_over && !probe && (p->forms & dear) && !(p->forms & TD_SCALAR) &&
-           deck->policy == TD_POLICY_BLOCK && !td__tracks_any(unsure) &&
+    return deck->core_to_spare && p->takes_over && !probe && (p->forms & dear) &&
+           !(p->forms & TD_SCALAR) && deck->policy == TD_POLICY_BLOCK && !td__tracks_any(unsure) &&
            deck->queue_used + td__plan_bytes(p) + p->data_bytes <= deck->queue_limit / 2;
 }
 

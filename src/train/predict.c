@@ -134,7 +134,8 @@ static td_status open_run(predictor *p, const td_predict_options *options, td_er
     if (wanted) {
         return wanted;
     }
-    td_deck_options deck = {.size = sizeof deck, .stream = options->stream};
+    td_deck_options deck = {
+        .size = sizeof deck, .stream = options->stream, .busy_cores = td_threads()};
     p->deck = td_deck_open_with(options->out ? options->out : "runs/predict", &deck, error);
     if (!p->deck) {
         return TD_IO;

@@ -111,7 +111,8 @@ static td_status open_deck(td_trainer *trainer, td_error *error) {
                                .overhead = experiment->overhead,
                                .seed = experiment->seed,
                                .stream = trainer->options.stream,
-                               .resume = trainer->resume ? trainer->step : 0};
+                               .resume = trainer->resume ? trainer->step : 0,
+                               .busy_cores = td_threads()};
     size_t room = strlen(trainer->out) + strlen(experiment->name) + 2;
     char *folder = td__calloc(room, 1);
     if (!folder) {
