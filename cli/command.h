@@ -17,8 +17,8 @@ typedef struct command {
     int (*run)(int count, char **arguments); /* without the program's and the command's name */
 } command;
 
-extern const command command_train, command_predict, command_weights, command_runs, command_show,
-    command_export, command_compare;
+extern const command command_train, command_predict, command_weights, command_gradients,
+    command_inspect, command_runs, command_show, command_export, command_compare;
 
 /* "tapedeck: " and the text, to stderr; returns status. */
 int fail(int status, const char *format, ...) TD_PRINTF(2, 3);

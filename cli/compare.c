@@ -1,7 +1,7 @@
 /* tapedeck compare: metrics side by side, what differs in the experiments, where signals part. */
+#include "json.h"
 #include "options.h"
 #include "reading.h"
-#include "report.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include <string.h>
 
 static const command *const commands[] = {
-    &command_train, &command_predict, &command_weights, &command_runs,
-    &command_show,  &command_export,  &command_compare,
+    &command_train, &command_predict, &command_gradients, &command_weights, &command_inspect,
+    &command_runs,  &command_show,    &command_export,    &command_compare,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

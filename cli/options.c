@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,12 @@ bool whole_number(const char *text, int64_t *number) {
     char *end;
     *number = strtoll(text, &end, 10);
     return end != text && !*end && *number >= 1;
+}
+
+bool plain_number(const char *text, double *number) {
+    char *end;
+    *number = strtod(text, &end);
+    return end != text && !*end && isfinite(*number) && *number != 0;
 }
 
 static const option *find(const option *options, size_t count, const char *name, size_t length) {

@@ -24,6 +24,8 @@ bool parse_options(const command *of, const option *options, size_t option_count
 
 /* A number of at least 1; false when text is none. */
 bool whole_number(const char *text, int64_t *number);
+/* A finite number that is not 0; false when text is none. */
+bool plain_number(const char *text, double *number);
 
 /* The word that was most likely meant, or NULL. */
 const char *nearest(const char *word, const char *const *words, size_t count);

@@ -30,6 +30,7 @@ static const char help[] =
     "  --to OUTPUT       where to\n"
     "  --label COLUMN    the column of labels, when it is not the one of training\n"
     "  --labels FILE     NPY, IDX: the file of labels\n"
+    "  --scale NUMBER    multiply inputs by this instead of what training did\n"
     "  --batch N         examples at a time (256)\n"
     "  --record SIGNALS  also record these from inside the model, a step for each batch: names "
     "and\n"
@@ -129,13 +130,14 @@ static int predict_all(const char *model, const char *data, td_predict_options *
 
 static int run(int count, char **arguments) {
     bool quiet = false;
-    const char *batch = NULL, *to[MOST_VALUES];
+    const char *batch = NULL, *scale = NULL, *to[MOST_VALUES];
     size_t to_count = 0;
     td_predict_options predict = {.size = sizeof predict};
     const option options[] = {
         {.name = "to", .list = to, .list_count = &to_count},
         {.name = "label", .text = &predict.label},
         {.name = "labels", .text = &predict.labels},
+        {.name = "scale", .text = &scale},
         {.name = "batch", .text = &batch},
         {.name = "record", .text = &predict.record},
         {.name = "form", .text = &predict.form},
@@ -159,6 +161,9 @@ static int run(int count, char **arguments) {
     }
     if (batch && !whole_number(batch, &predict.batch)) {
         return misuse(&command_predict, "--batch: expected a whole number of at least 1");
+    }
+    if (scale && !plain_number(scale, &predict.scale)) {
+        return misuse(&command_predict, "--scale: expected a number that is not 0");
     }
     return predict_all(arguments[0], arguments[1], &predict, quiet);
 }

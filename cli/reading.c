@@ -116,11 +116,3 @@ const char *format_number(char *out, double value) {
     }
     return out;
 }
-
-void print_json_number(double value) {
-    if (isfinite(value)) {
-        printf("%.17g", value);
-    } else {
-        (void)fputs("null", stdout);
-    }
-}

@@ -22,7 +22,5 @@ size_t main_metrics(const td_run *run, size_t *indices, size_t most);
 const char *format_when(char *out, double seconds);
 /* A number for people; out has 32 bytes. Returns out. */
 const char *format_number(char *out, double value);
-/* A number as JSON has it: null when it is not finite. */
-void print_json_number(double value);
 
 #endif

@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include "json.h"
 #include "terminal.h"
 
 #include <dirent.h>
@@ -26,28 +27,6 @@ static const char *value_text(char *out, const td_train_value *value) {
         (void)snprintf(out, 32, "%.4g", value->value);
     }
     return out;
-}
-
-void print_json_text(const char *text) {
-    (void)fputc('"', stdout);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\') {
-            printf("\\%c", *c);
-        } else if (*c < 0x20) {
-            printf("\\u%04x", *c);
-        } else {
-            (void)fputc(*c, stdout);
-        }
-    }
-    (void)fputc('"', stdout);
-}
-
-static void print_json_number(double number) {
-    if (isfinite(number)) {
-        printf("%.17g", number);
-    } else {
-        (void)fputs("null", stdout);
-    }
 }
 
 static void print_json_values(const td_train_value *values, size_t count) {

@@ -22,7 +22,5 @@ void report_plan(td_trainer *trainer, bool json);
 
 /* The norms of layer errors over time: a row for each layer (heat_map.c). */
 void print_heat_map(const td_norm_history *histories, size_t count, int width, bool colour);
-/* text in JSON's quotes. */
-void print_json_text(const char *text);
 
 #endif

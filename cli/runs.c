@@ -1,7 +1,7 @@
 /* tapedeck runs: a table of the runs below a folder. */
+#include "json.h"
 #include "options.h"
 #include "reading.h"
-#include "report.h"
 #include "terminal.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* The pages of `tapedeck show`: pictures in a terminal, tables of numbers elsewhere. */
 #include "show.h"
 
+#include "json.h"
 #include "reading.h"
-#include "report.h"
 #include "terminal.h"
 
 #include <math.h>

@@ -8,6 +8,7 @@
 #define TAPEDECK_MODEL_H
 
 #include "tapedeck/nn.h"
+#include "tapedeck/stats.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,6 +48,44 @@ TD_API TD_NODISCARD td_status td_weights_save(const td_model *model, const char 
  * parameter of the model must be there, in its shape; what else is there is an error too, and the
  * text has all that is wrong. Nothing changes on failure: TD_NOT_FOUND, TD_SHAPE, TD_FORMAT, … */
 TD_API TD_NODISCARD td_status td_weights_load(td_model *model, const char *path, td_error *error);
+
+/* --- looking inside ----------------------------------------------------------------------- */
+
+/* A note is worth knowing, a warning a part of the model that does nothing, an error a model that
+ * puts out something that is no number. */
+typedef enum td_finding_level {
+    TD_FINDING_NOTE,
+    TD_FINDING_WARNING,
+    TD_FINDING_ERROR
+} td_finding_level;
+
+/* "note", "warning", "error". */
+TD_API const char *td_finding_level_name(td_finding_level level);
+
+/* Something unusual that follows from the parameters alone. */
+typedef struct td_finding {
+    td_finding_level level;
+    const char *where; /* "conv1.kernel", or a layer */
+    const char *text;
+} td_finding;
+
+/* What a saved model is and has; everything is the inspection's. */
+typedef struct td_inspection {
+    const char *file;   /* of the run: its model.safetensors or last checkpoint */
+    const char *format; /* "safetensors", … */
+    int64_t bytes;      /* of the file */
+    const char *origin; /* the file that training began from, when the model says so; else NULL */
+    const td_model *model;
+    const td_stats *stats; /* of each parameter */
+    const td_finding *findings;
+    size_t finding_count;
+    td_finding_level worst; /* of the findings; TD_FINDING_NOTE when there are none */
+} td_inspection;
+
+/* NULL on failure, as td_model_load. */
+TD_API const td_inspection *td_model_inspect(const char *path, td_error *error);
+/* Accepts NULL. */
+TD_API void td_inspection_destroy(const td_inspection *inspection);
 
 #ifdef __cplusplus
 }

@@ -248,3 +248,17 @@ td_status td__npy_read(td__table *table, const td__request *request, td_error *e
     }
     return status ? status : td__table_split_columns(table, request, error);
 }
+
+size_t td__npy_header(char out[TD__NPY_HEADER], const td_shape *shape) {
+    char text[TD_SHAPE_TEXT_SIZE];
+    int length = snprintf(out + 10, TD__NPY_HEADER - 10,
+                          "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }",
+                          td_shape_text(shape, text));
+    size_t total = (10 + (size_t)length + 1 + 63) / 64 * 64, rest = total - 10;
+    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    out[8] = (char)(rest & 0xff);
+    out[9] = (char)(rest >> 8);
+    memset(out + 10 + length, ' ', rest - (size_t)length);
+    out[total - 1] = '\n';
+    return total;
+}

@@ -10,6 +10,10 @@ td_status td__npy_parse(td__array *array, int64_t *rows, const td__bytes *bytes,
 /* The same for IDX. */
 td_status td__idx_parse(td__array *array, int64_t *rows, const td__bytes *bytes, const char *what,
                         td_error *error);
+/* Writes what stands before the float32 values of an array of this shape; returns how many bytes, a
+ * multiple of 64. */
+#define TD__NPY_HEADER 320
+size_t td__npy_header(char out[TD__NPY_HEADER], const td_shape *shape);
 /* Unpacks a member of an open libzip archive, without believing the size it claims; TD_RANGE when it
  * has more than maximum bytes. td__bytes_release. */
 struct zip;

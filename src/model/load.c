@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/keras.h"
+#include "model/load.h"
 #include "model/native.h"
 #include "model/weights.h"
 #include "onnx/model.h"
@@ -122,10 +123,25 @@ static const format *recognise(const char *path, td_error *error) {
         }
     }
     if (size >= 0) {
-        td_error_set(error, TD_FORMAT, "%s: no model file: expected a run's folder, .safetensors, .keras or .h5",
+        td_error_set(error, TD_FORMAT,
+                     "%s: no model file: expected a run's folder, .safetensors, .keras or .h5",
                      path);
     }
     return NULL;
+}
+
+td_model *td__model_load_from(const char *path, char **file, const char **format_name,
+                              td_error *error) {
+    char *name = resolve(path, error);
+    const format *found = name ? recognise(name, error) : NULL;
+    td_model *model = found ? found->load(name, error) : NULL;
+    if (!model) {
+        td__free(name);
+        return NULL;
+    }
+    *file = name;
+    *format_name = found->name;
+    return model;
 }
 
 td_model *td_model_load_with(const char *path, size_t count, const char *const keys[],
@@ -201,11 +217,7 @@ static td_status take_from_model(td_model *model, const format *found, const cha
         return TD_FORMAT;
     }
     size_t count = td_model_parameter_count(other);
-    td__named_view *views = td__calloc(count + 1, sizeof *views);
-    for (size_t i = 0; views && i < count; i++) {
-        const td_parameter_info *parameter = td_model_parameter_at(other, i);
-        views[i] = (td__named_view){parameter->name, td_view_of(parameter->tensor)};
-    }
+    td__named_view *views = td__parameter_views(other);
     td_status status = views ? td__weights_assign(model, path, count, views, error)
                              : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     td__free(views);

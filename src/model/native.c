@@ -86,17 +86,13 @@ td_status td__native_texts(const char *path, size_t count, const char *const key
 td_status td__native_save(const td_model *model, const char *path, size_t count,
                           const td_model_note *notes, td_error *error) {
     size_t parameters = td_model_parameter_count(model);
-    td__named_view *tensors = td__calloc(parameters + 1, sizeof *tensors);
+    td__named_view *tensors = td__parameter_views(model);
     td__text_pair *texts = td__calloc(count + 1, sizeof *texts);
     char *architecture = td__architecture_write(model);
     td_status status = TD_MEMORY;
     if (!tensors || !texts || !architecture) {
         td_error_set(error, status, "%s: out of memory, or a name that is not UTF-8", path);
     } else {
-        for (size_t i = 0; i < parameters; i++) {
-            const td_parameter_info *parameter = td_model_parameter_at(model, i);
-            tensors[i] = (td__named_view){parameter->name, td_view_of(parameter->tensor)};
-        }
         for (size_t i = 0; i < count; i++) {
             texts[i] = (td__text_pair){notes[i].key, notes[i].value};
         }

@@ -83,6 +83,16 @@ const char *td__parameter_index_nearest(const td__parameter_index *index, const 
     return nearest;
 }
 
+td__named_view *td__parameter_views(const td_model *model) {
+    size_t count = td_model_parameter_count(model);
+    td__named_view *views = td__calloc(count + 1, sizeof *views);
+    for (size_t i = 0; views && i < count; i++) {
+        const td_parameter_info *parameter = td_model_parameter_at(model, i);
+        views[i] = (td__named_view){parameter->name, td_view_of(parameter->tensor)};
+    }
+    return views;
+}
+
 /* ---- Values -----------------------------------------------------------------------------------
  */
 

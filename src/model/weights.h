@@ -6,6 +6,8 @@
 #include "model/safetensors.h"
 #include "tapedeck/nn.h"
 
+#include <stdio.h>
+
 /* Several problems in one text: "x.npz: 3 problems: … ; …". */
 typedef struct td__problems {
     size_t count;
@@ -40,6 +42,15 @@ void td__copy_floats(float *to, const td_view *from, int64_t first, int64_t coun
  * changed. */
 TD_NODISCARD td_status td__weights_assign(td_model *model, const char *path, size_t count,
                                           const td__named_view *tensors, td_error *error);
+
+/* All parameters by name, from td__calloc; NULL when memory is exhausted. */
+td__named_view *td__parameter_views(const td_model *model);
+
+/* Float32 tensors as an .npz, and the elements of one as CSV rows: prefix, index, value. */
+TD_NODISCARD td_status td__npz_write(const char *path, size_t count, const td__named_view *tensors,
+                                     td_error *error);
+/* False when the stream fails. */
+bool td__csv_elements(FILE *stream, const char *prefix, size_t prefix_length, const td_view *view);
 
 /* The formats. */
 TD_NODISCARD td_status td__weights_csv_write(const td_model *model, const char *path,

@@ -65,6 +65,22 @@ static size_t put_index(char *out, const td_shape *shape, int64_t *index) {
     return length;
 }
 
+bool td__csv_elements(FILE *stream, const char *prefix, size_t prefix_length, const td_view *view) {
+    const float *values = view->data;
+    int64_t count = 0, index[TD_MAX_RANK] = {0};
+    bool good = !td_shape_check(&view->shape, TD_FLOAT32, &count, NULL);
+    for (int64_t i = 0; i < count && good; i++) {
+        char row[TD_MAX_RANK * 24 + TD__NUMBER_ROOM + 8];
+        size_t length = put_index(row, &view->shape, index);
+        row[length++] = ',';
+        length += td__format_float(row + length, values[i]);
+        row[length++] = '\n';
+        good = fwrite(prefix, 1, prefix_length, stream) == prefix_length &&
+               fwrite(row, 1, length, stream) == length;
+    }
+    return good;
+}
+
 static bool write_parameter(const td_model *model, const td_parameter_info *parameter,
                             FILE *stream) {
     const char *layer = td_model_layer(model, parameter->layer)->name;
@@ -73,23 +89,12 @@ static bool write_parameter(const td_model *model, const td_parameter_info *para
     if (!prefix) {
         return false;
     }
-    size_t prefix_length = put_cell(prefix, layer);
-    prefix[prefix_length++] = ',';
-    prefix_length += put_cell(prefix + prefix_length, parameter->parameter);
-    prefix[prefix_length++] = ',';
-    td_shape shape = td_tensor_shape(parameter->tensor);
-    const float *values = td_tensor_data(parameter->tensor);
-    int64_t count = td_tensor_count(parameter->tensor), index[TD_MAX_RANK] = {0};
-    bool good = true;
-    for (int64_t i = 0; i < count && good; i++) {
-        char row[TD_MAX_RANK * 24 + TD__NUMBER_ROOM + 8];
-        size_t length = put_index(row, &shape, index);
-        row[length++] = ',';
-        length += td__format_float(row + length, values[i]);
-        row[length++] = '\n';
-        good = fwrite(prefix, 1, prefix_length, stream) == prefix_length &&
-               fwrite(row, 1, length, stream) == length;
-    }
+    size_t length = put_cell(prefix, layer);
+    prefix[length++] = ',';
+    length += put_cell(prefix + length, parameter->parameter);
+    prefix[length++] = ',';
+    td_view view = td_view_of(parameter->tensor);
+    bool good = td__csv_elements(stream, prefix, length, &view);
     td__free(prefix);
     return good;
 }

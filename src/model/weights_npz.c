@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "data/npy.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,40 +17,30 @@
  */
 
 /* The .npy of a tensor, from malloc, because libzip frees it; NULL when memory is exhausted. */
-static void *npy_bytes(const td_tensor *tensor, size_t *size) {
-    char shape[TD_SHAPE_TEXT_SIZE], header[512];
-    td_shape dims = td_tensor_shape(tensor);
-    td_shape_text(&dims, shape);
-    if (dims.rank == 1) {
-        (void)snprintf(shape, sizeof shape, "(%" PRId64 ",)", dims.dims[0]);
-    }
-    int length = snprintf(header, sizeof header,
-                          "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", shape);
-    size_t padded = (10 + (size_t)length + 1 + 63) / 64 * 64 - 10;
-    size_t data = (size_t)td_tensor_count(tensor) * sizeof(float);
-    unsigned char *bytes = malloc(10 + padded + data); // NOLINT: libzip's to free
-    if (!bytes) {
+static void *npy_bytes(const td_view *view, size_t *size) {
+    int64_t count;
+    char header[TD__NPY_HEADER];
+    size_t head = td__npy_header(header, &view->shape);
+    if (td_shape_check(&view->shape, TD_FLOAT32, &count, NULL)) {
         return NULL;
     }
-    memcpy(bytes, "\x93NUMPY\x01\x00", 8);
-    bytes[8] = (unsigned char)padded;
-    bytes[9] = (unsigned char)(padded >> 8);
-    memset(bytes + 10, ' ', padded);
-    memcpy(bytes + 10, header, (size_t)length);
-    bytes[10 + padded - 1] = '\n';
-    memcpy(bytes + 10 + padded, td_tensor_data(tensor), data);
-    *size = 10 + padded + data;
+    *size = head + (size_t)count * sizeof(float);
+    unsigned char *bytes = malloc(*size); // NOLINT: libzip's to free
+    if (bytes) {
+        memcpy(bytes, header, head);
+        memcpy(bytes + head, view->data, *size - head);
+    }
     return bytes;
 }
 
-static bool add_parameter(zip_t *archive, const td_parameter_info *parameter) {
-    size_t size = 0, room = strlen(parameter->name) + 5;
+static bool add_array(zip_t *archive, const td__named_view *tensor) {
+    size_t size = 0, room = strlen(tensor->name) + 5;
     char *name = td__calloc(room, 1);
-    void *bytes = name ? npy_bytes(parameter->tensor, &size) : NULL;
+    void *bytes = name ? npy_bytes(&tensor->view, &size) : NULL;
     zip_source_t *source = bytes ? zip_source_buffer(archive, bytes, size, 1) : NULL;
     zip_int64_t index = -1;
     if (source) {
-        (void)snprintf(name, room, "%s.npy", parameter->name);
+        (void)snprintf(name, room, "%s.npy", tensor->name);
         index = zip_file_add(archive, name, source, ZIP_FL_ENC_UTF_8);
         if (index < 0) {
             zip_source_free(source);
@@ -63,7 +52,8 @@ static bool add_parameter(zip_t *archive, const td_parameter_info *parameter) {
     return index >= 0 && !zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_STORE, 0);
 }
 
-td_status td__weights_npz_write(const td_model *model, const char *path, td_error *error) {
+td_status td__npz_write(const char *path, size_t count, const td__named_view *tensors,
+                        td_error *error) {
     int reason = 0;
     zip_t *archive = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &reason);
     if (!archive) {
@@ -75,8 +65,8 @@ td_status td__weights_npz_write(const td_model *model, const char *path, td_erro
         return status;
     }
     bool good = true;
-    for (size_t i = 0; good && i < td_model_parameter_count(model); i++) {
-        good = add_parameter(archive, td_model_parameter_at(model, i));
+    for (size_t i = 0; good && i < count; i++) {
+        good = add_array(archive, &tensors[i]);
     }
     if (good && zip_close(archive) == 0) {
         return TD_OK;
@@ -84,6 +74,15 @@ td_status td__weights_npz_write(const td_model *model, const char *path, td_erro
     td_status status =
         td_error_set(error, TD_IO, "%s: cannot write: %s", path, zip_strerror(archive));
     zip_discard(archive);
+    return status;
+}
+
+td_status td__weights_npz_write(const td_model *model, const char *path, td_error *error) {
+    size_t count = td_model_parameter_count(model);
+    td__named_view *tensors = td__parameter_views(model);
+    td_status status = tensors ? td__npz_write(path, count, tensors, error)
+                               : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    td__free(tensors);
     return status;
 }
 

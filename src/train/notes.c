@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include <jansson.h>
+#include <string.h>
 
 enum { MAX_ITEMS = 1 << 24 };
 
@@ -20,6 +21,35 @@ static json_t *floats_json(const float *values, int64_t count) {
         json_array_append_new(list, json_real((double)values[i]));
     }
     return list;
+}
+
+static void put_loss(json_t *root, const td__train_spec *train) {
+    const td_loss_options *options = &train->loss_options;
+    json_object_set_new(root, "loss", json_string(td_loss_name(train->loss)));
+    json_object_set_new(root, "from_logits", json_boolean(options->from_logits));
+    if (options->delta > 0) {
+        json_object_set_new(root, "delta", json_real((double)options->delta));
+    }
+    if (options->label_smoothing > 0) {
+        json_object_set_new(root, "label_smoothing", json_real((double)options->label_smoothing));
+    }
+    json_object_set_new(root, "target",
+                        json_string(train->target == TD__TARGET_INPUT ? "input" : "label"));
+}
+
+/* Files of before losses were noted have none. */
+static bool read_loss(td__notes *notes) {
+    const char *name = json_string_value(json_object_get(notes->json, "loss"));
+    const char *target = json_string_value(json_object_get(notes->json, "target"));
+    notes->loss_options =
+        (td_loss_options){.size = sizeof notes->loss_options,
+                          .from_logits = json_is_true(json_object_get(notes->json, "from_logits")),
+                          .delta = (float)json_number_value(json_object_get(notes->json, "delta")),
+                          .label_smoothing = (float)json_number_value(
+                              json_object_get(notes->json, "label_smoothing"))};
+    notes->target = target && !strcmp(target, "input") ? TD__TARGET_INPUT : TD__TARGET_LABEL;
+    notes->has_loss = name != NULL;
+    return !name || !td_loss_find(name, &notes->loss, NULL);
 }
 
 char *td__notes_write(const td_trainer *trainer) {
@@ -46,6 +76,7 @@ char *td__notes_write(const td_trainer *trainer) {
         json_object_set_new(root, "mean", floats_json(info->mean, info->normal_count));
         json_object_set_new(root, "deviation", floats_json(info->deviation, info->normal_count));
     }
+    put_loss(root, &trainer->experiment->train);
     char *text = json_dumps(root, JSON_COMPACT);
     char *copy = text ? td__strdup(text) : NULL;
     json_decref(root);
@@ -94,7 +125,7 @@ td_status td__notes_read(td__notes *notes, const char *text, const char *origin,
                 size_of(mean) == size_of(deviation) && size_of(mean) < MAX_ITEMS &&
                 read_texts(label, &notes->label, &next) &&
                 read_texts(ignore, &notes->ignore, &next) &&
-                read_texts(classes, &notes->classes, &next);
+                read_texts(classes, &notes->classes, &next) && read_loss(notes);
     if (good && size_of(mean)) {
         good = read_floats(mean, &notes->mean) && read_floats(deviation, &notes->deviation);
         notes->normal_count = (int64_t)size_of(mean);

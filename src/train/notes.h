@@ -1,6 +1,6 @@
-/* What a saved model says of the data it was trained on, as JSON: enough to prepare new examples
- * the same way. {"scale": 0.0625, "label": ["label"], "classes": […], "mean": […], "deviation":
- * […]} */
+/* What a saved model says of the data it was trained on and of its loss, as JSON: enough to prepare
+ * new examples the same way, and to measure them by the same measure. {"scale": 0.0625, "label":
+ * ["label"], "classes": […], "mean": […], "deviation": […], "loss": "mse", "target": "label"} */
 #ifndef TAPEDECK_TRAIN_NOTES_H
 #define TAPEDECK_TRAIN_NOTES_H
 
@@ -14,6 +14,10 @@ typedef struct td__notes {
     const char *x, *y;
     float *mean, *deviation;
     int64_t normal_count;
+    bool has_loss;
+    td_loss loss;
+    td_loss_options loss_options;
+    td__target target;
     struct json_t *json; /* owns the texts */
     const char **texts;  /* owns the lists */
 } td__notes;

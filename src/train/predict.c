@@ -7,81 +7,28 @@
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
 #include "tensor/tensor.h"
-#include "train/notes.h"
 #include "train/predict_output.h"
+#include "train/saved.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_SIZE = 512 };
+enum { NAME_SIZE = 512, BATCH = 256 };
 
 typedef struct predictor {
-    td_model *model;
-    td__notes notes;
-    td_dataset *data;
-    td_batches *batches;
+    td__saved saved;
+    td_model *model; /* the saved one */
     td_tape *tape;
     td_tensor *input;
     td__output *output;
     td_deck *deck;
     td_metric *accuracy;
     int64_t examples;
-    bool labelled;
 } predictor;
 
 /* ---- Opening ----------------------------------------------------------------------------------
  */
-
-static td_status load(predictor *p, const char *path, td_error *error) {
-    const char *const keys[] = {TD_NOTE_DATA};
-    char *texts[1] = {NULL};
-    td_status status = TD_OK;
-    p->model = td_model_load_with(path, 1, keys, texts, error);
-    if (!p->model) {
-        return error->status ? error->status : TD_FORMAT;
-    }
-    if (texts[0]) {
-        status = td__notes_read(&p->notes, texts[0], path, error);
-    }
-    td_free_text(texts[0]);
-    return status;
-}
-
-/* As in training; without labels when the column is not there. */
-static td_status open_data(predictor *p, const char *path, const td_predict_options *options,
-                           td_error *error) {
-    const char *given[1] = {options->label};
-    td_names label = options->label ? (td_names){given, 1} : p->notes.label;
-    td_data_options data = {.struct_size = sizeof data,
-                            .train = path,
-                            .labels = options->labels,
-                            .input = td__known_input(p->model),
-                            .label = label,
-                            .ignore = p->notes.ignore,
-                            .x = p->notes.x,
-                            .y = p->notes.y,
-                            .scale = p->notes.scale,
-                            .mean = p->notes.mean,
-                            .deviation = p->notes.deviation,
-                            .normal_count = p->notes.normal_count,
-                            .classes = p->notes.classes,
-                            .batch = options->batch > 0 ? options->batch : 256,
-                            .in_order = true};
-    td_error first = {0};
-    p->data = td_dataset_open(&data, &first);
-    if (!p->data && !options->label && label.count) {
-        data.label = (td_names){0};
-        data.label_kind = TD_LABEL_NONE;
-        p->data = td_dataset_open(&data, NULL);
-    }
-    if (!p->data) {
-        return td_error_set(error, first.status, "%s", first.text);
-    }
-    p->labelled = td_dataset_info(p->data)->label_kind != TD_LABEL_NONE;
-    p->batches = td_batches_create(p->data, TD_TRAINING, 0, error);
-    return p->batches ? TD_OK : TD_MEMORY;
-}
 
 /* A signal's name; part is "output" or "preactivation". */
 static const char *signal_name(char *out, size_t size, const td_layer_info *layer,
@@ -170,7 +117,7 @@ static void watch(void *user, size_t layer, td_layer_signal signal, td_tensor *t
 
 static td_status prepare(predictor *p, const td_predict_options *options, td_error *error) {
     td_tape_options inference = {.size = sizeof inference, .no_history = true};
-    const td_data_info *info = td_dataset_info(p->data);
+    const td_data_info *info = td_dataset_info(p->saved.data);
     float nothing = 0;
     p->tape = td_tape_create(&inference, error);
     p->input = td_tensor_borrow("input", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
@@ -184,8 +131,8 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
         }
     }
     if (options->to) {
-        p->output =
-            td__output_open(options->to, info->training, p->labelled ? &info->label : NULL, error);
+        p->output = td__output_open(options->to, info->training,
+                                    p->saved.labelled ? &info->label : NULL, error);
         if (!p->output) {
             return error->status ? error->status : TD_IO;
         }
@@ -224,7 +171,7 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
     if (p->deck) {
         (void)td_deck_begin(p->deck, 1, step, false);
         (void)td_deck_batch_labels(p->deck, batch->rows, batch->count,
-                                   p->labelled ? &batch->label : NULL);
+                                   p->saved.labelled ? &batch->label : NULL);
         (void)td_deck_record(p->deck, "input", batch->input);
     }
     td__head_set(p->input, &batch->input);
@@ -249,7 +196,7 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
 static void tell(const predictor *p, td_prediction *result) {
     if (result) {
         *result = (td_prediction){.examples = p->examples,
-                                  .labelled = p->labelled,
+                                  .labelled = p->saved.labelled,
                                   .accuracy = p->accuracy ? td_metric_value(p->accuracy) : NAN};
         (void)snprintf(result->folder, sizeof result->folder, "%s",
                        p->deck ? td_deck_folder(p->deck) : "");
@@ -260,10 +207,7 @@ static void release(predictor *p) {
     td_metric_destroy(p->accuracy);
     td_tensor_destroy(p->input);
     td_tape_destroy(p->tape);
-    td_batches_destroy(p->batches);
-    td_dataset_close(p->data);
-    td__notes_release(&p->notes);
-    td_model_destroy(p->model);
+    td__saved_release(&p->saved);
 }
 
 td_status td_predict(const char *model, const char *data, const td_predict_options *options,
@@ -274,20 +218,25 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
     if (options) {
         memcpy(&all, options, options->size < sizeof all ? options->size : sizeof all);
     }
-    td_status status = load(&p, model, &reason);
+    td__saved_options opening = {.labels = all.labels,
+                                 .label = all.label,
+                                 .scale = all.scale,
+                                 .batch = all.batch > 0 ? all.batch : BATCH};
+    td_status status = td__saved_load(&p.saved, model, &reason);
     if (!status) {
-        status = open_data(&p, data, &all, &reason);
+        status = td__saved_open(&p.saved, data, &opening, &reason);
     }
     if (!status) {
+        p.model = p.saved.model;
         status = prepare(&p, &all, &reason);
     }
     if (!status) {
-        td_batches_start(p.batches, 1);
+        td_batches_start(p.saved.batches, 1);
     }
-    for (td_batch batch; !status && td_batches_next(p.batches, &batch);) {
+    for (td_batch batch; !status && td_batches_next(p.saved.batches, &batch);) {
         status = run_batch(&p, &batch, &reason);
         if (!status && all.progress &&
-            !all.progress(all.user, p.examples, td_dataset_info(p.data)->training)) {
+            !all.progress(all.user, p.examples, td_dataset_info(p.saved.data)->training)) {
             status = td_error_set(&reason, TD_INTERRUPTED, "stopped after %lld examples",
                                   (long long)p.examples);
         }

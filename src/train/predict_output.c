@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "data/npy.h"
 #include "sink/picture.h"
 
 #include <inttypes.h>
@@ -100,27 +101,14 @@ static td_status csv_write(td__output *output, const td_view *prediction, const 
 /* ---- NPY --------------------------------------------------------------------------------------
  */
 
-static void npy_header(const td__output *output, td_shape shape) {
-    char text[TD_SHAPE_TEXT_SIZE], header[512];
-    shape.dims[0] = output->examples;
-    td_shape_text(&shape, text);
-    if (shape.rank == 1) {
-        (void)snprintf(text, sizeof text, "(%" PRId64 ",)", shape.dims[0]);
-    }
-    int length = snprintf(header, sizeof header,
-                          "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", text);
-    size_t padded = (10 + (size_t)length + 1 + 63) / 64 * 64 - 10;
-    const unsigned char start[10] = {
-        0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)padded, (unsigned char)(padded >> 8)};
-    (void)fwrite(start, 1, sizeof start, output->stream);
-    (void)fprintf(output->stream, "%-*s\n", (int)padded - 1, header);
-}
-
 static td_status npy_write(td__output *output, const td_view *prediction, const td_view *label,
                            td_error *error) {
     (void)label;
     if (output->written == 0) {
-        npy_header(output, prediction->shape);
+        char header[TD__NPY_HEADER];
+        td_shape shape = prediction->shape;
+        shape.dims[0] = output->examples;
+        (void)fwrite(header, 1, td__npy_header(header, &shape), output->stream);
     }
     size_t count = (size_t)(prediction->shape.dims[0] * row_elements(prediction));
     (void)fwrite(prediction->data, sizeof(float), count, output->stream);

@@ -17,8 +17,8 @@ void td__head_set(td_tensor *head, const td_view *view) {
     }
 }
 
-void td__truth_fit(td_trainer *trainer, td_tensor *truth, const td_tensor *prediction) {
-    bool sparse = trainer->experiment->train.loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+void td__truth_fit(td_loss loss, td_tensor *truth, const td_tensor *prediction) {
+    bool sparse = loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     if (!sparse && truth->count == prediction->count && truth->dtype == TD_FLOAT32) {
         truth->shape = prediction->shape;
     }
@@ -127,7 +127,7 @@ static td_tensor *forward(td_trainer *trainer, td_tensor **prediction) {
     const td__train_spec *train = &trainer->experiment->train;
     *prediction = td_model_forward(trainer->model, trainer->tape, trainer->input);
     if (*prediction) {
-        td__truth_fit(trainer, trainer->truth, *prediction);
+        td__truth_fit(train->loss, trainer->truth, *prediction);
     }
     td_tensor *loss = td_loss_compute(trainer->tape, train->loss, *prediction, trainer->truth,
                                       &train->loss_options);

@@ -11,14 +11,11 @@
 /* ---- Data -------------------------------------------------------------------------------------
  */
 
-/* What the loss can be compared with: a class number where the loss is sparse, else numbers. */
-static td_label_kind fitting_labels(const td__train_spec *train, const td_data_info *info) {
-    if (info->label_kind != TD_LABEL_CLASS || train->target == TD__TARGET_INPUT ||
-        train->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
-        return info->label_kind;
+td_label_kind td__labels_for(td_loss loss, td_label_kind found) {
+    if (found != TD_LABEL_CLASS || loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
+        return found;
     }
-    bool categories =
-        train->loss == TD_LOSS_CATEGORICAL_CROSSENTROPY || train->loss == TD_LOSS_KL_DIVERGENCE;
+    bool categories = loss == TD_LOSS_CATEGORICAL_CROSSENTROPY || loss == TD_LOSS_KL_DIVERGENCE;
     return categories ? TD_LABEL_ONE_HOT : TD_LABEL_VALUES;
 }
 
@@ -69,8 +66,9 @@ static td_status open_data(td_trainer *trainer, td_error *error) {
         trainer->data = td_dataset_open(&options, &reason);
     }
     const td_data_info *info = trainer->data ? td_dataset_info(trainer->data) : NULL;
-    if (info && options.label_kind == TD_LABEL_AUTO) {
-        options.label_kind = fitting_labels(&experiment->train, info);
+    if (info && options.label_kind == TD_LABEL_AUTO &&
+        experiment->train.target == TD__TARGET_LABEL) {
+        options.label_kind = td__labels_for(experiment->train.loss, info->label_kind);
         if (options.label_kind != info->label_kind) {
             td_dataset_close(trainer->data);
             trainer->data = td_dataset_open(&options, &reason);
@@ -235,7 +233,7 @@ static td_status try_model(td_trainer *trainer, td_error *error) {
     td_error reason = {0};
     td_status status = TD_OK;
     if (prediction) {
-        td__truth_fit(trainer, trainer->truth, prediction);
+        td__truth_fit(train->loss, trainer->truth, prediction);
         td_loss_compute(trainer->inference, train->loss, prediction, trainer->truth,
                         &train->loss_options);
     }

@@ -122,6 +122,10 @@ struct td_trainer {
     bool ran;
 };
 
+/* trainer.c */
+/* What a loss can be compared with: a class number where it is sparse, else numbers. */
+td_label_kind td__labels_for(td_loss loss, td_label_kind found);
+
 /* make_model.c */
 /* The model of `model: {file: …}`, before the data: it may say the shape of its input. */
 TD_NODISCARD td_status td__trainer_load_model(td_trainer *trainer, td_error *error);
@@ -151,7 +155,7 @@ TD_NODISCARD td_status td__step_run(td_trainer *trainer, const td_batch *batch, 
 /* Points a head at a batch's memory; no copy. */
 void td__head_set(td_tensor *head, const td_view *view);
 /* Gives a truth the prediction's shape where only the shape differs. */
-void td__truth_fit(td_trainer *trainer, td_tensor *truth, const td_tensor *prediction);
+void td__truth_fit(td_loss loss, td_tensor *truth, const td_tensor *prediction);
 
 /* validate.c */
 TD_NODISCARD td_status td__validate(td_trainer *trainer, td_error *error);

@@ -17,7 +17,7 @@ static td_status validate_batch(td_trainer *trainer, const td_batch *batch, doub
     td__head_set(trainer->truth, train->target == TD__TARGET_INPUT ? &batch->input : &batch->label);
     td_tensor *prediction = td_model_forward(trainer->model, tape, trainer->input);
     if (prediction) {
-        td__truth_fit(trainer, trainer->truth, prediction);
+        td__truth_fit(train->loss, trainer->truth, prediction);
     }
     td_tensor *loss = td_model_regularize(
         trainer->model, tape,

@@ -1,0 +1,164 @@
+/* tapedeck gradients: a saved model forward and back over one batch. */
+#include "command.h"
+#include "json.h"
+#include "options.h"
+
+#include "tapedeck/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const char help[] =
+    "tapedeck gradients MODEL DATA [--layer LAYERS] [--loss LOSS] [--to FILE]\n"
+    "\n"
+    "Runs a saved model over the first batch of the data, and back: for each layer its error (the\n"
+    "gradient of the batch's mean loss with respect to its output) and the gradients of its "
+    "kernel,\n"
+    "bias and other parameters; shapes, statistics and values. MODEL is a run's folder, .keras, "
+    ".h5,\n"
+    ".onnx, or a .safetensors file with its architecture; DATA as `data.train` takes it.\n"
+    "\n"
+    "  --layer LAYERS    names and globs of layers, separated by commas (\"conv2,dense*\"); may "
+    "be\n"
+    "                    repeated; \"input\" is the model's input; all layers without it\n"
+    "  --loss LOSS       mse, mae, huber, binary_crossentropy, categorical_crossentropy,\n"
+    "                    sparse_categorical_crossentropy, kl_divergence. Without it the one of\n"
+    "                    training where the model says it, else one that fits labels and output;\n"
+    "                    what was taken, and why, is printed\n"
+    "  --batch N         examples (32)\n"
+    "  --label COLUMN    CSV: the column of labels, when it is not the one of training\n"
+    "  --labels FILE     NPY, IDX: the file of labels\n"
+    "  --scale NUMBER    multiply inputs by this instead of what training did\n"
+    "  --training        as in a step of training: dropout drops, batch normalisation uses the "
+    "batch;\n"
+    "                    otherwise as in inference\n"
+    "  --to FILE         also to a file: .csv (signal,index,value), .npz (an array for each), or "
+    "a\n"
+    "                    folder (its name ends in '/') with LAYER.error.npy,\n"
+    "                    LAYER.PARAMETER.gradient.npy, …\n"
+    "  --json            shapes and statistics as JSON, a line for each, without values\n"
+    "  --quiet           print nothing\n"
+    "\n"
+    "Examples\n"
+    "  tapedeck gradients runs/demo examples/data/digits.csv.gz --layer hidden\n"
+    "  tapedeck gradients model.keras images.npy --labels labels.npy --layer 'conv*' --to "
+    "gradients/\n"
+    "  tapedeck gradients runs/demo examples/data/digits.csv.gz --layer input,logits --json\n"
+    "\n"
+    "Exit status 0 also when gradients are not finite. More: docs/models.md\n";
+
+/* "a,b" of a list of options; from malloc, NULL when there is none. */
+static char *join(const char *const *items, size_t count) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = count ? open_memstream(&text, &size) : NULL;
+    for (size_t i = 0; stream && i < count; i++) {
+        (void)fprintf(stream, "%s%s", i ? "," : "", items[i]);
+    }
+    if (stream) {
+        (void)fclose(stream);
+    }
+    return text;
+}
+
+static void print_json(const td_gradients *gradients) {
+    const td_gradients_info *info = td_gradients_about(gradients);
+    (void)fputs("{\"loss\": ", stdout);
+    print_json_text(info->loss);
+    printf(", \"from_logits\": %s, \"why\": ", info->from_logits ? "true" : "false");
+    print_json_text(info->why);
+    (void)fputs(", \"value\": ", stdout);
+    print_json_number(info->value);
+    printf(", \"examples\": %lld}\n", (long long)info->examples);
+    const td_gradient *gradient;
+    for (size_t i = 0; (gradient = td_gradients_at(gradients, i)); i++) {
+        (void)fputs("{\"signal\": ", stdout);
+        print_json_text(gradient->name);
+        (void)fputs(", \"layer\": ", stdout);
+        print_json_text(gradient->layer);
+        (void)fputs(", ", stdout);
+        td_shape shape = td_tensor_shape(gradient->tensor);
+        print_json_stats(&shape, &gradient->stats);
+        printf(", \"disconnected\": %s}\n", gradient->disconnected ? "true" : "false");
+    }
+}
+
+static void print_stats(const td_stats *stats) {
+    printf("  mean %.6g  std %.6g  min %.6g  max %.6g  norm %.6g  zeros %lld of %lld", stats->mean,
+           stats->std, stats->min, stats->max, stats->norm, (long long)stats->zeros,
+           (long long)stats->count);
+    if (stats->nan + stats->inf > 0) {
+        printf("  NaN %lld  infinite %lld", (long long)stats->nan, (long long)stats->inf);
+    }
+    (void)fputc('\n', stdout);
+}
+
+static void print_all(const td_gradients *gradients) {
+    const td_gradients_info *info = td_gradients_about(gradients);
+    printf("loss %.6g: %s%s over %lld examples (%s)\n", info->value, info->loss,
+           info->from_logits ? " from logits" : "", (long long)info->examples, info->why);
+    const td_gradient *gradient;
+    for (size_t i = 0; (gradient = td_gradients_at(gradients, i)); i++) {
+        (void)fputc('\n', stdout);
+        (void)td_tensor_print(gradient->tensor, stdout);
+        print_stats(&gradient->stats);
+        if (gradient->disconnected) {
+            printf("  the loss does not depend on it\n");
+        }
+    }
+}
+
+static int run(int count, char **arguments) {
+    bool quiet = false, json = false;
+    const char *batch = NULL, *scale = NULL, *to = NULL, *layers[MOST_VALUES];
+    size_t layer_count = 0;
+    td_gradients_options gradients = {.size = sizeof gradients};
+    const option options[] = {
+        {.name = "layer", .list = layers, .list_count = &layer_count},
+        {.name = "loss", .text = &gradients.loss},
+        {.name = "batch", .text = &batch},
+        {.name = "label", .text = &gradients.label},
+        {.name = "labels", .text = &gradients.labels},
+        {.name = "scale", .text = &scale},
+        {.name = "training", .flag = &gradients.training},
+        {.name = "to", .text = &to},
+        {.name = "json", .flag = &json},
+        {.name = "quiet", .flag = &quiet},
+    };
+    if (!parse_options(&command_gradients, options, sizeof options / sizeof *options, &count,
+                       arguments)) {
+        return EXIT_USAGE;
+    }
+    if (count != 2) {
+        return misuse(&command_gradients, "expected MODEL and DATA");
+    }
+    if (batch && !whole_number(batch, &gradients.batch)) {
+        return misuse(&command_gradients, "--batch: expected a whole number of at least 1");
+    }
+    if (scale && !plain_number(scale, &gradients.scale)) {
+        return misuse(&command_gradients, "--scale: expected a number that is not 0");
+    }
+    char *joined = join(layers, layer_count);
+    gradients.layers = joined;
+    td_error error = {0};
+    td_gradients *result = td_gradients_create(arguments[0], arguments[1], &gradients, &error);
+    td_status status = result ? TD_OK : error.status;
+    if (result && to) {
+        status = td_gradients_save(result, to, &error);
+    }
+    if (!status && json) {
+        print_json(result);
+    } else if (!status && !quiet) {
+        print_all(result);
+    }
+    td_gradients_destroy(result);
+    free(joined);
+    return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
+}
+
+const command command_gradients = {
+    .name = "gradients",
+    .summary = "a saved model's errors, kernel and bias gradients for one batch",
+    .help = help,
+    .run = run,
+};

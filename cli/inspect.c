@@ -1,0 +1,191 @@
+/* tapedeck inspect: what a saved model is, and what is unusual about it. */
+#include "command.h"
+#include "json.h"
+#include "options.h"
+#include "terminal.h"
+
+#include "tapedeck/model.h"
+
+#include <string.h>
+
+static const char help[] =
+    "tapedeck inspect MODEL [--json]\n"
+    "\n"
+    "Shows what a saved model is and has: its file and format, its layers, and for each parameter "
+    "its\n"
+    "shape and statistics (over finite values; norm is the L2 norm). MODEL is a run's folder, "
+    ".keras,\n"
+    ".h5, .onnx, or a .safetensors file with its architecture. Then what is unusual, as far as it\n"
+    "follows from the parameters with certainty, whatever the data:\n"
+    "\n"
+    "  error     values that are NaN or infinite; a negative variance\n"
+    "  warning   kernels that are all zero or constant; dead units, which always put out 0 (relu, "
+    "and\n"
+    "            neither a weight nor the bias can lift them above it); units and channels that "
+    "put\n"
+    "            out a constant\n"
+    "  note      batch normalisation whose averages are as before training\n"
+    "\n"
+    "  --json    as one JSON object\n"
+    "\n"
+    "Exit status: 0; 1 when there is an error among the findings, or the file cannot be read.\n"
+    "\n"
+    "Examples\n"
+    "  tapedeck inspect runs/demo\n"
+    "  tapedeck inspect model.onnx --json | jq '.findings'\n"
+    "\n"
+    "More: docs/models.md\n";
+
+/* ---- For people -------------------------------------------------------------------------------
+ */
+
+static int width_of_names(const td_model *model) {
+    size_t width = strlen("parameter");
+    for (size_t i = 0; i < td_model_parameter_count(model); i++) {
+        size_t length = strlen(td_model_parameter_at(model, i)->name);
+        width = length > width ? length : width;
+    }
+    return width < 60 ? (int)width : 60;
+}
+
+static void print_parameters(const td_inspection *about) {
+    int width = width_of_names(about->model);
+    printf("%-*s  %-18s %12s %11s %11s %11s %11s %11s %10s\n", width, "parameter", "shape", "count",
+           "mean", "std", "min", "max", "norm", "zeros");
+    for (size_t i = 0; i < td_model_parameter_count(about->model); i++) {
+        const td_parameter_info *parameter = td_model_parameter_at(about->model, i);
+        const td_stats *stats = &about->stats[i];
+        char shape[TD_SHAPE_TEXT_SIZE];
+        td_shape dims = td_tensor_shape(parameter->tensor);
+        printf("%-*s  %-18s %12lld %11.4g %11.4g %11.4g %11.4g %11.4g %10lld\n", width,
+               parameter->name, td_shape_text(&dims, shape), (long long)stats->count, stats->mean,
+               stats->std, stats->min, stats->max, stats->norm, (long long)stats->zeros);
+    }
+}
+
+static void print_findings(const td_inspection *about) {
+    static const char *const colours[] = {"\x1b[36m", "\x1b[33m", "\x1b[31m"};
+    bool colour = terminal_has_colour(stdout);
+    if (about->finding_count == 0) {
+        printf("nothing unusual\n");
+    }
+    for (size_t i = 0; i < about->finding_count; i++) {
+        const td_finding *finding = &about->findings[i];
+        printf("%s%-7s%s  %s: %s\n", colour ? colours[finding->level] : "",
+               td_finding_level_name(finding->level), colour ? "\x1b[0m" : "", finding->where,
+               finding->text);
+    }
+}
+
+static void print_page(const td_inspection *about) {
+    char size[32];
+    printf("%s: %s, %s\n", about->file, about->format, terminal_bytes(size, (double)about->bytes));
+    if (about->origin) {
+        printf("began from %s\n", about->origin);
+    }
+    (void)fputc('\n', stdout);
+    (void)td_model_summary(about->model, stdout);
+    (void)fputc('\n', stdout);
+    if (td_model_parameter_count(about->model)) {
+        print_parameters(about);
+        (void)fputc('\n', stdout);
+    }
+    print_findings(about);
+}
+
+/* ---- For programs -----------------------------------------------------------------------------
+ */
+
+static void print_json_shape(const td_shape *shape) {
+    (void)fputc('[', stdout);
+    for (int32_t i = 0; i < shape->rank; i++) {
+        printf("%s%lld", i ? ", " : "", (long long)shape->dims[i]);
+    }
+    (void)fputc(']', stdout);
+}
+
+static void print_json_layers(const td_model *model) {
+    (void)fputs(", \"layers\": [", stdout);
+    for (size_t i = 0; i < td_model_layer_count(model); i++) {
+        const td_layer_info *layer = td_model_layer(model, i);
+        printf("%s{\"name\": ", i ? ", " : "");
+        print_json_text(layer->name);
+        (void)fputs(", \"type\": ", stdout);
+        print_json_text(layer->type);
+        (void)fputs(", \"output\": ", stdout);
+        print_json_shape(&layer->output);
+        printf(", \"parameters\": %lld, \"frozen\": %s}", (long long)layer->parameter_elements,
+               layer->frozen ? "true" : "false");
+    }
+    (void)fputs("], \"parameters\": [", stdout);
+}
+
+static void print_json(const td_inspection *about) {
+    td_shape input = td_model_input_shape(about->model);
+    (void)fputs("{\"file\": ", stdout);
+    print_json_text(about->file);
+    (void)fputs(", \"format\": ", stdout);
+    print_json_text(about->format);
+    printf(", \"bytes\": %lld, \"origin\": ", (long long)about->bytes);
+    if (about->origin) {
+        print_json_text(about->origin);
+    } else {
+        (void)fputs("null", stdout);
+    }
+    (void)fputs(", \"name\": ", stdout);
+    print_json_text(td_model_name(about->model));
+    (void)fputs(", \"input\": ", stdout);
+    print_json_shape(&input);
+    print_json_layers(about->model);
+    for (size_t i = 0; i < td_model_parameter_count(about->model); i++) {
+        const td_parameter_info *parameter = td_model_parameter_at(about->model, i);
+        td_shape shape = td_tensor_shape(parameter->tensor);
+        printf("%s{\"name\": ", i ? ", " : "");
+        print_json_text(parameter->name);
+        printf(", \"trainable\": %s, ", parameter->trainable ? "true" : "false");
+        print_json_stats(&shape, &about->stats[i]);
+        (void)fputc('}', stdout);
+    }
+    (void)fputs("], \"findings\": [", stdout);
+    for (size_t i = 0; i < about->finding_count; i++) {
+        const td_finding *finding = &about->findings[i];
+        printf("%s{\"level\": \"%s\", \"where\": ", i ? ", " : "",
+               td_finding_level_name(finding->level));
+        print_json_text(finding->where);
+        (void)fputs(", \"text\": ", stdout);
+        print_json_text(finding->text);
+        (void)fputc('}', stdout);
+    }
+    (void)fputs("]}\n", stdout);
+}
+
+static int run(int count, char **arguments) {
+    bool json = false;
+    const option options[] = {{.name = "json", .flag = &json}};
+    if (!parse_options(&command_inspect, options, 1, &count, arguments)) {
+        return EXIT_USAGE;
+    }
+    if (count != 1) {
+        return misuse(&command_inspect, "expected one MODEL");
+    }
+    td_error error = {0};
+    const td_inspection *about = td_model_inspect(arguments[0], &error);
+    if (!about) {
+        return fail(EXIT_BAD, "%s", error.text);
+    }
+    if (json) {
+        print_json(about);
+    } else {
+        print_page(about);
+    }
+    int status = about->worst == TD_FINDING_ERROR ? EXIT_BAD : EXIT_GOOD;
+    td_inspection_destroy(about);
+    return status;
+}
+
+const command command_inspect = {
+    .name = "inspect",
+    .summary = "a saved model's layers and parameters, and what is unusual about them",
+    .help = help,
+    .run = run,
+};

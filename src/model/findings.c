@@ -1,0 +1,258 @@
+#include "model/findings.h"
+
+#include "base/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_FINDINGS = 100000, TEXT_SIZE = 320, NAMED = 5 };
+
+typedef struct search {
+    td__findings *findings;
+    const td_model *model;
+    const td_stats *stats;
+    bool exhausted; /* memory is */
+} search;
+
+static void add(search *s, td_finding_level level, const char *where, const char *format, ...)
+    TD_PRINTF(4, 5);
+
+static void add(search *s, td_finding_level level, const char *where, const char *format, ...) {
+    char text[TEXT_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    td__findings *f = s->findings;
+    char *copy = td__strdup(text);
+    if (!copy ||
+        !td__grow(&f->items, &f->capacity, f->count + 1, MOST_FINDINGS, sizeof *f->items)) {
+        td__free(copy);
+        s->exhausted = true;
+        return;
+    }
+    f->items[f->count++] = (td_finding){level, where, copy};
+}
+
+void td__findings_release(td__findings *findings) {
+    for (size_t i = 0; i < findings->count; i++) {
+        td__free((char *)(uintptr_t)findings->items[i].text);
+    }
+    td__free(findings->items);
+    *findings = (td__findings){0};
+}
+
+/* "units 3, 17, 20, … (5 of 64)" from flags; "" when none is set. */
+static bool list_units(char text[TEXT_SIZE], const bool *flags, int64_t count, const char *noun) {
+    int64_t set = 0;
+    size_t length = (size_t)snprintf(text, TEXT_SIZE, "%s", noun);
+    for (int64_t i = 0; i < count; i++) {
+        if (flags[i] && set++ < NAMED) {
+            length += (size_t)snprintf(text + length, TEXT_SIZE - length, "%s %lld",
+                                       set > 1 ? "," : "", (long long)i);
+        }
+    }
+    if (set == count) {
+        (void)snprintf(text, TEXT_SIZE, "all %lld %s", (long long)count, noun);
+    } else {
+        (void)snprintf(text + length, TEXT_SIZE - length, "%s (%lld of %lld)",
+                       set > NAMED ? ", …" : "", (long long)set, (long long)count);
+    }
+    return set > 0;
+}
+
+/* ---- A parameter alone ------------------------------------------------------------------------
+ */
+
+static bool is_kernel(const td_parameter_info *parameter) {
+    return strstr(parameter->parameter, "kernel") || !strcmp(parameter->parameter, "embeddings");
+}
+
+static void look_at_parameter(search *s, size_t which) {
+    const td_parameter_info *parameter = td_model_parameter_at(s->model, which);
+    const td_stats *stats = &s->stats[which];
+    const char *name = parameter->name;
+    if (stats->nan + stats->inf > 0) {
+        add(s, TD_FINDING_ERROR, name,
+            "%lld NaN and %lld infinite of %lld values, the first at %lld", (long long)stats->nan,
+            (long long)stats->inf, (long long)stats->count, (long long)stats->first_nonfinite);
+        return;
+    }
+    if (is_kernel(parameter) && stats->count && stats->zeros == stats->count) {
+        add(s, TD_FINDING_WARNING, name, "all zero");
+    } else if (is_kernel(parameter) && stats->count > 1 && stats->min == stats->max) {
+        add(s, TD_FINDING_WARNING, name, "constant: all %lld values are %.6g",
+            (long long)stats->count, stats->min);
+    }
+    if (!strcmp(parameter->parameter, "moving_variance") && stats->min < 0) {
+        add(s, TD_FINDING_ERROR, name, "a negative variance (%.6g): the layer puts out NaN",
+            stats->min);
+    }
+}
+
+/* ---- Units of a layer -------------------------------------------------------------------------
+ */
+
+static const char *activation_of(const td_layer_info *layer) {
+    for (size_t i = 0; i < layer->setting_count; i++) {
+        const td_setting *setting = &layer->settings[i];
+        if ((!strcmp(setting->key, "activation") || !strcmp(setting->key, "function")) &&
+            setting->value.kind == TD_VALUE_TEXT) {
+            return setting->value.text;
+        }
+    }
+    return "";
+}
+
+/* Whether what the layer puts out is never negative, whatever it reads. */
+static bool is_never_negative(const td_model *model, int32_t which) {
+    static const char *const positive[] = {"relu", "relu6", "sigmoid", "softmax", "softplus"};
+    static const td_layer_kind passing[] = {TD_LAYER_MAX_POOL2D,
+                                            TD_LAYER_AVERAGE_POOL2D,
+                                            TD_LAYER_GLOBAL_AVERAGE_POOL2D,
+                                            TD_LAYER_GLOBAL_MAX_POOL2D,
+                                            TD_LAYER_FLATTEN,
+                                            TD_LAYER_RESHAPE,
+                                            TD_LAYER_DROPOUT};
+    while (which >= 0) {
+        const td_layer_info *layer = td_model_layer(model, (size_t)which);
+        bool recurrent = layer->kind == TD_LAYER_LSTM || layer->kind == TD_LAYER_GRU;
+        for (size_t i = 0; !recurrent && i < sizeof positive / sizeof *positive; i++) {
+            if (!strcmp(activation_of(layer), positive[i])) {
+                return true;
+            }
+        }
+        bool passes = false;
+        for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
+            passes = passes || layer->kind == passing[i];
+        }
+        which = passes ? layer->inputs[0] : -1;
+    }
+    return false;
+}
+
+/* A kernel as (before, units, after), whichever of its axes has the units. */
+typedef struct units {
+    const float *weights;
+    int64_t before, count, after;
+    const float *bias; /* NULL: none */
+} units;
+
+static bool find_units(const search *s, const td_layer_info *layer, units *u) {
+    bool transposed = layer->kind == TD_LAYER_CONV2D_TRANSPOSE;
+    bool plain = layer->kind == TD_LAYER_DENSE || layer->kind == TD_LAYER_CONV1D ||
+                 layer->kind == TD_LAYER_CONV2D;
+    const td_tensor *kernel = td_model_parameter(s->model, layer->name, "kernel");
+    const td_tensor *bias = td_model_parameter(s->model, layer->name, "bias");
+    if (!kernel || !(plain || transposed)) {
+        return false;
+    }
+    td_shape shape = td_tensor_shape(kernel);
+    int32_t axis = transposed ? shape.rank - 2 : shape.rank - 1;
+    *u = (units){
+        .weights = td_tensor_data(kernel), .before = 1, .count = shape.dims[axis], .after = 1};
+    for (int32_t i = 0; i < shape.rank; i++) {
+        u->before *= i < axis ? shape.dims[i] : 1;
+        u->after *= i > axis ? shape.dims[i] : 1;
+    }
+    u->bias = bias ? td_tensor_data(bias) : NULL;
+    return u->count > 0;
+}
+
+/* The largest weight that leads to each unit, and whether all of them are 0. */
+static void sum_up(const units *u, float *largest, bool *silent) {
+    for (int64_t k = 0; k < u->count; k++) {
+        largest[k] = u->before * u->after > 0 ? u->weights[k * u->after] : 0;
+        silent[k] = true;
+    }
+    for (int64_t i = 0; i < u->before; i++) {
+        for (int64_t k = 0; k < u->count; k++) {
+            const float *row = u->weights + (i * u->count + k) * u->after;
+            for (int64_t j = 0; j < u->after; j++) {
+                largest[k] = row[j] > largest[k] ? row[j] : largest[k];
+                silent[k] = silent[k] && row[j] == 0;
+            }
+        }
+    }
+}
+
+/* A unit that reads nothing puts out a constant. One with relu is dead when it can only get 0 or
+ * less: no weight is positive, nor is its bias, and what it reads is never negative. */
+static void look_at_units(search *s, const td_layer_info *layer) {
+    units u;
+    if (!find_units(s, layer, &u)) {
+        return;
+    }
+    float *largest = td__calloc((size_t)u.count, sizeof *largest);
+    bool *silent = td__calloc((size_t)u.count, sizeof *silent);
+    bool *dead = td__calloc((size_t)u.count, sizeof *dead);
+    if (largest && silent && dead) {
+        bool relu = !strcmp(activation_of(layer), "relu");
+        bool positive = relu && is_never_negative(s->model, layer->inputs[0]);
+        char text[TEXT_SIZE];
+        int64_t silent_count = 0;
+        sum_up(&u, largest, silent);
+        for (int64_t k = 0; k < u.count; k++) {
+            bool low = !u.bias || u.bias[k] <= 0;
+            dead[k] = relu && low && (silent[k] || (positive && largest[k] <= 0));
+            silent[k] = silent[k] && !dead[k];
+            silent_count += silent[k];
+        }
+        if (list_units(text, dead, u.count, "units")) {
+            add(s, TD_FINDING_WARNING, layer->name, "dead: %s always put out 0", text);
+        }
+        if (silent_count < u.count && list_units(text, silent, u.count, "units")) {
+            add(s, TD_FINDING_WARNING, layer->name, "constant: %s have no weight that is not 0",
+                text);
+        }
+    } else {
+        s->exhausted = true;
+    }
+    td__free(largest);
+    td__free(silent);
+    td__free(dead);
+}
+
+/* ---- Normalisations ---------------------------------------------------------------------------
+ */
+
+static const td_stats *stats_of(const search *s, const td_layer_info *layer, const char *name) {
+    for (size_t i = 0; i < layer->parameter_count; i++) {
+        size_t which = layer->first_parameter + i;
+        if (!strcmp(td_model_parameter_at(s->model, which)->parameter, name)) {
+            return &s->stats[which];
+        }
+    }
+    return NULL;
+}
+
+static void look_at_normalization(search *s, const td_layer_info *layer) {
+    const td_stats *gamma = stats_of(s, layer, "gamma");
+    const td_stats *mean = stats_of(s, layer, "moving_mean");
+    const td_stats *variance = stats_of(s, layer, "moving_variance");
+    if (gamma && gamma->zeros > 0) {
+        add(s, TD_FINDING_WARNING, layer->name,
+            "constant: %lld of %lld channels have gamma 0 and put out their beta",
+            (long long)gamma->zeros, (long long)gamma->count);
+    }
+    if (mean && variance && mean->zeros == mean->count && variance->min == 1 &&
+        variance->max == 1) {
+        add(s, TD_FINDING_NOTE, layer->name,
+            "its moving averages are as before training: mean 0, variance 1");
+    }
+}
+
+td_status td__findings_collect(td__findings *findings, const td_model *model, const td_stats *stats,
+                               td_error *error) {
+    search s = {findings, model, stats, false};
+    for (size_t i = 0; i < td_model_layer_count(model); i++) {
+        const td_layer_info *layer = td_model_layer(model, i);
+        for (size_t k = 0; k < layer->parameter_count; k++) {
+            look_at_parameter(&s, layer->first_parameter + k);
+        }
+        look_at_units(&s, layer);
+        look_at_normalization(&s, layer);
+    }
+    return s.exhausted ? td_error_set(error, TD_MEMORY, "out of memory") : TD_OK;
+}

@@ -1,0 +1,89 @@
+/* A saved model and what is unusual about it: only what follows from the parameters with certainty,
+ * whatever the data. */
+#include "base/memory.h"
+#include "model/findings.h"
+#include "model/load.h"
+#include "model/native.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct inspection {
+    td_inspection about; /* first: what callers have a pointer to */
+    td_model *model;
+    char *file, *origin;
+    td_stats *stats;
+    td__findings findings;
+} inspection;
+
+const char *td_finding_level_name(td_finding_level level) {
+    static const char *const names[] = {"note", "warning", "error"};
+    return (unsigned)level < sizeof names / sizeof *names ? names[level] : NULL;
+}
+
+/* Only our own format says where a model came from. */
+static td_status read_origin(inspection *i, td_error *error) {
+    const char *const keys[] = {TD_NOTE_ORIGIN};
+    return strcmp(i->about.format, "safetensors") != 0
+               ? TD_OK
+               : td__native_texts(i->file, 1, keys, &i->origin, error);
+}
+
+static td_status measure(inspection *i, td_error *error) {
+    size_t count = td_model_parameter_count(i->model);
+    i->stats = td__calloc(count + 1, sizeof *i->stats);
+    td_status status = i->stats ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    for (size_t k = 0; !status && k < count; k++) {
+        td_view view = td_view_of(td_model_parameter_at(i->model, k)->tensor);
+        status = td_stats_of(&view, &i->stats[k], error);
+    }
+    return status;
+}
+
+static void tell(inspection *i) {
+    struct stat file;
+    td_inspection *about = &i->about;
+    about->bytes = stat(i->file, &file) == 0 ? (int64_t)file.st_size : 0;
+    about->file = i->file;
+    about->origin = i->origin;
+    about->model = i->model;
+    about->stats = i->stats;
+    about->findings = i->findings.items;
+    about->finding_count = i->findings.count;
+    for (size_t k = 0; k < i->findings.count; k++) {
+        about->worst =
+            i->findings.items[k].level > about->worst ? i->findings.items[k].level : about->worst;
+    }
+}
+
+const td_inspection *td_model_inspect(const char *path, td_error *error) {
+    inspection *i = td__calloc(1, sizeof *i);
+    if (!i) {
+        td_error_set(error, TD_MEMORY, "out of memory");
+        return NULL;
+    }
+    i->model = td__model_load_from(path, &i->file, &i->about.format, error);
+    td_status status = i->model ? TD_OK : TD_FORMAT;
+    status = status ? status : read_origin(i, error);
+    status = status ? status : measure(i, error);
+    status = status ? status : td__findings_collect(&i->findings, i->model, i->stats, error);
+    if (status) {
+        td_inspection_destroy(&i->about);
+        return NULL;
+    }
+    tell(i);
+    return &i->about;
+}
+
+void td_inspection_destroy(const td_inspection *about) {
+    if (!about) {
+        return;
+    }
+    inspection *i = (inspection *)(uintptr_t)about;
+    td__findings_release(&i->findings);
+    td__free(i->stats);
+    td__free(i->origin);
+    td__free(i->file);
+    td_model_destroy(i->model);
+    td__free(i);
+}

@@ -1,0 +1,11 @@
+/* Loading, and what was loaded. */
+#ifndef TAPEDECK_MODEL_LOAD_H
+#define TAPEDECK_MODEL_LOAD_H
+
+#include "tapedeck/model.h"
+
+/* td_model_load; *file gets the file that path meant, for td__free, *format_name its format. */
+td_model *td__model_load_from(const char *path, char **file, const char **format_name,
+                              td_error *error);
+
+#endif

@@ -1,0 +1,30 @@
+/* A saved model and data for it, prepared as its training data was. */
+#ifndef TAPEDECK_TRAIN_SAVED_H
+#define TAPEDECK_TRAIN_SAVED_H
+
+#include "train/notes.h"
+
+typedef struct td__saved {
+    td_model *model;
+    td__notes notes; /* what the model says of its training; all zero when it says nothing */
+    td_dataset *data;
+    td_batches *batches; /* in the file's order */
+    bool labelled;
+} td__saved;
+
+/* Zero means default. */
+typedef struct td__saved_options {
+    const char *labels; /* NPY, IDX: the file of labels */
+    const char *label;  /* CSV: the label's column; NULL: as in training, if it is there */
+    td_label_kind label_kind;
+    double scale; /* of inputs; 0: as in training */
+    int64_t batch;
+} td__saved_options;
+
+TD_NODISCARD td_status td__saved_load(td__saved *saved, const char *model, td_error *error);
+/* May be called again with other options. */
+TD_NODISCARD td_status td__saved_open(td__saved *saved, const char *data,
+                                      const td__saved_options *options, td_error *error);
+void td__saved_release(td__saved *saved);
+
+#endif
