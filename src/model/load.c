@@ -123,9 +123,9 @@ static const format *recognise(const char *path, td_error *error) {
         }
     }
     if (size >= 0) {
-        td_error_set(error, TD_FORMAT,
-                     "%s: no model file: expected a run's folder, .safetensors, .keras or .h5",
-                     path);
+        td_error_set(
+            error, TD_FORMAT,
+            "%s: no model file: expected a run's folder, .safetensors, .keras, .h5 or .onnx", path);
     }
     return NULL;
 }
