@@ -7,20 +7,18 @@
 
 static const td__op transpose_op = {.name = "conv2d_transpose", .backward = td__conv_backward};
 
-/* Keras's output size along one axis, and the padding of the convolution back from it. */
+/* Keras's output size along one axis, and the padding of the convolution back from it. An output
+ * padding that is given replaces what the stride would add. */
 static void stretch(int64_t size, int64_t kernel, int64_t stride, int64_t dilation, bool same,
-                    int64_t extra, int64_t *out, int64_t *before) {
-    int64_t reach = (kernel - 1) * dilation + 1;
-    *before = 0;
-    if (same) {
-        /* The convolution from size * stride gives size again. */
-        *out = size * stride;
-        int64_t total = (size - 1) * stride + reach - *out;
-        *before = total > 0 ? total / 2 : 0;
+                    bool given, int64_t extra, int64_t *out, int64_t *before) {
+    int64_t reach = (kernel - 1) * dilation + 1, least = (size - 1) * stride;
+    if (given) {
+        *out = least + (same ? reach % 2 : reach) + extra;
     } else {
-        *out = size * stride + (reach > stride ? reach - stride : 0);
+        *out = same ? size * stride : least + (reach > stride ? reach : stride);
     }
-    *out += extra;
+    int64_t total = same ? least + reach - *out : 0;
+    *before = total > 0 ? total / 2 : 0;
 }
 
 static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, const td_tensor *bias,
@@ -46,19 +44,24 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, cons
         return false;
     }
     int64_t out[2];
+    bool same = options && options->padding == TD_PADDING_SAME;
+    bool given = options && (options->output_padding[0] || options->output_padding[1]);
     for (int axis = 0; axis < 2; axis++) {
-        int64_t extra = options ? options->output_padding[axis] : 0;
-        if (extra < 0 || extra >= conv->stride[axis]) {
-            if (extra != 0) {
-                td__fail(tape, TD_INVALID,
-                         "conv2d_transpose: output padding %lld must be less than the stride, %lld",
-                         (long long)extra, (long long)conv->stride[axis]);
-                return false;
-            }
+        int64_t extra = given ? options->output_padding[axis] : 0, stride = conv->stride[axis];
+        if (given && (extra < 0 || extra >= stride)) {
+            td__fail(tape, TD_INVALID,
+                     "conv2d_transpose: output padding %lld must be less than the stride, %lld",
+                     (long long)extra, (long long)stride);
+            return false;
         }
-        stretch(xs[1 + axis], ks[axis], conv->stride[axis], conv->dilation[axis],
-                options && options->padding == TD_PADDING_SAME, extra, &out[axis],
-                &conv->before[axis]);
+        stretch(xs[1 + axis], ks[axis], stride, conv->dilation[axis], same, given, extra,
+                &out[axis], &conv->before[axis]);
+        if (same && (out[axis] + stride - 1) / stride != xs[1 + axis]) {
+            td__fail(tape, TD_INVALID,
+                     "conv2d_transpose: a kernel of even size and no output padding along one axis "
+                     "do not go together with padding 'same'");
+            return false;
+        }
         conv->out[axis] = xs[1 + axis];
         conv->kernel[axis] = ks[axis];
     }
