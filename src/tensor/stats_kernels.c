@@ -156,7 +156,7 @@ AVX2 static inline double first_pass(const float *x, size_t count, td__block *bl
         zeros[0] = minus_one_where_zero(zeros[0], v);
     }
     block->min = min_lanes(min);
-    block->max = -min_lanes(_mm256_sub_ps(zero, max));
+    block->max = 0 - min_lanes(_mm256_sub_ps(zero, max)); /* never -0 */
     block->zeros = -sum_ints(_mm256_add_epi32(zeros[0], zeros[1]));
     return sum_chains(sum);
 }

@@ -123,6 +123,16 @@ static void stats_count_nan_and_infinities_and_keep_the_rest_right(void **state)
     }
 }
 
+static void stats_of_zeros_have_no_sign(void **state) {
+    (void)state;
+    static const float zeros[1000];
+    for (int64_t count = 1; count <= 1000; count += 37) {
+        td_stats stats = stats_of(zeros, count);
+        assert_false(signbit(stats.min) || signbit(stats.max) || signbit(stats.mean));
+        assert_int_equal(stats.zeros, count);
+    }
+}
+
 static void stats_of_nothing_finite_are_nan(void **state) {
     (void)state;
     float x[3] = {NAN, INFINITY, -INFINITY};
@@ -323,6 +333,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stats_agree_with_their_definition_at_every_length),
         cmocka_unit_test(stats_keep_precision_when_the_spread_is_small_beside_the_mean),
+        cmocka_unit_test(stats_of_zeros_have_no_sign),
         cmocka_unit_test(stats_of_tiny_and_huge_values_neither_vanish_nor_overflow),
         cmocka_unit_test(stats_count_nan_and_infinities_and_keep_the_rest_right),
         cmocka_unit_test(stats_of_nothing_finite_are_nan),
