@@ -234,7 +234,7 @@ static bool multiply(td__onnx_call *call, term *a, term *b, const char *kept) {
 
 /* --- the operator ------------------------------------------------------------------------- */
 
-enum { MOST_TERMS = 16 };
+enum { MOST_TERMS = 16, MOST_PRODUCTS = 1 << 30 };
 
 /* All labels of terms [first, count) and of the result. */
 static void later_labels(const term *terms, size_t first, size_t count, const char *result,
@@ -362,14 +362,18 @@ static td_tensor *sum_products(td__onnx_call *call, size_t count, const term *te
         if (k < (size_t)shape.rank) {
             shape.dims[k] = sizes[k];
         } else if (!td__multiply(inner, sizes[k], &inner)) {
-            (void)fail(call, "sums too many products");
-            return NULL;
+            inner = INT64_MAX;
         }
         for (size_t i = 0; i < count; i++) {
             strides[i][k] = stride_of(&terms[i], labels[k]);
         }
     }
     td_tensor *y = td__onnx_new(call, td__onnx_input(call, 0)->type, shape);
+    int64_t work;
+    if (y && (!td__multiply(y->count, inner, &work) || work > MOST_PRODUCTS)) {
+        (void)fail(call, "sums too many products");
+        return NULL;
+    }
     for (int64_t at = 0; y && at < y->count; at++) {
         double sum = 0;
         for (int64_t k = 0; k < inner; k++) {

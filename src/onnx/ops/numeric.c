@@ -1,4 +1,5 @@
 /* Running sums, determinants, Fourier transforms: computed in doubles, without gradients. */
+#include "base/memory.h"
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
 
@@ -118,6 +119,8 @@ static void transform(const double complex *in, int64_t n, const double complex 
     }
 }
 
+#define MOST_WORK (INT64_C(1) << 32)
+
 /* Room for a transform of n numbers. */
 typedef struct fourier {
     int64_t n, kept;
@@ -125,9 +128,13 @@ typedef struct fourier {
     double complex *roots, *in, *out;
 } fourier;
 
-static bool fourier_init(td__onnx_call *call, int64_t n, bool inverse, bool onesided, fourier *f) {
-    if (n < 1 || n > 1 << 16) {
-        return td__onnx_fail(call, TD_RANGE, "of %lld numbers", (long long)n);
+/* For that many lines; the work is bounded. */
+static bool fourier_init(td__onnx_call *call, int64_t n, int64_t lines, bool inverse, bool onesided,
+                         fourier *f) {
+    int64_t work;
+    if (n < 1 || n > 1 << 16 || !td__multiply(n * n, lines, &work) || work > MOST_WORK) {
+        return td__onnx_fail(call, TD_RANGE, "%lld of %lld numbers", (long long)lines,
+                             (long long)n);
     }
     *f = (fourier){.n = n, .kept = onesided ? n / 2 + 1 : n, .scale = inverse ? 1 / (double)n : 1};
     double complex *room = td__scratch(call->tape, 3 * (size_t)n * sizeof *room);
@@ -169,8 +176,12 @@ static bool dft(td__onnx_call *call) {
     bool inverse = td__onnx_int(call->node, "inverse", 0);
     bool onesided = td__onnx_int(call->node, "onesided", 0);
     int64_t had = x->shape.dims[axis], n = given ? length : had;
+    if (had < 1) {
+        return td__onnx_fail(call, TD_SHAPE, "of nothing");
+    }
+    int64_t lines = x->count / had / parts;
     fourier f;
-    if (!fourier_init(call, n, inverse, onesided, &f)) {
+    if (!fourier_init(call, n, lines, inverse, onesided, &f)) {
         return false;
     }
     td_shape shape = x->shape;
@@ -179,8 +190,7 @@ static bool dft(td__onnx_call *call) {
     td__onnx_type type = td__onnx_input(call, 0)->type;
     td_tensor *y = td__onnx_new(call, type, shape);
     int64_t stride = axis_stride(&x->shape, axis) / parts;
-    int64_t lines = y && y->count ? y->count / 2 / f.kept : 0;
-    for (int64_t line = 0; line < lines; line++) {
+    for (int64_t line = 0; y && line < lines; line++) {
         int64_t outer = line / stride, inner = line % stride;
         for (int64_t k = 0; k < n; k++) {
             int64_t at = (outer * had + k) * stride + inner;
@@ -211,12 +221,13 @@ static bool stft(td__onnx_call *call) {
         return td__onnx_fail(call, TD_SHAPE, "frames of %lld, %lld apart", (long long)frame,
                              (long long)step);
     }
-    fourier f;
-    if (!fourier_init(call, frame, false, td__onnx_int(call->node, "onesided", 1), &f)) {
-        return false;
-    }
     int64_t batch = x->shape.dims[0], length = x->shape.dims[1];
     int64_t frames = (length - frame) / step + 1;
+    bool onesided = td__onnx_int(call->node, "onesided", 1);
+    fourier f;
+    if (!fourier_init(call, frame, batch * frames, false, onesided, &f)) {
+        return false;
+    }
     td__onnx_type type = td__onnx_input(call, 0)->type;
     td_tensor *y = td__onnx_new(call, type, TD_SHAPE(batch, frames, f.kept, 2));
     for (int64_t i = 0; y && i < batch * frames; i++) {
