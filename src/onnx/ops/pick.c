@@ -1,5 +1,5 @@
 /* pick: y[k] = x[from[k]]; dx[from[k]] += g[k]
- * place: y = x, y[to[k]] = u[k]; dx = g but 0 at every to[k]; du[k] = g[to[k]]
+ * place: y = x, y[to[k]] = u[k]; dx = g but 0 at every to[k]; du[k] = g[to[k]] where u[k] stayed
  *        y[to[k]] += u[k]; dx = g; du[k] = g[to[k]]
  */
 #include "onnx/ops/pick.h"
@@ -59,36 +59,38 @@ td_tensor *td__onnx_pick(td_tape *tape, td_tensor *x, td_shape shape, const int6
     return y;
 }
 
+/* What of g goes to the updates; rest, a copy of g, keeps what is left for x. Of several updates for
+ * one place the last was kept: it is met first. */
+static void take_updates(const index_list *list, int64_t count, float *rest, float *du, bool add) {
+    for (int64_t k = count - 1; k >= 0; k--) {
+        float *place = &rest[list->places[k]];
+        if (du) {
+            du[k] = (add ? du[k] : 0) + *place;
+        }
+        *place = list->placing == TD__ONNX_SET ? 0 : *place;
+    }
+}
+
 static td_status place_backward(td_tape *tape, td__node *node) {
     const index_list *list = node->saved;
-    const float *g = td__output_gradient(tape, node);
-    int64_t count = node->inputs[1].tensor->count;
-    bool add;
-    if (td__wants(tape, node, 1)) {
-        float *du = td__gradient(tape, node, 1, &add);
-        for (int64_t k = 0; du && k < count; k++) {
-            du[k] = (add ? du[k] : 0) + g[list->places[k]];
-        }
-        if (!du) {
-            return TD_MEMORY;
-        }
-    }
-    if (!td__wants(tape, node, 0)) {
-        return TD_OK;
-    }
-    if (list->placing == TD__ONNX_ADD) {
-        return td__gradient_pass(tape, node, 0);
-    }
-    float *dx = td__gradient_begin(tape, node, 0);
-    if (!dx) {
+    size_t bytes = (size_t)node->output->count * sizeof(float);
+    td__buffer *rest = td__temporary(tape, bytes);
+    bool add = false;
+    float *du = rest && td__wants(tape, node, 1) ? td__gradient(tape, node, 1, &add) : NULL;
+    float *dx = NULL;
+    if (!rest || (!du && td__wants(tape, node, 1))) {
         return TD_MEMORY;
     }
-    memcpy(dx, g, (size_t)node->output->count * sizeof *dx);
-    for (int64_t k = 0; k < count; k++) {
-        dx[list->places[k]] = 0;
+    memcpy(rest->data, td__output_gradient(tape, node), bytes);
+    take_updates(list, node->inputs[1].tensor->count, rest->data, du, add);
+    if (td__wants(tape, node, 0)) {
+        dx = td__gradient(tape, node, 0, &add);
+        for (int64_t k = 0; dx && k < node->output->count; k++) {
+            dx[k] = (add ? dx[k] : 0) + rest->data[k];
+        }
     }
-    td__gradient_end(tape, node, 0);
-    return TD_OK;
+    td__buffer_drop(tape, rest);
+    return dx || !td__wants(tape, node, 0) ? TD_OK : TD_MEMORY;
 }
 
 static const td__op place_op = {.name = "place", .backward = place_backward};

@@ -1,0 +1,304 @@
+/* Operators on models of one node: values that ONNX's own tests do not cover, gradients against
+ * finite differences, and what is refused. */
+#include "test.h"
+
+#include "onnx_bytes.h"
+
+#include "onnx/run.h"
+#include "tensor/tensor.h"
+
+/* A model of one node with the outputs y, and its inputs. */
+typedef struct one_node {
+    td__onnx_graph *graph;
+    td__onnx_run *run;
+    td_tape *tape;
+    td_tensor *inputs[4];
+    size_t count;
+} one_node;
+
+typedef struct input_value {
+    const char *name;
+    td__onnx_type type;
+    td_shape shape;
+    const void *values; /* in the storage of the type */
+} input_value;
+
+static one_node open_node(proto_bytes node, int64_t opset, size_t count,
+                          const input_value *inputs) {
+    one_node opened = {.count = count};
+    td_error error = {0};
+    proto_bytes graph = {0};
+    for (size_t i = 0; i < count; i++) {
+        put_message(&graph, 11, info_of(inputs[i].name, inputs[i].type, 0, NULL));
+        opened.inputs[i] = td_tensor_from(inputs[i].name, td__onnx_storage(inputs[i].type),
+                                          inputs[i].shape, inputs[i].values, &error);
+    }
+    put_message(&graph, 1, node);
+    put_message(&graph, 12, info_of("y", TD__ONNX_FLOAT, 0, NULL));
+    proto_bytes model = model_of(graph, opset);
+    opened.graph = td__onnx_parse(model.data, model.size, NULL, &error);
+    free(model.data);
+    opened.run = opened.graph ? td__onnx_run_create(opened.graph, &error) : NULL;
+    opened.tape = td_tape_create(NULL, &error);
+    if (!opened.run) {
+        fail_msg("%s", error.text);
+    }
+    return opened;
+}
+
+/* y; NULL with the tape's error. */
+static td_tensor *run_node(one_node *node, const input_value *inputs) {
+    td__onnx_run_begin(node->run);
+    for (size_t i = 0; i < node->count; i++) {
+        td__onnx_run_set(node->run, i, inputs[i].type, node->inputs[i]);
+    }
+    bool fine = td__onnx_run_nodes(node->run, node->tape, 0, 1);
+    return fine ? td__onnx_run_value(node->run, node->graph->outputs[0])->plain : NULL;
+}
+
+static void close_node(one_node *node) {
+    for (size_t i = 0; i < node->count; i++) {
+        td_tensor_destroy(node->inputs[i]);
+    }
+    td_tape_destroy(node->tape);
+    td__onnx_run_destroy(node->run);
+    td__onnx_graph_destroy(node->graph);
+}
+
+/* --- gradients ---------------------------------------------------------------------------- */
+
+/* The sum of y^2 / 2 + y: its gradient depends on every element of y. */
+static double loss_of(one_node *node, const input_value *inputs) {
+    const td_tensor *y = run_node(node, inputs);
+    double sum = 0;
+    assert_non_null(y);
+    for (int64_t i = 0; i < y->count; i++) {
+        double value = (double)td__floats(y)[i];
+        sum += value * value / 2 + value;
+    }
+    td_tape_reset(node->tape);
+    return sum;
+}
+
+/* All float inputs, element by element. */
+static void check_gradient(proto_bytes bytes, int64_t opset, size_t count,
+                           const input_value *inputs) {
+    one_node node = open_node(bytes, opset, count, inputs);
+    for (size_t i = 0; i < count; i++) {
+        if (inputs[i].type != TD__ONNX_FLOAT) {
+            continue;
+        }
+        td_error error = {0};
+        td_tensor *x = node.inputs[i], *y = run_node(&node, inputs), *gradient;
+        td_tensor *half = td_affine(node.tape, td_square(node.tape, y), 0.5f, 0);
+        td_tensor *loss = td_sum(node.tape, td_add(node.tape, half, y), NULL);
+        assert_ok(td_tape_gradient(node.tape, loss, 1, &x, &gradient, &error), error);
+        float *wanted = malloc((size_t)x->count * sizeof *wanted);
+        memcpy(wanted, gradient->data, (size_t)x->count * sizeof *wanted);
+        td_tape_reset(node.tape);
+        for (int64_t k = 0; k < x->count; k++) {
+            float value = td__floats(x)[k], step = 1.0f / 256;
+            td__floats(x)[k] = value + step;
+            double above = loss_of(&node, inputs);
+            td__floats(x)[k] = value - step;
+            double below = loss_of(&node, inputs);
+            td__floats(x)[k] = value;
+            assert_close(wanted[k], (above - below) / (2 * (double)step), 2e-2, 2e-2);
+        }
+        free(wanted);
+    }
+    close_node(&node);
+}
+
+static const float numbers[] = {0.5f,  -1.25f, 2,     0.75f, -0.5f,  1.5f, 1,     -2,
+                                0.25f, 1.75f,  -1.5f, 3,     -0.75f, 0.3f, -0.2f, 1.1f};
+static const int64_t few[] = {1, 0, -1, 1, 0, 1};
+
+static input_value floats(const char *name, td_shape shape) {
+    return (input_value){name, TD__ONNX_FLOAT, shape, numbers};
+}
+
+static input_value ints(const char *name, td__onnx_type type, td_shape shape) {
+    return (input_value){name, type, shape, few};
+}
+
+static void gradients_flow_through_moves(void **state) {
+    (void)state;
+    input_value x = floats("x", TD_SHAPE(2, 3)), i = ints("i", TD__ONNX_INT64, TD_SHAPE(2, 3));
+    check_gradient(node_of("Gather", "x i", "y"), 13, 2, (input_value[]){x, i});
+    check_gradient(node_of("GatherElements", "x i", "y"), 13, 2, (input_value[]){x, i});
+    check_gradient(node_of("GatherND", "x i", "y"), 13, 2,
+                   (input_value[]){x, ints("i", TD__ONNX_INT64, TD_SHAPE(3, 2))});
+    check_gradient(
+        node_of("Where", "i x z", "y"), 13, 3,
+        (input_value[]){ints("i", TD__ONNX_BOOL, TD_SHAPE(3)), x, floats("z", TD_SHAPE(2, 1))});
+    check_gradient(node_of("Trilu", "x", "y"), 14, 1, &x);
+    check_gradient(node_of("Compress", "x i", "y"), 13, 2,
+                   (input_value[]){x, ints("i", TD__ONNX_BOOL, TD_SHAPE(6))});
+    check_gradient(node_of("TopK", "x k", "y z"), 13, 2,
+                   (input_value[]){x, ints("k", TD__ONNX_INT64, TD_SHAPE(1))});
+}
+
+static void gradients_flow_through_scattering(void **state) {
+    (void)state;
+    static const int64_t rows[] = {1, 0, 1}; /* two updates for one place */
+    input_value x = floats("x", TD_SHAPE(2, 3)), u = floats("u", TD_SHAPE(1, 3));
+    input_value i = {"i", TD__ONNX_INT64, TD_SHAPE(1, 3), rows};
+    check_gradient(node_of("ScatterElements", "x i u", "y"), 13, 3, (input_value[]){x, i, u});
+    i.shape = TD_SHAPE(3, 1);
+    u.shape = TD_SHAPE(3, 3);
+    check_gradient(node_of("ScatterND", "x i u", "y"), 13, 3, (input_value[]){x, i, u});
+    proto_bytes node = node_of("ScatterND", "x i u", "y");
+    put_text_attribute(&node, "reduction", "add");
+    check_gradient(node, 16, 3, (input_value[]){x, i, u});
+}
+
+static void gradients_flow_through_resizing(void **state) {
+    (void)state;
+    static const float scales[] = {1, 1, 1.5f, 2};
+    static const char *const modes[] = {"nearest", "linear", "cubic"};
+    input_value inputs[] = {floats("x", TD_SHAPE(1, 2, 2, 3)),
+                            {"scales", TD__ONNX_FLOAT, TD_SHAPE(4), scales}};
+    for (int i = 0; i < 3; i++) {
+        proto_bytes node = node_of("Resize", "x - scales", "y");
+        put_text_attribute(&node, "mode", modes[i]);
+        one_node opened = open_node(node, 13, 2, inputs);
+        td_tensor *y = run_node(&opened, inputs), *gradient, *x = opened.inputs[0];
+        td_error error = {0};
+        assert_ok(
+            td_tape_gradient(opened.tape, td_sum(opened.tape, y, NULL), 1, &x, &gradient, &error),
+            error);
+        /* Every element of y is a mean of elements of x: all of them give all of it. */
+        double sum = 0;
+        for (int64_t k = 0; k < gradient->count; k++) {
+            sum += (double)td__floats(gradient)[k];
+        }
+        assert_close(sum, y->count, 1e-5, 0);
+        close_node(&opened);
+    }
+}
+
+static void gradients_flow_through_losses(void **state) {
+    (void)state;
+    static const char *const reductions[] = {"none", "sum", "mean"};
+    static const int64_t classes[] = {0, 2, 1, 1};
+    input_value inputs[] = {floats("x", TD_SHAPE(2, 3, 2)),
+                            {"c", TD__ONNX_INT64, TD_SHAPE(2, 2), classes}};
+    for (int i = 0; i < 3; i++) {
+        proto_bytes node = node_of("SoftmaxCrossEntropyLoss", "x c", "y");
+        put_text_attribute(&node, "reduction", reductions[i]);
+        put_int_attribute(&node, "ignore_index", 2);
+        check_gradient(node, 13, 2, inputs);
+    }
+}
+
+/* --- einsum in float, against the plain sum in double ------------------------------------- */
+
+static void check_einsum(const char *equation, size_t count, const td_shape *shapes) {
+    static const char *const names[] = {"a", "b", "c"};
+    double doubles[sizeof numbers / sizeof *numbers];
+    input_value single[3], twice[3];
+    proto_bytes nodes[2];
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        doubles[i] = (double)numbers[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        single[i] = floats(names[i], shapes[i]);
+        twice[i] = (input_value){names[i], TD__ONNX_DOUBLE, shapes[i], doubles};
+    }
+    for (int i = 0; i < 2; i++) {
+        nodes[i] = node_of("Einsum", count == 1 ? "a" : count == 2 ? "a b" : "a b c", "y");
+        put_text_attribute(&nodes[i], "equation", equation);
+    }
+    one_node a = open_node(nodes[0], 13, count, single), b = open_node(nodes[1], 13, count, twice);
+    const td_tensor *y = run_node(&a, single), *z = run_node(&b, twice);
+    assert_non_null(y);
+    assert_non_null(z);
+    assert_true(td_shape_equal(&y->shape, &z->shape));
+    for (int64_t i = 0; i < y->count; i++) {
+        assert_close(td__floats(y)[i], ((double *)z->data)[i], 1e-5, 1e-5);
+    }
+    close_node(&a);
+    close_node(&b);
+}
+
+static void einsum_in_float_is_the_sum_of_products(void **state) {
+    (void)state;
+    td_shape m23 = TD_SHAPE(2, 3), m34 = TD_SHAPE(3, 4), m22 = TD_SHAPE(2, 2), v3 = TD_SHAPE(3);
+    td_shape b = TD_SHAPE(2, 2, 3), c = TD_SHAPE(2, 3, 2), row = TD_SHAPE(1, 2, 3);
+    check_einsum("ij,jk->ik", 2, (td_shape[]){m23, m34});
+    check_einsum("ij,jk->ki", 2, (td_shape[]){m23, m34});
+    check_einsum("ij,jk", 2, (td_shape[]){m23, m34});
+    check_einsum("bij,bjk->bik", 2, (td_shape[]){b, c});
+    check_einsum("...ij,...jk->...ik", 2, (td_shape[]){b, c});
+    check_einsum("...ij,...jk->...ik", 2, (td_shape[]){row, c}); /* repeated */
+    check_einsum("...ij,jk->...ik", 2, (td_shape[]){b, m34});
+    check_einsum("ii->i", 1, &m22);
+    check_einsum("ii->", 1, &m22);
+    check_einsum("ij->ji", 1, &m23);
+    check_einsum("ij->j", 1, &m23);
+    check_einsum("i,j->ij", 2, (td_shape[]){v3, v3});
+    check_einsum("i,i->", 2, (td_shape[]){v3, v3});
+    check_einsum("ij,ij->i", 2, (td_shape[]){m23, m23});
+    check_einsum("ij,jk,k->i", 3, (td_shape[]){m23, m34, TD_SHAPE(4)});
+    check_einsum("bij,bjk,bj->bk", 3, (td_shape[]){b, c, m23});
+    input_value inputs[] = {floats("a", b), floats("b", c)};
+    proto_bytes node = node_of("Einsum", "a b", "y");
+    put_text_attribute(&node, "equation", "bij,bjk->kb");
+    check_gradient(node, 13, 2, inputs);
+}
+
+/* --- what is refused ---------------------------------------------------------------------- */
+
+static void refuse(proto_bytes bytes, size_t count, const input_value *inputs, td_status status,
+                   const char *words) {
+    one_node node = open_node(bytes, 14, count, inputs);
+    td_error error = {0};
+    assert_null(run_node(&node, inputs));
+    assert_int_equal(td_tape_status(node.tape, &error), status);
+    if (!strstr(error.text, words)) {
+        fail_msg("'%s' is not in: %s", words, error.text);
+    }
+    close_node(&node);
+}
+
+static void indices_out_of_range_are_refused(void **state) {
+    (void)state;
+    static const int64_t far[] = {0, 1, 2, -3, 0, 0};
+    input_value x = floats("x", TD_SHAPE(2, 3));
+    input_value i = {"i", TD__ONNX_INT64, TD_SHAPE(2, 3), far};
+    refuse(node_of("Gather", "x i", "y"), 2, (input_value[]){x, i}, TD_RANGE, "index 2");
+    refuse(node_of("GatherElements", "x i", "y"), 2, (input_value[]){x, i}, TD_RANGE, "index 2");
+    i.shape = TD_SHAPE(3, 2);
+    refuse(node_of("GatherND", "x i", "y"), 2, (input_value[]){x, i}, TD_RANGE, "index 2");
+    refuse(node_of("ScatterND", "x i u", "y"), 3, (input_value[]){x, i, floats("u", TD_SHAPE(3))},
+           TD_RANGE, "index 2");
+    i.shape = TD_SHAPE(2);
+    i.values = (int64_t[]){0, 3};
+    refuse(node_of("NegativeLogLikelihoodLoss", "x i", "y"), 2, (input_value[]){x, i}, TD_RANGE,
+           "class 3 of 3");
+}
+
+static void shapes_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    input_value x = floats("x", TD_SHAPE(2, 3)), z = floats("z", TD_SHAPE(2));
+    input_value i = ints("i", TD__ONNX_INT32, TD_SHAPE(2, 3)),
+                k = ints("k", TD__ONNX_INT32, TD_SHAPE(4));
+    refuse(node_of("Less", "x z", "y"), 2, (input_value[]){x, z}, TD_SHAPE, "(2, 3) and (2,)");
+    refuse(node_of("Add", "i k", "y"), 2, (input_value[]){i, k}, TD_SHAPE, "broadcast");
+    refuse(node_of("Add", "i x", "y"), 2, (input_value[]){i, x}, TD_DTYPE, "different types");
+    refuse(node_of("Sin", "i", "y"), 1, &i, TD_UNSUPPORTED, "not of integers");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_flow_through_moves),
+        cmocka_unit_test(gradients_flow_through_scattering),
+        cmocka_unit_test(gradients_flow_through_resizing),
+        cmocka_unit_test(gradients_flow_through_losses),
+        cmocka_unit_test(einsum_in_float_is_the_sum_of_products),
+        cmocka_unit_test(indices_out_of_range_are_refused),
+        cmocka_unit_test(shapes_that_do_not_fit_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
