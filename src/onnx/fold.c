@@ -27,17 +27,17 @@ static const role roles[] = {
     {"ConvTranspose", 1, "kernel", TD__ONNX_AS_KERNEL, false},
     {"ConvTranspose", 2, "bias", TD__ONNX_AS_IT_IS, false},
     {"Dropout", 1, NULL, TD__ONNX_AS_IT_IS, false},
-    {"GRU", 1, "kernel", TD__ONNX_AS_IT_IS, false},
-    {"GRU", 2, "recurrent_kernel", TD__ONNX_AS_IT_IS, false},
-    {"GRU", 3, "bias", TD__ONNX_AS_IT_IS, false},
+    {"GRU", 1, "kernel", TD__ONNX_AS_GATES, false},
+    {"GRU", 2, "recurrent_kernel", TD__ONNX_AS_GATES, false},
+    {"GRU", 3, "bias", TD__ONNX_AS_BIASES, false},
     {"Gather", 0, "embeddings", TD__ONNX_AS_IT_IS, false},
     {"Gemm", 1, "kernel", TD__ONNX_AS_KERNEL, false},
     {"Gemm", 2, "bias", TD__ONNX_AS_IT_IS, false},
     {"InstanceNormalization", 1, "gamma", TD__ONNX_AS_IT_IS, false},
     {"InstanceNormalization", 2, "beta", TD__ONNX_AS_IT_IS, false},
-    {"LSTM", 1, "kernel", TD__ONNX_AS_IT_IS, false},
-    {"LSTM", 2, "recurrent_kernel", TD__ONNX_AS_IT_IS, false},
-    {"LSTM", 3, "bias", TD__ONNX_AS_IT_IS, false},
+    {"LSTM", 1, "kernel", TD__ONNX_AS_GATES, false},
+    {"LSTM", 2, "recurrent_kernel", TD__ONNX_AS_GATES, false},
+    {"LSTM", 3, "bias", TD__ONNX_AS_BIASES, false},
     {"LSTM", 7, "peepholes", TD__ONNX_AS_IT_IS, false},
     {"LayerNormalization", 1, "gamma", TD__ONNX_AS_IT_IS, false},
     {"LayerNormalization", 2, "beta", TD__ONNX_AS_IT_IS, false},
@@ -46,9 +46,9 @@ static const role roles[] = {
     {"PRelu", 1, "alpha", TD__ONNX_AS_IT_IS, false},
     {"Pad", 2, NULL, TD__ONNX_AS_IT_IS, false},
     {"Pow", 1, NULL, TD__ONNX_AS_IT_IS, false},
-    {"RNN", 1, "kernel", TD__ONNX_AS_IT_IS, false},
-    {"RNN", 2, "recurrent_kernel", TD__ONNX_AS_IT_IS, false},
-    {"RNN", 3, "bias", TD__ONNX_AS_IT_IS, false},
+    {"RNN", 1, "kernel", TD__ONNX_AS_GATES, false},
+    {"RNN", 2, "recurrent_kernel", TD__ONNX_AS_GATES, false},
+    {"RNN", 3, "bias", TD__ONNX_AS_BIASES, false},
     {"Range", 0, NULL, TD__ONNX_AS_IT_IS, false},
     {"Range", 1, NULL, TD__ONNX_AS_IT_IS, false},
     {"Range", 2, NULL, TD__ONNX_AS_IT_IS, false},
@@ -77,9 +77,14 @@ const char *td__onnx_role(const td__onnx_node *node, size_t input, td__onnx_form
     return found ? found->name : NULL;
 }
 
-bool td__onnx_is_setting(const td__onnx_node *node, size_t input) {
-    const role *found = role_of(node, input);
-    return found && !found->name;
+bool td__onnx_is_layer(const td__onnx_node *node, bool has_parameters) {
+    bool any = false;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        bool recurrent = roles[i].form == TD__ONNX_AS_GATES;
+        any = any || (roles[i].name && (has_parameters || recurrent) &&
+                      strcmp(roles[i].operator, node->operator) == 0);
+    }
+    return any;
 }
 
 /* --- facts -------------------------------------------------------------------------------- */
@@ -135,6 +140,25 @@ static void mark_needed(td__onnx_source *source) {
     }
 }
 
+/* An Identity of a constant is the constant: exporters write equal weights once and pass them on. */
+static void see_through_identities(td__onnx_source *source, int32_t *same) {
+    td__onnx_graph *graph = source->graph;
+    for (size_t v = 0; v < graph->value_count; v++) {
+        same[v] = (int32_t)v;
+    }
+    for (size_t n = 0; n < graph->node_count; n++) {
+        td__onnx_node *node = &graph->nodes[n];
+        int32_t *inputs = (int32_t *)node->inputs; /* the graph is the source's own */
+        for (size_t i = 0; i < node->input_count; i++) {
+            inputs[i] = inputs[i] < 0 ? inputs[i] : same[inputs[i]];
+        }
+        if (strcmp(node->operator, "Identity") == 0 && !*node->domain &&
+            graph->values[inputs[0]].constant.tensor && node->outputs[0] >= 0) {
+            same[node->outputs[0]] = inputs[0];
+        }
+    }
+}
+
 /* --- folding ------------------------------------------------------------------------------ */
 
 static bool is_foldable(const td__onnx_source *source, const td__onnx_node *node) {
@@ -182,6 +206,13 @@ td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_error *error) 
     if (!tape) {
         return TD_MEMORY;
     }
+    int32_t *same = td__calloc(graph->value_count + 1, sizeof *same);
+    if (!same) {
+        td_tape_destroy(tape);
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    see_through_identities(source, same);
+    td__free(same);
     for (size_t v = 0; v < graph->value_count; v++) {
         source->facts[v].constant = graph->values[v].constant.tensor != NULL;
         source->facts[v].layer = -1;

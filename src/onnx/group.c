@@ -69,38 +69,36 @@ static void make_unique(const td__onnx_source *source, char name[TD__ONNX_NAME_S
     }
 }
 
-/* After its parameters, else its nodes from the last on, else its operator. */
-static void name_layer(const td__onnx_source *source, td__onnx_layer *layer) {
-    const td__onnx_graph *graph = source->graph;
-    *layer->name = 0;
-    for (size_t i = 0; i < layer->parameter_count && !*layer->name; i++) {
+/* After its parameters. */
+static void name_by_parameters(const td__onnx_source *source, td__onnx_layer *layer) {
+    char name[TD__ONNX_NAME_SIZE] = "";
+    for (size_t i = 0; i < layer->parameter_count && !*name; i++) {
         int32_t value = source->parameters[layer->first_parameter + i].value;
-        td__onnx_layer_name(graph->values[value].name, true, layer->name);
+        td__onnx_layer_name(source->graph->values[value].name, true, name);
     }
-    for (size_t n = layer->end; n-- > layer->first && !*layer->name;) {
+    if (*name) {
+        make_unique(source, name);
+        memcpy(layer->name, name, sizeof name);
+    }
+}
+
+/* After its nodes from the last on, or its operator. */
+static void name_by_nodes(const td__onnx_source *source, td__onnx_layer *layer) {
+    const td__onnx_graph *graph = source->graph;
+    char name[TD__ONNX_NAME_SIZE] = "";
+    for (size_t n = layer->end; n-- > layer->first && !*name;) {
         if (!source->skip[n]) {
-            td__onnx_layer_name(graph->nodes[n].name, false, layer->name);
+            td__onnx_layer_name(graph->nodes[n].name, false, name);
         }
     }
-    if (!*layer->name) {
-        td__onnx_operator_name(layer->word, layer->name);
+    if (!*name) {
+        td__onnx_operator_name(layer->word, name);
     }
-    make_unique(source, layer->name);
+    make_unique(source, name);
+    memcpy(layer->name, name, sizeof name);
 }
 
 /* --- parameters --------------------------------------------------------------------------- */
-
-static td_shape form_of(td_shape shape, td__onnx_form form) {
-    td_shape result = shape;
-    if (form == TD__ONNX_AS_KERNEL) {
-        for (int32_t i = 0; i < shape.rank - 2; i++) {
-            result.dims[i] = shape.dims[i + 2];
-        }
-        result.dims[shape.rank - 2] = shape.dims[1];
-        result.dims[shape.rank - 1] = shape.dims[0];
-    }
-    return result;
-}
 
 /* Whether all users take the value for the same thing, so that it can be kept in another form. */
 static bool has_one_role(const td__onnx_source *source, int32_t value, td__onnx_form form) {
@@ -126,11 +124,13 @@ static void add_parameter(td__onnx_source *source, td__onnx_layer *layer, const 
     td__onnx_parameter *p = &source->parameters[source->parameter_count++];
     const char *role = td__onnx_role(node, input, &p->form, &p->moving_average);
     td_shape shape = source->graph->values[value].constant.tensor->shape;
-    if (p->form != TD__ONNX_AS_IT_IS && (shape.rank < 2 || !has_one_role(source, value, p->form))) {
+    if (!td__onnx_layout_fits(node, p->form, &shape) || !has_one_role(source, value, p->form)) {
         p->form = TD__ONNX_AS_IT_IS;
     }
     p->value = value;
-    p->shape = form_of(shape, p->form);
+    p->node = node;
+    p->given = shape;
+    p->shape = td__onnx_layout_shape(node, p->form, shape);
     if (role) {
         (void)snprintf(p->name, sizeof p->name, "%s", role);
     } else {
@@ -148,17 +148,20 @@ static void add_parameter(td__onnx_source *source, td__onnx_layer *layer, const 
     source->facts[value].layer = (int32_t)source->layer_count;
 }
 
-/* Parameters that no layer before has; the operator that has the first one names the layer. */
+/* Parameters that no layer before has; the first operator that is known to have some gives the
+ * layer's word. */
 static void find_parameters(td__onnx_source *source, td__onnx_layer *layer) {
     const td__onnx_graph *graph = source->graph;
     const char *word = NULL;
     layer->first_parameter = source->parameter_count;
     for (size_t n = layer->first; n < layer->end; n++) {
         const td__onnx_node *node = &graph->nodes[n];
+        if (!word && !source->skip[n] && td__onnx_is_layer(node, reads_parameter(source, node))) {
+            word = node->operator;
+        }
         for (size_t i = 0; i < node->input_count && !source->skip[n]; i++) {
             int32_t v = node->inputs[i];
             if (v >= 0 && source->facts[v].parameter && source->facts[v].layer < 0) {
-                word = word ? word : node->operator;
                 add_parameter(source, layer, node, i);
             }
         }
@@ -186,7 +189,6 @@ static void add_layer(td__onnx_source *source, size_t first, size_t end, int32_t
                               .shape = without_batch(&source->facts[output].shape),
                               .word = end > first ? graph->nodes[end - 1].operator: "Output" };
     find_parameters(source, layer);
-    name_layer(source, layer);
     for (size_t n = first; n < end; n++) {
         const td__onnx_node *node = &graph->nodes[n];
         for (size_t i = 0; i < node->output_count; i++) {
@@ -224,6 +226,14 @@ td_status td__onnx_group(td__onnx_source *source, td_error *error) {
     }
     if (source->layer_count == 0 || source->layers[source->layer_count - 1].output != result) {
         add_layer(source, first, first, result); /* it stands before others */
+    }
+    for (size_t i = 0; i < source->layer_count; i++) { /* who has weights chooses first */
+        name_by_parameters(source, &source->layers[i]);
+    }
+    for (size_t i = 0; i < source->layer_count; i++) {
+        if (!*source->layers[i].name) {
+            name_by_nodes(source, &source->layers[i]);
+        }
     }
     return TD_OK;
 }

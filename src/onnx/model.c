@@ -92,11 +92,11 @@ static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
     }
     for (size_t i = 0; i < layer->parameter_count; i++) {
         const td__onnx_parameter *p = &source->parameters[layer->first_parameter + i];
-        bool kernel = p->form == TD__ONNX_AS_KERNEL;
-        *td__onnx_run_value(source->run, p->value) =
-            (td__onnx_value){.type = TD__ONNX_FLOAT,
-                             .plain = kernel ? NULL : parameters[i],
-                             .kernel = kernel ? parameters[i] : NULL};
+        td__onnx_value value = {.type = TD__ONNX_FLOAT};
+        *(p->form == TD__ONNX_AS_IT_IS    ? &value.plain
+          : p->form == TD__ONNX_AS_KERNEL ? &value.kernel
+                                          : &value.gates) = parameters[i];
+        *td__onnx_run_value(source->run, p->value) = value;
     }
     for (size_t n = layer->first; n < layer->end; n++) {
         if (!source->skip[n] && !td__onnx_run_nodes(source->run, tape, n, n + 1)) {
@@ -111,9 +111,9 @@ static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
 
 /* What the nodes that read a value say about its channels: 1 they come first, -1 last, 0 nothing. */
 static int channels_of(const td__onnx_graph *graph, int32_t value, int depth) {
-    static const char *const images[] = {
-        "AveragePool",   "BatchNormalization",    "Conv", "ConvTranspose", "GlobalAveragePool",
-        "GlobalMaxPool", "InstanceNormalization", "LRN",  "MaxPool"};
+    static const char *const images[] = {"AveragePool",   "BatchNormalization",    "Conv",
+                                         "ConvTranspose", "InstanceNormalization", "LRN",
+                                         "MaxPool"};
     static const char *const same[] = {"Add",      "Cast", "Clip", "Div",  "Dropout",
                                        "Identity", "Mul",  "Pad",  "Relu", "Sub"};
     int found = 0;
@@ -241,42 +241,35 @@ static void add_layers(td_model *model, td__onnx_source *source) {
     }
 }
 
-/* Values of a weight (out, in, …) as (…, in, out). */
-static void write_kernel(const td_tensor *from, float *to) {
-    const int64_t *d = from->shape.dims;
-    int64_t out = d[0], in = d[1], pixels = from->count > 0 ? from->count / (out * in) : 0;
-    const float *x = from->data;
-    for (int64_t o = 0; o < out; o++) {
-        for (int64_t i = 0; i < in; i++) {
-            for (int64_t p = 0; p < pixels; p++) {
-                to[(p * in + i) * out + o] = *x++;
-            }
-        }
-    }
-}
-
 /* Values go into the model's tensors, and the graph lets go of its own. */
 static void move_weights(td_model *model, td__onnx_source *source) {
     for (size_t i = 0; i < source->parameter_count; i++) {
         const td__onnx_parameter *p = &source->parameters[i];
         td__onnx_constant *constant = &source->graph->values[p->value].constant;
-        float *to = td_tensor_data(td_model_parameter_at(model, i)->tensor);
-        if (p->form == TD__ONNX_AS_KERNEL) {
-            write_kernel(constant->tensor, to);
-        } else if (constant->tensor->count > 0) {
-            memcpy(to, constant->tensor->data, (size_t)constant->tensor->count * sizeof(float));
-        }
+        td__onnx_layout_copy(p->node, p->form, &p->given, constant->tensor->data, false,
+                             td_tensor_data(td_model_parameter_at(model, i)->tensor));
         td_tensor_destroy(constant->tensor);
         constant->tensor = NULL;
         td__onnx_run_preset(source->run, p->value, (td__onnx_value){0});
     }
 }
 
+/* The file's name without folder and ending: graphs are called "torch_jit" or "tf2onnx". */
+static void model_name(const char *path, char name[TD__ONNX_NAME_SIZE]) {
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    (void)snprintf(name, TD__ONNX_NAME_SIZE, "%s", slash ? slash + 1 : path ? path : "model");
+    char *dot = strrchr(name, '.');
+    if (dot && dot > name) {
+        *dot = 0;
+    }
+}
+
 /* Takes the source. */
-static td_model *build(td__onnx_source *source, td_error *error) {
-    const char *name = source->graph->name;
+static td_model *build(td__onnx_source *source, const char *path, td_error *error) {
+    char name[TD__ONNX_NAME_SIZE];
+    model_name(path, name);
     source->references = source->layer_count;
-    td_model *model = td_model_create(name && *name ? name : "model", source->input);
+    td_model *model = td_model_create(name, source->input);
     add_layers(model, source); /* also into a model that is not there: lets go of the source */
     td_status status = td__model_build_raw(model, error);
     if (status) {
@@ -330,7 +323,7 @@ td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_er
     if (status) {
         source_destroy(source);
     } else {
-        model = build(source, &reason);
+        model = build(source, path, &reason);
     }
     if (!model) {
         (void)td_error_set(error, reason.status, "%s: %s", path ? path : "model", reason.text);

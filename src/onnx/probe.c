@@ -17,6 +17,7 @@ typedef struct probing {
     td__onnx_value *kept; /* of each value, between nodes */
     size_t bytes, limit;  /* of what is kept */
     int64_t batch, any;   /* sizes of the batch and of dimensions that may have any */
+    bool again;           /* another run has gone before */
     td_error *error;
 } probing;
 
@@ -33,6 +34,23 @@ static void let_go(probing *p, int32_t value) {
         td_tensor_destroy(tensor);
         *kept = (td__onnx_value){0};
         *td__onnx_run_value(p->source->run, value) = *kept;
+    }
+}
+
+/* The second time only says what changes with the sizes of the input. */
+static void note(td__onnx_fact *fact, const td_tensor *made, bool last, const probing *p) {
+    bool batch =
+        made->dtype == TD_FLOAT32 && made->shape.rank > 0 && made->shape.dims[0] == p->batch;
+    if (!p->again) {
+        fact->shape = made->shape;
+        fact->last = last;
+        fact->batch = batch;
+    } else if (fact->shape.rank == made->shape.rank) {
+        fact->batch = fact->batch && batch;
+        for (int32_t i = 1; i < made->shape.rank; i++) {
+            bool same = fact->shape.dims[i] == made->shape.dims[i];
+            fact->shape.dims[i] = same ? fact->shape.dims[i] : -1;
+        }
     }
 }
 
@@ -57,18 +75,7 @@ static td_status keep(probing *p, int32_t value) {
     p->kept[value] = (td__onnx_value){
         .type = made->type, .plain = last ? NULL : copy, .channels_last = last ? copy : NULL};
     *made = p->kept[value];
-    if (fact->probed && fact->shape.rank == copy->shape.rank) { /* the second time */
-        for (int32_t i = 0; i < fact->shape.rank; i++) {
-            bool same = fact->shape.dims[i] == copy->shape.dims[i];
-            fact->shape.dims[i] = same ? fact->shape.dims[i] : -1;
-        }
-    } else {
-        fact->shape = copy->shape;
-    }
-    fact->last = last;
-    fact->probed = true;
-    fact->batch =
-        copy->dtype == TD_FLOAT32 && copy->shape.rank > 0 && copy->shape.dims[0] == p->batch;
+    note(fact, copy, last, p);
     return TD_OK;
 }
 
@@ -130,10 +137,15 @@ static td_status give_input(probing *p) {
     return TD_OK;
 }
 
-static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any, size_t limit,
-                            td_error *error) {
+static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any, bool again,
+                            size_t limit, td_error *error) {
     const td__onnx_graph *graph = source->graph;
-    probing p = {.source = source, .limit = limit, .batch = batch, .any = any, .error = error};
+    probing p = {.source = source,
+                 .limit = limit,
+                 .batch = batch,
+                 .any = any,
+                 .again = again,
+                 .error = error};
     p.tape = td_tape_create(&(td_tape_options){.size = sizeof(td_tape_options), .no_history = true},
                             error);
     p.kept = td__calloc(graph->value_count + 1, sizeof *p.kept);
@@ -166,7 +178,8 @@ static bool has_open_sizes(const td_shape *shape) {
     return open;
 }
 
-/* A size for dimensions that may have any: the first that all windows and strides fit. */
+/* Twice, with different batches, so that an axis which only happens to have that size is not taken
+ * for one. Dimensions that may have any size get the first that all windows and strides fit. */
 td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error) {
     static const int64_t sizes[] = {32, 64, 224, 8};
     const td_shape *input = &source->graph->values[source->graph->inputs[0]].shape;
@@ -176,20 +189,18 @@ td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error)
     int64_t size = 0;
     for (size_t i = 0; status && i < (open ? sizeof sizes / sizeof *sizes : 1); i++) {
         size = sizes[i];
-        for (size_t v = 0; v < source->graph->value_count; v++) {
-            source->facts[v].probed = false;
-        }
-        status = probe_with(source, BATCH, size, limit, i == 0 ? &reason : NULL);
+        status = probe_with(source, BATCH, size, false, limit, i == 0 ? &reason : NULL);
     }
-    if (!status && open) {
-        (void)probe_with(source, BATCH, 2 * size, limit, NULL);
+    if (!status) {
+        (void)probe_with(source, 1, 2 * size, true, limit, NULL);
+        return TD_OK;
     }
-    if (status && input->dims[0] > 0 && input->dims[0] != BATCH &&
-        !probe_with(source, input->dims[0], size, limit, NULL)) {
+    if (input->dims[0] > 0 && input->dims[0] != BATCH &&
+        !probe_with(source, input->dims[0], size, false, limit, NULL)) {
         return td_error_set(error, TD_UNSUPPORTED,
                             "it runs on batches of %lld alone: export it with a batch of any size "
                             "(with PyTorch: dynamic_axes)",
                             (long long)input->dims[0]);
     }
-    return status ? td_error_set(error, reason.status, "%s", reason.text) : TD_OK;
+    return td_error_set(error, reason.status, "%s", reason.text);
 }

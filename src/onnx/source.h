@@ -16,13 +16,16 @@
 /* What ONNX's form of a weight becomes as a parameter. */
 typedef enum td__onnx_form {
     TD__ONNX_AS_IT_IS,
-    TD__ONNX_AS_KERNEL, /* (out, in, …) as (…, in, out) */
+    TD__ONNX_AS_KERNEL,
+    TD__ONNX_AS_GATES, /* of a recurrent layer in one direction */
+    TD__ONNX_AS_BIASES,
 } td__onnx_form;
 
 typedef struct td__onnx_parameter {
     int32_t value;
+    const td__onnx_node *node; /* the first that reads it */
     td__onnx_form form;
-    td_shape shape; /* in that form */
+    td_shape given, shape; /* in the file, and in that form */
     bool moving_average;
     char name[TD__ONNX_NAME_SIZE]; /* "kernel" */
 } td__onnx_parameter;
@@ -45,7 +48,6 @@ typedef struct td__onnx_fact {
     bool parameter; /* a constant that may be trained */
     bool batch;     /* float, and its first axis is the batch */
     bool needed;    /* for an output of the graph */
-    bool probed;    /* shape and type are known */
     bool last;      /* the shape is that with the channels last */
     td_shape shape;
     int32_t users; /* nodes that read it */
@@ -81,8 +83,16 @@ TD_NODISCARD td_status td__onnx_group(td__onnx_source *source, td_error *error);
 /* What input number `input` of an operator is as a parameter: "kernel"; NULL when it has no role. */
 const char *td__onnx_role(const td__onnx_node *node, size_t input, td__onnx_form *form,
                           bool *moving_average);
-/* Whether that input only says how to compute (a bound, a scale of sizes) and is never trained. */
-bool td__onnx_is_setting(const td__onnx_node *node, size_t input);
+/* Layouts (layout.c): whether a weight of that shape can have the form, its shape then, and its values
+ * from the file's to ours, or back. */
+bool td__onnx_layout_fits(const td__onnx_node *node, td__onnx_form form, const td_shape *shape);
+td_shape td__onnx_layout_shape(const td__onnx_node *node, td__onnx_form form, td_shape shape);
+void td__onnx_layout_copy(const td__onnx_node *node, td__onnx_form form, const td_shape *shape,
+                          float *theirs, bool back, float *ours);
+
+/* Whether a layer with this node in it is called after it: its operator has inputs with roles and it
+ * has parameters, or is recurrent. */
+bool td__onnx_is_layer(const td__onnx_node *node, bool has_parameters);
 
 /* Names (naming.c). A layer's, from that of one of its weights ("features.0.weight" is "features.0")
  * or of a node ("/features/features.0/Conv"); empty when an exporter has made it up. */

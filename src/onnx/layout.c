@@ -1,0 +1,140 @@
+/* Weights between ONNX's layouts and Keras's.
+ *
+ *   kernel   (out, in, …)                     (…, in, out)
+ *   gates    (1, gates * units, in)           (in, gates * units), gates in Keras's order
+ *   biases   (1, 2 * gates * units)           (gates * units): the sum of the input's and the
+ *            state's; a gru that resets after (2, gates * units), apart
+ */
+#include "onnx/source.h"
+
+#include <string.h>
+
+/* What is known of a recurrent operator. */
+typedef struct cell {
+    int64_t gates;
+    const int8_t *order; /* gate i of Keras's is gate order[i] of ONNX's */
+    bool apart;          /* its biases are two */
+} cell;
+
+static cell cell_of(const td__onnx_node *node) {
+    static const int8_t lstm[] = {0, 2, 3, 1}, others[] = {0, 1, 2};
+    if (strcmp(node->operator, "LSTM") == 0) {
+        return (cell){4, lstm, false};
+    }
+    if (strcmp(node->operator, "GRU") == 0) {
+        return (cell){3, others, td__onnx_int(node, "linear_before_reset", 0) != 0};
+    }
+    return (cell){1, others, false};
+}
+
+bool td__onnx_layout_fits(const td__onnx_node *node, td__onnx_form form, const td_shape *shape) {
+    const int64_t *d = shape->dims;
+    int64_t gates = cell_of(node).gates;
+    switch (form) {
+    case TD__ONNX_AS_KERNEL:
+        return shape->rank >= 2;
+    case TD__ONNX_AS_GATES:
+        return shape->rank == 3 && d[0] == 1 && d[1] % gates == 0;
+    case TD__ONNX_AS_BIASES:
+        return shape->rank == 2 && d[0] == 1 && d[1] % (2 * gates) == 0;
+    case TD__ONNX_AS_IT_IS:
+        break;
+    }
+    return true;
+}
+
+td_shape td__onnx_layout_shape(const td__onnx_node *node, td__onnx_form form, td_shape shape) {
+    const int64_t *d = shape.dims;
+    td_shape result = shape;
+    switch (form) {
+    case TD__ONNX_AS_KERNEL:
+        for (int32_t i = 0; i < shape.rank - 2; i++) {
+            result.dims[i] = d[i + 2];
+        }
+        result.dims[shape.rank - 2] = d[1];
+        result.dims[shape.rank - 1] = d[0];
+        break;
+    case TD__ONNX_AS_GATES:
+        return TD_SHAPE(d[2], d[1]);
+    case TD__ONNX_AS_BIASES:
+        return cell_of(node).apart ? TD_SHAPE(2, d[1] / 2) : TD_SHAPE(d[1] / 2);
+    case TD__ONNX_AS_IT_IS:
+        break;
+    }
+    return result;
+}
+
+static void copy(float *ours, float *theirs, bool back) {
+    *(back ? theirs : ours) = *(back ? ours : theirs);
+}
+
+static void copy_kernel(const td_shape *shape, int64_t count, float *theirs, bool back,
+                        float *ours) {
+    int64_t out = shape->dims[0], in = shape->dims[1], pixels = count / (out * in);
+    for (int64_t o = 0; o < out; o++) {
+        for (int64_t i = 0; i < in; i++) {
+            for (int64_t p = 0; p < pixels; p++) {
+                copy(&ours[(p * in + i) * out + o], theirs++, back);
+            }
+        }
+    }
+}
+
+static void copy_gates(const cell *c, const td_shape *shape, float *theirs, bool back,
+                       float *ours) {
+    int64_t width = shape->dims[1], units = width / c->gates, in = shape->dims[2];
+    for (int64_t g = 0; g < c->gates; g++) {
+        for (int64_t u = 0; u < units; u++) {
+            for (int64_t i = 0; i < in; i++) {
+                copy(&ours[i * width + g * units + u], &theirs[(c->order[g] * units + u) * in + i],
+                     back);
+            }
+        }
+    }
+}
+
+static void copy_biases(const cell *c, const td_shape *shape, float *theirs, bool back,
+                        float *ours) {
+    int64_t width = shape->dims[1] / 2, units = width / c->gates;
+    for (int64_t g = 0; g < c->gates; g++) {
+        for (int64_t u = 0; u < units; u++) {
+            float *input = &theirs[c->order[g] * units + u], *state = input + width;
+            float *bias = &ours[g * units + u];
+            if (c->apart) {
+                copy(bias, input, back);
+                copy(bias + width, state, back);
+            } else if (back) {
+                *input = *bias;
+                *state = 0;
+            } else {
+                *bias = *input + *state;
+            }
+        }
+    }
+}
+
+void td__onnx_layout_copy(const td__onnx_node *node, td__onnx_form form, const td_shape *shape,
+                          float *theirs, bool back, float *ours) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        count *= shape->dims[i];
+    }
+    cell c = cell_of(node);
+    if (count == 0) {
+        return;
+    }
+    switch (form) {
+    case TD__ONNX_AS_KERNEL:
+        copy_kernel(shape, count, theirs, back, ours);
+        break;
+    case TD__ONNX_AS_GATES:
+        copy_gates(&c, shape, theirs, back, ours);
+        break;
+    case TD__ONNX_AS_BIASES:
+        copy_biases(&c, shape, theirs, back, ours);
+        break;
+    case TD__ONNX_AS_IT_IS:
+        memcpy(back ? theirs : ours, back ? ours : theirs, (size_t)count * sizeof *ours);
+        break;
+    }
+}

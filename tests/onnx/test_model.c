@@ -1,0 +1,221 @@
+/* Models that PyTorch and tf2onnx exported predict here what they predicted there, have names and
+ * layouts of Keras's, and give PyTorch's gradients. Made by tests/fixtures/make_models_onnx.py. */
+#include "test.h"
+
+#include "data/npy.h"
+#include "tapedeck/model.h"
+
+#define FOLDER TD_TEST_FOLDER "/fixtures/models/onnx/"
+
+static td_tensor *read_npy(const char *name, const char *part) {
+    char path[512];
+    snprintf(path, sizeof path, FOLDER "%s.%s.npy", name, part);
+    td_error error = {0};
+    td__bytes bytes = {0};
+    td__array array = {0};
+    int64_t rows = 0;
+    assert_ok(td__bytes_map(&bytes, path, &error), error);
+    assert_ok(td__npy_parse(&array, &rows, &bytes, path, &error), error);
+    td_shape shape = {.rank = array.shape.rank + 1, .dims = {rows}};
+    memcpy(shape.dims + 1, array.shape.dims, sizeof(int64_t) * (size_t)array.shape.rank);
+    td_tensor *tensor = td_tensor_create(part, TD_FLOAT32, shape, &error);
+    assert_non_null(tensor);
+    for (int64_t i = 0; i < rows; i++) {
+        td__array_read(&array, i, (float *)td_tensor_data(tensor) + i * array.count);
+    }
+    td__bytes_release(&bytes);
+    return tensor;
+}
+
+static td_model *load(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, FOLDER "%s.onnx", name);
+    td_error error = {0};
+    td_model *model = td_model_load(path, &error);
+    if (!model) {
+        fail_msg("%s", error.text);
+    }
+    return model;
+}
+
+static void assert_predicts(const char *name, td_model *model) {
+    td_error error = {0};
+    td_tensor *x = read_npy(name, "input"), *want = read_npy(name, "output");
+    td_tape *tape = td_tape_create(NULL, &error);
+    assert_non_null(tape);
+    td_tensor *got = td_model_forward(model, tape, x);
+    if (td_tape_status(tape, &error)) {
+        fail_msg("%s: %s", name, error.text);
+    }
+    td_shape a = td_tensor_shape(got), b = td_tensor_shape(want);
+    assert_true(td_shape_equal(&a, &b));
+    for (int64_t i = 0; i < td_tensor_count(got); i++) {
+        assert_close(((float *)td_tensor_data(got))[i], ((float *)td_tensor_data(want))[i], 1e-5,
+                     1e-5);
+    }
+    for (size_t i = 0; i < td_model_layer_count(model); i++) { /* shapes are as announced */
+        td_shape planned = td_model_layer(model, i)->output;
+        td_shape output = td_tensor_shape(td_model_output_at(model, i));
+        assert_int_equal(planned.rank + 1, output.rank);
+        for (int32_t k = 0; k < planned.rank; k++) {
+            assert_int_equal(planned.dims[k], output.dims[k + 1]);
+        }
+    }
+    td_tape_destroy(tape);
+    td_tensor_destroy(x);
+    td_tensor_destroy(want);
+}
+
+static void every_fixture_predicts_what_the_original_did(void **state) {
+    (void)state;
+    static const char *const names[] = {"mlp_9",
+                                        "cnn_13",
+                                        "cnn_17",
+                                        "residual_11",
+                                        "lstm_13",
+                                        "gru_17",
+                                        "rnn_9",
+                                        "unet_13",
+                                        "bidirectional_11",
+                                        "transformer_13",
+                                        "speech_13",
+                                        "transformer_17",
+                                        "fixed_11",
+                                        "trained_13",
+                                        "keras_images_13",
+                                        "keras_text_15",
+                                        "keras_attention_17"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        td_model *model = load(names[i]);
+        assert_predicts(names[i], model);
+        td_model_destroy(model);
+    }
+}
+
+static void assert_parameter(const td_model *model, const char *layer, const char *parameter,
+                             td_shape shape) {
+    td_tensor *tensor = td_model_parameter(model, layer, parameter);
+    if (!tensor) {
+        fail_msg("no %s.%s", layer, parameter);
+    }
+    td_shape got = td_tensor_shape(tensor);
+    assert_true(td_shape_equal(&got, &shape));
+}
+
+static void layers_and_parameters_have_the_names_and_layouts_of_keras(void **state) {
+    (void)state;
+    td_model *model = load("trained_13");
+    assert_parameter(model, "conv1", "kernel", TD_SHAPE(3, 3, 2, 4));
+    assert_parameter(model, "conv1", "bias", TD_SHAPE(4));
+    assert_parameter(model, "bn1", "moving_variance", TD_SHAPE(4));
+    assert_parameter(model, "fc", "kernel", TD_SHAPE(5, 3));
+    assert_string_equal(td_model_layer(model, 0)->name, "conv1");
+    assert_string_equal(td_model_layer(model, 0)->type, "Conv");
+    td_shape input = td_model_input_shape(model);
+    assert_true(td_shape_equal(&input, &TD_SHAPE(6, 6, 2)));
+    td_tensor *const *trained;
+    assert_int_equal(td_model_trainable(model, &trained), td_model_parameter_count(model) - 2);
+    td_model_destroy(model);
+
+    model = load("lstm_13");
+    assert_parameter(model, "rnn", "kernel", TD_SHAPE(5, 24));
+    assert_parameter(model, "rnn", "recurrent_kernel", TD_SHAPE(6, 24));
+    assert_parameter(model, "rnn", "bias", TD_SHAPE(24));
+    td_model_destroy(model);
+
+    model = load("residual_11");
+    assert_parameter(model, "layer1.1.conv2", "kernel", TD_SHAPE(3, 3, 8, 8));
+    td_model_destroy(model);
+
+    model = load("transformer_13");
+    assert_int_equal(td_model_input_dtype(model), TD_INT32);
+    assert_parameter(model, "embedding", "embeddings", TD_SHAPE(20, 12));
+    td_model_destroy(model);
+}
+
+/* mean(output^2), and its gradients against those in the .npz, taken for another model's weights. */
+static void assert_gradients(const char *name, bool training) {
+    char path[512];
+    td_error error = {0};
+    td_model *model = load(name), *expected = load(name);
+    snprintf(path, sizeof path, FOLDER "%s.gradients.npz", name);
+    assert_ok(td_weights_load(expected, path, &error), error);
+    td_tensor *x = read_npy(name, "input");
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tape_set_training(tape, training);
+    td_tensor *loss = td_mean(tape, td_square(tape, td_model_forward(model, tape, x)), NULL);
+    td_tensor *const *trained, *const *wanted;
+    size_t count = td_model_trainable(model, &trained);
+    assert_int_equal(td_model_trainable(expected, &wanted), count);
+    td_tensor *gradients[64];
+    assert_in_range(count, 1, 64);
+    assert_ok(td_tape_gradient(tape, loss, count, trained, gradients, &error), error);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(td_tensor_name(trained[i]), td_tensor_name(wanted[i]));
+        assert_false(td_tensor_is_disconnected(gradients[i]));
+        const float *a = td_tensor_data(gradients[i]), *b = td_tensor_data(wanted[i]);
+        for (int64_t k = 0; k < td_tensor_count(gradients[i]); k++) {
+            if (!(fabsf(a[k] - b[k]) <= 1e-5f + 1e-4f * fabsf(b[k]))) {
+                fail_msg("%s[%lld]: %g, PyTorch has %g", td_tensor_name(trained[i]), (long long)k,
+                         (double)a[k], (double)b[k]);
+            }
+        }
+    }
+    td_tensor_destroy(x);
+    td_tape_destroy(tape);
+    td_model_destroy(model);
+    td_model_destroy(expected);
+}
+
+static void gradients_are_pytorch_s(void **state) {
+    (void)state;
+    assert_gradients("lstm_13", false);
+    assert_gradients("trained_13", true);
+}
+
+/* Training through every operator of the fixtures lowers the loss, whatever is frozen. */
+static void loaded_models_train(void **state) {
+    (void)state;
+    static const char *const names[] = {"cnn_17", "residual_11", "unet_13",        "transformer_17",
+                                        "gru_17", "speech_13",   "keras_images_13"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        td_error error = {0};
+        td_model *model = load(names[i]);
+        td_tensor *x = read_npy(names[i], "input");
+        td_tape *tape = td_tape_create(NULL, &error);
+        assert_ok(td_model_freeze(model, td_model_layer(model, 0)->name, true, &error), error);
+        td_tensor *const *trained;
+        size_t count = td_model_trainable(model, &trained);
+        td_tensor *gradients[64];
+        assert_in_range(count, 1, 64);
+        td_optimizer *optimizer = td_optimizer_create(
+            TD_OPTIMIZER(.kind = TD_ADAM, .learning_rate = 0.01), count, trained, &error);
+        float first = 0, last = 0;
+        for (int step = 0; step < 20; step++) {
+            td_tensor *y = td_model_forward(model, tape, x);
+            td_tensor *loss = td_mean(tape, td_square(tape, td_affine(tape, y, 1, -0.3f)), NULL);
+            assert_ok(td_tape_gradient(tape, loss, count, trained, gradients, &error), error);
+            assert_ok(td_optimizer_step(optimizer, gradients, &error), error);
+            last = td_tensor_scalar(loss);
+            first = step ? first : last;
+            td_tape_reset(tape);
+        }
+        if (!(last < 0.99f * first)) {
+            fail_msg("%s: from %g to %g", names[i], (double)first, (double)last);
+        }
+        td_optimizer_destroy(optimizer);
+        td_tape_destroy(tape);
+        td_tensor_destroy(x);
+        td_model_destroy(model);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_fixture_predicts_what_the_original_did),
+        cmocka_unit_test(layers_and_parameters_have_the_names_and_layouts_of_keras),
+        cmocka_unit_test(gradients_are_pytorch_s),
+        cmocka_unit_test(loaded_models_train),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
