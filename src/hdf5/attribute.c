@@ -1,6 +1,7 @@
 /* Attributes that are texts: of fixed length in the attribute itself, of variable length in global
  * heaps. */
 #include "base/memory.h"
+#include "hdf5/dense.h"
 #include "hdf5/heap.h"
 #include "hdf5/message.h"
 #include "hdf5/type.h"
@@ -121,31 +122,48 @@ static td_status read_texts(const td__hdf5 *file, attribute *from, const char *n
     return status;
 }
 
+typedef struct search {
+    const td__hdf5 *file;
+    const char *name;
+    attribute found; /* without a name: not yet */
+} search;
+
+static td_status compare(void *user, td__h5_cursor message, td_error *error) {
+    search *wanted = user;
+    attribute one = {0};
+    if (!read_attribute(message, &one)) {
+        return td__h5_damaged(wanted->file, "an attribute", error);
+    }
+    if (!wanted->found.name && one.name_size == strlen(wanted->name) &&
+        !memcmp(one.name, wanted->name, one.name_size)) {
+        wanted->found = one;
+    }
+    return TD_OK;
+}
+
 td_status td__hdf5_texts(td__hdf5 *file, td__hdf5_object object, const char *name, char ***texts,
                          size_t *count, td_error *error) {
+    search wanted = {.file = file, .name = name};
     td__h5_messages walk;
     td__h5_message message;
-    attribute found = {0};
+    td_status status = TD_OK;
     td__h5_messages_start(&walk, file, object, error);
-    while (!found.name && td__h5_messages_next(&walk, &message, error)) {
-        attribute one = {0};
-        if (message.type != TD__H5_ATTRIBUTE || message.shared) {
-            continue;
-        }
-        if (!read_attribute(message.body, &one)) {
-            return td__h5_damaged(file, "an attribute", error);
-        }
-        if (one.name_size == strlen(name) && !memcmp(one.name, name, one.name_size)) {
-            found = one;
+    while (!status && td__h5_messages_next(&walk, &message, error)) {
+        if (message.type == TD__H5_ATTRIBUTE && !message.shared) {
+            status = compare(&wanted, message.body, error);
+        } else if (message.type == TD__H5_ATTRIBUTE_INFO) {
+            td__h5_skip(&message.body, 1); /* version */
+            status =
+                td__h5_dense(file, message.body, TD__H5_DENSE_ATTRIBUTES, compare, &wanted, error);
         }
     }
-    if (walk.status) {
-        return walk.status;
+    if (status || walk.status) {
+        return status ? status : walk.status;
     }
-    if (!found.name) {
+    if (!wanted.found.name) {
         *texts = NULL;
         *count = 0;
         return TD_OK;
     }
-    return read_texts(file, &found, name, texts, count, error);
+    return read_texts(file, &wanted.found, name, texts, count, error);
 }

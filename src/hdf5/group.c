@@ -3,6 +3,7 @@
  * heap. */
 #include "hdf5/group.h"
 
+#include "hdf5/dense.h"
 #include "hdf5/message.h"
 #include "hdf5/tree.h"
 
@@ -97,7 +98,8 @@ static td_status visit_old(walk *group, td__h5_cursor body, td_error *error) {
 
 /* ---- New groups ------------------------------------------------------------------------------ */
 
-static td_status visit_link(const walk *group, td__h5_cursor body, td_error *error) {
+static td_status visit_link(void *user, td__h5_cursor body, td_error *error) {
+    const walk *group = user;
     enum { HARD = 0, SOFT = 1 };
     unsigned version = td__h5_byte(&body), flags = td__h5_byte(&body);
     unsigned type = flags & 8 ? td__h5_byte(&body) : HARD;
@@ -133,6 +135,10 @@ td_status td__h5_links(const td__hdf5 *file, td__hdf5_object object, td__h5_link
             status = visit_old(&group, message.body, error);
         } else if (message.type == TD__H5_LINK) {
             status = visit_link(&group, message.body, error);
+        } else if (message.type == TD__H5_LINK_INFO) {
+            td__h5_skip(&message.body, 1); /* version */
+            status =
+                td__h5_dense(file, message.body, TD__H5_DENSE_LINKS, visit_link, &group, error);
         }
     }
     return status ? status : header.status;
