@@ -1,6 +1,6 @@
 /* Any bytes as an HDF5 file; every group, value and text that is accepted lies inside. */
-#include "base/memory.h"
 #include "hdf5/hdf5.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
