@@ -1,6 +1,6 @@
 /* How fast a saved model loads, beside reading its file into memory that is as fresh.
  *
- *   load [MEBIBYTES]     (default 500)
+ *   load [MEBIBYTES [.safetensors | .keras]]     (default 500 .safetensors)
  *
  * A dense model of that size is saved once, then loaded and read in turns, from the page cache; the
  * medians and their ratio are shown, and the most memory the process has had. */
@@ -96,8 +96,10 @@ static long most_memory(void) {
 
 int main(int count, char **arguments) {
     long mebibytes = count > 1 ? strtol(arguments[1], NULL, 10) : 500;
-    char path[] = "/tmp/td_load_XXXXXX";
-    int file = mkstemp(path);
+    const char *ending = count > 2 ? arguments[2] : ".safetensors";
+    char path[64];
+    (void)snprintf(path, sizeof path, "/tmp/td_load_XXXXXX%s", ending);
+    int file = mkstemps(path, (int)strlen(ending));
     check(file >= 0 && mebibytes > 0, "expected a size in mebibytes, and a /tmp to write to");
     close(file);
     save(path, mebibytes);
@@ -108,8 +110,8 @@ int main(int count, char **arguments) {
     }
     (void)unlink(path);
     double reading = median(read_times), loading = median(load_times);
-    printf(
-        "%ld MiB: read() %.0f ms, td_model_load %.0f ms, ratio %.2f; at most %ld MiB of memory\n",
-        mebibytes, reading * 1e3, loading * 1e3, loading / reading, most_memory());
+    printf("%ld MiB of %s: read() %.0f ms, td_model_load %.0f ms, ratio %.2f; at most %ld MiB of "
+           "memory\n",
+           mebibytes, ending, reading * 1e3, loading * 1e3, loading / reading, most_memory());
     return 0;
 }
