@@ -1,8 +1,10 @@
 #include "model/architecture.h"
 
 #include "base/memory.h"
+#include "model/base64.h"
 #include "model/json.h"
 #include "nn/model.h"
+#include "onnx/model.h"
 
 #include <math.h>
 #include <string.h>
@@ -48,7 +50,26 @@ static json_t *layer_json(const td_layer_info *layer) {
     return json_pack("[s, o]", td_layer_kind_name(layer->kind), settings);
 }
 
-char *td__architecture_write(const td_model *model) {
+static json_t *onnx_json(const td_model *model, const void *bytes, size_t size) {
+    char *text = td__base64_encode(bytes, size);
+    json_t *frozen = json_array();
+    for (size_t i = 0; i < td_model_layer_count(model); i++) {
+        const td_layer_info *layer = td_model_layer(model, i);
+        if (layer->frozen) {
+            json_array_append_new(frozen, json_string(layer->name));
+        }
+    }
+    json_t *root = text ? json_pack("{s:s, s:s, s:o}", "name", td_model_name(model), "onnx", text,
+                                    "frozen", frozen)
+                        : NULL;
+    if (!text) {
+        json_decref(frozen);
+    }
+    td__free(text);
+    return root;
+}
+
+static json_t *layers_json(const td_model *model) {
     json_t *input = json_array(), *layers = json_array();
     td_shape shape = td_model_input_shape(model);
     for (int32_t i = 0; i < shape.rank; i++) {
@@ -57,8 +78,14 @@ char *td__architecture_write(const td_model *model) {
     for (size_t i = 0; i < td_model_layer_count(model); i++) {
         json_array_append_new(layers, layer_json(td_model_layer(model, i)));
     }
-    json_t *root = json_pack("{s:s, s:o, s:o}", "name", td_model_name(model), "input", input,
-                             "layers", layers);
+    return json_pack("{s:s, s:o, s:o}", "name", td_model_name(model), "input", input, "layers",
+                     layers);
+}
+
+char *td__architecture_write(const td_model *model) {
+    size_t size;
+    const void *onnx = td__onnx_stripped(model, &size);
+    json_t *root = onnx ? onnx_json(model, onnx, size) : layers_json(model);
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     char *copy = text ? td__strdup(text) : NULL;
     json_decref(root);
@@ -189,12 +216,44 @@ static td_status check_elements(const td_model *model, int64_t most, const char 
     return TD_OK;
 }
 
+static td_model *read_onnx(const json_t *root, const char *origin, int64_t most_elements,
+                           td_error *error) {
+    const char *text = json_string_value(json_object_get(root, "onnx"));
+    const char *name = json_string_value(json_object_get(root, "name"));
+    const json_t *frozen = json_object_get(root, "frozen");
+    size_t size = 0;
+    void *bytes = text && name ? td__base64_decode(text, &size) : NULL;
+    if (!bytes) {
+        td_error_set(error, TD_FORMAT, "%s: the architecture is malformed", origin);
+        return NULL;
+    }
+    td_model *model = td__onnx_restore(bytes, size, most_elements, name, origin, error);
+    td__free(bytes);
+    td_status status = model ? TD_OK : TD_FORMAT;
+    for (size_t i = 0; !status && i < json_array_size(frozen); i++) {
+        const char *layer = json_string_value(json_array_get(frozen, i));
+        status = layer
+                     ? td_model_freeze(model, layer, true, error)
+                     : td_error_set(error, TD_FORMAT, "%s: the architecture is malformed", origin);
+    }
+    if (status) {
+        td_model_destroy(model);
+        return NULL;
+    }
+    return model;
+}
+
 td_model *td__architecture_read(const char *text, const char *origin, int64_t most_elements,
                                 td_error *error) {
     json_t *root =
         td__json_read(origin, text, strlen(text), td__json_budget((size_t)most_elements), error);
     if (!root) {
         return NULL;
+    }
+    if (json_object_get(root, "onnx")) {
+        td_model *restored = read_onnx(root, origin, most_elements, error);
+        json_decref(root);
+        return restored;
     }
     json_t *layers = json_object_get(root, "layers");
     const char *name = json_string_value(json_object_get(root, "name"));

@@ -1,5 +1,8 @@
 /* A model's layers as JSON text, for the metadata of saved weights:
  * {"name": "digits", "input": [8, 8, 1], "layers": [["conv2d", {"name": "conv1", "filters": 32}]]}
+ *
+ * Of a model that came from an ONNX file, the file without its weights, in base64:
+ * {"name": "digits", "onnx": "CAcSB3B5…", "frozen": ["conv1"]}
  */
 #ifndef TAPEDECK_MODEL_ARCHITECTURE_H
 #define TAPEDECK_MODEL_ARCHITECTURE_H

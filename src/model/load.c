@@ -190,6 +190,7 @@ static const struct {
     {".npz", td__weights_npz_write},
     {".safetensors", save_model},
     {".keras", save_model},
+    {".onnx", td__onnx_save},
 };
 
 td_status td_weights_save(const td_model *model, const char *path, td_error *error) {

@@ -280,8 +280,8 @@ static td_status find_graph(td__onnx_parser *parser, td__proto message, td__prot
     return TD_OK;
 }
 
-td__onnx_graph *td__onnx_parse(const void *bytes, size_t size, const char *path, td_error *error) {
-    td__onnx_parser parser = td__onnx_parser_of(size, path, path, error);
+static td__onnx_graph *parse(const void *bytes, size_t size, td__onnx_parser parser,
+                             td_error *error) {
     td__onnx_graph *graph = td__calloc(1, sizeof *graph);
     graph_builder builder = {.parser = &parser, .graph = graph};
     if (!graph) {
@@ -301,6 +301,17 @@ td__onnx_graph *td__onnx_parse(const void *bytes, size_t size, const char *path,
         return NULL;
     }
     return graph;
+}
+
+td__onnx_graph *td__onnx_parse(const void *bytes, size_t size, const char *path, td_error *error) {
+    return parse(bytes, size, td__onnx_parser_of(size, path, path, error), error);
+}
+
+td__onnx_graph *td__onnx_parse_stripped(const void *bytes, size_t size, size_t weights,
+                                        const char *path, td_error *error) {
+    td__onnx_parser parser = td__onnx_parser_of(size, path, NULL, error);
+    parser.weights = weights;
+    return parse(bytes, size, parser, error);
 }
 
 void td__onnx_graph_destroy(td__onnx_graph *graph) {

@@ -26,6 +26,7 @@ static void source_destroy(td__onnx_source *source) {
         td__free(source->skip);
         td__free(source->layers);
         td__free(source->parameters);
+        td__free(source->bytes);
         td__free(source);
     }
 }
@@ -242,12 +243,14 @@ static void add_layers(td_model *model, td__onnx_source *source) {
 }
 
 /* Values go into the model's tensors, and the graph lets go of its own. */
-static void move_weights(td_model *model, td__onnx_source *source) {
+static void move_weights(td_model *model, td__onnx_source *source, bool stripped) {
     for (size_t i = 0; i < source->parameter_count; i++) {
         const td__onnx_parameter *p = &source->parameters[i];
         td__onnx_constant *constant = &source->graph->values[p->value].constant;
-        td__onnx_layout_copy(p->node, p->form, &p->given, constant->tensor->data, false,
-                             td_tensor_data(td_model_parameter_at(model, i)->tensor));
+        if (!stripped) {
+            td__onnx_layout_copy(p->node, p->form, &p->given, constant->tensor->data, false,
+                                 td_tensor_data(td_model_parameter_at(model, i)->tensor));
+        }
         td_tensor_destroy(constant->tensor);
         constant->tensor = NULL;
         td__onnx_run_preset(source->run, p->value, (td__onnx_value){0});
@@ -264,35 +267,44 @@ static void model_name(const char *path, char name[TD__ONNX_NAME_SIZE]) {
     }
 }
 
+/* What a model is made from. */
+typedef struct origin {
+    const void *bytes;
+    size_t size;
+    const char *path; /* for messages */
+    const char *name; /* of the model */
+    bool stripped;    /* the parameters' values are not there */
+    size_t weights;   /* then: the bytes they may have */
+} origin;
+
 /* Takes the source. */
-static td_model *build(td__onnx_source *source, const char *path, td_error *error) {
-    char name[TD__ONNX_NAME_SIZE];
-    model_name(path, name);
+static td_model *build(td__onnx_source *source, const origin *from, td_error *error) {
     source->references = source->layer_count;
-    td_model *model = td_model_create(name, source->input);
+    td_model *model = td_model_create(from->name, source->input);
     add_layers(model, source); /* also into a model that is not there: lets go of the source */
     td_status status = td__model_build_raw(model, error);
     if (status) {
         td_model_destroy(model);
         return NULL;
     }
-    move_weights(model, source);
+    move_weights(model, source, from->stripped);
     return model;
 }
 
-static td__onnx_source *source_create(const void *bytes, size_t size, const char *path,
-                                      td_error *error) {
+static td__onnx_source *source_create(const origin *from, td_error *error) {
     td__onnx_source *source = td__calloc(1, sizeof *source);
     if (!source) {
-        (void)td_error_set(error, TD_MEMORY, "out of memory");
+        (void)td_error_set(error, TD_MEMORY, "%s: out of memory", from->path);
         return NULL;
     }
-    source->graph = td__onnx_parse(bytes, size, path, error);
+    source->graph = from->stripped ? td__onnx_parse_stripped(from->bytes, from->size, from->weights,
+                                                             from->path, error)
+                                   : td__onnx_parse(from->bytes, from->size, from->path, error);
     if (source->graph) {
         source->facts = td__calloc(source->graph->value_count + 1, sizeof *source->facts);
         source->skip = td__calloc(source->graph->node_count + 1, sizeof *source->skip);
         if (!source->facts || !source->skip) {
-            (void)td_error_set(error, TD_MEMORY, "out of memory");
+            (void)td_error_set(error, TD_MEMORY, "%s: out of memory", from->path);
         } else {
             return source;
         }
@@ -301,12 +313,12 @@ static td__onnx_source *source_create(const void *bytes, size_t size, const char
     return NULL;
 }
 
-td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_error *error) {
-    td__onnx_source *source = source_create(bytes, size, path, error);
+static td_model *make(const origin *from, td_error *error) {
+    td__onnx_source *source = source_create(from, error);
     if (!source) {
         return NULL; /* the parser's message names the file */
     }
-    size_t limit = BASE_LIMIT + size;
+    size_t limit = BASE_LIMIT + from->size + from->weights;
     td_error reason = {0};
     td_status status = check_input(source->graph, &reason);
     if (!status && !(source->run = td__onnx_run_create(source->graph, &reason))) {
@@ -319,16 +331,49 @@ td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_er
     status = status ? status : td__onnx_fold(source, limit, &reason);
     status = status ? status : td__onnx_probe(source, limit, &reason);
     status = status ? status : td__onnx_group(source, &reason);
+    status = status ? status : td__onnx_strip(source, from->bytes, from->size, &reason);
     td_model *model = NULL;
     if (status) {
         source_destroy(source);
     } else {
-        model = build(source, path, &reason);
+        model = build(source, from, &reason);
     }
     if (!model) {
-        (void)td_error_set(error, reason.status, "%s: %s", path ? path : "model", reason.text);
+        (void)td_error_set(error, reason.status, "%s: %s", from->path, reason.text);
     }
     return model;
+}
+
+td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_error *error) {
+    char name[TD__ONNX_NAME_SIZE];
+    model_name(path, name);
+    return make(&(origin){.bytes = bytes, .size = size, .path = path, .name = name}, error);
+}
+
+td_model *td__onnx_restore(const void *bytes, size_t size, int64_t most_elements, const char *name,
+                           const char *path, td_error *error) {
+    /* Twice: two biases of a recurrent layer are one parameter. */
+    size_t weights = 2 * (size_t)most_elements * sizeof(float);
+    return make(&(origin){.bytes = bytes,
+                          .size = size,
+                          .path = path,
+                          .name = name,
+                          .stripped = true,
+                          .weights = weights},
+                error);
+}
+
+const td__onnx_source *td__onnx_source_of(const td_model *model) {
+    td_custom_forward *forward;
+    void *user;
+    bool ours = td__model_custom(model, 0, &forward, &user) && forward == run_layer;
+    return ours ? ((const td__onnx_layer *)user)->source : NULL;
+}
+
+const void *td__onnx_stripped(const td_model *model, size_t *size) {
+    const td__onnx_source *source = td__onnx_source_of(model);
+    *size = source ? source->size : 0;
+    return source ? source->bytes : NULL;
 }
 
 /* --- files -------------------------------------------------------------------------------- */

@@ -15,4 +15,15 @@ td_model *td__onnx_load(const char *path, td_error *error);
 /* The same of bytes, which may be let go of afterwards; path is for messages. */
 td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_error *error);
 
+/* What is left of the file a model came from when its parameters' values are taken out: all that is
+ * needed to make it again. NULL when it did not come from ONNX. */
+const void *td__onnx_stripped(const td_model *model, size_t *size);
+/* Makes it again; its parameters have at most so many elements, and have yet to be written. origin is
+ * for messages. */
+td_model *td__onnx_restore(const void *bytes, size_t size, int64_t most_elements, const char *name,
+                           const char *origin, td_error *error);
+/* Writes the file again with the model's parameters; TD_UNSUPPORTED when it did not come from ONNX.
+ */
+TD_NODISCARD td_status td__onnx_save(const td_model *model, const char *path, td_error *error);
+
 #endif

@@ -10,6 +10,7 @@
 #define TAPEDECK_ONNX_SOURCE_H
 
 #include "onnx/run.h"
+#include "tapedeck/nn.h"
 
 #define TD__ONNX_NAME_SIZE 128
 
@@ -68,7 +69,7 @@ struct td__onnx_source {
 
     bool input_last; /* the model's input has the channels last, the graph's has not */
     td_shape input;  /* of one example, as the model takes it; -1: any */
-    char *bytes;     /* the file without its parameters' values */
+    uint8_t *bytes;  /* the file without its parameters' values */
     size_t size;
 };
 
@@ -79,6 +80,12 @@ TD_NODISCARD td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_e
 TD_NODISCARD td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error);
 /* Groups nodes into layers and names them and their parameters. */
 TD_NODISCARD td_status td__onnx_group(td__onnx_source *source, td_error *error);
+
+/* Keeps the file without its parameters' values (write.c). */
+TD_NODISCARD td_status td__onnx_strip(td__onnx_source *source, const void *bytes, size_t size,
+                                      td_error *error);
+/* The source of a model's layers; NULL when they are not from ONNX. */
+const td__onnx_source *td__onnx_source_of(const td_model *model);
 
 /* What input number `input` of an operator is as a parameter: "kernel"; NULL when it has no role. */
 const char *td__onnx_role(const td__onnx_node *node, size_t input, td__onnx_form *form,

@@ -248,6 +248,22 @@ static td_status make_tensor(td__onnx_parser *parser, td__proto message, const t
     return TD_OK;
 }
 
+/* Floats without a value, of a file that was stripped of them. */
+static bool is_stripped(const td__onnx_parser *parser, td__proto message,
+                        const tensor_draft *draft) {
+    bool listed = draft->has_raw || draft->is_external || draft->type != TD__ONNX_FLOAT;
+    for (td__proto_field field; !listed && td__proto_next(&message, &field);) {
+        listed = field.number == td__onnx_encoding_of(draft->type)->field;
+    }
+    return !listed && parser->weights / sizeof(float) >= (size_t)draft->count;
+}
+
+static td_status make_zeros(td__onnx_parser *parser, const tensor_draft *draft, td_tensor **made) {
+    parser->weights -= (size_t)draft->count * sizeof(float);
+    *made = td_tensor_create(draft->name, TD_FLOAT32, draft->shape, NULL);
+    return *made ? TD_OK : out_of_memory(parser);
+}
+
 td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const char *name,
                                td__onnx_constant *constant) {
     tensor_draft draft = {.name = name};
@@ -270,7 +286,10 @@ td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const
     if (td_shape_check(&draft.shape, td__onnx_storage(draft.type), &draft.count, NULL)) {
         return td__onnx_malformed(parser, "the shape of tensor '%.200s' is out of range", name);
     }
-    if (draft.is_external) {
+    bool stripped = parser->weights > 0 && is_stripped(parser, message, &draft);
+    if (stripped) {
+        status = TD_OK;
+    } else if (draft.is_external) {
         status = find_external(parser, &draft);
     } else if (!draft.has_raw) {
         status = count_listed(parser, message, &draft);
@@ -283,7 +302,8 @@ td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const
     }
     td_tensor *tensor = NULL;
     if (!status) {
-        status = make_tensor(parser, message, &draft, &tensor);
+        status = stripped ? make_zeros(parser, &draft, &tensor)
+                          : make_tensor(parser, message, &draft, &tensor);
     }
     if (!status) {
         *constant = (td__onnx_constant){draft.type, tensor};

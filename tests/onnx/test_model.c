@@ -210,12 +210,128 @@ static void loaded_models_train(void **state) {
     }
 }
 
+/* --- refusing ------------------------------------------------------------------------------- */
+
+static void files_that_cannot_be_had_are_refused_with_a_sentence(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text;
+    } refused[] = {
+        {"operators",
+         "operators of opset 13 that are not supported: Frobnicate (2 times, first node "
+         "0), Transmogrify (node 'last')"},
+        {"inputs", "it has 2 inputs and 1 outputs; models with one input are supported"},
+        {"batch",
+         "it runs on batches of 1 alone: export it with a batch of any size (with PyTorch: "
+         "dynamic_axes)"},
+        {"output", "its output 'y' () is not float with the batch in front"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char path[512], text[1024];
+        snprintf(path, sizeof path, FOLDER "refused_%s.onnx", refused[i].name);
+        snprintf(text, sizeof text, "%s: %s", path, refused[i].text);
+        td_error error = {0};
+        assert_null(td_model_load(path, &error));
+        assert_int_equal(error.status, TD_UNSUPPORTED);
+        assert_string_equal(error.text, text);
+    }
+}
+
+/* --- saving --------------------------------------------------------------------------------- */
+
+static const char *const saved_names[] = {"trained_13",       "gru_17",         "lstm_13",
+                                          "bidirectional_11", "transformer_13", "unet_13",
+                                          "keras_images_13",  "keras_text_15"};
+
+static char folder[] = "/tmp/tapedeck-onnx-XXXXXX";
+
+static const char *inside(const char *name, const char *ending) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s.%s", folder, name, ending);
+    return path;
+}
+
+static void a_model_survives_safetensors(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof saved_names / sizeof *saved_names; i++) {
+        td_error error = {0};
+        td_model *model = load(saved_names[i]);
+        assert_ok(td_model_freeze(model, td_model_layer(model, 1)->name, true, &error), error);
+        const char *path = inside(saved_names[i], "safetensors");
+        assert_ok(td_model_save(model, path, 0, NULL, &error), error);
+        td_model *again = td_model_load(path, &error);
+        if (!again) {
+            fail_msg("%s", error.text);
+        }
+        assert_string_equal(td_model_name(again), td_model_name(model));
+        assert_false(td_model_layer(again, 0)->frozen);
+        assert_true(td_model_layer(again, 1)->frozen);
+        assert_predicts(saved_names[i], again);
+        td_model_destroy(model);
+        td_model_destroy(again);
+        (void)remove(path);
+    }
+}
+
+static void parameters_are_written_back_into_an_onnx_file(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof saved_names / sizeof *saved_names; i++) {
+        td_error error = {0};
+        td_model *model = load(saved_names[i]);
+        for (size_t k = 0; k < td_model_parameter_count(model); k++) {
+            td_tensor *tensor = td_model_parameter_at(model, k)->tensor;
+            float *values = td_tensor_data(tensor);
+            for (int64_t j = 0; j < td_tensor_count(tensor); j++) {
+                values[j] = 2 * values[j] + (float)j;
+            }
+        }
+        const char *path = inside(saved_names[i], "onnx");
+        assert_ok(td_weights_save(model, path, &error), error);
+        td_model *again = td_model_load(path, &error);
+        if (!again) {
+            fail_msg("%s", error.text);
+        }
+        assert_int_equal(td_model_parameter_count(again), td_model_parameter_count(model));
+        for (size_t k = 0; k < td_model_parameter_count(model); k++) {
+            const td_parameter_info *a = td_model_parameter_at(model, k);
+            const td_parameter_info *b = td_model_parameter_at(again, k);
+            assert_string_equal(a->name, b->name);
+            assert_memory_equal(td_tensor_data(a->tensor), td_tensor_data(b->tensor),
+                                (size_t)td_tensor_count(a->tensor) * sizeof(float));
+        }
+        td_model_destroy(model);
+        td_model_destroy(again);
+        (void)remove(path);
+    }
+}
+
+static void only_what_came_from_onnx_goes_back(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_model *model = td_model_create("dense", TD_SHAPE(3));
+    td_add_dense(model, .units = 2);
+    assert_ok(td_model_build(model, 1, &error), error);
+    assert_int_equal(td_weights_save(model, "never.onnx", &error), TD_UNSUPPORTED);
+    assert_string_equal(error.text, "never.onnx: only a model that came from an ONNX file can be "
+                                    "written as one");
+    td_model_destroy(model);
+}
+
 int main(void) {
+    if (!mkdtemp(folder)) {
+        return 1;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fixture_predicts_what_the_original_did),
         cmocka_unit_test(layers_and_parameters_have_the_names_and_layouts_of_keras),
         cmocka_unit_test(gradients_are_pytorch_s),
         cmocka_unit_test(loaded_models_train),
+        cmocka_unit_test(files_that_cannot_be_had_are_refused_with_a_sentence),
+        cmocka_unit_test(a_model_survives_safetensors),
+        cmocka_unit_test(parameters_are_written_back_into_an_onnx_file),
+        cmocka_unit_test(only_what_came_from_onnx_goes_back),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)remove(folder);
+    return failed;
 }
