@@ -130,7 +130,7 @@ static const td__named_view *take(const shelf *s, const char *name) {
 /* One rule at work. */
 typedef struct transfer {
     const rule *rule;
-    td_view source;
+    const td__named_view *source;
     td_tensor *target;
     td_shape dims; /* of the target, merged, and of one row of it */
     const td__layer_order *order;
@@ -185,9 +185,9 @@ static int64_t *element_offsets(const transfer *t, int64_t *starts[MOST_AXES]) {
     for (int32_t i = 0; i < t->dims.rank; i++) {
         room += t->dims.dims[i];
     }
-    for (int32_t i = t->source.shape.rank - 1; i >= 0; i--) {
+    for (int32_t i = t->source->view.shape.rank - 1; i >= 0; i--) {
         strides[i] = stride;
-        stride *= t->source.shape.dims[i];
+        stride *= t->source->view.shape.dims[i];
     }
     int64_t *offsets = td__calloc((size_t)room + 1, sizeof *offsets), *at = offsets;
     for (int32_t i = 0; offsets && i < t->dims.rank; i++) {
@@ -232,7 +232,7 @@ static td_status run(const transfer *t, td_error *error) {
     int64_t *offsets = element_offsets(t, starts);
     td_status status = from && offsets ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     if (!status && count > 0) {
-        td__copy_floats(from, &t->source, t->rule->part * count, count);
+        td__tensor_floats(from, t->source, t->rule->part * count, count);
         gather(t, from, starts, (float *)td_tensor_data(t->target) + t->rule->row * count);
     }
     td__free(offsets);
@@ -268,7 +268,7 @@ static void plan_rule(const td_model *model, const td_layer_info *layer, const r
                          td_tensor_name(t->target));
         return;
     }
-    t->source = tensor->view;
+    t->source = tensor;
     td_shape ours = td_tensor_shape(t->target);
     t->dims = merged_shape(r, ours);
     td_shape shape = pytorch_shape(r, &t->dims);

@@ -3,7 +3,9 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/proto.h"
 #include "model/json.h"
+#include "model/weights.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,11 +22,11 @@
 static const struct {
     const char *word;
     td_dtype dtype;
-} types[] = {{"F32", TD_FLOAT32},
-             {"F64", TD_FLOAT64},
-             {"I32", TD_INT32},
-             {"I64", TD_INT64},
-             {"U8", TD_UINT8}};
+    td__half half;
+} types[] = {{"F32", TD_FLOAT32, TD__WHOLE},    {"F64", TD_FLOAT64, TD__WHOLE},
+             {"I32", TD_INT32, TD__WHOLE},      {"I64", TD_INT64, TD__WHOLE},
+             {"U8", TD_UINT8, TD__WHOLE},       {"F16", TD_FLOAT32, TD__FLOAT16},
+             {"BF16", TD_FLOAT32, TD__BFLOAT16}};
 
 struct td__safetensors {
     const unsigned char *bytes;
@@ -35,11 +37,15 @@ struct td__safetensors {
     size_t count;
 };
 
-static int64_t view_bytes(const td_view *view) {
+static int64_t element_bytes(const td__named_view *tensor) {
+    return tensor->half ? 2 : (int64_t)td_dtype_size(tensor->view.dtype);
+}
+
+static int64_t tensor_bytes(const td__named_view *tensor) {
     int64_t count;
-    return td_shape_check(&view->shape, view->dtype, &count, NULL)
+    return td_shape_check(&tensor->view.shape, tensor->view.dtype, &count, NULL)
                ? 0
-               : count * (int64_t)td_dtype_size(view->dtype);
+               : count * element_bytes(tensor);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------
@@ -58,42 +64,43 @@ static td_status malformed(td_error *error, const char *path, const char *name, 
                         name ? name : "", name ? ": " : "", what);
 }
 
-static td_status read_type(const json_t *value, td_dtype *dtype, const char *path, const char *name,
+static td_status read_type(const json_t *value, td__named_view *tensor, const char *path,
                            td_error *error) {
+    const char *name = tensor->name;
     const char *word = json_string_value(value);
     if (!word) {
         return malformed(error, path, name, "dtype is missing");
     }
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (!strcmp(types[i].word, word)) {
-            *dtype = types[i].dtype;
+            tensor->view.dtype = types[i].dtype;
+            tensor->half = types[i].half;
             return TD_OK;
         }
     }
     return td_error_set(error, TD_UNSUPPORTED,
-                        "%s: %s: element type %.16s; F32, F64, I32, I64 and U8 can be read", path,
-                        name, word);
+                        "%s: %s: element type %.16s; F32, F16, BF16, F64, I32, I64 and U8 can be "
+                        "read",
+                        path, name, word);
 }
 
-static td_status read_tensor_shape(const json_t *value, td_dtype dtype, td_shape *shape,
-                                   int64_t *bytes, const char *path, const char *name,
+static td_status read_tensor_shape(const json_t *value, td__named_view *tensor, const char *path,
                                    td_error *error) {
+    td_shape *shape = &tensor->view.shape;
     if (!json_is_array(value) || json_array_size(value) > TD_MAX_RANK) {
-        return malformed(error, path, name, "shape must be a list of at most 8 numbers");
+        return malformed(error, path, tensor->name, "shape must be a list of at most 8 numbers");
     }
     shape->rank = (int32_t)json_array_size(value);
     for (int32_t i = 0; i < shape->rank; i++) {
         const json_t *dimension = json_array_get(value, (size_t)i);
         if (!json_is_integer(dimension) || json_integer_value(dimension) < 0) {
-            return malformed(error, path, name, "a dimension must be a whole number");
+            return malformed(error, path, tensor->name, "a dimension must be a whole number");
         }
         shape->dims[i] = json_integer_value(dimension);
     }
-    int64_t count;
-    if (td_shape_check(shape, dtype, &count, NULL)) {
-        return malformed(error, path, name, "the shape is too large");
+    if (td_shape_check(shape, tensor->view.dtype, NULL, NULL)) {
+        return malformed(error, path, tensor->name, "the shape is too large");
     }
-    *bytes = count * (int64_t)td_dtype_size(dtype);
     return TD_OK;
 }
 
@@ -106,11 +113,9 @@ static td_status read_tensor(const char *name, const json_t *entry, const unsign
     if (!json_is_object(entry) || json_object_size(entry) != 3) {
         return malformed(error, path, name, "expected dtype, shape and data_offsets");
     }
-    int64_t bytes = 0;
-    td_status status = read_type(json_object_get(entry, "dtype"), &view->dtype, path, name, error);
+    td_status status = read_type(json_object_get(entry, "dtype"), tensor, path, error);
     if (!status) {
-        status = read_tensor_shape(json_object_get(entry, "shape"), view->dtype, &view->shape,
-                                   &bytes, path, name, error);
+        status = read_tensor_shape(json_object_get(entry, "shape"), tensor, path, error);
     }
     if (status) {
         return status;
@@ -121,7 +126,7 @@ static td_status read_tensor(const char *name, const json_t *entry, const unsign
         return malformed(error, path, name, "data_offsets must be two whole numbers");
     }
     int64_t begin = json_integer_value(first), end = json_integer_value(last);
-    if (begin < 0 || end < begin || end > limit || end - begin != bytes) {
+    if (begin < 0 || end < begin || end > limit || end - begin != tensor_bytes(tensor)) {
         return malformed(error, path, name, "data_offsets do not fit the shape or the file");
     }
     view->data = data + begin;
@@ -129,13 +134,13 @@ static td_status read_tensor(const char *name, const json_t *entry, const unsign
 }
 
 static int by_address(const void *left, const void *right) {
-    const td_view *a = &(*(const td__named_view *const *)left)->view;
-    const td_view *b = &(*(const td__named_view *const *)right)->view;
-    if (a->data != b->data) {
-        return a->data < b->data ? -1 : 1;
+    const td__named_view *a = *(const td__named_view *const *)left;
+    const td__named_view *b = *(const td__named_view *const *)right;
+    if (a->view.data != b->view.data) {
+        return a->view.data < b->view.data ? -1 : 1;
     }
     /* Empty tensors share an address: they come before the one that has bytes. */
-    return (view_bytes(a) > 0) - (view_bytes(b) > 0);
+    return (tensor_bytes(a) > 0) - (tensor_bytes(b) > 0);
 }
 
 /* Tensors sorted by address follow each other and end with the file. */
@@ -152,11 +157,10 @@ static td_status check_coverage(const td__safetensors *file, const unsigned char
     const unsigned char *at = data;
     td_status status = TD_OK;
     for (size_t i = 0; i < file->count && !status; i++) {
-        const td_view *view = &order[i]->view;
-        if (view->data != (const void *)at) {
+        if (order[i]->view.data != (const void *)at) {
             status = malformed(error, path, order[i]->name, "a hole or an overlap before its data");
         }
-        at += view_bytes(view);
+        at += tensor_bytes(order[i]);
     }
     if (!status && at != file->bytes + file->size) {
         status = malformed(error, path, NULL, "bytes after the last tensor");
@@ -282,8 +286,7 @@ const td__named_view *td__safetensors_at(const td__safetensors *file, size_t ind
 int64_t td__safetensors_elements(const td__safetensors *file) {
     int64_t count = 0;
     for (size_t i = 0; i < file->count; i++) {
-        const td_view *view = &file->tensors[i].view;
-        count += view_bytes(view) / (int64_t)td_dtype_size(view->dtype);
+        count += tensor_bytes(&file->tensors[i]) / element_bytes(&file->tensors[i]);
     }
     return count;
 }
@@ -295,6 +298,30 @@ const td__named_view *td__safetensors_find(const td__safetensors *file, const ch
         }
     }
     return NULL;
+}
+
+static float half_float(uint16_t bits, td__half half) {
+    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff);
+    if (half == TD__BFLOAT16) {
+        return td__float_of(sign | rest << 16);
+    }
+    /* The product moves the exponent, and makes normal what is subnormal in a half. */
+    float value = rest < 0x7c00 ? td__float_of(rest << 13) * 0x1p112f
+                                : td__float_of(0x7f800000 | (rest & 0x3ff) << 13);
+    return sign ? -value : value;
+}
+
+void td__tensor_floats(float *to, const td__named_view *from, int64_t first, int64_t count) {
+    if (!from->half) {
+        td__copy_floats(to, &from->view, first, count);
+        return;
+    }
+    const char *at = (const char *)from->view.data + first * 2;
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, at + i * 2, sizeof bits);
+        to[i] = half_float(bits, from->half);
+    }
 }
 
 const char *td__safetensors_text(const td__safetensors *file, const char *key) {
@@ -313,13 +340,15 @@ static const char *type_word(td_dtype dtype) {
     return NULL;
 }
 
-static json_t *tensor_entry(const td_view *view, int64_t offset) {
+static json_t *tensor_entry(const td__named_view *tensor, int64_t offset) {
+    const td_view *view = &tensor->view;
     json_t *shape = json_array();
     for (int32_t i = 0; i < view->shape.rank; i++) {
         json_array_append_new(shape, json_integer(view->shape.dims[i]));
     }
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_word(view->dtype), "shape", shape,
-                     "data_offsets", (json_int_t)offset, (json_int_t)(offset + view_bytes(view)));
+                     "data_offsets", (json_int_t)offset,
+                     (json_int_t)(offset + tensor_bytes(tensor)));
 }
 
 /* The header's text, from json_dumps; NULL when memory is exhausted or a text is not UTF-8. */
@@ -333,9 +362,8 @@ static char *header_text(size_t count, const td__named_view *tensors, size_t tex
     good = good && !json_object_set(header, METADATA, metadata);
     int64_t offset = 0;
     for (size_t i = 0; i < count && good; i++) {
-        good =
-            !json_object_set_new(header, tensors[i].name, tensor_entry(&tensors[i].view, offset));
-        offset += view_bytes(&tensors[i].view);
+        good = !json_object_set_new(header, tensors[i].name, tensor_entry(&tensors[i], offset));
+        offset += tensor_bytes(&tensors[i]);
     }
     char *text = good ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(metadata);
@@ -364,7 +392,7 @@ td_status td__safetensors_write(const char *path, size_t count, const td__named_
     free(header); // NOLINT: jansson's own
     unsigned char *at = bytes + 8 + padded;
     for (size_t i = 0; i < count; i++) {
-        size_t part = (size_t)view_bytes(&tensors[i].view);
+        size_t part = (size_t)tensor_bytes(&tensors[i]);
         if (part) {
             memcpy(at, tensors[i].view.data, part);
         }

@@ -88,7 +88,7 @@ td__named_view *td__parameter_views(const td_model *model) {
     td__named_view *views = td__calloc(count + 1, sizeof *views);
     for (size_t i = 0; views && i < count; i++) {
         const td_parameter_info *parameter = td_model_parameter_at(model, i);
-        views[i] = (td__named_view){parameter->name, td_view_of(parameter->tensor)};
+        views[i] = (td__named_view){.name = parameter->name, .view = td_view_of(parameter->tensor)};
     }
     return views;
 }
@@ -171,7 +171,7 @@ td_status td__weights_assign(td_model *model, const char *path, size_t count,
     }
     for (size_t i = 0; !status && i < index.count; i++) {
         const td_tensor *parameter = index.sorted[i]->tensor;
-        td__copy_floats(td_tensor_data(parameter), &source[i]->view, 0, td_tensor_count(parameter));
+        td__tensor_floats(td_tensor_data(parameter), source[i], 0, td_tensor_count(parameter));
     }
     td__free(source);
     td__parameter_index_release(&index);

@@ -97,7 +97,7 @@ static bool add_prefixed(parts *p, const char *prefix, const char *name, td_view
     }
     (void)snprintf(full, room, "%s%s", prefix, name);
     p->names[p->name_count++] = full;
-    p->tensors[p->count++] = (td__named_view){full, view};
+    p->tensors[p->count++] = (td__named_view){.name = full, .view = view};
     return true;
 }
 
@@ -111,7 +111,7 @@ static bool gather(const td_trainer *trainer, const int64_t *counters, const dou
     for (size_t i = 0; good && i < trainer->parameter_count; i++) {
         const td_parameter_info *parameter = td_model_parameter_at(trainer->model, i);
         td_view view = td_view_of(parameter->tensor);
-        p->tensors[p->count++] = (td__named_view){parameter->name, view};
+        p->tensors[p->count++] = (td__named_view){.name = parameter->name, .view = view};
         if (trainer->best_weights) {
             view.data = trainer->best_weights[i];
             good = add_prefixed(p, "training/best/", parameter->name, view);
@@ -249,7 +249,7 @@ static td_status read_tensor(const td__safetensors *file, const char *prefix, co
     char full[1200];
     (void)snprintf(full, sizeof full, "%s%s", prefix, name);
     const td__named_view *found = td__safetensors_find(file, full);
-    if (!found || found->view.dtype != into.dtype ||
+    if (!found || found->half || found->view.dtype != into.dtype ||
         !td_shape_equal(&found->view.shape, &into.shape)) {
         return td_error_set(error, TD_SHAPE,
                             "%s: %s is missing or has another shape; the experiment is not the one "

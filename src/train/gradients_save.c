@@ -56,7 +56,7 @@ static td_status save_npz(const td_gradients *gradients, const char *to, td_erro
     td__named_view *tensors = td__calloc(count + 1, sizeof *tensors);
     for (size_t i = 0; tensors && i < count; i++) {
         const td_gradient *gradient = td_gradients_at(gradients, i);
-        tensors[i] = (td__named_view){gradient->name, td_view_of(gradient->tensor)};
+        tensors[i] = (td__named_view){.name = gradient->name, .view = td_view_of(gradient->tensor)};
     }
     td_status status = tensors ? td__npz_write(to, count, tensors, error)
                                : td_error_set(error, TD_MEMORY, "%s: out of memory", to);

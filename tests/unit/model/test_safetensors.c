@@ -48,9 +48,9 @@ static void tensors_and_texts_read_back(void **state) {
     const float kernel[6] = {1, -2, 3.5f, 0, 1e-30f, 7};
     const int64_t steps = 120;
     const td__named_view tensors[] = {
-        {"hidden.kernel", {TD_FLOAT32, TD_SHAPE(2, 3), kernel, NULL, NULL}},
-        {"training/counters", {TD_INT64, {0}, &steps, NULL, NULL}},
-        {"nothing", {TD_FLOAT32, TD_SHAPE(0, 3), kernel, NULL, NULL}},
+        {"hidden.kernel", {TD_FLOAT32, TD_SHAPE(2, 3), kernel, NULL, NULL}, TD__WHOLE},
+        {"training/counters", {TD_INT64, {0}, &steps, NULL, NULL}, TD__WHOLE},
+        {"nothing", {TD_FLOAT32, TD_SHAPE(0, 3), kernel, NULL, NULL}, TD__WHOLE},
     };
     const td__text_pair texts[] = {{"name", "a \"quoted\" näme"}};
     assert_ok(td__safetensors_write(path, 3, tensors, 1, texts, &error), error);
@@ -84,7 +84,7 @@ static void malformed_files_are_refused(void **state) {
     assert_refused(ENTRY("[1.5]", "0", "8"), 8, "a dimension");
     assert_refused(ENTRY("[4611686018427387904,4]", "0", "8"), 8, "too large");
     assert_refused(ENTRY("[1,1,1,1,1,1,1,1,2]", "0", "8"), 8, "at most 8");
-    assert_refused("{\"x\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "F16");
+    assert_refused("{\"x\":{\"dtype\":\"C64\",\"shape\":[2],\"data_offsets\":[0,16]}}", 16, "C64");
     assert_refused("{\"x\":1}", 0, "expected dtype");
     assert_refused("{\"__metadata__\":{\"a\":1}}", 0, "texts only");
     assert_refused("[]", 0, "no header");
@@ -100,11 +100,40 @@ static void malformed_files_are_refused(void **state) {
     assert_int_equal(error.status, TD_NOT_FOUND);
 }
 
+static void halves_become_floats(void **state) {
+    (void)state;
+    td_error error = {0};
+    unsigned char bytes[256] = {0};
+    static const char header[] =
+        "{\"h\":{\"dtype\":\"F16\",\"shape\":[7],\"data_offsets\":[0,14]},"
+        "\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[14,20]}}";
+    /* 1, -2, 65504, the least subnormal, the least normal, -infinity, NaN; 1, -2, infinity */
+    static const uint16_t halves[] = {0x3c00, 0xc000, 0x7bff, 0x0001, 0x0400,
+                                      0xfc00, 0x7e00, 0x3f80, 0xc000, 0x7f80};
+    bytes[0] = sizeof header - 1;
+    memcpy(bytes + 8, header, sizeof header - 1);
+    for (size_t i = 0; i < 10; i++) {
+        bytes[8 + sizeof header - 1 + 2 * i] = (unsigned char)halves[i];
+        bytes[8 + sizeof header + 2 * i] = (unsigned char)(halves[i] >> 8);
+    }
+    td__safetensors *file = td__safetensors_parse("x", bytes, 8 + sizeof header - 1 + 20, &error);
+    assert_non_null(file);
+    assert_int_equal(td__safetensors_elements(file), 10);
+    float floats[7];
+    td__tensor_floats(floats, td__safetensors_find(file, "h"), 0, 7);
+    const float want[] = {1, -2, 65504, 0x1p-24f, 0x1p-14f, -INFINITY};
+    assert_memory_equal(floats, want, sizeof want);
+    assert_true(isnan(floats[6]));
+    td__tensor_floats(floats, td__safetensors_find(file, "b"), 1, 2);
+    assert_true(floats[0] == -2 && isinf(floats[1]));
+    td__safetensors_close(file);
+}
+
 static void a_failed_write_leaves_the_old_file(void **state) {
     (void)state;
     td_error error = {0};
     const float one = 1;
-    const td__named_view tensor = {"x", {TD_FLOAT32, TD_SHAPE(1), &one, NULL, NULL}};
+    const td__named_view tensor = {"x", {TD_FLOAT32, TD_SHAPE(1), &one, NULL, NULL}, TD__WHOLE};
     assert_ok(td__safetensors_write(path, 1, &tensor, 0, NULL, &error), error);
     td__allocation_fail_at(1);
     assert_int_equal(td__safetensors_write(path, 0, NULL, 0, NULL, &error), TD_MEMORY);
@@ -119,6 +148,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_and_texts_read_back),
         cmocka_unit_test(malformed_files_are_refused),
+        cmocka_unit_test(halves_become_floats),
         cmocka_unit_test(a_failed_write_leaves_the_old_file),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
