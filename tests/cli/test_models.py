@@ -1,10 +1,13 @@
-"""Saved models in experiments: training goes on from a file, with layers frozen, and resumes."""
+"""Saved models in experiments: training goes on from a file, with layers frozen, and resumes. And every
+command with files of other programs."""
+import json
 import os
+import shutil
 import unittest
 
 import numpy
 
-from program import Case, SMALL
+from program import Case, SMALL, SOURCE
 
 LAYERS = SMALL[SMALL.index("model:"):SMALL.index("train:")]
 RECORD = """
@@ -73,6 +76,86 @@ class ModelFile(Case):
             problem("{file: first/small}", SMALL.replace("two_moons", "sine").replace(
                 "sparse_categorical_crossentropy", "mse")),
             r"it reads examples of shape \(2,\), and data has")
+
+
+MODELS = os.path.join(SOURCE, "tests", "fixtures", "models")
+FOREIGN = {"model.keras": "keras/images", "model.h5": "keras/images_2_13", "model.onnx": "onnx/cnn_13"}
+
+
+class Foreign(Case):
+    """Files of Keras 3, Keras 2 and PyTorch's ONNX exporter, under each command."""
+    def fetch(self, model):
+        fixture = os.path.join(MODELS, FOREIGN[model])
+        shutil.copy(fixture + os.path.splitext(model)[1], self.path(model))
+        for part in ("input", "output"):
+            shutil.copy(f"{fixture}.{part}.npy", self.path(f"{part}.npy"))
+
+    def outputs(self, model):
+        self.run_program("predict", model, "input.npy", "--to", "out.npy", "--quiet")
+        return numpy.load(self.path("out.npy"))
+
+    def each(self):
+        for model in FOREIGN:
+            with self.subTest(model):
+                self.fetch(model)
+                yield model
+
+    def test_predict_puts_out_what_the_original_did(self):
+        for model in self.each():
+            numpy.testing.assert_allclose(self.outputs(model), numpy.load(self.path("output.npy")),
+                                          atol=1e-5)
+
+    def test_weights_go_out_and_back_in(self):
+        for model in self.each():
+            self.run_program("weights", model, "--to", "first.csv")
+            for ending in ("csv", "npz"):
+                self.run_program("weights", model, "--to", "w." + ending)
+                self.run_program("weights", model, "--from", "w." + ending, "--to", "second.csv")
+                self.assertEqual(self.read("first.csv"), self.read("second.csv"))
+            self.run_program("weights", model, "--to", "again.safetensors")
+            numpy.testing.assert_array_equal(self.outputs("again.safetensors"), self.outputs(model))
+
+    def test_inspect_tells_the_format(self):
+        formats = {"model.keras": "Keras", "model.h5": "Keras HDF5", "model.onnx": "ONNX"}
+        for model in self.each():
+            about = json.loads(self.run_program("inspect", model, "--json").stdout)
+            self.assertEqual(about["format"], formats[model])
+            self.assertTrue(all(len(p["shape"]) and p["count"] for p in about["parameters"]))
+
+    def test_gradients_fit_finite_differences(self):
+        for model in self.each():
+            labels = numpy.load(self.path("output.npy")) + 0.5
+            numpy.save(self.path("labels.npy"), labels)
+            done = self.run_program("gradients", model, "input.npy", "--labels", "labels.npy", "--loss",
+                                    "mse", "--to", "g.npz", "--json")
+            value = json.loads(done.stdout.splitlines()[0])["value"]
+            gradients = numpy.load(self.path("g.npz"))
+            self.run_program("weights", model, "--to", "w.npz")
+            arrays = dict(numpy.load(self.path("w.npz")))
+            name = next(n for n in reversed(list(arrays)) if n.endswith("kernel"))
+            gradient = gradients[name + ".gradient"]
+            at = numpy.unravel_index(numpy.abs(gradient).argmax(), gradient.shape)
+            arrays[name][at] += 1e-3
+            numpy.savez(self.path("moved.npz"), **arrays)
+            self.run_program("weights", model, "--from", "moved.npz", "--to", "moved.safetensors")
+            moved = json.loads(self.run_program(
+                "gradients", "moved.safetensors", "input.npy", "--labels", "labels.npy", "--loss", "mse",
+                "--json").stdout.splitlines()[0])["value"]
+            self.assertAlmostEqual((moved - value) / 1e-3, gradient[at], delta=0.02 + 0.05 * abs(gradient[at]))
+
+    def test_training_goes_on_and_resumes_bit_for_bit(self):
+        for model in self.each():
+            text = (f"name: on\nthreads: 1\ndata: {{train: input.npy, labels: output.npy, batch: 2}}\n"
+                    f"model: {{file: {model}}}\ntrain: {{loss: mse, epochs: 6}}\n"
+                    "record:\n  - {what: loss, to: csv}\n")
+            runs = model.replace(".", "_")
+            self.train(text, "--quiet", "--out", runs)
+            self.train(text, "--quiet", "--out", runs, "--set", "train.epochs=3")
+            os.remove(self.path(model))
+            self.run_program("train", "--resume", f"{runs}/on-2", "--set", "train.epochs=6", "--quiet")
+            for name in ("metrics.csv", "model.safetensors"):
+                self.assertEqual(self.bytes(runs, "on", name), self.bytes(runs, "on-2", name))
+            self.outputs(f"{runs}/on")
 
 
 if __name__ == "__main__":
