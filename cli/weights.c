@@ -17,6 +17,9 @@ static const char help[] =
     "  weights.csv         layer,parameter,index,value: a row for each number, index as \"i,j\"\n"
     "  weights.npz         an array LAYER.PARAMETER for each, for numpy.load\n"
     "  model.safetensors   with the architecture: a model again\n"
+    "  model.keras         the same for Keras 3\n"
+    "  model.onnx          of a model that came from ONNX: its graph with the parameters as they "
+    "are\n"
     "\n"
     "  --to FILE        where to\n"
     "  --from WEIGHTS   first replace the parameters by those of this file: .csv or .npz as "
@@ -77,7 +80,8 @@ static int run(int count, char **arguments) {
 
 const command command_weights = {
     .name = "weights",
-    .summary = "write a model's parameters to CSV, NPZ or safetensors, and back into a model",
+    .summary =
+        "write a model's parameters to CSV, NPZ, safetensors or Keras, and back into a model",
     .help = help,
     .run = run,
 };

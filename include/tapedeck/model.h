@@ -22,8 +22,8 @@ typedef struct td_model_note {
 #define TD_NOTE_ORIGIN "tapedeck.origin" /* the file that it or its weights came from */
 
 /* A built model with its weights, from a run's folder (its model.safetensors, or its last
- * checkpoint when training has not ended), a .safetensors file with its architecture, or a file of
- * Keras's (.keras, .h5). The caller destroys it. NULL on failure: TD_NOT_FOUND, TD_FORMAT,
+ * checkpoint when training has not ended), a .safetensors file with its architecture, a file of
+ * Keras's (.keras, .h5) or an ONNX file; its first bytes say which. The caller destroys it. NULL on failure: TD_NOT_FOUND, TD_FORMAT,
  * TD_UNSUPPORTED (all layers that cannot be had are listed), TD_SHAPE, TD_RANGE, TD_MEMORY. */
 TD_API td_model *td_model_load(const char *path, td_error *error);
 /* The same, and a text for each of the keys (NULL where there is none) that td_free_text releases.
@@ -40,7 +40,8 @@ TD_API TD_NODISCARD td_status td_model_save(const td_model *model, const char *p
                                             const td_model_note *notes, td_error *error);
 
 /* Writes the parameters, by the file's ending: .csv (layer,parameter,index,value), .npz (one array
- * LAYER.PARAMETER each), .safetensors or .keras (both with the architecture). */
+ * LAYER.PARAMETER each), .safetensors or .keras (both with the architecture), or .onnx (of a model
+ * that came from ONNX). */
 TD_API TD_NODISCARD td_status td_weights_save(const td_model *model, const char *path,
                                               td_error *error);
 /* Reads parameters by name from .csv, .npz, .safetensors (also PyTorch's state dictionary, whose
