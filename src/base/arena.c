@@ -4,7 +4,6 @@
 #include "base/memory.h"
 
 #include <stdatomic.h>
-#include <sys/mman.h>
 
 typedef struct block {
     struct block *next;
@@ -19,7 +18,7 @@ struct td__arena {
     size_t limit;    /* of the capacity; 0: none */
 };
 
-enum { FIRST_BLOCK = 64 * 1024, HUGE_PAGE = 2 * 1024 * 1024 };
+enum { FIRST_BLOCK = 64 * 1024 };
 
 static const size_t header_size =
     (sizeof(block) + TD__ALIGNMENT - 1) & ~(size_t)(TD__ALIGNMENT - 1);
@@ -68,12 +67,6 @@ static block *add_block(td__arena *arena, size_t size) {
     block *added = td__aligned_alloc(total);
     if (!added) {
         return NULL;
-    }
-    if (total >= 2 * (size_t)HUGE_PAGE) {
-        /* Only advice: fewer TLB misses where the system grants it. */
-        uintptr_t start = ((uintptr_t)added + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
-        uintptr_t end = ((uintptr_t)added + total) & ~(uintptr_t)(HUGE_PAGE - 1);
-        (void)madvise((void *)start, end - start, MADV_HUGEPAGE);
     }
     *added = (block){.next = arena->newest, .size = size};
     arena->newest = added;

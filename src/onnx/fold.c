@@ -115,6 +115,48 @@ static void mark_parameters(td__onnx_source *source) {
     }
 }
 
+/* A parameter that all its readers take for the same thing can be kept in that form. */
+static void choose_forms(td__onnx_source *source) {
+    const td__onnx_graph *graph = source->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        const td__onnx_node *node = &graph->nodes[n];
+        for (size_t i = 0; i < node->input_count && !source->skip[n]; i++) {
+            td__onnx_fact *fact = node->inputs[i] < 0 ? NULL : &source->facts[node->inputs[i]];
+            td__onnx_form form;
+            bool moving_average;
+            if (!fact || !fact->parameter) {
+                continue;
+            }
+            (void)td__onnx_role(node, i, &form, &moving_average);
+            const td_tensor *tensor = graph->values[node->inputs[i]].constant.tensor;
+            form = td__onnx_layout_fits(node, form, &tensor->shape) ? form : TD__ONNX_AS_IT_IS;
+            fact->form = !fact->reader || fact->form == form ? form : TD__ONNX_AS_IT_IS;
+            fact->reader = fact->reader ? fact->reader : node;
+        }
+    }
+}
+
+/* Constants that are computed with must be aligned, and stay when the file's bytes go. */
+static td_status own_constants(td__onnx_source *source, td_error *error) {
+    td__onnx_graph *graph = source->graph;
+    for (size_t v = 0; v < graph->value_count; v++) {
+        td__onnx_constant *constant = &graph->values[v].constant;
+        if (!constant->tensor || constant->tensor->owns_data || source->facts[v].parameter) {
+            continue;
+        }
+        td_tensor *copy = td_tensor_from(NULL, constant->tensor->dtype, constant->tensor->shape,
+                                         constant->tensor->data, error);
+        if (!copy) {
+            return TD_MEMORY;
+        }
+        td_tensor_destroy(constant->tensor);
+        constant->tensor = copy;
+        td__onnx_run_preset(source->run, (int32_t)v,
+                            (td__onnx_value){.type = constant->type, .plain = copy});
+    }
+    return TD_OK;
+}
+
 /* Values that lead to an output, and who reads them. Other nodes are skipped. */
 static void mark_needed(td__onnx_source *source) {
     const td__onnx_graph *graph = source->graph;
@@ -219,8 +261,9 @@ td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_error *error) 
     }
     mark_needed(source);
     mark_parameters(source);
+    choose_forms(source);
     td__tape_limit(tape, limit);
-    td_status status = TD_OK;
+    td_status status = own_constants(source, error);
     size_t used = 0;
     for (size_t n = 0; n < graph->node_count && !status; n++) {
         if (source->skip[n] || !is_foldable(source, &graph->nodes[n])) {

@@ -307,6 +307,13 @@ td__onnx_graph *td__onnx_parse(const void *bytes, size_t size, const char *path,
     return parse(bytes, size, td__onnx_parser_of(size, path, path, error), error);
 }
 
+td__onnx_graph *td__onnx_parse_lent(const void *bytes, size_t size, const char *path,
+                                    td_error *error) {
+    td__onnx_parser parser = td__onnx_parser_of(size, path, path, error);
+    parser.lent = true;
+    return parse(bytes, size, parser, error);
+}
+
 td__onnx_graph *td__onnx_parse_stripped(const void *bytes, size_t size, size_t weights,
                                         const char *path, td_error *error) {
     td__onnx_parser parser = td__onnx_parser_of(size, path, NULL, error);

@@ -104,6 +104,10 @@ typedef struct td__onnx_graph {
 /* bytes may be let go of afterwards. path is for messages and says where external data may lie:
  * in the folder of the file or beneath it; NULL: nowhere. NULL on failure. */
 td__onnx_graph *td__onnx_parse(const void *bytes, size_t size, const char *path, td_error *error);
+/* The same, but large float initialisers are not copied: their tensors lie in bytes, which must stay
+ * as long as they do, at any address. */
+td__onnx_graph *td__onnx_parse_lent(const void *bytes, size_t size, const char *path,
+                                    td_error *error);
 /* The same of a file whose float initialisers may have a shape and no values: they are zeros, in at
  * most so many bytes. */
 td__onnx_graph *td__onnx_parse_stripped(const void *bytes, size_t size, size_t weights,

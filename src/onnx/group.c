@@ -100,33 +100,13 @@ static void name_by_nodes(const td__onnx_source *source, td__onnx_layer *layer) 
 
 /* --- parameters --------------------------------------------------------------------------- */
 
-/* Whether all users take the value for the same thing, so that it can be kept in another form. */
-static bool has_one_role(const td__onnx_source *source, int32_t value, td__onnx_form form) {
-    const td__onnx_graph *graph = source->graph;
-    bool one = true;
-    for (size_t n = 0; n < graph->node_count; n++) {
-        const td__onnx_node *node = &graph->nodes[n];
-        for (size_t i = 0; i < node->input_count && !source->skip[n]; i++) {
-            td__onnx_form other;
-            bool moving_average;
-            if (node->inputs[i] == value) {
-                (void)td__onnx_role(node, i, &other, &moving_average);
-                one = one && other == form;
-            }
-        }
-    }
-    return one;
-}
-
 static void add_parameter(td__onnx_source *source, td__onnx_layer *layer, const td__onnx_node *node,
                           size_t input) {
     int32_t value = node->inputs[input];
     td__onnx_parameter *p = &source->parameters[source->parameter_count++];
     const char *role = td__onnx_role(node, input, &p->form, &p->moving_average);
     td_shape shape = source->graph->values[value].constant.tensor->shape;
-    if (!td__onnx_layout_fits(node, p->form, &shape) || !has_one_role(source, value, p->form)) {
-        p->form = TD__ONNX_AS_IT_IS;
-    }
+    p->form = source->facts[value].form;
     p->value = value;
     p->node = node;
     p->given = shape;

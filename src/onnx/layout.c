@@ -6,6 +6,7 @@
  *            state's; a gru that resets after (2, gates * units), apart
  */
 #include "onnx/source.h"
+#include "tape/parallel.h"
 
 #include <string.h>
 
@@ -64,57 +65,81 @@ td_shape td__onnx_layout_shape(const td__onnx_node *node, td__onnx_form form, td
     return result;
 }
 
-static void copy(float *ours, float *theirs, bool back) {
-    *(back ? theirs : ours) = *(back ? ours : theirs);
+/* One number; theirs may be at any address. */
+static inline void copy(float *ours, char *theirs, bool back) {
+    memcpy(back ? (void *)theirs : ours, back ? (void *)ours : theirs, sizeof *ours);
 }
 
-static void copy_kernel(const td_shape *shape, int64_t count, float *theirs, bool back,
-                        float *ours) {
-    int64_t out = shape->dims[0], in = shape->dims[1], pixels = count / (out * in);
-    for (int64_t o = 0; o < out; o++) {
-        for (int64_t i = 0; i < in; i++) {
-            for (int64_t p = 0; p < pixels; p++) {
-                copy(&ours[(p * in + i) * out + o], theirs++, back);
+typedef struct kernel_work {
+    int64_t out, in, pixels;
+    float *ours;
+    char *theirs;
+    bool back;
+} kernel_work;
+
+enum { TILE = 16, ROWS = 128 };
+
+/* Columns [begin, end) of their matrix (out, in * pixels), in tiles, so that neither side is read or
+ * written in steps of a whole row. */
+static void copy_columns(void *context, int part, int64_t begin, int64_t end) {
+    (void)part;
+    const kernel_work w = *(const kernel_work *)context;
+    int64_t width = w.in * w.pixels;
+    for (int64_t rows = 0; rows < w.out; rows += ROWS) {
+        int64_t last_row = rows + ROWS < w.out ? rows + ROWS : w.out;
+        for (int64_t first = begin; first < end; first += TILE) {
+            int64_t last = first + TILE < end ? first + TILE : end;
+            for (int64_t k = first; k < last; k++) {
+                float *ours = w.ours + (k % w.pixels * w.in + k / w.pixels) * w.out;
+                char *theirs = w.theirs + (size_t)k * sizeof(float);
+                for (int64_t o = rows; o < last_row; o++) {
+                    copy(ours + o, theirs + (size_t)(o * width) * sizeof(float), w.back);
+                }
             }
         }
     }
 }
 
-static void copy_gates(const cell *c, const td_shape *shape, float *theirs, bool back,
-                       float *ours) {
+static void copy_kernel(const td_shape *shape, int64_t count, char *theirs, bool back,
+                        float *ours) {
+    int64_t out = shape->dims[0], in = shape->dims[1];
+    kernel_work work = {out, in, count / (out * in), ours, theirs, back};
+    td__parallel(in * work.pixels, TILE, TD__GRAIN / out + 1, copy_columns, &work);
+}
+
+static void copy_gates(const cell *c, const td_shape *shape, char *theirs, bool back, float *ours) {
     int64_t width = shape->dims[1], units = width / c->gates, in = shape->dims[2];
     for (int64_t g = 0; g < c->gates; g++) {
         for (int64_t u = 0; u < units; u++) {
             for (int64_t i = 0; i < in; i++) {
-                copy(&ours[i * width + g * units + u], &theirs[(c->order[g] * units + u) * in + i],
-                     back);
+                int64_t from = (c->order[g] * units + u) * in + i;
+                copy(&ours[i * width + g * units + u], theirs + (size_t)from * sizeof(float), back);
             }
         }
     }
 }
 
-static void copy_biases(const cell *c, const td_shape *shape, float *theirs, bool back,
+static void copy_biases(const cell *c, const td_shape *shape, char *theirs, bool back,
                         float *ours) {
     int64_t width = shape->dims[1] / 2, units = width / c->gates;
     for (int64_t g = 0; g < c->gates; g++) {
         for (int64_t u = 0; u < units; u++) {
-            float *input = &theirs[c->order[g] * units + u], *state = input + width;
-            float *bias = &ours[g * units + u];
+            char *input = theirs + (size_t)(c->order[g] * units + u) * sizeof(float);
+            char *state = input + (size_t)width * sizeof(float);
+            float *bias = &ours[g * units + u], other = 0;
+            copy(bias, input, back);
             if (c->apart) {
-                copy(bias, input, back);
                 copy(bias + width, state, back);
-            } else if (back) {
-                *input = *bias;
-                *state = 0;
             } else {
-                *bias = *input + *state;
+                copy(&other, state, back);
+                *bias += back ? 0 : other;
             }
         }
     }
 }
 
 void td__onnx_layout_copy(const td__onnx_node *node, td__onnx_form form, const td_shape *shape,
-                          float *theirs, bool back, float *ours) {
+                          void *theirs, bool back, float *ours) {
     int64_t count = 1;
     for (int32_t i = 0; i < shape->rank; i++) {
         count *= shape->dims[i];
@@ -134,7 +159,7 @@ void td__onnx_layout_copy(const td__onnx_node *node, td__onnx_form form, const t
         copy_biases(&c, shape, theirs, back, ours);
         break;
     case TD__ONNX_AS_IT_IS:
-        memcpy(back ? theirs : ours, back ? ours : theirs, (size_t)count * sizeof *ours);
+        memcpy(back ? theirs : ours, back ? (void *)ours : theirs, (size_t)count * sizeof *ours);
         break;
     }
 }

@@ -93,11 +93,7 @@ static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
     }
     for (size_t i = 0; i < layer->parameter_count; i++) {
         const td__onnx_parameter *p = &source->parameters[layer->first_parameter + i];
-        td__onnx_value value = {.type = TD__ONNX_FLOAT};
-        *(p->form == TD__ONNX_AS_IT_IS    ? &value.plain
-          : p->form == TD__ONNX_AS_KERNEL ? &value.kernel
-                                          : &value.gates) = parameters[i];
-        *td__onnx_run_value(source->run, p->value) = value;
+        *td__onnx_run_value(source->run, p->value) = td__onnx_value_of(parameters[i], p->form);
     }
     for (size_t n = layer->first; n < layer->end; n++) {
         if (!source->skip[n] && !td__onnx_run_nodes(source->run, tape, n, n + 1)) {
@@ -297,9 +293,10 @@ static td__onnx_source *source_create(const origin *from, td_error *error) {
         (void)td_error_set(error, TD_MEMORY, "%s: out of memory", from->path);
         return NULL;
     }
-    source->graph = from->stripped ? td__onnx_parse_stripped(from->bytes, from->size, from->weights,
-                                                             from->path, error)
-                                   : td__onnx_parse(from->bytes, from->size, from->path, error);
+    source->graph =
+        from->stripped
+            ? td__onnx_parse_stripped(from->bytes, from->size, from->weights, from->path, error)
+            : td__onnx_parse_lent(from->bytes, from->size, from->path, error);
     if (source->graph) {
         source->facts = td__calloc(source->graph->value_count + 1, sizeof *source->facts);
         source->skip = td__calloc(source->graph->node_count + 1, sizeof *source->skip);

@@ -17,6 +17,7 @@ typedef struct td__onnx_parser {
     const char *beside; /* the model's path, where external data is allowed; or NULL */
     td_error *error;
     size_t left;            /* bytes that may still be allocated */
+    bool lent;              /* large floats stay where they are */
     size_t weights;         /* the same for floats that are not in the file, but in another */
     td__onnx_chunk *chunks; /* small allocations; they become the graph's */
     int folder;             /* of external data, open; -1: not yet */

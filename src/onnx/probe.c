@@ -7,9 +7,10 @@
 #include "onnx/source.h"
 #include "tape/tape.h"
 
-#include <string.h>
+#include <sys/mman.h>
 
 enum { BATCH = 2 };
+#define LARGE ((size_t)64 << 20) /* bytes of parameters */
 
 typedef struct probing {
     td__onnx_source *source;
@@ -137,6 +138,46 @@ static td_status give_input(probing *p) {
     return TD_OK;
 }
 
+/* Parameters while probing: zeros that all share one stretch of memory, which is only ever read and
+ * so never takes any. */
+static td_status give_parameters(probing *p, const void *zeros) {
+    const td__onnx_graph *graph = p->source->graph;
+    for (size_t v = 0; v < graph->value_count; v++) {
+        const td__onnx_fact *fact = &p->source->facts[v];
+        if (!fact->parameter) {
+            continue;
+        }
+        td_shape shape = td__onnx_layout_shape(fact->reader, fact->form,
+                                               graph->values[v].constant.tensor->shape);
+        td_tensor *tensor = td_tensor_borrow(NULL, TD_FLOAT32, shape, (void *)zeros, p->error);
+        if (!tensor) {
+            return TD_MEMORY;
+        }
+        p->kept[v] = td__onnx_value_of(tensor, fact->form);
+        *td__onnx_run_value(p->source->run, (int32_t)v) = p->kept[v];
+    }
+    return TD_OK;
+}
+
+static void take_parameters(const probing *p) {
+    for (size_t v = 0; v < p->source->graph->value_count; v++) {
+        const td__onnx_value *kept = &p->kept[v];
+        if (p->source->facts[v].parameter) {
+            td_tensor *tensor = kept->plain ? kept->plain : kept->kernel;
+            td_tensor_destroy(tensor ? tensor : kept->gates);
+        }
+    }
+}
+
+static size_t largest_parameter(const td__onnx_source *source) {
+    int64_t most = 1;
+    for (size_t v = 0; v < source->graph->value_count; v++) {
+        const td_tensor *tensor = source->graph->values[v].constant.tensor;
+        most = source->facts[v].parameter && tensor->count > most ? tensor->count : most;
+    }
+    return (size_t)most * sizeof(float);
+}
+
 static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any, bool again,
                             size_t limit, td_error *error) {
     const td__onnx_graph *graph = source->graph;
@@ -149,21 +190,33 @@ static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any,
     p.tape = td_tape_create(&(td_tape_options){.size = sizeof(td_tape_options), .no_history = true},
                             error);
     p.kept = td__calloc(graph->value_count + 1, sizeof *p.kept);
-    td_status status = p.tape && p.kept ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
-    if (!status) {
+    size_t bytes = largest_parameter(source);
+    void *zeros = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    td_status status = TD_OK;
+    if (!p.tape || !p.kept || zeros == MAP_FAILED) {
+        status = td_error_set(error, TD_MEMORY, "out of memory");
+    } else {
         td__tape_limit(p.tape, limit);
         td__onnx_run_begin(source->run);
         for (size_t v = 0; v < graph->value_count; v++) {
-            p.kept[v] = *td__onnx_run_value(source->run, (int32_t)v);
+            p.kept[v] = source->facts[v].parameter ? (td__onnx_value){0}
+                                                   : *td__onnx_run_value(source->run, (int32_t)v);
         }
         td__onnx_run_set_batch(source->run, graph->values[graph->inputs[0]].shape.dims[0], batch);
-        status = give_input(&p);
+        status = give_parameters(&p, zeros);
+        status = status ? status : give_input(&p);
     }
     for (size_t n = 0; n < graph->node_count && !status; n++) {
         status = source->skip[n] ? TD_OK : probe_node(&p, n);
     }
     for (size_t v = 0; p.kept && v < graph->value_count; v++) {
         let_go(&p, (int32_t)v);
+    }
+    if (p.kept) {
+        take_parameters(&p);
+    }
+    if (zeros != MAP_FAILED) {
+        (void)munmap(zeros, bytes);
     }
     td__free(p.kept);
     td_tape_destroy(p.tape);
@@ -178,8 +231,17 @@ static bool has_open_sizes(const td_shape *shape) {
     return open;
 }
 
+static size_t parameter_bytes(const td__onnx_source *source) {
+    size_t bytes = 0;
+    for (size_t v = 0; v < source->graph->value_count; v++) {
+        const td_tensor *tensor = source->graph->values[v].constant.tensor;
+        bytes += source->facts[v].parameter ? (size_t)tensor->count * sizeof(float) : 0;
+    }
+    return bytes;
+}
+
 /* Twice, with different batches, so that an axis which only happens to have that size is not taken
- * for one. Dimensions that may have any size get the first that all windows and strides fit. */
+ * for one; once only where that would take noticeably long. Dimensions that may have any size get the first that all windows and strides fit. */
 td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error) {
     static const int64_t sizes[] = {32, 64, 224, 8};
     const td_shape *input = &source->graph->values[source->graph->inputs[0]].shape;
@@ -192,7 +254,9 @@ td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error)
         status = probe_with(source, BATCH, size, false, limit, i == 0 ? &reason : NULL);
     }
     if (!status) {
-        (void)probe_with(source, 1, 2 * size, true, limit, NULL);
+        if (open || parameter_bytes(source) < LARGE) {
+            (void)probe_with(source, 1, 2 * size, true, limit, NULL);
+        }
         return TD_OK;
     }
     if (input->dims[0] > 0 && input->dims[0] != BATCH &&

@@ -51,9 +51,11 @@ typedef struct td__onnx_fact {
     bool needed;    /* for an output of the graph */
     bool last;      /* the shape is that with the channels last */
     td_shape shape;
-    int32_t users; /* nodes that read it */
-    int32_t user;  /* the last of them */
-    int32_t layer; /* that makes it; -1: none */
+    int32_t users;               /* nodes that read it */
+    int32_t user;                /* the last of them */
+    int32_t layer;               /* that makes it; -1: none */
+    td__onnx_form form;          /* of a parameter */
+    const td__onnx_node *reader; /* of a parameter: the first node that reads it */
 } td__onnx_fact;
 
 struct td__onnx_source {
@@ -91,11 +93,20 @@ const td__onnx_source *td__onnx_source_of(const td_model *model);
 const char *td__onnx_role(const td__onnx_node *node, size_t input, td__onnx_form *form,
                           bool *moving_average);
 /* Layouts (layout.c): whether a weight of that shape can have the form, its shape then, and its values
- * from the file's to ours, or back. */
+ * from the file's (at any address) to ours, or back. */
 bool td__onnx_layout_fits(const td__onnx_node *node, td__onnx_form form, const td_shape *shape);
 td_shape td__onnx_layout_shape(const td__onnx_node *node, td__onnx_form form, td_shape shape);
 void td__onnx_layout_copy(const td__onnx_node *node, td__onnx_form form, const td_shape *shape,
-                          float *theirs, bool back, float *ours);
+                          void *theirs, bool back, float *ours);
+
+/* A parameter's tensor as a value in its form. */
+static inline td__onnx_value td__onnx_value_of(td_tensor *tensor, td__onnx_form form) {
+    td__onnx_value value = {.type = TD__ONNX_FLOAT};
+    *(form == TD__ONNX_AS_IT_IS    ? &value.plain
+      : form == TD__ONNX_AS_KERNEL ? &value.kernel
+                                   : &value.gates) = tensor;
+    return value;
+}
 
 /* Whether a layer with this node in it is called after it: its operator has inputs with roles and it
  * has parameters, or is recurrent. */

@@ -215,9 +215,19 @@ static bool is_as_stored(td__onnx_type type) {
            (type == TD__ONNX_FLOAT || type == TD__ONNX_DOUBLE || type == TD__ONNX_INT64);
 }
 
+/* Floats that are large enough to be worth it; those in other files go with the parser. */
+static bool is_lent(const td__onnx_parser *parser, const tensor_draft *draft) {
+    return parser->lent && draft->has_raw && !draft->is_external && draft->type == TD__ONNX_FLOAT &&
+           is_as_stored(draft->type) && draft->count >= 1024;
+}
+
 static td_status make_tensor(td__onnx_parser *parser, td__proto message, const tensor_draft *draft,
                              td_tensor **made) {
     td_dtype dtype = td__onnx_storage(draft->type);
+    if (is_lent(parser, draft)) {
+        *made = td_tensor_borrow(draft->name, dtype, draft->shape, (void *)draft->raw, NULL);
+        return *made ? TD_OK : out_of_memory(parser);
+    }
     td_status status = td__onnx_charge(parser, (size_t)draft->count * td_dtype_size(dtype) +
                                                    2 * sizeof(draft->shape) + strlen(draft->name));
     if (status) {
