@@ -118,7 +118,13 @@ typedef enum td_initializer {
     X(MULTIPLY, multiply, "Multiply")                                                              \
     X(CONCATENATE, concatenate, "Concatenate")                                                     \
     X(MULTI_HEAD_ATTENTION, multi_head_attention, "MultiHeadAttention")                            \
-    X(CUSTOM, custom, "Custom")
+    X(CUSTOM, custom, "Custom")                                                                    \
+    X(MAX_POOL1D, max_pool1d, "MaxPooling1D")                                                      \
+    X(AVERAGE_POOL1D, average_pool1d, "AveragePooling1D")                                          \
+    X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d, "GlobalAveragePooling1D")                      \
+    X(GLOBAL_MAX_POOL1D, global_max_pool1d, "GlobalMaxPooling1D")                                  \
+    X(ZERO_PADDING2D, zero_padding2d, "ZeroPadding2D")                                             \
+    X(RESCALING, rescaling, "Rescaling")
 
 typedef enum td_layer_kind {
 #define TD_LAYER_MEMBER(name, word, keras) TD_LAYER_##name,
@@ -186,13 +192,37 @@ typedef struct td_max_pool2d_layer {
     td_padding padding;
 } td_max_pool2d_layer;
 typedef td_max_pool2d_layer td_average_pool2d_layer;
+/* Over (steps, channels); the second of each pair is not used. */
+typedef td_max_pool2d_layer td_max_pool1d_layer;
+typedef td_max_pool2d_layer td_average_pool1d_layer;
+
+/* Over all of an image, or all steps: (channels). */
+typedef struct td_global_pool_layer {
+    TD_LAYER_FIELDS
+    bool keepdims; /* the axes that are pooled stay, with size 1 */
+} td_global_pool_layer;
+typedef td_global_pool_layer td_global_average_pool2d_layer;
+typedef td_global_pool_layer td_global_max_pool2d_layer;
+typedef td_global_pool_layer td_global_average_pool1d_layer;
+typedef td_global_pool_layer td_global_max_pool1d_layer;
+
+/* Rows and columns of zeros around an image. */
+typedef struct td_zero_padding2d_layer {
+    TD_LAYER_FIELDS
+    int64_t top, bottom, left, right; /* 0 */
+} td_zero_padding2d_layer;
+
+/* x * scale + offset */
+typedef struct td_rescaling_layer {
+    TD_LAYER_FIELDS
+    double scale; /* 1 */
+    double offset;
+} td_rescaling_layer;
 
 /* A layer without options of its own. */
 typedef struct td_plain_layer {
     TD_LAYER_FIELDS
 } td_plain_layer;
-typedef td_plain_layer td_global_average_pool2d_layer;
-typedef td_plain_layer td_global_max_pool2d_layer;
 typedef td_plain_layer td_flatten_layer;
 typedef td_plain_layer td_add_layer;
 typedef td_plain_layer td_multiply_layer;
@@ -341,6 +371,14 @@ TD_API void td_model_add_layer(td_model *model, td_layer_kind kind, const void *
 #define td_add_conv2d_transpose(...) TD_ADD_LAYER(CONV2D_TRANSPOSE, conv2d_transpose, __VA_ARGS__)
 #define td_add_max_pool2d(...) TD_ADD_LAYER(MAX_POOL2D, max_pool2d, __VA_ARGS__)
 #define td_add_average_pool2d(...) TD_ADD_LAYER(AVERAGE_POOL2D, average_pool2d, __VA_ARGS__)
+#define td_add_max_pool1d(...) TD_ADD_LAYER(MAX_POOL1D, max_pool1d, __VA_ARGS__)
+#define td_add_average_pool1d(...) TD_ADD_LAYER(AVERAGE_POOL1D, average_pool1d, __VA_ARGS__)
+#define td_add_global_average_pool1d(...)                                                          \
+    TD_ADD_LAYER(GLOBAL_AVERAGE_POOL1D, global_average_pool1d, __VA_ARGS__)
+#define td_add_global_max_pool1d(...)                                                              \
+    TD_ADD_LAYER(GLOBAL_MAX_POOL1D, global_max_pool1d, __VA_ARGS__)
+#define td_add_zero_padding2d(...) TD_ADD_LAYER(ZERO_PADDING2D, zero_padding2d, __VA_ARGS__)
+#define td_add_rescaling(...) TD_ADD_LAYER(RESCALING, rescaling, __VA_ARGS__)
 #define td_add_global_average_pool2d(...)                                                          \
     TD_ADD_LAYER(GLOBAL_AVERAGE_POOL2D, global_average_pool2d, __VA_ARGS__)
 #define td_add_global_max_pool2d(...)                                                              \

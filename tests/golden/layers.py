@@ -267,6 +267,32 @@ def heads(width, count):
     return p
 
 
+def write_more_layers(out):
+    """Leaves the random numbers of what follows as they are."""
+    before = random.bit_generator.state
+
+    def steps(function):
+        return lambda x, p, size, stride, padding="valid": function(
+            x[:, :, None], p, (size, 1), (stride, 1), padding)[:, :, 0]
+
+    for kind, function in [("max_pool1d", steps(max_pool2d)), ("average_pool1d", steps(average_pool2d))]:
+        layer_case(out, kind, kind, [], lambda x, p: function(x, p, 2, 2), draw(2, 7, 3), {})
+        layer_case(out, kind + "_same", kind, ["size=3", "stride=2", "padding=same"],
+                   lambda x, p: function(x, p, 3, 2, "same"), draw(2, 8, 3), {})
+    for kind, function in [("global_average_pool1d", torch.mean), ("global_max_pool1d", torch.amax)]:
+        layer_case(out, kind, kind, [], lambda x, p: function(x, 1), draw(2, 7, 3), {})
+        layer_case(out, kind + "_keepdims", kind, ["keepdims=true"],
+                   lambda x, p: function(x, 1, keepdim=True), draw(2, 7, 3), {})
+    for kind, function in [("global_average_pool2d", torch.mean), ("global_max_pool2d", torch.amax)]:
+        layer_case(out, kind + "_keepdims", kind, ["keepdims=true"],
+                   lambda x, p: function(x, (1, 2), keepdim=True), draw(2, 4, 3, 3), {})
+    layer_case(out, "zero_padding2d", "zero_padding2d", ["top=1", "left=2", "right=3"],
+               lambda x, p: F.pad(x, (0, 0, 2, 3, 1, 0)), draw(2, 3, 2, 2), {})
+    layer_case(out, "rescaling", "rescaling", ["scale=0.25", "offset=-1.5"],
+               lambda x, p: x * 0.25 - 1.5, draw(2, 3), {})
+    random.bit_generator.state = before
+
+
 def write_layers():
     out = Writer("layers.txt")
     for activation in ACTIVATIONS:
@@ -367,6 +393,7 @@ def write_layers():
                draw(2, 3, 2), {})
     layer_case(out, "concatenate_axis", "concatenate", ["from=input,input", "axis=1"],
                lambda x, p: torch.cat([x, x], 1), draw(2, 3, 2), {})
+    write_more_layers(out)
     out.close()
 
 

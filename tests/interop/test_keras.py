@@ -211,6 +211,33 @@ class Keras(Case):
                          "conv2d: {name: b, filters: 3, kernel: 2}",
                          "global_average_pool2d: {name: g}"])
 
+    def test_pooling_over_steps(self):
+        self.stack(layers.Conv1D(4, 3, name="a"),
+                   layers.MaxPooling1D(3, strides=2, padding="same", name="m"),
+                   layers.AveragePooling1D(2, name="p"), layers.Conv1D(3, 2, name="b"),
+                   layers.GlobalMaxPooling1D(keepdims=True, name="x"),
+                   layers.GlobalAveragePooling1D(name="g"), shape=(15, 2),
+                   text=["conv1d: {name: a, filters: 4, kernel: 3}",
+                         "max_pool1d: {name: m, size: 3, stride: 2, padding: same}",
+                         "average_pool1d: {name: p, size: 2}",
+                         "conv1d: {name: b, filters: 3, kernel: 2}",
+                         "global_max_pool1d: {name: x, keepdims: true}",
+                         "global_average_pool1d: {name: g}"])
+
+    def test_padding_rescaling_and_pooling_that_keeps_its_axes(self):
+        self.stack(layers.Rescaling(0.5, offset=-0.25, name="s"), layers.Conv2D(4, 3, name="a"),
+                   layers.ZeroPadding2D(((0, 1), (2, 3)), name="z"), layers.Conv2D(4, 3, name="b"),
+                   layers.GlobalAveragePooling2D(keepdims=True, name="g"),
+                   layers.Conv2D(3, 1, name="c"),
+                   layers.GlobalMaxPooling2D(keepdims=True, name="m"), shape=(6, 5, 2),
+                   text=["rescaling: {name: s, scale: 0.5, offset: -0.25}",
+                         "conv2d: {name: a, filters: 4, kernel: 3}",
+                         "zero_padding2d: {name: z, bottom: 1, left: 2, right: 3}",
+                         "conv2d: {name: b, filters: 4, kernel: 3}",
+                         "global_average_pool2d: {name: g, keepdims: true}",
+                         "conv2d: {name: c, filters: 3, kernel: 1}",
+                         "global_max_pool2d: {name: m, keepdims: true}"])
+
     def test_normalisation_trains_and_moves(self):
         self.stack(layers.Conv2D(4, 3, name="a"), layers.BatchNormalization(name="n"),
                    layers.Activation("relu", name="r"), layers.GlobalMaxPooling2D(name="g"),

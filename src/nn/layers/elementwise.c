@@ -1,5 +1,7 @@
-/* dropout, activation, add, multiply, concatenate */
+/* dropout, activation, rescaling, add, multiply, concatenate */
 #include "nn/layer.h"
+
+#include <math.h>
 
 static const td__field dropout_fields[] = {
     TD__LAYER_FIELDS,
@@ -13,6 +15,18 @@ static const td__field activation_fields[] = {
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_activation_layer, alpha),
      .quiet = true},
+};
+static const td__field rescaling_fields[] = {
+    TD__LAYER_FIELDS,
+    {.key = "scale",
+     .type = TD__FIELD_NUMBER,
+     .offset = offsetof(td_rescaling_layer, scale),
+     .standard = 1,
+     .minimum = -HUGE_VAL},
+    {.key = "offset",
+     .type = TD__FIELD_NUMBER,
+     .offset = offsetof(td_rescaling_layer, offset),
+     .minimum = -HUGE_VAL},
 };
 static const td__field plain_fields[] = {TD__LAYER_FIELDS};
 static const td__field concatenate_fields[] = {
@@ -42,6 +56,11 @@ static td_tensor *forward_dropout(td__layer *layer, td_tape *tape, td_tensor *co
 static td_tensor *forward_activation(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_activation_layer *options = layer->options;
     return td_activate(tape, inputs[0], options->function, (float)options->alpha);
+}
+
+static td_tensor *forward_rescaling(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_rescaling_layer *options = layer->options;
+    return td_affine(tape, inputs[0], (float)options->scale, (float)options->offset);
 }
 
 /* --- several inputs ----------------------------------------------------------------------- */
@@ -135,6 +154,8 @@ const td__layer_kind td__dropout_kind =
     KIND(dropout_fields, td_dropout_layer, 1, 1, plan_dropout, forward_dropout);
 const td__layer_kind td__activation_kind =
     KIND(activation_fields, td_activation_layer, 1, 1, plan_same, forward_activation);
+const td__layer_kind td__rescaling_kind =
+    KIND(rescaling_fields, td_rescaling_layer, 1, 1, plan_same, forward_rescaling);
 const td__layer_kind td__add_kind =
     KIND(plain_fields, td_plain_layer, 2, TD_MAX_FROM, plan_merge, forward_add);
 const td__layer_kind td__multiply_kind =

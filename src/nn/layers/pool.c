@@ -1,10 +1,12 @@
-/* max_pool2d, average_pool2d, global_average_pool2d, global_max_pool2d, up_sampling2d
+/* max_pool2d, average_pool2d, global_average_pool2d, global_max_pool2d, their like over steps, and
+ * up_sampling2d
  *
  * Output sizes: valid (in - size) / stride + 1, rounded down; same in / stride, rounded up.
  */
 #include "nn/layer.h"
 
 #define IMAGE "(height, width, channels)"
+#define STEPS "(steps, channels)"
 
 static const td__field pool_fields[] = {
     TD__LAYER_FIELDS,
@@ -12,16 +14,32 @@ static const td__field pool_fields[] = {
     TD__PAIR(td_max_pool2d_layer, stride, "strides", 0, 0),
     TD__WORD(td_max_pool2d_layer, padding, td__padding_words, TD_PADDING_VALID),
 };
-static const td__field global_fields[] = {TD__LAYER_FIELDS};
+/* Over steps there is one of each number. */
+static const td__field pool1_fields[] = {
+    TD__LAYER_FIELDS,
+    TD__INTEGER(td_max_pool2d_layer, size, "pool_size", 2, 1),
+    TD__INTEGER(td_max_pool2d_layer, stride, "strides", 0, 0),
+    TD__WORD(td_max_pool2d_layer, padding, td__padding_words, TD_PADDING_VALID),
+};
+static const td__field global_fields[] = {
+    TD__LAYER_FIELDS,
+    {.key = "keepdims",
+     .type = TD__FIELD_BOOL,
+     .offset = offsetof(td_global_pool_layer, keepdims),
+     .quiet = true},
+};
 static const td__field up_fields[] = {
     TD__LAYER_FIELDS,
     TD__PAIR(td_up_sampling2d_layer, size, NULL, 2, 1),
     TD__WORD(td_up_sampling2d_layer, interpolation, td__interpolation_words, TD_NEAREST),
 };
 
-static td_status plan_pool(td__layer *layer, const td_shape *inputs, td_error *error) {
+/* Output sizes over the first `spatial` dimensions. */
+static td_status plan_window(td__layer *layer, const td_shape *inputs, int spatial,
+                             td_error *error) {
     td_max_pool2d_layer *options = layer->options;
-    td_status status = td__layer_need_rank(layer, inputs, 3, IMAGE, error);
+    td_status status =
+        td__layer_need_rank(layer, inputs, spatial + 1, spatial == 1 ? STEPS : IMAGE, error);
     if (status) {
         return status;
     }
@@ -29,7 +47,7 @@ static td_status plan_pool(td__layer *layer, const td_shape *inputs, td_error *e
         return td__layer_error(layer, error, TD_INVALID, "causal padding is for conv1d");
     }
     layer->info.output = inputs[0];
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < spatial; i++) {
         options->stride[i] = options->stride[i] ? options->stride[i] : options->size[i];
         int64_t in = inputs[0].dims[i], size = options->size[i], stride = options->stride[i];
         if (in < 0) {
@@ -39,15 +57,21 @@ static td_status plan_pool(td__layer *layer, const td_shape *inputs, td_error *e
             layer->info.output.dims[i] = (in + stride - 1) / stride;
         } else if (in < size) {
             char text[TD_SHAPE_TEXT_SIZE], window[TD_SHAPE_TEXT_SIZE];
-            return td__layer_error(
-                layer, error, TD_SHAPE, "a window of %s does not fit into its input %s",
-                td_shape_text(&TD_SHAPE(options->size[0], options->size[1]), window),
-                td_shape_text(inputs, text));
+            td_shape whole = {.rank = spatial, .dims = {options->size[0], options->size[1]}};
+            return td__layer_error(layer, error, TD_SHAPE,
+                                   "a window of %s does not fit into its input %s",
+                                   td_shape_text(&whole, window), td_shape_text(inputs, text));
         } else {
             layer->info.output.dims[i] = (in - size) / stride + 1;
         }
     }
     return TD_OK;
+}
+static td_status plan_pool(td__layer *layer, const td_shape *inputs, td_error *error) {
+    return plan_window(layer, inputs, 2, error);
+}
+static td_status plan_pool1(td__layer *layer, const td_shape *inputs, td_error *error) {
+    return plan_window(layer, inputs, 1, error);
 }
 
 static td_pool_options pool_options(const td__layer *layer) {
@@ -67,19 +91,71 @@ static td_tensor *average_forward(td__layer *layer, td_tape *tape, td_tensor *co
     return td_average_pool2d(tape, inputs[0], &options);
 }
 
-static td_status plan_global(td__layer *layer, const td_shape *inputs, td_error *error) {
-    td_status status = td__layer_need_rank(layer, inputs, 3, IMAGE, error);
-    layer->info.output = TD_SHAPE(inputs[0].dims[2]);
+/* Steps as the rows of an image one pixel wide. */
+static td_tensor *pool1(td__layer *layer, td_tape *tape, td_tensor *x,
+                        td_tensor *(*pool)(td_tape *tape, td_tensor *x,
+                                           const td_pool_options *options)) {
+    if (!x) {
+        return NULL;
+    }
+    td_pool_options options = pool_options(layer);
+    options.window[1] = options.stride[1] = 1;
+    int64_t batch = x->shape.dims[0], channels = x->shape.dims[2];
+    td_tensor *image = td_reshape(tape, x, TD_SHAPE(batch, x->shape.dims[1], 1, channels));
+    td_tensor *y = pool(tape, image, &options);
+    return y ? td_reshape(tape, y, TD_SHAPE(batch, y->shape.dims[1], channels)) : NULL;
+}
+static td_tensor *max1_forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return pool1(layer, tape, inputs[0], td_max_pool2d);
+}
+static td_tensor *average1_forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return pool1(layer, tape, inputs[0], td_average_pool2d);
+}
+
+static td_status plan_whole(td__layer *layer, const td_shape *inputs, int spatial,
+                            td_error *error) {
+    const td_global_pool_layer *options = layer->options;
+    td_status status =
+        td__layer_need_rank(layer, inputs, spatial + 1, spatial == 1 ? STEPS : IMAGE, error);
+    int64_t channels = inputs[0].dims[spatial];
+    layer->info.output = TD_SHAPE(channels);
+    if (!status && options->keepdims) {
+        layer->info.output = spatial == 1 ? TD_SHAPE(1, channels) : TD_SHAPE(1, 1, channels);
+    }
     return status;
+}
+static td_status plan_global(td__layer *layer, const td_shape *inputs, td_error *error) {
+    return plan_whole(layer, inputs, 2, error);
+}
+static td_status plan_global1(td__layer *layer, const td_shape *inputs, td_error *error) {
+    return plan_whole(layer, inputs, 1, error);
+}
+
+/* (batch, channels) with the pooled axes again, where they are kept. */
+static td_tensor *kept(const td__layer *layer, td_tape *tape, td_tensor *y) {
+    const td_global_pool_layer *options = layer->options;
+    if (!y || !options->keepdims) {
+        return y;
+    }
+    td_shape shape = {.rank = layer->info.output.rank + 1, .dims = {y->shape.dims[0], 1, 1}};
+    shape.dims[shape.rank - 1] = y->shape.dims[1];
+    return td_reshape(tape, y, shape);
 }
 static td_tensor *global_average_forward(td__layer *layer, td_tape *tape,
                                          td_tensor *const *inputs) {
-    (void)layer;
-    return td_global_average_pool2d(tape, inputs[0]);
+    return kept(layer, tape, td_global_average_pool2d(tape, inputs[0]));
 }
 static td_tensor *global_max_forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    (void)layer;
-    return td_global_max_pool2d(tape, inputs[0]);
+    return kept(layer, tape, td_global_max_pool2d(tape, inputs[0]));
+}
+
+static const td_reduce_options steps = {.size = sizeof(td_reduce_options), .count = 1, .axes = {1}};
+static td_tensor *global_average1_forward(td__layer *layer, td_tape *tape,
+                                          td_tensor *const *inputs) {
+    return kept(layer, tape, td_mean(tape, inputs[0], &steps));
+}
+static td_tensor *global_max1_forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return kept(layer, tape, td_max(tape, inputs[0], &steps));
 }
 
 static td_status plan_up(td__layer *layer, const td_shape *inputs, td_error *error) {
@@ -107,9 +183,19 @@ const td__layer_kind td__max_pool2d_kind =
     KIND(pool_fields, td_max_pool2d_layer, "max_pooling2d", plan_pool, max_forward);
 const td__layer_kind td__average_pool2d_kind =
     KIND(pool_fields, td_max_pool2d_layer, "average_pooling2d", plan_pool, average_forward);
-const td__layer_kind td__global_average_pool2d_kind = KIND(
-    global_fields, td_plain_layer, "global_average_pooling2d", plan_global, global_average_forward);
-const td__layer_kind td__global_max_pool2d_kind =
-    KIND(global_fields, td_plain_layer, "global_max_pooling2d", plan_global, global_max_forward);
+const td__layer_kind td__global_average_pool2d_kind =
+    KIND(global_fields, td_global_pool_layer, "global_average_pooling2d", plan_global,
+         global_average_forward);
+const td__layer_kind td__global_max_pool2d_kind = KIND(
+    global_fields, td_global_pool_layer, "global_max_pooling2d", plan_global, global_max_forward);
+const td__layer_kind td__max_pool1d_kind =
+    KIND(pool1_fields, td_max_pool2d_layer, "max_pooling1d", plan_pool1, max1_forward);
+const td__layer_kind td__average_pool1d_kind =
+    KIND(pool1_fields, td_max_pool2d_layer, "average_pooling1d", plan_pool1, average1_forward);
+const td__layer_kind td__global_average_pool1d_kind =
+    KIND(global_fields, td_global_pool_layer, "global_average_pooling1d", plan_global1,
+         global_average1_forward);
+const td__layer_kind td__global_max_pool1d_kind = KIND(
+    global_fields, td_global_pool_layer, "global_max_pooling1d", plan_global1, global_max1_forward);
 const td__layer_kind td__up_sampling2d_kind =
     KIND(up_fields, td_up_sampling2d_layer, NULL, plan_up, up_forward);
