@@ -53,6 +53,10 @@ static const td__keras_option depthwise[] = {
 static const td__keras_option pool[] = {{"pool_size", TD__KERAS_NUMBERS, "size"},
                                         {"strides", TD__KERAS_NUMBERS, "stride"},
                                         {"padding", TD__KERAS_PADDING, "padding"}};
+static const td__keras_option global_pool[] = {{"keepdims", TD__KERAS_SWITCH, "keepdims"}};
+static const td__keras_option zero_padding[] = {{"padding", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option rescaling[] = {{"scale", TD__KERAS_NUMBER, "scale"},
+                                             {"offset", TD__KERAS_NUMBER, "offset"}};
 static const td__keras_option up[] = {{"size", TD__KERAS_NUMBERS, "size"},
                                       {"interpolation", TD__KERAS_INTERPOLATION, "interpolation"}};
 static const td__keras_option reshape[] = {{"target_shape", TD__KERAS_NUMBERS, "shape"}};
@@ -166,6 +170,22 @@ static void adapt_concatenate(const json_t *config, const td_shape *input,
     }
 }
 
+/* n, [height, width] or [[top, bottom], [left, right]] */
+static void adapt_padding(const json_t *config, const td_shape *input,
+                          td__keras_settings *settings) {
+    static const char *const sides[] = {"top", "bottom", "left", "right"};
+    const json_t *padding = json_object_get(config, "padding");
+    (void)input;
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *axis = json_is_array(padding) ? json_array_get(padding, i / 2) : padding;
+        const json_t *side = json_is_array(axis) ? json_array_get(axis, i % 2) : axis;
+        if (!json_is_integer(side)) {
+            td__keras_settings_refuse(settings, "its padding is no number of rows and columns");
+        }
+        td__keras_settings_number(settings, sides[i], json_number_value(side));
+    }
+}
+
 /* Keras tells an output padding of 0 from none; here it is none. */
 static void adapt_transposed(const json_t *config, const td_shape *input,
                              td__keras_settings *settings) {
@@ -238,8 +258,14 @@ static const td__keras_class classes[] = {
     CLASS("DepthwiseConv2D", CONV2D, depthwise, VARS, adapt_depthwise),
     CLASS("MaxPooling2D", MAX_POOL2D, pool, VARS, NULL),
     CLASS("AveragePooling2D", AVERAGE_POOL2D, pool, VARS, NULL),
-    PLAIN("GlobalAveragePooling2D", GLOBAL_AVERAGE_POOL2D),
-    PLAIN("GlobalMaxPooling2D", GLOBAL_MAX_POOL2D),
+    CLASS("GlobalAveragePooling2D", GLOBAL_AVERAGE_POOL2D, global_pool, VARS, NULL),
+    CLASS("GlobalMaxPooling2D", GLOBAL_MAX_POOL2D, global_pool, VARS, NULL),
+    CLASS("MaxPooling1D", MAX_POOL1D, pool, VARS, NULL),
+    CLASS("AveragePooling1D", AVERAGE_POOL1D, pool, VARS, NULL),
+    CLASS("GlobalAveragePooling1D", GLOBAL_AVERAGE_POOL1D, global_pool, VARS, NULL),
+    CLASS("GlobalMaxPooling1D", GLOBAL_MAX_POOL1D, global_pool, VARS, NULL),
+    CLASS("ZeroPadding2D", ZERO_PADDING2D, zero_padding, VARS, adapt_padding),
+    CLASS("Rescaling", RESCALING, rescaling, VARS, NULL),
     CLASS("UpSampling2D", UP_SAMPLING2D, up, VARS, NULL),
     PLAIN("Flatten", FLATTEN),
     CLASS("Reshape", RESHAPE, reshape, VARS, NULL),

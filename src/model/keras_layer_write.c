@@ -80,10 +80,16 @@ static json_t *option_json(const td__keras_option *rule, const td_layer_info *la
     return NULL;
 }
 
-/* An activation with a number of its own has a class of its own; else NULL. */
-static json_t *activation_json(const td_layer_info *layer, const char **class_name) {
+/* What the tables do not say: an activation with a number of its own has a class of its own, padding
+ * is a list of lists. NULL: it is in the tables. */
+static json_t *special_json(const td_layer_info *layer, const char **class_name) {
     const td_value *function = find_setting(layer, "function");
     double alpha = setting_number(layer, "alpha");
+    if (layer->kind == TD_LAYER_ZERO_PADDING2D) {
+        return json_pack("{s:[[i, i], [i, i]]}", "padding", (int)setting_number(layer, "top"),
+                         (int)setting_number(layer, "bottom"), (int)setting_number(layer, "left"),
+                         (int)setting_number(layer, "right"));
+    }
     if (layer->kind != TD_LAYER_ACTIVATION || alpha == 0) {
         return NULL;
     }
@@ -108,7 +114,7 @@ json_t *td__keras_layer_write(const td_layer_info *layer, const char **class_nam
     }
     *class_name = class->name;
     *storage = class->storage;
-    json_t *special = activation_json(layer, class_name);
+    json_t *special = special_json(layer, class_name);
     json_t *config = special ? special : json_object();
     for (size_t i = 0; config && !special && i < class->count; i++) {
         json_t *value = option_json(&class->options[i], layer, reason);

@@ -102,6 +102,26 @@ class KerasFiles(Case):
                    layers.Reshape((-1, 6)), layers.Flatten(), layers.Dense(3))
         self.stack((8, 7, 3), layers.GlobalAveragePooling2D())
         self.stack((8, 7, 3), layers.GlobalMaxPooling2D())
+        self.stack((8, 7, 3), layers.GlobalAveragePooling2D(keepdims=True), layers.Conv2D(2, 1),
+                   layers.GlobalMaxPooling2D(keepdims=True))
+
+    def test_padding_and_rescaling(self):
+        self.stack((5, 4, 2), layers.Rescaling(1 / 255, offset=-0.5), layers.ZeroPadding2D(),
+                   layers.Conv2D(3, 3), layers.ZeroPadding2D((2, 1)), layers.Conv2D(3, 3),
+                   layers.ZeroPadding2D(((0, 1), (2, 0))), layers.Conv2D(3, 3))
+
+    def test_pooling_over_steps(self):
+        self.stack((13, 3), layers.MaxPooling1D(3, strides=2, padding="same"), layers.Conv1D(4, 2),
+                   layers.AveragePooling1D(2), layers.GlobalAveragePooling1D())
+        self.stack((9, 3), layers.MaxPooling1D(), layers.GlobalMaxPooling1D(keepdims=True))
+
+    def test_applications(self):
+        for name in ("ResNet50V2", "MobileNetV2"):
+            with self.subTest(name):
+                self.setUp()
+                build = getattr(keras.applications, name)
+                self.both_ways(build(weights=None, input_shape=(32, 32, 3), classes=5),
+                               random(2, 32, 32, 3))
 
     def test_normalisation(self):
         self.stack((6, 5, 4), layers.BatchNormalization(), layers.BatchNormalization(scale=False),
