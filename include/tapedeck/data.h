@@ -103,10 +103,11 @@ typedef struct td_data_options {
     int64_t batch;        /* examples a batch; 0: 32 */
     bool in_order;        /* the file's own order every epoch; default: shuffled */
     uint64_t seed;        /* of shuffling, splitting and generating */
-    const char *cache;    /* folder for parsed CSV files; NULL: $TAPEDECK_CACHE, else
-                             $XDG_CACHE_HOME/tapedeck, else ~/.cache/tapedeck */
+    const char *cache;    /* folder for parsed CSV files and unpacked images; NULL: $TAPEDECK_CACHE,
+                             else $XDG_CACHE_HOME/tapedeck, else ~/.cache/tapedeck */
     int64_t memory;       /* most bytes that data which cannot be mapped may take (NPZ,
-                             compressed IDX, images, generators); 0: 4 GiB */
+                             compressed IDX, generators); 0: 4 GiB. Images beyond it, and beyond
+                             64 MiB, are unpacked to a file of the cache folder */
 } td_data_options;
 
 #define TD_DATA(...) (&(td_data_options){.struct_size = sizeof(td_data_options), __VA_ARGS__})

@@ -108,6 +108,29 @@ static bool choose_folder(const char *wanted, char **folder) {
     return true;
 }
 
+int td__cache_temporary(const char *wanted, td_error *error) {
+    char *folder = NULL, *path = NULL;
+    if (!choose_folder(wanted, &folder)) {
+        td_error_set(error, TD_MEMORY, "out of memory");
+        return -1;
+    }
+    if (!folder) {
+        td_error_set(error, TD_NOT_FOUND, "no folder for large data: set TAPEDECK_CACHE");
+        return -1;
+    }
+    int file = td__store_file(folder, &path);
+    if (file < 0) {
+        td_error_set(error, TD_IO,
+                     "cannot write to the cache folder %s: %s; TAPEDECK_CACHE names another one",
+                     folder, strerror(errno));
+    } else {
+        unlink(path);
+    }
+    td__free(path);
+    td__free(folder);
+    return file;
+}
+
 td_status td__cache_init(td__cache *cache, const td__request *request, const struct stat *source,
                          td_error *error) {
     td__cache made = {.source_size = source->st_size,

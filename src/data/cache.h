@@ -16,6 +16,10 @@ typedef struct td__cache {
     int64_t source_size, source_seconds, source_nanoseconds;
 } td__cache;
 
+/* A file without a name in the cache folder (wanted, or the standard one when NULL), gone when it is
+ * closed; -1 on failure. */
+int td__cache_temporary(const char *wanted, td_error *error);
+
 td_status td__cache_init(td__cache *cache, const td__request *request, const struct stat *source,
                          td_error *error);
 /* False when there is no file that can be used. */

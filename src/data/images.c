@@ -1,9 +1,10 @@
 /* A folder of images: each sub-folder is a class, in alphabetical order, and each PNG or JPEG file
  * in it an example; without sub-folders, its own images are examples without labels. All images
- * have one size. They are kept as bytes and become floats a batch at a
- * time. */
+ * have one size. They are kept as bytes, in memory or in a file of the cache folder
+ * when they are many, and become floats a batch at a time. */
 #include "base/memory.h"
 #include "data/image.h"
+#include "data/spill.h"
 #include "data/table.h"
 
 #include <dirent.h>
@@ -193,26 +194,27 @@ static td_status decode_all(const folder *f, td__table *table, const td__request
     }
     int64_t one = size.height * size.width * size.channels, total;
     int64_t count = (int64_t)f->images.count;
-    if (!td__multiply(one, count, &total) || total > request->options->memory) {
-        return td_error_set(error, TD_RANGE,
-                            "%s: %lld images of %lld bytes are more than %lld bytes; save them as "
-                            ".npy, which is mapped, or raise `memory`",
-                            request->path, (long long)count, (long long)one,
-                            (long long)request->options->memory);
+    if (!td__multiply(one, count, &total)) {
+        return td_error_set(error, TD_RANGE, "%s: %lld images of %lld bytes are too many",
+                            request->path, (long long)count, (long long)one);
     }
-    uint8_t *pixels = td__realloc(NULL, (size_t)total, 1);
-    if (!pixels) {
-        return td_error_set(error, TD_MEMORY, "%s: no memory for %lld bytes of images",
-                            request->path, (long long)total);
+    td__spill spill;
+    status = td__spill_init(&spill, (size_t)one, (size_t)count, (size_t)request->options->memory,
+                            request->options->cache, error);
+    if (status) {
+        return status;
     }
-    table->bytes[0] = (td__bytes){pixels, (size_t)total, false};
     for (int64_t i = 0; !status && i < count; i++) {
-        status = decode(f->images.items[i], f->images.items[0], &size,
-                        request->options->input.rank == 3, pixels + i * one, error);
+        status =
+            decode(f->images.items[i], f->images.items[0], &size, request->options->input.rank == 3,
+                   td__spill_piece(&spill, (size_t)i), error);
+        status = status ? status : td__spill_put(&spill, (size_t)i, error);
     }
+    status = status ? status : td__spill_take(&spill, &table->bytes[0], error);
+    td__spill_release(&spill);
     table->rows = count;
-    table->input =
-        td__array_plain(pixels, TD__U8, TD_SHAPE(size.height, size.width, size.channels), one);
+    table->input = td__array_plain(table->bytes[0].data, TD__U8,
+                                   TD_SHAPE(size.height, size.width, size.channels), one);
     return status;
 }
 

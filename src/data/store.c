@@ -63,13 +63,16 @@ static bool make_folder(const char *folder) {
     return made;
 }
 
-/* A new file in folder; its name through path. */
-static int make_file(const char *folder, char **path) {
+int td__store_file(const char *folder, char **path) {
     static const char pattern[] = "/parsing-XXXXXX";
     size_t length = strlen(folder);
     char *name = td__calloc(length + sizeof pattern, 1);
     if (!name) {
         errno = ENOMEM;
+        return -1;
+    }
+    if (!make_folder(folder)) {
+        td__free(name);
         return -1;
     }
     memcpy(name, folder, length);
@@ -89,9 +92,8 @@ static td_status go_to_files(td__store *store, td_error *error) {
                             "no folder for the cache of a large CSV file: set TAPEDECK_CACHE");
     }
     char *labels = NULL;
-    if (!make_folder(store->folder) ||
-        (store->inputs.file = make_file(store->folder, &store->path)) < 0 ||
-        (store->labels.file = make_file(store->folder, &labels)) < 0) {
+    if ((store->inputs.file = td__store_file(store->folder, &store->path)) < 0 ||
+        (store->labels.file = td__store_file(store->folder, &labels)) < 0) {
         return cannot_write(store, error);
     }
     unlink(labels); /* needed only while it is open */

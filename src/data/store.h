@@ -26,6 +26,10 @@ typedef struct td__store {
     char *path;         /* of the inputs' file, in folder; NULL while in memory */
 } td__store;
 
+/* A new file in folder, which is made when it is not there; -1, with errno, on failure. *path gets
+ * its name, for td__free. */
+int td__store_file(const char *folder, char **path);
+
 void td__store_init(td__store *store, const char *folder);
 td_status td__store_add(td__store *store, const float *inputs, size_t input_count,
                         const float *labels, size_t label_count, td_error *error);

@@ -88,7 +88,45 @@ static void images_of_another_size_or_kind_are_named(void **state) {
     td_dataset_close(open_data(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, 1))));
     assert_refused(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, 2)), TD_SHAPE,
                    "2 channels");
-    assert_refused(TD_DATA(.train = path, .memory = 1000), TD_RANGE, "2 images of 768 bytes");
+}
+
+static void images_beyond_memory_go_through_a_file(void **state) {
+    (void)state;
+    char path[512], cache[512];
+    enum { PIXELS = SIDE * SIDE * 3 };
+    float first[2 * PIXELS], second[2 * PIXELS];
+    td_error error = {0};
+    make_folder("many");
+    make_folder("many/a");
+    make_folder("many/b");
+    snprintf(path, sizeof path, "%s/many", scratch);
+    snprintf(cache, sizeof cache, "%s/images-cache", scratch);
+    write_jpeg("many/a/0.jpg", SIDE, 3);
+    write_jpeg("many/b/0.jpg", SIDE, 3);
+    td_dataset *whole = open_data(TD_DATA(.train = path));
+    td_dataset *spilled = open_data(TD_DATA(.train = path, .memory = 1000, .cache = cache));
+    const int64_t rows[] = {0, 1};
+    assert_ok(td_dataset_read(whole, TD_TRAINING, rows, 2, first, NULL, &error), error);
+    assert_ok(td_dataset_read(spilled, TD_TRAINING, rows, 2, second, NULL, &error), error);
+    assert_memory_equal(first, second, sizeof first);
+    td_dataset_close(whole);
+    td_dataset_close(spilled);
+    assert_int_equal(rmdir(cache), 0); /* made, and empty */
+    assert_refused(TD_DATA(.train = path, .memory = 1000, .cache = "/proc/nowhere"), TD_IO,
+                   "cannot write to the cache folder /proc/nowhere");
+}
+
+static void images_without_classes_have_no_labels(void **state) {
+    (void)state;
+    char path[512];
+    make_folder("flat");
+    snprintf(path, sizeof path, "%s/flat", scratch);
+    assert_refused(TD_DATA(.train = path), TD_NOT_FOUND, "neither images nor sub-folders");
+    write_jpeg("flat/0.jpg", SIDE, 1);
+    td_dataset *data = open_data(TD_DATA(.train = path));
+    assert_int_equal(td_dataset_info(data)->label_kind, TD_LABEL_NONE);
+    assert_int_equal(td_dataset_info(data)->training, 1);
+    td_dataset_close(data);
 }
 
 static void damaged_images_are_named(void **state) {
@@ -127,6 +165,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jpeg_images_are_decoded),
         cmocka_unit_test(images_of_another_size_or_kind_are_named),
+        cmocka_unit_test(images_beyond_memory_go_through_a_file),
+        cmocka_unit_test(images_without_classes_have_no_labels),
         cmocka_unit_test(damaged_images_are_named),
         cmocka_unit_test(folders_without_classes_or_images_are_refused),
     };
