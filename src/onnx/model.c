@@ -267,7 +267,7 @@ static void model_name(const char *path, char name[TD__ONNX_NAME_SIZE]) {
 typedef struct origin {
     const void *bytes;
     size_t size;
-    const char *path; /* for messages */
+    const char *path; /* for messages, and where external data lies; NULL: nowhere */
     const char *name; /* of the model */
     bool stripped;    /* the parameters' values are not there */
     size_t weights;   /* then: the bytes they may have */
@@ -287,10 +287,14 @@ static td_model *build(td__onnx_source *source, const origin *from, td_error *er
     return model;
 }
 
+static const char *what(const origin *from) {
+    return from->path ? from->path : "ONNX model";
+}
+
 static td__onnx_source *source_create(const origin *from, td_error *error) {
     td__onnx_source *source = td__calloc(1, sizeof *source);
     if (!source) {
-        (void)td_error_set(error, TD_MEMORY, "%s: out of memory", from->path);
+        (void)td_error_set(error, TD_MEMORY, "%s: out of memory", what(from));
         return NULL;
     }
     source->graph =
@@ -301,7 +305,7 @@ static td__onnx_source *source_create(const origin *from, td_error *error) {
         source->facts = td__calloc(source->graph->value_count + 1, sizeof *source->facts);
         source->skip = td__calloc(source->graph->node_count + 1, sizeof *source->skip);
         if (!source->facts || !source->skip) {
-            (void)td_error_set(error, TD_MEMORY, "%s: out of memory", from->path);
+            (void)td_error_set(error, TD_MEMORY, "%s: out of memory", what(from));
         } else {
             return source;
         }
@@ -336,7 +340,7 @@ static td_model *make(const origin *from, td_error *error) {
         model = build(source, from, &reason);
     }
     if (!model) {
-        (void)td_error_set(error, reason.status, "%s: %s", from->path, reason.text);
+        (void)td_error_set(error, reason.status, "%s: %s", what(from), reason.text);
     }
     return model;
 }

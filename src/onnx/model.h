@@ -12,7 +12,8 @@
 bool td__onnx_recognise(const unsigned char *head, size_t size);
 /* A built model with its weights; NULL on failure. External data may lie beside the file. */
 td_model *td__onnx_load(const char *path, td_error *error);
-/* The same of bytes, which may be let go of afterwards; path is for messages. */
+/* The same of bytes, which may be let go of afterwards; path is for messages and says where external
+ * data may lie; NULL: nowhere. */
 td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_error *error);
 
 /* What is left of the file a model came from when its parameters' values are taken out: all that is
