@@ -211,6 +211,7 @@ const char *td__onnx_text(const td__onnx_node *node, const char *name, const cha
 
 size_t td__onnx_ints(const td__onnx_node *node, const char *name, const int64_t **integers) {
     const td__onnx_attribute *found = of_kind(node, name, TD__ONNX_ATTRIBUTE_INTS);
-    *integers = found ? found->integers : NULL;
+    static const int64_t none;
+    *integers = found && found->count ? found->integers : &none;
     return found ? found->count : 0;
 }

@@ -125,7 +125,7 @@ const td__onnx_attribute *td__onnx_attribute_of(const td__onnx_node *node, const
 int64_t td__onnx_int(const td__onnx_node *node, const char *name, int64_t otherwise);
 float td__onnx_float(const td__onnx_node *node, const char *name, float otherwise);
 const char *td__onnx_text(const td__onnx_node *node, const char *name, const char *otherwise);
-/* The number of integers and where they are; 0 when there are none. */
+/* The number of integers and where they are, which is somewhere even when there are none. */
 size_t td__onnx_ints(const td__onnx_node *node, const char *name, const int64_t **integers);
 
 #endif
