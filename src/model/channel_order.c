@@ -6,11 +6,17 @@
 static bool keeps_features(td_layer_kind kind) {
     return kind == TD_LAYER_DROPOUT || kind == TD_LAYER_ACTIVATION ||
            kind == TD_LAYER_BATCH_NORMALIZATION || kind == TD_LAYER_LAYER_NORMALIZATION ||
-           kind == TD_LAYER_ADD || kind == TD_LAYER_MULTIPLY;
+           kind == TD_LAYER_ADD || kind == TD_LAYER_MULTIPLY || kind == TD_LAYER_RESCALING;
 }
 
 static const td_layer_info *input_of(const td_model *model, const td_layer_info *layer) {
     return layer->inputs[0] < 0 ? NULL : td_model_layer(model, (size_t)layer->inputs[0]);
+}
+
+/* Layers whose sequences PyTorch has as (batch, channel, step). */
+static bool reads_channels_first(td_layer_kind kind) {
+    return kind == TD_LAYER_CONV1D || kind == TD_LAYER_MAX_POOL1D ||
+           kind == TD_LAYER_AVERAGE_POOL1D;
 }
 
 /* Whether PyTorch has this map channels first: images always, sequences when they are
@@ -19,7 +25,7 @@ static bool is_channels_first(const td_model *model, const td_layer_info *layer,
     while (layer && keeps_features(layer->kind)) {
         layer = input_of(model, layer);
     }
-    return rank >= 3 || (rank == 2 && layer && layer->kind == TD_LAYER_CONV1D);
+    return rank >= 3 || (rank == 2 && layer && reads_channels_first(layer->kind));
 }
 
 static td__order order_of(const td_shape *map) {
@@ -30,19 +36,8 @@ static td__order order_of(const td_shape *map) {
     return order.places > 1 && order.channels > 1 ? order : (td__order){0};
 }
 
-/* The order of what a layer puts out, from those of the layers before it. */
-static td__order order_after(const td_model *model, const td_layer_info *layer,
-                             const td__order *before) {
-    const td_layer_info *input = input_of(model, layer);
-    td_shape shape = input ? input->output : td_model_input_shape(model);
-    bool flattens = layer->kind == TD_LAYER_FLATTEN ||
-                    (layer->kind == TD_LAYER_RESHAPE && layer->output.rank == 1);
-    if (flattens && shape.rank >= 2 && is_channels_first(model, input, shape.rank)) {
-        return order_of(&shape);
-    }
-    if (!keeps_features(layer->kind) && layer->kind != TD_LAYER_CONCATENATE) {
-        return (td__order){0};
-    }
+/* Of several inputs: known when all have the same, and they do not become parts of one. */
+static td__order common_order(const td_layer_info *layer, const td__order *before) {
     td__order first = layer->inputs[0] < 0 ? (td__order){0} : before[layer->inputs[0]];
     bool known = true, any = false;
     for (size_t i = 0; i < layer->input_count; i++) {
@@ -54,10 +49,28 @@ static td__order order_after(const td_model *model, const td_layer_info *layer,
     return known ? first : (td__order){0, -1};
 }
 
-static bool feeds_conv1d(const td_model *model, size_t which) {
+/* The order of what a layer puts out, from those of the layers before it. */
+static td__order order_after(const td_model *model, const td_layer_info *layer,
+                             const td__order *before) {
+    const td_layer_info *input = input_of(model, layer);
+    td_shape shape = input ? input->output : td_model_input_shape(model);
+    bool flattens = layer->kind == TD_LAYER_FLATTEN ||
+                    (layer->kind == TD_LAYER_RESHAPE && layer->output.rank == 1);
+    if (flattens && shape.rank >= 2) {
+        return is_channels_first(model, input, shape.rank) ? order_of(&shape) : (td__order){0};
+    }
+    if (layer->kind == TD_LAYER_DENSE || (layer->kind == TD_LAYER_RESHAPE && !flattens)) {
+        return (td__order){0};
+    }
+    td__order order = common_order(layer, before);
+    bool keeps = flattens || keeps_features(layer->kind) || layer->kind == TD_LAYER_CONCATENATE;
+    return keeps || !order.channels ? order : (td__order){0, -1};
+}
+
+static bool feeds_convolution(const td_model *model, size_t which) {
     for (size_t i = which + 1; i < td_model_layer_count(model); i++) {
         const td_layer_info *layer = td_model_layer(model, i);
-        if (layer->kind == TD_LAYER_CONV1D && layer->inputs[0] == (int32_t)which) {
+        if (reads_channels_first(layer->kind) && layer->inputs[0] == (int32_t)which) {
             return true;
         }
     }
@@ -67,7 +80,7 @@ static bool feeds_conv1d(const td_model *model, size_t which) {
 /* A reshape to a map: the dense layer before it puts its channels first in PyTorch. */
 static void look_back(const td_model *model, size_t reshape, td__layer_order *orders) {
     const td_layer_info *layer = td_model_layer(model, reshape);
-    if (layer->output.rank < 3 && !(layer->output.rank == 2 && feeds_conv1d(model, reshape))) {
+    if (layer->output.rank < 3 && !(layer->output.rank == 2 && feeds_convolution(model, reshape))) {
         return;
     }
     td__order order = order_of(&layer->output);

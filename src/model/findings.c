@@ -112,6 +112,11 @@ static bool is_never_negative(const td_model *model, int32_t which) {
                                             TD_LAYER_AVERAGE_POOL2D,
                                             TD_LAYER_GLOBAL_AVERAGE_POOL2D,
                                             TD_LAYER_GLOBAL_MAX_POOL2D,
+                                            TD_LAYER_MAX_POOL1D,
+                                            TD_LAYER_AVERAGE_POOL1D,
+                                            TD_LAYER_GLOBAL_AVERAGE_POOL1D,
+                                            TD_LAYER_GLOBAL_MAX_POOL1D,
+                                            TD_LAYER_ZERO_PADDING2D,
                                             TD_LAYER_FLATTEN,
                                             TD_LAYER_RESHAPE,
                                             TD_LAYER_DROPOUT};

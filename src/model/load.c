@@ -186,11 +186,8 @@ static const struct {
     const char *ending;
     td_status (*save)(const td_model *model, const char *path, td_error *error);
 } writers[] = {
-    {".csv", td__weights_csv_write},
-    {".npz", td__weights_npz_write},
-    {".safetensors", save_model},
-    {".keras", save_model},
-    {".onnx", td__onnx_save},
+    {".csv", td__weights_csv_write}, {".npz", td__weights_npz_write}, {".safetensors", save_model},
+    {".keras", save_model},          {".onnx", td__onnx_save},
 };
 
 td_status td_weights_save(const td_model *model, const char *path, td_error *error) {

@@ -29,6 +29,7 @@ MODELS = {
   - multi_head_attention: {name: attention, heads: 2, key_dim: 3}
   - layer_normalization: {name: norm, epsilon: 1.0e-5}
   - conv1d: {name: conv, filters: 4, kernel: 3}
+  - max_pool1d: {size: 2}
   - flatten:
   - dense: {name: fc, units: 7}
   - simple_rnn: {name: rnn, units: 3, from: norm}
@@ -95,6 +96,17 @@ class PyTorch(Case):
                                  "out.npy", "--quiet")
                 numpy.testing.assert_allclose(numpy.load(self.path("out.npy")),
                                               numpy.load(self.path("output.npy")), atol=1e-5)
+
+    def test_the_order_of_features_is_kept_through_layers_that_keep_it(self):
+        shutil.copy(os.path.join(FIXTURES, "cnn.safetensors"), self.path("weights.safetensors"))
+        text = self.experiment("cnn").replace(
+            "  - flatten:\n", "  - reshape: {shape: [-1]}\n  - dropout: {rate: 0.5}\n"
+            "  - rescaling: {scale: 1}\n  - flatten:\n")
+        self.train(text, "--quiet")
+        self.run_program("predict", "runs/cnn/initial.safetensors", "input.npy", "--to", "out.npy",
+                         "--quiet")
+        numpy.testing.assert_allclose(numpy.load(self.path("out.npy")),
+                                      numpy.load(self.path("output.npy")), atol=1e-5)
 
     def test_weights_go_into_a_saved_model(self):
         shutil.copy(os.path.join(FIXTURES, "cnn.safetensors"), self.path("weights.safetensors"))
