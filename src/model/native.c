@@ -14,6 +14,20 @@ static bool is_state(const char *name) {
     return !strncmp(name, "optimizer/", 10) || !strncmp(name, "training/", 9);
 }
 
+/* Whether the model has a parameter for each of them. */
+static bool are_parameters(const td_model *model, size_t count, const td__named_view *tensors) {
+    for (size_t i = 0; i < count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < td_model_parameter_count(model) && !found; k++) {
+            found = !strcmp(td_model_parameter_at(model, k)->name, tensors[i].name);
+        }
+        if (!found) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static td_status take_tensors(td_model *model, const td__safetensors *file, const char *path,
                               td_error *error) {
     size_t all = td__safetensors_count(file), count = 0;
@@ -27,7 +41,8 @@ static td_status take_tensors(td_model *model, const td__safetensors *file, cons
             tensors[count++] = *tensor;
         }
     }
-    bool ours = td__safetensors_text(file, ARCHITECTURE) || !td__pytorch_names(count, tensors);
+    bool ours = td__safetensors_text(file, ARCHITECTURE) || !td__pytorch_names(count, tensors) ||
+                are_parameters(model, count, tensors);
     td_status status = ours ? td__weights_assign(model, path, count, tensors, error)
                             : td__pytorch_assign(model, path, count, tensors, error);
     td__free(tensors);
