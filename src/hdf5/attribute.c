@@ -32,7 +32,7 @@ static bool read_attribute(td__h5_cursor body, attribute *out) {
     out->name = name;
     out->name_size = strnlen(name, (size_t)sizes[0]);
     if (version > 1 && flags & 3) {
-        out->type = (td__h5_type){.size = 1, .why = "shared between objects"};
+        out->type = (td__h5_type){.size = 1, .why = "its type is shared between objects"};
         return true;
     }
     out->type = td__h5_type_read(&type);
@@ -41,7 +41,7 @@ static bool read_attribute(td__h5_cursor body, attribute *out) {
 
 static td_status not_text(const td__hdf5 *file, const char *name, const char *what,
                           td_error *error) {
-    return td_error_set(error, TD_DTYPE, "%s: attribute '%s' is not a text or a list of texts: %s",
+    return td_error_set(error, TD_DTYPE, "%s: attribute '%s' cannot be read as texts: %s",
                         file->origin, name, what);
 }
 
@@ -149,8 +149,10 @@ td_status td__hdf5_texts(td__hdf5 *file, td__hdf5_object object, const char *nam
     td_status status = TD_OK;
     td__h5_messages_start(&walk, file, object, error);
     while (!status && td__h5_messages_next(&walk, &message, error)) {
-        if (message.type == TD__H5_ATTRIBUTE && !message.shared) {
-            status = compare(&wanted, message.body, error);
+        if (message.type == TD__H5_ATTRIBUTE) {
+            status = message.shared
+                         ? td__h5_unsupported(file, "an attribute shared between objects", error)
+                         : compare(&wanted, message.body, error);
         } else if (message.type == TD__H5_ATTRIBUTE_INFO) {
             td__h5_skip(&message.body, 1); /* version */
             status =

@@ -17,37 +17,42 @@ static bool is_width(uint8_t size) {
     return size == 2 || size == 4 || size == 8;
 }
 
-/* Versions 0 and 1: the root is the symbol table entry at the end. */
-static void read_old(td__hdf5 *file, td__h5_cursor *cursor, unsigned version) {
-    td__h5_skip(cursor, 4); /* versions of free space, root and shared headers */
-    file->offset_size = cursor->offset_size = (uint8_t)td__h5_byte(cursor);
-    file->length_size = cursor->length_size = (uint8_t)td__h5_byte(cursor);
-    if (!is_width(file->offset_size) || !is_width(file->length_size)) {
+/* How wide offsets and lengths are. */
+static void read_widths(td__hdf5 *file, td__h5_cursor *cursor) {
+    uint8_t offset = (uint8_t)td__h5_byte(cursor), length = (uint8_t)td__h5_byte(cursor);
+    if (!is_width(offset) || !is_width(length)) {
         cursor->bad = true;
         return;
     }
-    td__h5_skip(cursor, version == 0 ? 9 : 13);
-    td__h5_skip(cursor, 4u * file->offset_size); /* base, free space, end, driver */
-    td__h5_skip(cursor, file->offset_size);      /* the root's name */
-    file->root = td__h5_offset(cursor);
+    file->offset_size = cursor->offset_size = offset;
+    file->length_size = cursor->length_size = length;
 }
 
-static void read_new(td__hdf5 *file, td__h5_cursor *cursor) {
-    const uint8_t *start = cursor->at - 9;
-    file->offset_size = cursor->offset_size = (uint8_t)td__h5_byte(cursor);
-    file->length_size = cursor->length_size = (uint8_t)td__h5_byte(cursor);
-    if (!is_width(file->offset_size) || !is_width(file->length_size)) {
-        cursor->bad = true;
-        return;
-    }
-    td__h5_skip(cursor, 1);                      /* flags */
-    td__h5_skip(cursor, 3u * file->offset_size); /* base, extension, end */
+/* Versions 0 and 1: the root is the symbol table entry at the end. */
+static uint64_t read_old(td__hdf5 *file, td__h5_cursor *cursor, unsigned version) {
+    td__h5_skip(cursor, 4); /* versions of free space, root and shared headers */
+    read_widths(file, cursor);
+    td__h5_skip(cursor, version == 0 ? 9 : 13);
+    td__h5_skip(cursor, 2u * file->offset_size); /* base, free space */
+    uint64_t end = td__h5_offset(cursor);
+    td__h5_skip(cursor, 2u * file->offset_size); /* driver, the root's name */
     file->root = td__h5_offset(cursor);
-    size_t size = (size_t)(cursor->at - start);
+    return end;
+}
+
+/* Versions 2 and 3, with a checksum. */
+static uint64_t read_new(td__hdf5 *file, td__h5_cursor *cursor) {
+    read_widths(file, cursor);
+    td__h5_skip(cursor, 1);                      /* flags */
+    td__h5_skip(cursor, 2u * file->offset_size); /* base, extension */
+    uint64_t end = td__h5_offset(cursor);
+    file->root = td__h5_offset(cursor);
+    size_t size = (size_t)(cursor->at - file->bytes);
     td__h5_skip(cursor, 4);
-    if (!cursor->bad && !td__h5_is_sound(start, size)) {
+    if (!cursor->bad && !td__h5_is_sound(file->bytes, size)) {
         cursor->bad = true;
     }
+    return end;
 }
 
 static td_status read_superblock(td__hdf5 *file, td_error *error) {
@@ -57,15 +62,18 @@ static td_status read_superblock(td__hdf5 *file, td_error *error) {
     if (version > 3) {
         return td__h5_unsupported(file, "a superblock newer than version 3", error);
     }
-    if (version < 2) {
-        read_old(file, &cursor, version);
-    } else {
-        read_new(file, &cursor);
-    }
-    if (cursor.bad || file->root == 0 || file->root >= file->size) {
+    uint64_t end = version < 2 ? read_old(file, &cursor, version) : read_new(file, &cursor);
+    if (cursor.bad) {
         return td__h5_damaged(file, "the superblock", error);
     }
-    return TD_OK;
+    if (end > file->before + file->size) {
+        return td_error_set(error, TD_FORMAT,
+                            "%s: damaged HDF5 file: cut short, at %zu of %llu bytes", file->origin,
+                            file->before + file->size, (unsigned long long)end);
+    }
+    return file->root == 0 || file->root >= file->size
+               ? td__h5_damaged(file, "the superblock", error)
+               : TD_OK;
 }
 
 /* The signature is at 0 or, after a user's own block, at 512, 1024, 2048, … */
@@ -75,6 +83,7 @@ static bool find_signature(td__hdf5 *file) {
         if (!memcmp(file->bytes + at, signature, sizeof signature)) {
             file->bytes += at;
             file->size -= at;
+            file->before = at;
             return true;
         }
     }

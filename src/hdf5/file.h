@@ -15,6 +15,7 @@
 struct td__hdf5 {
     const uint8_t *bytes; /* from the superblock on; addresses count from here */
     size_t size;
+    size_t before;      /* bytes of the file that are not its own, before the superblock */
     const char *origin; /* borrowed */
     uint8_t offset_size, length_size;
     td__hdf5_object root;

@@ -5,9 +5,8 @@
 enum {
     DEPTH = 64,
     ATTRIBUTE_BYTES = 65000, /* a header message's size has two bytes */
-    HEAP_BYTES = 65536,      /* a heap that has as many is full */
+    HEAP_BYTES = 65536,      /* a heap that has as many is full; objects are told by two bytes */
     HEAP_LEAST = 4096,       /* libhdf5 wants no less */
-    HEAP_OBJECTS = 65535,
     OBJECT_HEAD = 16,
 };
 
@@ -165,7 +164,7 @@ void td__h5_texts_end(td__hdf5_maker *maker) {
 static void put_text(td__hdf5_maker *maker, const char *text, uint8_t reference[16]) {
     td__h5_output *texts = &maker->texts;
     size_t length = strlen(text);
-    if (maker->heap_objects == HEAP_OBJECTS || texts->size - maker->heap_at >= HEAP_BYTES) {
+    if (texts->size - maker->heap_at >= HEAP_BYTES) {
         td__h5_texts_end(maker);
     }
     if (!maker->heap_objects) {

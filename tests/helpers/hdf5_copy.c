@@ -4,6 +4,7 @@
  *
  * Of attributes, those named are copied: lists when their name begins with "list", else texts. */
 #include "base/memory.h"
+#include "data/bytes.h"
 #include "hdf5/hdf5.h"
 
 #include <stdio.h>
@@ -65,21 +66,15 @@ static td_status put(void *user, const void *bytes, size_t size, td_error *error
 }
 
 int main(int argc, char **argv) {
-    FILE *input = argc > 2 ? fopen(argv[1], "rb") : NULL;
-    FILE *output = argc > 2 ? fopen(argv[2], "wb") : NULL;
-    if (!input || !output || fseek(input, 0, SEEK_END)) {
-        return 2;
-    }
-    long size = ftell(input);
-    void *bytes = size < 0 ? NULL : malloc((size_t)size + 1);
-    rewind(input);
-    if (!bytes || fread(bytes, 1, (size_t)size, input) != (size_t)size) {
-        return 2;
-    }
-    fclose(input);
-    attributes = argv + 3;
     td_error error = {0};
-    from = td__hdf5_open(bytes, (size_t)size, "file", &error);
+    td__bytes bytes = {0};
+    FILE *output = argc > 2 ? fopen(argv[2], "wb") : NULL;
+    if (!output) {
+        return 2;
+    }
+    attributes = argv + 3;
+    require(td__bytes_map(&bytes, argv[1], &error), &error);
+    from = td__hdf5_open(bytes.data, bytes.size, "file", &error);
     require(error.status, &error);
     maker = td__hdf5_make();
     require(copy(NULL, "", td__hdf5_root(from), &error), &error);
@@ -94,6 +89,6 @@ int main(int argc, char **argv) {
         td__hdf5_release(&arrays[i]);
     }
     td__hdf5_close(from);
-    free(bytes);
+    td__bytes_release(&bytes);
     return 0;
 }

@@ -10,6 +10,7 @@
  *     refused PATH STATUS SENTENCE
  */
 #include "base/memory.h"
+#include "data/bytes.h"
 #include "hdf5/hdf5.h"
 
 #include <stdio.h>
@@ -98,20 +99,13 @@ static td_status show(void *user, const char *name, td__hdf5_object object, td_e
 }
 
 int main(int argc, char **argv) {
-    FILE *input = argc > 1 ? fopen(argv[1], "rb") : NULL;
-    if (!input || fseek(input, 0, SEEK_END)) {
-        return 2;
-    }
-    long size = ftell(input);
-    void *bytes = size < 0 ? NULL : malloc((size_t)size + 1);
-    rewind(input);
-    if (!bytes || fread(bytes, 1, (size_t)size, input) != (size_t)size) {
-        return 2;
-    }
-    fclose(input);
     td_error error = {0};
+    td__bytes bytes = {0};
     static walk at;
-    at.file = td__hdf5_open(bytes, (size_t)size, "file", &error);
+    if (argc < 2 || td__bytes_map(&bytes, argv[1], &error)) {
+        return 2;
+    }
+    at.file = td__hdf5_open(bytes.data, bytes.size, "file", &error);
     at.attributes = argv + 2;
     at.attribute_count = argc - 2;
     if (at.file) {
@@ -120,6 +114,6 @@ int main(int argc, char **argv) {
         refused(&at, &error);
     }
     td__hdf5_close(at.file);
-    free(bytes);
+    td__bytes_release(&bytes);
     return 0;
 }

@@ -179,6 +179,29 @@ class Oldest(Case):
             file["b/there"] = h5py.SoftLink("/a/./same")
         self.check()
 
+    def test_chains_of_soft_links(self):
+        def chain(length):
+            with self.make() as file:
+                file["data"] = numpy.arange(3)
+                for i in range(length):
+                    file[f"{i:02}"] = h5py.SoftLink(f"{i + 1:02}" if i + 1 < length else "data")
+        chain(16)
+        self.check()
+        chain(40)
+        self.assertEqual(self.show()[0]["/"][0], "refused")
+
+    def test_many_soft_links_in_a_group(self):
+        with self.make() as file:
+            for i in range(1000):
+                file[f"group/{i}"] = h5py.SoftLink("/data")
+            file["data"] = numpy.arange(3)
+        self.check()
+        with h5py.File(self.path, "a") as file:
+            for i in range(1000, 1025):
+                file[f"group/{i}"] = h5py.SoftLink("/data")
+        word, rest = self.show()[0]["/group"]
+        self.assertEqual((word, rest[0]), ("refused", UNSUPPORTED))
+
     def test_soft_links_that_lead_nowhere(self):
         with self.make() as file:
             file["gone"] = h5py.SoftLink("/nothing/here")
@@ -281,6 +304,20 @@ class Oldest(Case):
         objects, _ = self.show()
         for path in ["/zeros", "/nothing", "/nowhere"]:
             self.assertEqual((objects[path][0], objects[path][1][0]), ("refused", "10"))
+
+    def test_chunks_that_are_one_chunk_are_refused(self):
+        with h5py.File(self.path, "w", libver="earliest") as file:
+            data = file.create_dataset("data", data=numpy.arange(60 * 1024, dtype="f4"), chunks=(1024,))
+            places = sorted(data.id.get_chunk_info(i).byte_offset for i in range(60))
+        with open(self.path, "rb") as file:
+            content = file.read()[:places[1]]
+        for place in places[1:]:
+            content = content.replace(place.to_bytes(8, "little"), places[0].to_bytes(8, "little"))
+        content = content[:40] + len(content).to_bytes(8, "little") + content[48:]
+        with open(self.path, "wb") as file:
+            file.write(content)
+        word, rest = self.show()[0]["/data"]
+        self.assertEqual((word, rest[-2:]), ("refused", ["a", "chunk"]))
 
     def test_other_filters_are_refused(self):
         with self.make() as file:

@@ -21,6 +21,14 @@ static void fill(td__hdf5_maker *maker) {
     }
 }
 
+static uint64_t number(const uint8_t *at, unsigned size) {
+    uint64_t value = 0;
+    for (unsigned i = size; i-- > 0;) {
+        value = value << 8 | at[i];
+    }
+    return value;
+}
+
 static void what_is_written_reads_back(void **state) {
     (void)state;
     td__hdf5_maker *maker = td__hdf5_make();
@@ -42,6 +50,61 @@ static void what_is_written_reads_back(void **state) {
     assert_int_equal(find(file, "many/300"), 0);
     td__hdf5_close(file);
     free(made.bytes);
+}
+
+/* Lookups and insertions compare a name with the keys on both sides of a child. */
+static void neighbours_in_a_tree_share_a_key(void **state) {
+    (void)state;
+    td__hdf5_maker *maker = td__hdf5_make();
+    fill(maker);
+    image made = finish(maker);
+    int pairs = 0;
+    const uint8_t *at = made.bytes, *end = made.bytes + made.size;
+    while ((at = memmem(at, (size_t)(end - at), "TREE\0\0", 6))) {
+        size_t count = (size_t)number(at + 6, 2);
+        uint64_t right = number(at + 16, 8);
+        if (right != UINT64_MAX) {
+            assert_int_equal(count, 32);
+            assert_int_equal(number(at + 24 + 16 * count, 8), number(made.bytes + right + 24, 8));
+            pairs++;
+        }
+        at += 24;
+    }
+    assert_int_equal(pairs, 1);
+    free(made.bytes);
+}
+
+static void texts_beyond_what_one_heap_holds(void **state) {
+    (void)state;
+    enum { LISTS = 20, COUNT = 4000 };
+    td__hdf5_maker *maker = td__hdf5_make();
+    const char **texts = calloc(COUNT, sizeof *texts);
+    char text[16], name[16];
+    for (int i = 0; i < LISTS; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        snprintf(name, sizeof name, "list %d", i);
+        for (int k = 0; k < COUNT; k++) {
+            texts[k] = text;
+        }
+        td__hdf5_add_texts(maker, "", name, COUNT, texts);
+    }
+    image made = finish(maker);
+    td__hdf5 *file = open_image(&made);
+    for (int i = 0; i < LISTS; i++) {
+        char **found = NULL;
+        size_t count = 0;
+        td_error error = {0};
+        snprintf(text, sizeof text, "%d", i);
+        snprintf(name, sizeof name, "list %d", i);
+        assert_ok(td__hdf5_texts(file, td__hdf5_root(file), name, &found, &count, &error), error);
+        assert_int_equal(count, COUNT);
+        assert_string_equal(found[0], text);
+        assert_string_equal(found[COUNT - 1], text);
+        td__free(found);
+    }
+    td__hdf5_close(file);
+    free(made.bytes);
+    free(texts);
 }
 
 /* The first failure of what add does, as the size tells it. */
@@ -155,6 +218,8 @@ static void exhausted_memory_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(neighbours_in_a_tree_share_a_key),
+        cmocka_unit_test(texts_beyond_what_one_heap_holds),
         cmocka_unit_test(what_cannot_be_written_is_told),
         cmocka_unit_test(nothing_is_added_once_the_size_is_told),
         cmocka_unit_test(a_writer_that_fails_is_believed),
