@@ -200,19 +200,16 @@ static td_status read_input(const json_t *list, td_shape *shape) {
 }
 
 /* Before memory is taken for them: what the file cannot fill is not believed. */
-static td_status check_elements(const td_model *model, int64_t most, const char *origin,
-                                td_error *error) {
-    int64_t left = most;
-    for (size_t i = 0; i < td_model_layer_count(model); i++) {
-        const td_layer_info *layer = td_model_layer(model, i);
-        if (layer->parameter_elements > left) {
-            return td_error_set(error, TD_FORMAT,
-                                "%s: up to layer '%s' the architecture has more parameters than "
-                                "the file",
-                                origin, layer->name);
-        }
-        left -= layer->parameter_elements;
+static td_status count_parameters(const td_model *model, int64_t *left, const char *origin,
+                                  td_error *error) {
+    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
+    if (last->parameter_elements > *left) {
+        return td_error_set(error, TD_FORMAT,
+                            "%s: up to layer '%s' the architecture has more parameters than the "
+                            "file",
+                            origin, last->name);
     }
+    *left -= last->parameter_elements;
     return TD_OK;
 }
 
@@ -266,9 +263,7 @@ td_model *td__architecture_read(const char *text, const char *origin, int64_t mo
     td_model *model = status ? NULL : td_model_create(name, input);
     for (size_t i = 0; !status && i < json_array_size(layers); i++) {
         status = read_layer(model, json_array_get(layers, i), origin, error);
-    }
-    if (!status) {
-        status = check_elements(model, most_elements, origin, error);
+        status = status ? status : count_parameters(model, &most_elements, origin, error);
     }
     if (!status) {
         status = td__model_build_raw(model, error);

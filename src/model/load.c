@@ -97,9 +97,32 @@ static bool is_safetensors(const unsigned char *head, size_t size) {
     return size > 8 && !head[4] && !head[5] && !head[6] && !head[7] && head[8] == '{';
 }
 
+/* torch.save's: a zip whose first member is …/data.pkl, or a bare pickle. */
+static bool is_pickle(const unsigned char *head, size_t size) {
+    enum { NAME_LENGTH = 26, NAME = 30, LONGEST = 256 };
+    static const char end[] = "/data.pkl";
+    if (size > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) {
+        return true;
+    }
+    size_t length = size > NAME ? (size_t)head[NAME_LENGTH] : 0, tail = sizeof end - 1;
+    return size > NAME + LONGEST && !memcmp(head, "PK\3\4", 4) && length >= tail &&
+           !memcmp(head + NAME + length - tail, end, tail);
+}
+
+static td_model *refuse_pickle(const char *path, td_error *error) {
+    td_error_set(
+        error, TD_UNSUPPORTED,
+        "%s: a pickle of PyTorch's is code, which is never run; export the model to .onnx, "
+        "or save its state_dict() with safetensors.torch.save_file and give that as "
+        "weights",
+        path);
+    return NULL;
+}
+
 /* The first that recognises a file has it. */
 static const format formats[] = {
     {"safetensors", is_safetensors, td__native_load},
+    {"pickle", is_pickle, refuse_pickle},
     {"Keras", td__keras_is_zip, td__keras_load},
     {"Keras HDF5", td__keras_is_hdf5, td__keras_load},
     {"ONNX", td__onnx_recognise, td__onnx_load},
