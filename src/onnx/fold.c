@@ -8,7 +8,7 @@
 /* --- roles -------------------------------------------------------------------------------- */
 
 typedef struct role {
-    const char *operator;
+    const char *op_type;
     uint8_t input;
     const char *name; /* as Keras calls it; NULL: a setting, never trained */
     td__onnx_form form;
@@ -59,7 +59,7 @@ static const role roles[] = {
 
 static const role *role_of(const td__onnx_node *node, size_t input) {
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
-        if (roles[i].input == input && strcmp(roles[i].operator, node->operator) == 0) {
+        if (roles[i].input == input && strcmp(roles[i].op_type, node->op_type) == 0) {
             return &roles[i];
         }
     }
@@ -71,7 +71,7 @@ const char *td__onnx_role(const td__onnx_node *node, size_t input, td__onnx_form
     const role *found = role_of(node, input);
     *form = found ? found->form : TD__ONNX_AS_IT_IS;
     *moving_average = found && found->moving_average;
-    if (found && strcmp(node->operator, "Gemm") == 0 && !td__onnx_int(node, "transB", 0)) {
+    if (found && strcmp(node->op_type, "Gemm") == 0 && !td__onnx_int(node, "transB", 0)) {
         *form = TD__ONNX_AS_IT_IS; /* (in, out) already */
     }
     return found ? found->name : NULL;
@@ -82,7 +82,7 @@ bool td__onnx_is_layer(const td__onnx_node *node, bool has_parameters) {
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
         bool recurrent = roles[i].form == TD__ONNX_AS_GATES;
         any = any || (roles[i].name && (has_parameters || recurrent) &&
-                      strcmp(roles[i].operator, node->operator) == 0);
+                      strcmp(roles[i].op_type, node->op_type) == 0);
     }
     return any;
 }
@@ -194,7 +194,7 @@ static void see_through_identities(td__onnx_source *source, int32_t *same) {
         for (size_t i = 0; i < node->input_count; i++) {
             inputs[i] = inputs[i] < 0 ? inputs[i] : same[inputs[i]];
         }
-        if (strcmp(node->operator, "Identity") == 0 && !*node->domain &&
+        if (strcmp(node->op_type, "Identity") == 0 && !*node->domain &&
             graph->values[inputs[0]].constant.tensor && node->outputs[0] >= 0) {
             same[node->outputs[0]] = inputs[0];
         }

@@ -69,7 +69,7 @@ typedef struct td__onnx_attribute {
 } td__onnx_attribute;
 
 typedef struct td__onnx_node {
-    const char *operator;   /* "Conv" */
+    const char *op_type;    /* "Conv" */
     const char *domain;     /* "" is ONNX's own */
     const char *name;       /* may be empty */
     const int32_t *inputs;  /* values; -1: left out */

@@ -32,14 +32,14 @@ static bool goes_on(const td__onnx_source *source, size_t node, int32_t output) 
     const td__onnx_fact *fact = &source->facts[output];
     bool product = false;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        product = product || strcmp(graph->nodes[node].operator, products[i]) == 0;
+        product = product || strcmp(graph->nodes[node].op_type, products[i]) == 0;
     }
     if (!product || fact->users != 1 || fact->user >= (int32_t)graph->node_count ||
         !reads_parameter(source, &graph->nodes[node])) {
         return false;
     }
     const td__onnx_node *user = &graph->nodes[fact->user];
-    if (strcmp(user->operator, "Add") != 0 || !reads_parameter(source, user)) {
+    if (strcmp(user->op_type, "Add") != 0 || !reads_parameter(source, user)) {
         return false;
     }
     for (size_t i = node + 1; i < (size_t)fact->user; i++) {
@@ -114,7 +114,7 @@ static void add_parameter(td__onnx_source *source, td__onnx_layer *layer, const 
     if (role) {
         (void)snprintf(p->name, sizeof p->name, "%s", role);
     } else {
-        td__onnx_parameter_name(source->graph->values[value].name, node->operator, p->name);
+        td__onnx_parameter_name(source->graph->values[value].name, node->op_type, p->name);
     }
     char base[TD__ONNX_NAME_SIZE];
     (void)snprintf(base, sizeof base, "%.100s", p->name);
@@ -137,7 +137,7 @@ static void find_parameters(td__onnx_source *source, td__onnx_layer *layer) {
     for (size_t n = layer->first; n < layer->end; n++) {
         const td__onnx_node *node = &graph->nodes[n];
         if (!word && !source->skip[n] && td__onnx_is_layer(node, reads_parameter(source, node))) {
-            word = node->operator;
+            word = node->op_type;
         }
         for (size_t i = 0; i < node->input_count && !source->skip[n]; i++) {
             int32_t v = node->inputs[i];
@@ -167,7 +167,7 @@ static void add_layer(td__onnx_source *source, size_t first, size_t end, int32_t
                               .end = end,
                               .output = output,
                               .shape = without_batch(&source->facts[output].shape),
-                              .word = end > first ? graph->nodes[end - 1].operator: "Output" };
+                              .word = end > first ? graph->nodes[end - 1].op_type : "Output"};
     find_parameters(source, layer);
     for (size_t n = first; n < end; n++) {
         const td__onnx_node *node = &graph->nodes[n];

@@ -238,7 +238,7 @@ static bool clip(td__onnx_call *call) {
 }
 
 bool td__onnx_host_arithmetic(td__onnx_call *call) {
-    const char *name = call->node->operator;
+    const char *name = call->node->op_type;
     for (size_t i = 0; i < sizeof of_two / sizeof *of_two; i++) {
         if (!strcmp(of_two[i].name, name)) {
             return of_operands(call, i);

@@ -108,7 +108,7 @@ static void fold(const reduction *f, const td_tensor *x, const int64_t strides[T
 bool td__onnx_host_reduce(td__onnx_call *call, const bool reduced[TD_MAX_RANK], bool keep) {
     const reduction *f = NULL;
     for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++) {
-        f = strcmp(reductions[i].name, call->node->operator) ? f : &reductions[i];
+        f = strcmp(reductions[i].name, call->node->op_type) ? f : &reductions[i];
     }
     td_tensor *x = td__onnx_plain(call, 0);
     if (!f || !x) {

@@ -19,10 +19,10 @@ typedef struct cell {
 
 static cell cell_of(const td__onnx_node *node) {
     static const int8_t lstm[] = {0, 2, 3, 1}, others[] = {0, 1, 2};
-    if (strcmp(node->operator, "LSTM") == 0) {
+    if (strcmp(node->op_type, "LSTM") == 0) {
         return (cell){4, lstm, false};
     }
-    if (strcmp(node->operator, "GRU") == 0) {
+    if (strcmp(node->op_type, "GRU") == 0) {
         return (cell){3, others, td__onnx_int(node, "linear_before_reset", 0) != 0};
     }
     return (cell){1, others, false};

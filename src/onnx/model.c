@@ -121,14 +121,14 @@ static int channels_of(const td__onnx_graph *graph, int32_t value, int depth) {
             continue;
         }
         for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
-            found = strcmp(node->operator, images[i]) == 0 ? 1 : found;
+            found = strcmp(node->op_type, images[i]) == 0 ? 1 : found;
         }
-        if (strcmp(node->operator, "Transpose") == 0 && td__onnx_ints(node, "perm", &order) >= 3 &&
+        if (strcmp(node->op_type, "Transpose") == 0 && td__onnx_ints(node, "perm", &order) >= 3 &&
             order[0] == 0 && order[1] != 1) {
             found = order[2] == 1 ? -1 : 0;
         }
         for (size_t i = 0; i < sizeof same / sizeof *same && !found && depth < 8; i++) {
-            if (strcmp(node->operator, same[i]) == 0 && node->outputs[0] >= 0) {
+            if (strcmp(node->op_type, same[i]) == 0 && node->outputs[0] >= 0) {
                 found = channels_of(graph, node->outputs[0], depth + 1);
             }
         }

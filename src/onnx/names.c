@@ -45,7 +45,7 @@ const char *td__onnx_source(char text[64], const td__onnx_graph *graph, int64_t 
     if (from < 0) {
         return from == TD__FROM_INPUT ? "an input" : "an initialiser";
     }
-    snprintf(text, 64, "node %lld (%.30s)", (long long)from, graph->nodes[from].operator);
+    snprintf(text, 64, "node %lld (%.30s)", (long long)from, graph->nodes[from].op_type);
     return text;
 }
 

@@ -107,8 +107,7 @@ void td__onnx_layer_name(const char *from, bool of_value, char name[TD__ONNX_NAM
     }
 }
 
-void td__onnx_parameter_name(const char *from, const char *operator,
-                             char name[TD__ONNX_NAME_SIZE]) {
+void td__onnx_parameter_name(const char *from, const char *op_type, char name[TD__ONNX_NAME_SIZE]) {
     part parts[MOST_PARTS];
     size_t count = split(from, useful_length(from), parts);
     *name = 0;
@@ -125,21 +124,21 @@ void td__onnx_parameter_name(const char *from, const char *operator,
         }
     }
     if (!*name) {
-        const char *word = strcmp(operator, "Add") == 0   ? "bias"
-                           : strcmp(operator, "Mul") == 0 ? "scale"
-                                                          : "weight";
+        const char *word = strcmp(op_type, "Add") == 0   ? "bias"
+                           : strcmp(op_type, "Mul") == 0 ? "scale"
+                                                         : "weight";
         (void)snprintf(name, TD__ONNX_NAME_SIZE, "%s", word);
     }
 }
 
 /* "GlobalAveragePool" is "global_average_pool", "LSTM" is "lstm". */
-void td__onnx_operator_name(const char *operator, char name[TD__ONNX_NAME_SIZE]) {
+void td__onnx_operator_name(const char *op_type, char name[TD__ONNX_NAME_SIZE]) {
     size_t used = 0;
-    for (size_t i = 0; operator[i] && used<TD__ONNX_NAME_SIZE - 8; i++) {
-        unsigned char c = (unsigned char)operator[i];
+    for (size_t i = 0; op_type[i] && used < TD__ONNX_NAME_SIZE - 8; i++) {
+        unsigned char c = (unsigned char)op_type[i];
         bool begins = isupper(c) && i > 0 &&
-                      (islower((unsigned char)operator[i - 1]) ||
-                       (islower((unsigned char)operator[i + 1]) && operator[i + 1]));
+                      (islower((unsigned char)op_type[i - 1]) ||
+                       (islower((unsigned char)op_type[i + 1]) && op_type[i + 1]));
         if (begins) {
             name[used++] = '_';
         }

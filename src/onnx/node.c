@@ -15,9 +15,10 @@ size_t td__onnx_count_outputs(td__proto message) {
 static td_status survey(td__onnx_parser *parser, td__proto message, size_t index,
                         td__onnx_node *node) {
     for (td__proto_field field; td__proto_next(&message, &field);) {
-        const char **text = field.number == NAME ? &node->name
-                                                 : field.number == OPERATOR
-                                ? &node->operator: field.number == DOMAIN ? &node->domain : NULL;
+        const char **text = field.number == NAME       ? &node->name
+                            : field.number == OPERATOR ? &node->op_type
+                            : field.number == DOMAIN   ? &node->domain
+                                                       : NULL;
         if (text && !(*text = td__onnx_copy_text(parser, &field))) {
             return TD_FORMAT;
         }
@@ -29,7 +30,7 @@ static td_status survey(td__onnx_parser *parser, td__proto message, size_t index
         node->output_count += field.number == OUTPUT;
         node->attribute_count += field.number == ATTRIBUTE;
     }
-    if (message.bad || !node->operator[0]) {
+    if (message.bad || !node->op_type[0]) {
         return td__onnx_malformed(parser, "node %zu '%.200s' is cut off", index, node->name);
     }
     if (!strcmp(node->domain, "ai.onnx")) {
@@ -40,7 +41,7 @@ static td_status survey(td__onnx_parser *parser, td__proto message, size_t index
 
 td_status td__onnx_read_node(td__onnx_parser *parser, td__proto message, size_t index,
                              td__onnx_node *node, td__onnx_names *names) {
-    *node = (td__onnx_node){.operator= "", .domain = "", .name = ""};
+    *node = (td__onnx_node){.op_type = "", .domain = "", .name = ""};
     td_status status = survey(parser, message, index, node);
     size_t attribute_count = node->attribute_count;
     node->attribute_count = 0; /* until they are there */
@@ -77,11 +78,11 @@ static td_status refuse_input(td__onnx_parser *parser, const td__onnx_graph *gra
     return found ? td__onnx_malformed(parser,
                                       "node %zu (%.60s '%.60s') uses '%s', which only %s makes; "
                                       "nodes must come in the order in which they run",
-                                      index, node->operator, node->name, found->name,
+                                      index, node->op_type, node->name, found->name,
                                       td__onnx_source(text, graph, found->from))
                  : td__onnx_malformed(
                        parser, "node %zu (%.60s '%.60s') uses '%.*s', which nothing makes", index,
-                       node->operator, node->name, length, (const char *)name->data);
+                       node->op_type, node->name, length, (const char *)name->data);
 }
 
 td_status td__onnx_resolve_node(td__onnx_parser *parser, td__proto message, size_t index,

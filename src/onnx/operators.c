@@ -9,9 +9,9 @@ static const td__onnx_operator *const families[] = {
 #undef FAMILY
 };
 
-static bool fits(const td__onnx_operator *operator, const char * name, int64_t opset) {
-    return operator->since <= opset &&(!operator->until || opset <= operator->until) &&
-           strcmp(operator->name, name) == 0;
+static bool fits(const td__onnx_operator *known, const char *name, int64_t opset) {
+    return known->since <= opset && (!known->until || opset <= known->until) &&
+           strcmp(known->name, name) == 0;
 }
 
 const td__onnx_operator *td__onnx_find(const char *domain, const char *name, int64_t opset) {

@@ -32,7 +32,7 @@ typedef struct missing_operator {
 enum { MOST_MISSING = 32 }; /* more would not fit into an error */
 
 static bool is_same(const td__onnx_node *a, const td__onnx_node *b) {
-    return strcmp(a->operator, b->operator) == 0 && strcmp(a->domain, b->domain) == 0;
+    return strcmp(a->op_type, b->op_type) == 0 && strcmp(a->domain, b->domain) == 0;
 }
 
 static size_t find_missing(const td__onnx_graph *graph, const td__onnx_operator *const *operators,
@@ -72,21 +72,19 @@ static td_status refuse(const td__onnx_graph *graph, const td__onnx_operator *co
         }
         int written =
             snprintf(list + used, sizeof list - used, "%s%.60s%s%.60s (%s%s)", k ? ", " : "",
-                     node->domain, *node->domain ? "." : "", node->operator, times, place);
+                     node->domain, *node->domain ? "." : "", node->op_type, times, place);
         used += written > 0 ? (size_t)written : 0;
     }
     return td_error_set(error, TD_UNSUPPORTED, "operators of opset %lld that are not supported: %s",
                         (long long)graph->opset, list);
 }
 
-static td_status check_counts(const td__onnx_node *node, const td__onnx_operator *operator,
-                              td_error * error) {
-    bool inputs =
-        node->input_count >= operator->least_inputs &&(operator->most_inputs == 255 ||
-                                                       node->input_count <=
-                                                       operator->most_inputs);
-    bool outputs = operator->most_outputs == 255 || node->output_count <= operator->most_outputs;
-    for (size_t i = 0; inputs && i < operator->least_inputs; i++) {
+static td_status check_counts(const td__onnx_node *node, const td__onnx_operator *known,
+                              td_error *error) {
+    bool inputs = node->input_count >= known->least_inputs &&
+                  (known->most_inputs == 255 || node->input_count <= known->most_inputs);
+    bool outputs = known->most_outputs == 255 || node->output_count <= known->most_outputs;
+    for (size_t i = 0; inputs && i < known->least_inputs; i++) {
         inputs = node->inputs[i] >= 0;
     }
     if (inputs && outputs) {
@@ -94,7 +92,7 @@ static td_status check_counts(const td__onnx_node *node, const td__onnx_operator
     }
     return td_error_set(error, inputs ? TD_UNSUPPORTED : TD_FORMAT,
                         "%s '%.100s': %zu inputs and %zu outputs are not what the operator has",
-                        node->operator, node->name, node->input_count, node->output_count);
+                        node->op_type, node->name, node->input_count, node->output_count);
 }
 
 static td_status find_operators(td__onnx_run *run, td_error *error) {
@@ -102,7 +100,7 @@ static td_status find_operators(td__onnx_run *run, td_error *error) {
     bool all = true;
     for (size_t i = 0; i < graph->node_count; i++) {
         const td__onnx_node *node = &graph->nodes[i];
-        run->operators[i] = td__onnx_find(node->domain, node->operator, graph->opset);
+        run->operators[i] = td__onnx_find(node->domain, node->op_type, graph->opset);
         all = all && run->operators[i];
     }
     if (!all) {
@@ -434,6 +432,6 @@ bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ..
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    (void)td__fail(call->tape, status, "%s: %s", call->node->operator, text);
+    (void)td__fail(call->tape, status, "%s: %s", call->node->op_type, text);
     return false;
 }

@@ -116,8 +116,8 @@ bool td__onnx_is_layer(const td__onnx_node *node, bool has_parameters);
  * or of a node ("/features/features.0/Conv"); empty when an exporter has made it up. */
 void td__onnx_layer_name(const char *from, bool of_value, char name[TD__ONNX_NAME_SIZE]);
 /* A parameter's that has no role: "weight" of "pooler.weight"; never empty. */
-void td__onnx_parameter_name(const char *from, const char *operator, char name[TD__ONNX_NAME_SIZE]);
+void td__onnx_parameter_name(const char *from, const char *op_type, char name[TD__ONNX_NAME_SIZE]);
 /* "global_average_pool" for "GlobalAveragePool". */
-void td__onnx_operator_name(const char *operator, char name[TD__ONNX_NAME_SIZE]);
+void td__onnx_operator_name(const char *op_type, char name[TD__ONNX_NAME_SIZE]);
 
 #endif

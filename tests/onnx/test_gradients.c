@@ -196,7 +196,7 @@ static finding check_input(test_case *c, size_t input) {
 
 static void check_case(test_case *c, int counts[DIFFERS + 1]) {
     const td_tensor *y = run_case(c);
-    const char *operator= c->graph->node_count ? c->graph->nodes[0].operator: "";
+    const char *op_type = c->graph->node_count ? c->graph->nodes[0].op_type : "";
     if (!y || td_tensor_dtype(y) != TD_FLOAT32) {
         return;
     }
@@ -206,8 +206,8 @@ static void check_case(test_case *c, int counts[DIFFERS + 1]) {
             continue;
         }
         finding found = check_input(c, i);
-        if (found == NO_GRADIENT && !is_listed(without_gradient, operator)) {
-            printf("%s, input %zu: %s has no gradient\n", c->name, i, operator);
+        if (found == NO_GRADIENT && !is_listed(without_gradient, op_type)) {
+            printf("%s, input %zu: %s has no gradient\n", c->name, i, op_type);
             found = DIFFERS;
         }
         counts[found]++;

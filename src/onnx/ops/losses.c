@@ -63,7 +63,7 @@ static td_tensor *weights_of(td__onnx_call *call, size_t input, int64_t classes,
         weight = td__onnx_filled(call->tape, TD_SHAPE(classes), 1);
     } else if (weight && (weight->dtype != TD_FLOAT32 || weight->count != classes)) {
         return td__fail(call->tape, TD_SHAPE, "%s: there must be one weight for each class",
-                        call->node->operator);
+                        call->node->op_type);
     }
     return weight ? td__onnx_pick(call->tape, weight, places->shape, places->weights) : NULL;
 }

@@ -44,7 +44,7 @@ static void graph_has_numbered_values(void **state) {
     assert_int_equal(graph->output_count, 1);
     assert_int_equal(graph->value_count, 4);
     const td__onnx_node *product = &graph->nodes[0], *relu = &graph->nodes[1];
-    assert_string_equal(product->operator, "MatMul");
+    assert_string_equal(product->op_type, "MatMul");
     assert_int_equal(product->inputs[0], graph->inputs[0]);
     assert_int_equal(relu->inputs[0], product->outputs[0]);
     assert_int_equal(relu->outputs[0], graph->outputs[0]);
