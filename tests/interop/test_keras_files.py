@@ -222,6 +222,29 @@ class KerasFiles(Case):
         model.save(self.path("again.keras"))
         self.close(self.ours(self.path("again.keras"), x), self.theirs(model, x), "trained by both")
 
+    def test_training_goes_on_as_keras_goes_on(self):
+        """The same steps from the same file, with a frozen layer and penalties."""
+        frozen = layers.Dense(6, activation="tanh", name="frozen")
+        frozen.trainable = False
+        model = keras.Sequential([
+            keras.Input((5,)), frozen, layers.BatchNormalization(name="norm"),
+            layers.Dense(4, activation="relu", kernel_regularizer="l2", name="hidden"),
+            layers.Dense(2, name="out")])
+        mix(model)
+        model.save(self.path("start.keras"))
+        x, y = random(24, 5), random(24, 2, seed=4)
+        numpy.savez(self.path("data.npz"), x=x, y=y)
+        self.train("name: t\ndata: {train: data.npz, label: {x: x, y: y}, batch: 8, shuffle: false}\n"
+                   "model: {file: start.keras}\n"
+                   "train: {loss: mse, epochs: 3, optimizer: {sgd: {learning_rate: 0.1}}}\n", "--quiet")
+        self.run_program("weights", self.path("runs", "t"), "--to", self.path("end.keras"))
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        model.fit(x, y, batch_size=8, epochs=3, shuffle=False, verbose=0)
+        ours = keras.models.load_model(self.path("end.keras"))
+        for mine, theirs in zip(ours.weights, model.weights):
+            self.close(mine, theirs, theirs.path, 1e-4)
+        self.assertFalse(ours.get_layer("frozen").trainable)
+
     def test_output_padding(self):
         """Which Keras 3 itself forgets when it saves, but reads."""
         numpy.savez(self.path("data.npz"), x=random(8, 4, 3, 2), y=random(8, 2, seed=4))
