@@ -71,7 +71,8 @@ static const td__keras_option batch_normalization[] = {
     NORMALIZATION,
     {"momentum", TD__KERAS_NUMBER, "momentum"},
     {"moving_mean_initializer", TD__KERAS_IGNORED, NULL},
-    {"moving_variance_initializer", TD__KERAS_IGNORED, NULL}};
+    {"moving_variance_initializer", TD__KERAS_IGNORED, NULL},
+    {"renorm_momentum", TD__KERAS_IGNORED, NULL}}; /* of renorm, which must be off */
 static const td__keras_option layer_normalization[] = {NORMALIZATION};
 static const td__keras_option embedding[] = {
     {"input_dim", TD__KERAS_NUMBER, "vocabulary"},

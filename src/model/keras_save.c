@@ -91,6 +91,7 @@ td_status td__keras_save(const td_model *model, const char *path, td_error *erro
         status =
             td_error_set(error, TD_MEMORY, "%s: out of memory, or a name that is not UTF-8", path);
     } else {
+        td__hdf5_add_group(maker, "vars"); /* the model's own, which Keras 3.0 wants to see */
         for (size_t i = 0; i < plan.count; i++) {
             add_layer(maker, model, &plan.layers[i]);
         }
