@@ -209,32 +209,30 @@ static size_t find_from(const td__onnx_source *source, const td__onnx_layer *lay
     return count;
 }
 
-static void add_layers(td_model *model, td__onnx_source *source) {
-    bool integers =
-        td__onnx_storage(source->graph->values[source->graph->inputs[0]].type) == TD_INT64;
+/* parameters has room for those of any layer. */
+static void add_layers(td_model *model, td__onnx_source *source, td_custom_parameter *parameters) {
+    int32_t input = source->graph->inputs[0];
+    bool integers = td__onnx_storage(source->graph->values[input].type) == TD_INT64;
     size_t count = source->layer_count; /* with the last layer that is refused the source ends */
     for (size_t i = 0; i < count; i++) {
         td__onnx_layer *layer = &source->layers[i];
-        td_custom_parameter *parameters =
-            td__calloc(layer->parameter_count + 1, sizeof *parameters);
         td_custom_layer options = {.struct_size = sizeof options,
                                    .name = layer->name,
                                    .word = layer->word,
                                    .output = layer->shape,
                                    .parameters = parameters,
-                                   .parameter_count = parameters ? layer->parameter_count : 0,
+                                   .parameter_count = layer->parameter_count,
                                    .integer_input = integers,
                                    .forward = run_layer,
                                    .user = layer,
                                    .destroy = layer_done};
         (void)find_from(source, layer, options.from);
-        for (size_t k = 0; k < options.parameter_count; k++) {
+        for (size_t k = 0; k < layer->parameter_count; k++) {
             const td__onnx_parameter *p = &source->parameters[layer->first_parameter + k];
             parameters[k] = (td_custom_parameter){
                 .name = p->name, .shape = p->shape, .moving_average = p->moving_average};
         }
         td_model_add_layer(model, TD_LAYER_CUSTOM, &options);
-        td__free(parameters);
     }
 }
 
@@ -275,11 +273,17 @@ typedef struct origin {
 
 /* Takes the source. */
 static td_model *build(td__onnx_source *source, const origin *from, td_error *error) {
+    td_custom_parameter *parameters = td__calloc(source->parameter_count + 1, sizeof *parameters);
+    if (!parameters) {
+        (void)td_error_set(error, TD_MEMORY, "out of memory");
+        source_destroy(source);
+        return NULL;
+    }
     source->references = source->layer_count;
     td_model *model = td_model_create(from->name, source->input);
-    add_layers(model, source); /* also into a model that is not there: lets go of the source */
-    td_status status = td__model_build_raw(model, error);
-    if (status) {
+    add_layers(model, source, parameters); /* one that is not there lets go of the source, too */
+    td__free(parameters);
+    if (td__model_build_raw(model, error)) {
         td_model_destroy(model);
         return NULL;
     }

@@ -266,5 +266,10 @@ td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error)
                             "(with PyTorch: dynamic_axes)",
                             (long long)input->dims[0]);
     }
+    if (reason.status == TD_MEMORY) {
+        return td_error_set(error, TD_MEMORY,
+                            "one run to learn its shapes takes more than %zu MiB (%s)", limit >> 20,
+                            reason.text);
+    }
     return td_error_set(error, reason.status, "%s", reason.text);
 }

@@ -1,0 +1,110 @@
+/* Making models from files that are damaged or claim too much, and when memory runs out on the way. */
+#include "test.h"
+
+#include "base/memory.h"
+#include "onnx/model.h"
+
+#include <sys/resource.h>
+
+#define FOLDER TD_TEST_FOLDER "/fixtures/models/onnx/"
+
+typedef struct file_bytes {
+    unsigned char *data;
+    size_t size;
+} file_bytes;
+
+static file_bytes read_file(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, FOLDER "%s.onnx", name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    file_bytes bytes = {malloc(1 << 20), 0};
+    bytes.size = fread(bytes.data, 1, 1 << 20, file);
+    (void)fclose(file);
+    return bytes;
+}
+
+/* Whatever comes of it: a model that can be let go of, or a reason. */
+static void try_model(const unsigned char *data, size_t size) {
+    td_error error = {0};
+    td_model *model = td__onnx_model(data, size, NULL, &error);
+    if (!model) {
+        assert_int_not_equal(error.status, TD_OK);
+        assert_true(strlen(error.text) > 0);
+    }
+    td_model_destroy(model);
+}
+
+static const char *const names[] = {"mlp_9", "gru_17", "unet_13", "fixed_11"};
+
+static void a_flipped_byte_anywhere_does_no_harm(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        file_bytes file = read_file(names[i]);
+        for (size_t at = 0; at < file.size; at += 3) {
+            unsigned char before = file.data[at];
+            file.data[at] ^= (unsigned char)(1 << at % 8);
+            try_model(file.data, file.size);
+            file.data[at] = before;
+        }
+        free(file.data);
+    }
+}
+
+static void a_file_cut_short_anywhere_is_refused(void **state) {
+    (void)state;
+    file_bytes file = read_file("mlp_9");
+    for (size_t size = 0; size < file.size; size++) {
+        try_model(file.data, size);
+    }
+    free(file.data);
+}
+
+static void exhausted_memory_is_told_wherever_it_happens(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        file_bytes file = read_file(names[i]);
+        uint64_t before = td__allocation_count();
+        try_model(file.data, file.size);
+        uint64_t all = td__allocation_count() - before, refused = 0;
+        for (uint64_t n = 1; n <= all; n += all < 2000 ? 1 : 7) {
+            td_error error = {0};
+            td__allocation_fail_at(n);
+            td_model *model = td__onnx_model(file.data, file.size, NULL, &error);
+            td__allocation_fail_at(0);
+            assert_true(model || error.text[0]);
+            refused += !model;
+            td_model_destroy(model);
+        }
+        assert_true(refused > 40);
+        free(file.data);
+    }
+}
+
+/* A node that makes something huge out of a few bytes. */
+static void what_takes_too_much_memory_is_refused_and_never_taken(void **state) {
+    (void)state;
+    static const char *const bombs[] = {"refused_fill", "refused_tile", "refused_doubling"};
+    for (size_t i = 0; i < sizeof bombs / sizeof *bombs; i++) {
+        file_bytes file = read_file(bombs[i]);
+        td_error error = {0};
+        assert_null(td__onnx_model(file.data, file.size, bombs[i], &error));
+        assert_int_equal(error.status, TD_MEMORY);
+        free(file.data);
+    }
+#if !defined(__SANITIZE_ADDRESS__)
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    assert_true(usage.ru_maxrss < 192 * 1024); /* KiB, with the program itself */
+#endif
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_takes_too_much_memory_is_refused_and_never_taken),
+        cmocka_unit_test(a_flipped_byte_anywhere_does_no_harm),
+        cmocka_unit_test(a_file_cut_short_anywhere_is_refused),
+        cmocka_unit_test(exhausted_memory_is_told_wherever_it_happens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
