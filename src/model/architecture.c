@@ -6,7 +6,6 @@
 #include "nn/model.h"
 #include "onnx/model.h"
 
-#include <math.h>
 #include <string.h>
 
 #define MAX_LAYERS 10000
@@ -15,16 +14,10 @@
 /* ---- Writing ----------------------------------------------------------------------------------
  */
 
-/* Whole numbers stay whole, so that another reader takes `units: 10` for an integer. */
-static json_t *number_json(double number) {
-    bool whole = number == floor(number) && fabs(number) < 0x1p53;
-    return whole ? json_integer((json_int_t)number) : json_real(number);
-}
-
 static json_t *value_json(const td_value *value) {
     switch (value->kind) {
     case TD_VALUE_NUMBER:
-        return number_json(value->number);
+        return td__json_number(value->number);
     case TD_VALUE_TEXT:
         return json_string(value->text);
     case TD_VALUE_BOOL:
@@ -35,8 +28,9 @@ static json_t *value_json(const td_value *value) {
     }
     json_t *list = json_array();
     for (size_t i = 0; i < value->count; i++) {
-        json_array_append_new(list, value->kind == TD_VALUE_NUMBERS ? number_json(value->numbers[i])
-                                                                    : json_string(value->texts[i]));
+        json_array_append_new(list, value->kind == TD_VALUE_NUMBERS
+                                        ? td__json_number(value->numbers[i])
+                                        : json_string(value->texts[i]));
     }
     return list;
 }

@@ -1,5 +1,6 @@
 #include "model/json.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What jansson takes for a list, a map, and an element of either with its number or the head of its
@@ -41,4 +42,9 @@ json_t *td__json_read(const char *path, const char *text, size_t length, size_t 
         td_error_set(error, TD_FORMAT, "%s: not sound JSON: %s", path, reason.text);
     }
     return value;
+}
+
+json_t *td__json_number(double number) {
+    bool whole = number == floor(number) && fabs(number) < 0x1p53;
+    return whole ? json_integer((json_int_t)number) : json_real(number);
 }

@@ -11,6 +11,8 @@
  * that is more than budget bytes. path is for messages. NULL on failure; json_decref. */
 json_t *td__json_read(const char *path, const char *text, size_t length, size_t budget,
                       td_error *error);
+/* Whole numbers as integers, so that another reader takes `units: 10` for one. */
+json_t *td__json_number(double number);
 /* The budget for a file of this size: with its other uses a load stays below 64 MiB + 4 times it. */
 size_t td__json_budget(size_t file_size);
 

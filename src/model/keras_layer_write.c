@@ -1,7 +1,7 @@
 /* Writing a layer's options by the tables; see keras_layer.h. */
+#include "model/json.h"
 #include "model/keras_class.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,16 +19,10 @@ static double setting_number(const td_layer_info *layer, const char *key) {
     return value ? value->number : 0;
 }
 
-/* Whole numbers stay whole: Keras takes no 3.0 for a size. */
-static json_t *number_json(double number) {
-    bool whole = number == floor(number) && fabs(number) < 0x1p53;
-    return whole ? json_integer((json_int_t)number) : json_real(number);
-}
-
 static json_t *numbers_json(const td_value *value) {
     json_t *list = json_array();
     for (size_t i = 0; i < value->count; i++) {
-        json_array_append_new(list, number_json(value->numbers[i]));
+        json_array_append_new(list, td__json_number(value->numbers[i]));
     }
     return list;
 }
@@ -63,7 +57,7 @@ static json_t *option_json(const td__keras_option *rule, const td_layer_info *la
     }
     switch (value->kind) {
     case TD_VALUE_NUMBER:
-        return number_json(value->number);
+        return td__json_number(value->number);
     case TD_VALUE_BOOL:
         return json_boolean(value->boolean);
     case TD_VALUE_TEXT:

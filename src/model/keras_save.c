@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define MOST_BYTES (UINT32_MAX - ((uint64_t)1 << 20)) /* of a zip archive, with its directory */
+
 /* The oldest Keras that reads what is written here. */
 static const char metadata[] = "{\"keras_version\": \"3.0.0\"}";
 
@@ -64,6 +66,15 @@ static td_status write_archive(int file, const char *config, td__hdf5_maker *mak
 static td_status publish(const char *path, const char *config, td__hdf5_maker *maker,
                          td_error *error) {
     const char *name;
+    uint64_t size = 0;
+    td_status sized = td__hdf5_size(maker, &size, error);
+    if (sized || size + strlen(config) > MOST_BYTES) {
+        return sized ? sized
+                     : td_error_set(error, TD_RANGE,
+                                    "%s: more than 4 GiB are not written as .keras; "
+                                    ".safetensors holds any size",
+                                    path);
+    }
     int folder = td__folder_of(path, &name, error);
     if (folder < 0) {
         return TD_IO;

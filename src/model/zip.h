@@ -66,7 +66,7 @@ typedef struct td__zip_writer {
 /* name is borrowed until the end. */
 void td__zip_begin(td__zip_writer *writer, const char *name);
 void td__zip_append(td__zip_writer *writer, const void *bytes, size_t size);
-/* Completes the member's header; EFBIG beyond 4 GiB. */
+/* Completes the member's header; EFBIG when the archive has reached 4 GiB. */
 void td__zip_end(td__zip_writer *writer);
 void td__zip_finish(td__zip_writer *writer);
 

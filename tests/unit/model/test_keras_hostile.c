@@ -14,6 +14,7 @@ typedef struct claim {
     uint64_t size; /* unpacked; packed is claimed as it is */
     unsigned method, flags;
     uint32_t checksum;
+    bool zip64;       /* sizes and offset stand in an extra field */
     int64_t offset;   /* of the local header; -1: the true one */
     bool other_local; /* the local header has another name */
 } claim;
@@ -50,14 +51,29 @@ static archive forge(const claim *claims, size_t count) {
         const claim *c = &claims[i];
         size_t length = strlen(c->name);
         at = put(put(put(put(put(at, 0x02014b50, 4), 20, 2), 20, 2), c->flags, 2), c->method, 2);
-        at = put(put(put(put(at, 0, 4), c->checksum, 4), c->packed, 4), c->size, 4);
-        at = put(put(put(put(at, length, 2), 0, 8), 0, 4), offsets[i], 4);
+        uint64_t small = c->zip64 ? UINT32_MAX : 0;
+        at = put(put(at, 0, 4), c->checksum, 4);
+        at = put(put(at, c->packed | small, 4), c->size | small, 4);
+        at = put(put(at, length, 2), c->zip64 ? 4 + 4 + 28 : 0, 2);
+        at = put(put(put(at, 0, 6), 0, 4), offsets[i] | small, 4);
         memcpy(at, c->name, length);
         at += length;
+        if (c->zip64) { /* behind a field that does not matter */
+            at = put(put(put(at, 0x7777, 2), 4, 2), 0, 4);
+            at = put(put(put(put(at, 1, 2), 24, 2), c->size, 8), c->packed, 8);
+            at = put(at, offsets[i], 8);
+        }
     }
     uint64_t end = (uint64_t)(at - bytes);
-    at = put(put(put(put(at, 0x06054b50, 4), 0, 4), count, 2), count, 2);
-    at = put(put(put(at, end - begin, 4), begin, 4), 0, 2);
+    uint64_t small = 0;
+    if (claims[0].zip64) {
+        small = UINT32_MAX;
+        at = put(put(put(put(at, 0x06064b50, 4), 44, 8), 45, 4), 0, 8);
+        at = put(put(put(put(at, count, 8), count, 8), end - begin, 8), begin, 8);
+        at = put(put(put(put(at, 0x07064b50, 4), 0, 4), end, 8), 1, 4);
+    }
+    at = put(put(put(put(at, 0x06054b50, 4), 0, 4), count | small, 2), count | small, 2);
+    at = put(put(put(at, (end - begin) | small, 4), begin | small, 4), 0, 2);
     return (archive){bytes, (size_t)(at - bytes)};
 }
 
@@ -113,6 +129,9 @@ static void archives_that_lie_are_refused(void **state) {
     assert_refused(forge(good, 1), TD_FORMAT, "no Keras model: it has no model.weights.h5");
     assert_refused(forge(good + 1, 1), TD_FORMAT, "no Keras model: it has no config.json");
 
+    claim large[] = {good[0], good[1]};
+    large[0].zip64 = large[1].zip64 = true;
+    assert_refused(forge(large, 2), TD_FORMAT, "it has no class_name and config");
     claim twice[] = {good[0], good[0], good[1]};
     assert_refused(forge(twice, 3), TD_FORMAT, "two members have one name");
     claim overlap[] = {good[0], good[1]};
