@@ -5,6 +5,9 @@
 #include "hdf5/filter.h"
 #include "hdf5/tree.h"
 
+/* A filtered chunk unpacks to no more than this and half the file: two such are held at a time. */
+enum { CHUNK_BYTES = 8 << 20 };
+
 typedef struct grid {
     const td__h5_dataset *set;
     td__h5_pipeline pipeline;
@@ -58,8 +61,7 @@ static td_status visit_chunk(void *user, td__h5_cursor key, uint64_t address, ui
     size_t length = 0;
     if (stored.bad || !td__h5_spend(budget, size) ||
         !td__h5_pipeline_undo(&chunks->pipeline, mask, chunks->set->type.size, stored.at,
-                              (size_t)size, (uint8_t **)chunks->scratch, chunks->room, &values,
-                              &length) ||
+                              (size_t)size, chunks->scratch, chunks->room, &values, &length) ||
         length != chunks->bytes) {
         return td__h5_dataset_damaged(chunks->set, "a chunk", error);
     }
@@ -110,6 +112,12 @@ td_status td__h5_chunks_read(const td__h5_dataset *set, uint8_t *out, td_error *
         return td__h5_dataset_unsupported(set, chunks.pipeline.unsupported, error);
     }
     if (chunks.pipeline.count > 0) {
+        if (chunks.bytes > CHUNK_BYTES + set->file->size / 2) {
+            return td_error_set(error, TD_RANGE,
+                                "%s: %s: its chunks unpack to %llu bytes, more than 8 MiB and half "
+                                "the file",
+                                set->file->origin, set->name, (unsigned long long)chunks.bytes);
+        }
         chunks.room = (size_t)chunks.bytes + 4 * TD__H5_FILTERS_MAXIMUM; /* checksums in between */
         chunks.scratch[0] = td__calloc(2, chunks.room);
         if (!chunks.scratch[0]) {

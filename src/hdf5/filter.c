@@ -75,8 +75,8 @@ static bool check_fletcher32(const uint8_t *bytes, size_t size) {
 }
 
 bool td__h5_pipeline_undo(const td__h5_pipeline *pipeline, uint32_t mask, size_t element,
-                          const uint8_t *packed, size_t size, uint8_t *scratch[2], size_t room,
-                          const uint8_t **unpacked, size_t *unpacked_size) {
+                          const uint8_t *packed, size_t size, uint8_t *const scratch[2],
+                          size_t room, const uint8_t **unpacked, size_t *unpacked_size) {
     const uint8_t *at = packed;
     for (unsigned i = pipeline->count; i-- > 0;) {
         uint8_t *to = scratch[at == scratch[0]];

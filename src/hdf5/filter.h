@@ -19,7 +19,7 @@ bool td__h5_pipeline_read(td__h5_cursor body, td__h5_pipeline *pipeline);
  * bytes. The result, *unpacked of *unpacked_size bytes, lies in one of the three. False when the
  * bytes are damaged or do not fit. */
 bool td__h5_pipeline_undo(const td__h5_pipeline *pipeline, uint32_t mask, size_t element,
-                          const uint8_t *packed, size_t size, uint8_t *scratch[2], size_t room,
-                          const uint8_t **unpacked, size_t *unpacked_size);
+                          const uint8_t *packed, size_t size, uint8_t *const scratch[2],
+                          size_t room, const uint8_t **unpacked, size_t *unpacked_size);
 
 #endif

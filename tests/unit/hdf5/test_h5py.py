@@ -305,6 +305,13 @@ class Oldest(Case):
         for path in ["/zeros", "/nothing", "/nowhere"]:
             self.assertEqual((objects[path][0], objects[path][1][0]), ("refused", "10"))
 
+    def test_one_chunk_that_unpacks_to_too_much_is_refused(self):
+        with self.make() as file:
+            file.create_dataset("one", data=numpy.zeros((3000, 1000), "f4"), chunks=(3000, 1000),
+                                compression="gzip")
+        word, rest = self.show()[0]["/one"]
+        self.assertEqual((word, rest[0]), ("refused", "10"))
+
     def test_chunks_that_are_one_chunk_are_refused(self):
         with h5py.File(self.path, "w", libver="earliest") as file:
             data = file.create_dataset("data", data=numpy.arange(60 * 1024, dtype="f4"), chunks=(1024,))
@@ -332,6 +339,7 @@ class Latest(Oldest):
     """libver='latest': headers with checksums, compact and dense links and attributes."""
 
     libver = "latest"
+    test_one_chunk_that_unpacks_to_too_much_is_refused = None
 
     def test_chunks(self):
         with self.make() as file:
@@ -357,6 +365,8 @@ class Newer(Latest):
     libver = ("v108", "v108")
 
     test_chunks = Oldest.test_chunks
+    test_one_chunk_that_unpacks_to_too_much_is_refused = (
+        Oldest.test_one_chunk_that_unpacks_to_too_much_is_refused)
     test_virtual_datasets_are_refused = None
 
 
