@@ -63,7 +63,8 @@ static bool quantize(td__onnx_call *call) {
     for (int64_t i = 0; y && i < y->count; i++) {
         /* In float, as the reference does: a tie may only be one in that. */
         float ratio = (float)td__onnx_real(x, i) / (float)real_for(&scale, i);
-        td__onnx_put_integer(y, i, saturate(type, rint(ratio) + (double)zero_for(&zero, i)));
+        td__onnx_put_integer(y, i,
+                             saturate(type, (double)rintf(ratio) + (double)zero_for(&zero, i)));
     }
     return td__onnx_output(call, 0, type, y);
 }
@@ -103,7 +104,7 @@ static bool dynamic_quantize(td__onnx_call *call) {
     td__onnx_put_integer(zero, 0, point);
     for (int64_t i = 0; i < y->count; i++) {
         float ratio = scale > 0 ? (float)td__onnx_real(x, i) / scale : 0;
-        td__onnx_put_integer(y, i, saturate(TD__ONNX_UINT8, rint(ratio) + (double)point));
+        td__onnx_put_integer(y, i, saturate(TD__ONNX_UINT8, (double)rintf(ratio) + (double)point));
     }
     return td__onnx_output(call, 0, TD__ONNX_UINT8, y) &&
            td__onnx_output(call, 1, TD__ONNX_FLOAT, td__onnx_scalar(call->tape, scale)) &&
