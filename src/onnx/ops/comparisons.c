@@ -130,7 +130,7 @@ static bool mod(td__onnx_call *call) {
 
 /* --- of one operand ----------------------------------------------------------------------- */
 
-static bool not(td__onnx_call * call) {
+static bool invert(td__onnx_call *call) {
     td_tensor *x;
     if (!td__onnx_plains(call, 1, true, &x)) {
         return false;
@@ -217,7 +217,7 @@ const td__onnx_operator td__onnx_comparisons[] = {
     {"And", bits_and, 2, 2, 1, 0, 0},
     {"BitShift", bit_shift, 2, 2, 1, 11, 0},
     {"BitwiseAnd", bits_and, 2, 2, 1, 18, 0},
-    {"BitwiseNot", not, 1, 1, 1, 18, 0},
+    {"BitwiseNot", invert, 1, 1, 1, 18, 0},
     {"BitwiseOr", bits_or, 2, 2, 1, 18, 0},
     {"BitwiseXor", bits_xor, 2, 2, 1, 18, 0},
     {"Cast", cast, 1, 1, 1, 6, 0},
@@ -230,7 +230,7 @@ const td__onnx_operator td__onnx_comparisons[] = {
     {"Less", less, 2, 2, 1, 0, 0},
     {"LessOrEqual", less_or_equal, 2, 2, 1, 12, 0},
     {"Mod", mod, 2, 2, 1, 10, 0},
-    {"Not", not, 1, 1, 1, 0, 0},
+    {"Not", invert, 1, 1, 1, 0, 0},
     {"Or", bits_or, 2, 2, 1, 0, 0},
     {"Xor", bits_xor, 2, 2, 1, 0, 0},
     {0},
