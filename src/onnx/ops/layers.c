@@ -54,7 +54,60 @@ static bool run_conv(td__onnx_call *call, const td__conv *conv, int32_t axes, bo
     return td__onnx_output_last(call, 0, td__onnx_input(call, 0)->type, y);
 }
 
-/* Shapes of input and weight: of the same rank, for at most two spatial axes. */
+/* What tap number k of the windows sees along the first of three axes: (n * windows, h, w, c). */
+static td_tensor *plane(td__onnx_call *call, td_tensor *x, const td__onnx_window *w, int64_t k) {
+    const int64_t *d = x->shape.dims;
+    int64_t pixels = d[2] * d[3] * d[4];
+    td__onnx_map map;
+    if (!td__onnx_map_init(call, TD_SHAPE(d[0], w->out[0], pixels), &map)) {
+        return NULL;
+    }
+    for (int64_t i = 0; map.offsets[0] && i < d[0]; i++) {
+        map.offsets[0][i] = i * d[1] * pixels;
+    }
+    for (int64_t i = 0; map.offsets[1] && i < w->out[0]; i++) {
+        int64_t depth = i * w->stride[0] + k * w->dilation[0] - w->before[0];
+        map.offsets[1][i] = depth < 0 || depth >= d[1] ? -1 : depth * pixels;
+    }
+    for (int64_t i = 0; map.offsets[2] && i < pixels; i++) {
+        map.offsets[2][i] = i;
+    }
+    return td_reshape(call->tape, td__onnx_move(call->tape, x, &map, NULL),
+                      TD_SHAPE(d[0] * w->out[0], d[2], d[3], d[4]));
+}
+
+/* Over three axes: the sum of convolutions over two, one for each tap along the first. */
+static bool run_volume(td__onnx_call *call, td__conv conv, const td__onnx_window *w) {
+    td_tape *tape = call->tape;
+    td_tensor *x = td__onnx_channels_last(call, 0), *kernel = td__onnx_kernel(call, 1);
+    td_tensor *bias = td__onnx_plain(call, 2), *sum = NULL;
+    int64_t batch = conv.batch;
+    if (!x || !kernel || !td__conv_check(tape, conv_op.name, x, kernel, bias, TD_LINEAR) ||
+        !td__conv_check_bias(tape, conv_op.name, bias, kernel, conv.filters)) {
+        return false;
+    }
+    if (__builtin_mul_overflow(batch, w->out[0], &conv.batch)) {
+        return td__onnx_fail(call, TD_RANGE, "its output is too large");
+    }
+    for (int64_t k = 0; k < w->kernel[0]; k++) {
+        int64_t begin[TD_MAX_RANK] = {k}, size[TD_MAX_RANK] = {1, -1, -1, -1, -1};
+        const int64_t *d = kernel->shape.dims;
+        td_tensor *tap =
+            td_reshape(tape, td_slice(tape, kernel, begin, size), TD_SHAPE(d[1], d[2], d[3], d[4]));
+        td_tensor *from = plane(call, x, w, k);
+        td_tensor *y = tap && from ? td__conv_run(tape, &conv_op, &conv, false, from, tap,
+                                                  k == 0 ? bias : NULL, TD_LINEAR)
+                                   : NULL;
+        sum = sum ? td_add(tape, sum, y) : y;
+        if (!sum) {
+            return false;
+        }
+    }
+    sum = td_reshape(tape, sum, TD_SHAPE(batch, w->out[0], conv.out[0], conv.out[1], conv.filters));
+    return td__onnx_output_last(call, 0, td__onnx_input(call, 0)->type, sum);
+}
+
+/* Shapes of input and weight, which must be of the same rank. */
 static bool conv_shapes(td__onnx_call *call, td_shape *x, td_shape *w, int64_t *groups) {
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
     *x = td__onnx_shape(call, 0);
@@ -66,10 +119,6 @@ static bool conv_shapes(td__onnx_call *call, td_shape *x, td_shape *w, int64_t *
     if (x->rank != w->rank || *groups < 1 || *groups > INT32_MAX) {
         return td__onnx_fail(call, TD_SHAPE, "input %s does not fit weight %s", td_shape_text(x, a),
                              td_shape_text(w, b));
-    }
-    if (x->rank > 4) {
-        return td__onnx_fail(call, TD_UNSUPPORTED, "input %s: at most two spatial axes",
-                             td_shape_text(x, a));
     }
     return true;
 }
@@ -93,15 +142,16 @@ static bool conv(td__onnx_call *call) {
     if (groups * w.dims[1] != x.dims[1] || w.dims[0] % groups != 0) {
         return misfit(call, &x, &w, groups);
     }
+    int32_t n = window.count; /* the last two are height and width */
     td__conv conv = {.batch = x.dims[0],
-                     .height = window.count == 2 ? window.size[0] : 1,
-                     .width = window.size[window.count - 1],
+                     .height = n >= 2 ? window.size[n - 2] : 1,
+                     .width = window.size[n - 1],
                      .channels = x.dims[1],
                      .filters = w.dims[0],
                      .groups = groups,
-                     .out = {window.count == 2 ? window.out[0] : 1, window.out[window.count - 1]}};
+                     .out = {n >= 2 ? window.out[n - 2] : 1, window.out[n - 1]}};
     spread_axes(&window, &conv);
-    return run_conv(call, &conv, window.count, false);
+    return n == 3 ? run_volume(call, conv, &window) : run_conv(call, &conv, n, false);
 }
 
 /* Sizes of the transposed one's output, and the padding of the convolution back from it. */
@@ -146,6 +196,9 @@ static bool conv_transpose(td__onnx_call *call) {
     if (!conv_shapes(call, &x, &w, &groups) ||
         !td__onnx_window_init(call, &x, w.dims + 2, &window) || !stretch(call, &window)) {
         return false;
+    }
+    if (window.count > 2) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "over three axes");
     }
     if (w.dims[0] != x.dims[1] || w.dims[0] % groups != 0) {
         return misfit(call, &x, &w, groups);
