@@ -144,6 +144,10 @@ static td_status own_constants(td__onnx_source *source, td_error *error) {
         if (!constant->tensor || constant->tensor->owns_data || source->facts[v].parameter) {
             continue;
         }
+        if (!constant->tensor->data && constant->tensor->count > 0) {
+            return td_error_set(error, TD_FORMAT, "constant '%.100s' has no values",
+                                graph->values[v].name);
+        }
         td_tensor *copy = td_tensor_from(NULL, constant->tensor->dtype, constant->tensor->shape,
                                          constant->tensor->data, error);
         if (!copy) {

@@ -108,8 +108,8 @@ td__onnx_graph *td__onnx_parse(const void *bytes, size_t size, const char *path,
  * as long as they do, at any address. */
 td__onnx_graph *td__onnx_parse_lent(const void *bytes, size_t size, const char *path,
                                     td_error *error);
-/* The same of a file whose float initialisers may have a shape and no values: they are zeros, in at
- * most so many bytes. */
+/* The same of a file whose float initialisers may have a shape and no values: the data of their
+ * tensors is NULL. They may have at most so many bytes. */
 td__onnx_graph *td__onnx_parse_stripped(const void *bytes, size_t size, size_t weights,
                                         const char *path, td_error *error);
 /* Accepts NULL. */

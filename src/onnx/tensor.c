@@ -268,9 +268,9 @@ static bool is_stripped(const td__onnx_parser *parser, td__proto message,
     return !listed && parser->weights / sizeof(float) >= (size_t)draft->count;
 }
 
-static td_status make_zeros(td__onnx_parser *parser, const tensor_draft *draft, td_tensor **made) {
+static td_status make_empty(td__onnx_parser *parser, const tensor_draft *draft, td_tensor **made) {
     parser->weights -= (size_t)draft->count * sizeof(float);
-    *made = td_tensor_create(draft->name, TD_FLOAT32, draft->shape, NULL);
+    *made = td_tensor_borrow(draft->name, TD_FLOAT32, draft->shape, NULL, NULL);
     return *made ? TD_OK : out_of_memory(parser);
 }
 
@@ -312,7 +312,7 @@ td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const
     }
     td_tensor *tensor = NULL;
     if (!status) {
-        status = stripped ? make_zeros(parser, &draft, &tensor)
+        status = stripped ? make_empty(parser, &draft, &tensor)
                           : make_tensor(parser, message, &draft, &tensor);
     }
     if (!status) {

@@ -99,12 +99,46 @@ static void what_takes_too_much_memory_is_refused_and_never_taken(void **state) 
 #endif
 }
 
+/* What stands in a .safetensors file instead of the ONNX file. */
+static void a_stripped_file_is_not_believed_either(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        file_bytes file = read_file(names[i]);
+        td_error error = {0};
+        td_model *model = td__onnx_model(file.data, file.size, NULL, &error);
+        assert_non_null(model);
+        size_t size;
+        const void *stripped = td__onnx_stripped(model, &size);
+        assert_true(size < file.size);
+        memcpy(file.data, stripped, size);
+        td_model_destroy(model);
+
+        model = td__onnx_restore(file.data, size, 100000, "again", "file", &error);
+        assert_non_null(model);
+        assert_string_equal(td_model_name(model), "again");
+        td_model_destroy(model);
+        assert_null(td__onnx_restore(file.data, size, 3, "again", "file", &error));
+        assert_int_equal(error.status, TD_FORMAT);
+        for (size_t at = 0; at < size; at++) {
+            unsigned char before = file.data[at];
+            file.data[at] ^= (unsigned char)(1 << at % 8);
+            error = (td_error){0};
+            model = td__onnx_restore(file.data, size, 100000, "again", "file", &error);
+            assert_true(model || error.text[0]);
+            td_model_destroy(model);
+            file.data[at] = before;
+        }
+        free(file.data);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_takes_too_much_memory_is_refused_and_never_taken),
         cmocka_unit_test(a_flipped_byte_anywhere_does_no_harm),
         cmocka_unit_test(a_file_cut_short_anywhere_is_refused),
         cmocka_unit_test(exhausted_memory_is_told_wherever_it_happens),
+        cmocka_unit_test(a_stripped_file_is_not_believed_either),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
