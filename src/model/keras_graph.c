@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_LAYERS = 10000, MOST_DEPTH = 16 };
+enum { MOST_LAYERS = 10000, MOST_DEPTH = 16, MOST_NAME = 255 };
 
 static td_status malformed(const td__keras_graph *graph, const char *what, const char *name,
                            td_error *error) {
@@ -82,6 +82,9 @@ static td_status add_entry(td__keras_graph *graph, const json_t *json, int32_t p
     name = name ? name : text_of(config, "name");
     if (!class_name || !name) {
         return malformed(graph, "a layer without class_name or name", NULL, error);
+    }
+    if (strlen(name) > MOST_NAME || strlen(class_name) > MOST_NAME) {
+        return malformed(graph, "a name that is too long:", name, error);
     }
     if (!td__grow(&graph->entries, &graph->capacity, graph->count + 1, MOST_LAYERS,
                   sizeof *graph->entries)) {

@@ -192,6 +192,15 @@ static void models_nested_deeper_than_any_real_one_are_refused(void **state) {
     assert_config_refused(config, TD_FORMAT, "nested too deeply");
 }
 
+static void a_name_longer_than_any_layer_may_have_is_refused(void **state) {
+    (void)state;
+    char config[1024], name[300];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    snprintf(config, sizeof config, SEQUENTIAL(LAYER("Flatten", "%s", "")), name);
+    assert_config_refused(config, TD_FORMAT, "a name that is too long: 'xxx");
+}
+
 static void weights_must_fit_the_configuration(void **state) {
     (void)state;
     assert_refused(edit_fixture("picture.keras", "\"Dense\"", "\"units\": 2", "\"units\": 3"),
@@ -271,6 +280,7 @@ int main(void) {
         cmocka_unit_test(the_word_that_keras_2_meant_otherwise_is_refused),
         cmocka_unit_test(graphs_that_cannot_be_had_are_refused),
         cmocka_unit_test(models_nested_deeper_than_any_real_one_are_refused),
+        cmocka_unit_test(a_name_longer_than_any_layer_may_have_is_refused),
         cmocka_unit_test(weights_must_fit_the_configuration),
         cmocka_unit_test(weights_alone_say_what_to_do),
         cmocka_unit_test(numbers_of_python_are_read),
