@@ -91,7 +91,8 @@ static void assert_same_model(const td_model *a, const td_model *b) {
 static void a_model_from_keras_is_the_same_after_a_round_trip(void **state) {
     (void)state;
     static const char *const names[] = {"images.keras",     "text.keras", "graph.keras",
-                                        "graph_2_13.keras", "split.h5",   "picture.keras"};
+                                        "graph_2_13.keras", "split.h5",   "picture.keras",
+                                        "pools.keras"};
     td_error error = {0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char from[512];
