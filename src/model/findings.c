@@ -105,9 +105,51 @@ static const char *activation_of(const td_layer_info *layer) {
     return "";
 }
 
+static bool is_one_of(const char *word, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!strcmp(word, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Layers that came from ONNX have its operators as their types. */
+static bool is_operator(const td_layer_info *layer, const char *const *words, size_t count) {
+    return layer->kind == TD_LAYER_CUSTOM && is_one_of(layer->type, words, count);
+}
+#define COUNT(words) (sizeof(words) / sizeof *(words))
+
+/* Whether all that reads the layer's output is one relu, its own or the next layer. Gemm may have
+ * factors that turn a sign around, which are not known here. */
+static bool ends_in_relu(const td_model *model, const td_layer_info *layer) {
+    static const char *const relu[] = {"Relu"}, *const factors[] = {"Gemm"};
+    const char *own = activation_of(layer);
+    int32_t self = (int32_t)td_model_find(model, layer->name);
+    size_t readers = 0, relus = 0;
+    if (*own && strcmp(own, "linear") != 0) {
+        return !strcmp(own, "relu");
+    }
+    for (size_t i = (size_t)self + 1; i < td_model_layer_count(model); i++) {
+        const td_layer_info *next = td_model_layer(model, i);
+        for (size_t k = 0; k < next->input_count; k++) {
+            if (next->inputs[k] == self) {
+                readers++;
+                relus += is_operator(next, relu, 1) || (next->kind == TD_LAYER_ACTIVATION &&
+                                                        !strcmp(activation_of(next), "relu"));
+            }
+        }
+    }
+    return readers == 1 && relus == 1 && !is_operator(layer, factors, 1);
+}
+
 /* Whether what the layer puts out is never negative, whatever it reads. */
 static bool is_never_negative(const td_model *model, int32_t which) {
     static const char *const positive[] = {"relu", "relu6", "sigmoid", "softmax", "softplus"};
+    static const char *const operators[] = {"Relu", "Sigmoid", "Softmax", "Softplus"};
+    static const char *const passing_operators[] = {"MaxPool",          "AveragePool", "Flatten",
+                                                    "GlobalMaxPool",    "Dropout",     "Identity",
+                                                    "GlobalAveragePool"};
     static const td_layer_kind passing[] = {TD_LAYER_MAX_POOL2D,
                                             TD_LAYER_AVERAGE_POOL2D,
                                             TD_LAYER_GLOBAL_AVERAGE_POOL2D,
@@ -123,13 +165,12 @@ static bool is_never_negative(const td_model *model, int32_t which) {
     while (which >= 0) {
         const td_layer_info *layer = td_model_layer(model, (size_t)which);
         bool recurrent = layer->kind == TD_LAYER_LSTM || layer->kind == TD_LAYER_GRU;
-        for (size_t i = 0; !recurrent && i < sizeof positive / sizeof *positive; i++) {
-            if (!strcmp(activation_of(layer), positive[i])) {
-                return true;
-            }
+        if ((!recurrent && is_one_of(activation_of(layer), positive, COUNT(positive))) ||
+            is_operator(layer, operators, COUNT(operators))) {
+            return true;
         }
-        bool passes = false;
-        for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
+        bool passes = is_operator(layer, passing_operators, COUNT(passing_operators));
+        for (size_t i = 0; i < COUNT(passing); i++) {
             passes = passes || layer->kind == passing[i];
         }
         which = passes ? layer->inputs[0] : -1;
@@ -146,8 +187,9 @@ typedef struct units {
 
 static bool find_units(const search *s, const td_layer_info *layer, units *u) {
     bool transposed = layer->kind == TD_LAYER_CONV2D_TRANSPOSE;
+    static const char *const operators[] = {"Conv", "Gemm", "MatMul"};
     bool plain = layer->kind == TD_LAYER_DENSE || layer->kind == TD_LAYER_CONV1D ||
-                 layer->kind == TD_LAYER_CONV2D;
+                 layer->kind == TD_LAYER_CONV2D || is_operator(layer, operators, COUNT(operators));
     const td_tensor *kernel = td_model_parameter(s->model, layer->name, "kernel");
     const td_tensor *bias = td_model_parameter(s->model, layer->name, "bias");
     if (!kernel || !(plain || transposed)) {
@@ -193,7 +235,7 @@ static void look_at_units(search *s, const td_layer_info *layer) {
     bool *silent = td__calloc((size_t)u.count, sizeof *silent);
     bool *dead = td__calloc((size_t)u.count, sizeof *dead);
     if (largest && silent && dead) {
-        bool relu = !strcmp(activation_of(layer), "relu");
+        bool relu = ends_in_relu(s->model, layer);
         bool positive = relu && is_never_negative(s->model, layer->inputs[0]);
         char text[TEXT_SIZE];
         int64_t silent_count = 0;
@@ -205,7 +247,9 @@ static void look_at_units(search *s, const td_layer_info *layer) {
             silent_count += silent[k];
         }
         if (list_units(text, dead, u.count, "units")) {
-            add(s, TD_FINDING_WARNING, layer->name, "dead: %s always put out 0", text);
+            bool own = !strcmp(activation_of(layer), "relu");
+            add(s, TD_FINDING_WARNING, layer->name, "dead: %s %s", text,
+                own ? "always put out 0" : "are always 0 after the relu that follows");
         }
         if (silent_count < u.count && list_units(text, silent, u.count, "units")) {
             add(s, TD_FINDING_WARNING, layer->name, "constant: %s have no weight that is not 0",

@@ -1,10 +1,11 @@
 """tapedeck inspect: what a model is and has, and what is unusual about it."""
 import json
+import os
 import unittest
 
 import numpy
 
-from program import Case, SMALL
+from program import Case, SMALL, SOURCE
 
 TEXT = SMALL.replace("  - dense: {name: logits", "  - batch_normalization: {name: norm}\n"
                      "  - dense: {name: relu, units: 6, activation: relu}\n"
@@ -89,6 +90,28 @@ class Inspect(Case):
         after = numpy.load(self.path("runs", "predict", "after.output.npy"))[0]
         self.assertFalse(relu[:, 3].any() or after[:, 4].any())
         self.assertEqual(numpy.ptp(relu[:, 2]), 0)
+
+    def test_dead_units_are_found_in_onnx_too(self):
+        fixture = os.path.join(SOURCE, "tests", "fixtures", "models", "onnx", "residual_11")
+        self.run_program("weights", fixture + ".onnx", "--to", "w.npz")
+        arrays = {name: array.copy() for name, array in numpy.load(self.path("w.npz")).items()}
+        name = "layer1.0.conv1"  # between a relu (and a pool) and another
+        arrays[f"{name}.kernel"][..., 1] = -numpy.abs(arrays[f"{name}.kernel"][..., 1])
+        arrays[f"{name}.bias"][1] = -0.1
+        arrays["layer1.0.conv2.kernel"][..., 2] = 0
+        numpy.savez(self.path("changed.npz"), **arrays)
+        self.run_program("weights", fixture + ".onnx", "--from", "changed.npz", "--to",
+                         "changed.onnx")
+        about = json.loads(self.run_program("inspect", "changed.onnx", "--json").stdout)
+        found = {(f["where"], f["text"].split(":")[0]): f["text"] for f in about["findings"]}
+        self.assertEqual(set(found), {(name, "dead"), ("layer1.0.conv2", "constant")})
+        self.assertRegex(found[name, "dead"],
+                         r"units 1 \(1 of \d+\) are always 0 after the relu that follows")
+        self.run_program("predict", "changed.onnx", fixture + ".input.npy", "--record",
+                         "layer1.0.output", "--form", "tensor", "--to", "npy", "--quiet")
+        relu = numpy.load(self.path("runs", "predict", "layer1.0.output.npy"))[0]
+        self.assertFalse(relu[..., 1].any())
+        self.assertTrue(relu[..., 0].any())
 
     def moons(self):
         numpy.save(self.path("moons.npy"),
