@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define MOST_NODES 20000
-#define BASE_LIMIT ((size_t)32 << 20) /* of memory while a file is read, and as much as the file */
+/* Of memory for running a graph once, before its parameters are made; and three times the file. */
+#define BASE_LIMIT ((size_t)64 << 20)
 
 /* --- the source's life -------------------------------------------------------------------- */
 
@@ -323,7 +324,7 @@ static td_model *make(const origin *from, td_error *error) {
     if (!source) {
         return NULL; /* the parser's message names the file */
     }
-    size_t limit = BASE_LIMIT + from->size + from->weights;
+    size_t limit = BASE_LIMIT + 3 * (from->size + from->weights);
     td_error reason = {0};
     td_status status = check_input(source->graph, &reason);
     if (!status && !(source->run = td__onnx_run_create(source->graph, &reason))) {
@@ -333,7 +334,7 @@ static td_model *make(const origin *from, td_error *error) {
         td__onnx_run_set_model(source->run);
         choose_input(source);
     }
-    status = status ? status : td__onnx_fold(source, limit, &reason);
+    status = status ? status : td__onnx_fold(source, limit / 2, &reason);
     status = status ? status : td__onnx_probe(source, limit, &reason);
     status = status ? status : td__onnx_group(source, &reason);
     status = status ? status : td__onnx_strip(source, from->bytes, from->size, &reason);

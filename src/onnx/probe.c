@@ -1,7 +1,9 @@
 /* Running a graph once on zeros, to learn the shape and type of every value.
  *
- * Node by node, each on an empty tape: what it makes is copied aside and let go of after its last
- * user, so that memory is that of the values alive at one time.
+ * Node by node, each on an empty tape. What it makes is copied aside until its last user; of large
+ * floats only the shape, because their values say nothing about shapes. Like parameters they are
+ * zeros in one stretch of memory that all share, which is only ever read and so never takes any.
+ * Memory is thus that of one node.
  */
 #include "base/memory.h"
 #include "onnx/source.h"
@@ -10,15 +12,18 @@
 #include <sys/mman.h>
 
 enum { BATCH = 2 };
-#define LARGE ((size_t)64 << 20) /* bytes of parameters */
+#define LARGE ((size_t)64 << 20)       /* bytes of parameters */
+#define LARGE_VALUE ((size_t)64 << 10) /* bytes */
 
 typedef struct probing {
     td__onnx_source *source;
     td_tape *tape;
     td__onnx_value *kept; /* of each value, between nodes */
-    size_t bytes, limit;  /* of what is kept */
-    int64_t batch, any;   /* sizes of the batch and of dimensions that may have any */
-    bool again;           /* another run has gone before */
+    size_t bytes, limit;  /* of what is kept; the tape may take three times as much */
+    void *zeros;          /* zero_bytes of them */
+    size_t zero_bytes;
+    int64_t batch, any; /* sizes of the batch and of dimensions that may have any */
+    bool again;         /* another run has gone before */
     td_error *error;
 } probing;
 
@@ -27,11 +32,15 @@ static bool is_ours(const probing *p, int32_t value) {
     return !fact->constant;
 }
 
+static size_t size_of(const td_tensor *tensor) {
+    return (size_t)tensor->count * td_dtype_size(tensor->dtype);
+}
+
 static void let_go(probing *p, int32_t value) {
     td__onnx_value *kept = &p->kept[value];
     td_tensor *tensor = kept->plain ? kept->plain : kept->channels_last;
     if (tensor && is_ours(p, value)) {
-        p->bytes -= (size_t)tensor->count * td_dtype_size(tensor->dtype);
+        p->bytes -= tensor->owns_data ? size_of(tensor) : 0;
         td_tensor_destroy(tensor);
         *kept = (td__onnx_value){0};
         *td__onnx_run_value(p->source->run, value) = *kept;
@@ -55,22 +64,32 @@ static void note(td__onnx_fact *fact, const td_tensor *made, bool last, const pr
     }
 }
 
+/* The tensor's values, or zeros; NULL on failure. */
+static td_tensor *copy_aside(probing *p, const td_tensor *tensor) {
+    size_t bytes = size_of(tensor);
+    if (tensor->dtype == TD_FLOAT32 && bytes >= LARGE_VALUE && bytes <= p->zero_bytes) {
+        return td_tensor_borrow(NULL, TD_FLOAT32, tensor->shape, p->zeros, p->error);
+    }
+    if (bytes > p->limit - p->bytes) {
+        (void)td_error_set(p->error, TD_MEMORY, "its values take more than %zu MiB",
+                           p->limit >> 20);
+        return NULL;
+    }
+    td_tensor *copy = td_tensor_from(NULL, tensor->dtype, tensor->shape, tensor->data, p->error);
+    p->bytes += copy ? bytes : 0;
+    return copy;
+}
+
 static td_status keep(probing *p, int32_t value) {
     td__onnx_value *made = td__onnx_run_value(p->source->run, value);
     td_tensor *tensor = made->plain ? made->plain : made->channels_last;
     if (!tensor) {
         return TD_OK; /* an output that the operator did not make */
     }
-    size_t bytes = (size_t)tensor->count * td_dtype_size(tensor->dtype);
-    if (bytes > p->limit - p->bytes) {
-        return td_error_set(p->error, TD_MEMORY, "its values take more than %zu MiB",
-                            p->limit >> 20);
-    }
-    td_tensor *copy = td_tensor_from(NULL, tensor->dtype, tensor->shape, tensor->data, p->error);
+    td_tensor *copy = copy_aside(p, tensor);
     if (!copy) {
         return TD_MEMORY;
     }
-    p->bytes += bytes;
     td__onnx_fact *fact = &p->source->facts[value];
     bool last = !made->plain;
     p->kept[value] = (td__onnx_value){
@@ -113,23 +132,21 @@ static td_status give_input(probing *p) {
         int64_t size = source->input.dims[i - 1];
         shape.dims[i] = size < 0 ? p->any : size;
     }
-    size_t bytes;
     int64_t count;
     td_dtype dtype = td__onnx_storage(info->type);
     td_status status = td_shape_check(&shape, dtype, &count, p->error);
     if (status) {
         return status;
     }
-    bytes = (size_t)count * td_dtype_size(dtype);
-    if (bytes > p->limit) {
+    size_t bytes = (size_t)count * td_dtype_size(dtype);
+    if (bytes > p->zero_bytes) {
         return td_error_set(p->error, TD_MEMORY, "its input takes more than %zu MiB",
-                            p->limit >> 20);
+                            p->zero_bytes >> 20);
     }
-    td_tensor *zeros = td_tensor_create(NULL, dtype, shape, p->error);
+    td_tensor *zeros = td_tensor_borrow(NULL, dtype, shape, p->zeros, p->error);
     if (!zeros) {
         return TD_MEMORY;
     }
-    p->bytes += bytes;
     bool last = source->input_last;
     p->kept[value] = (td__onnx_value){
         .type = info->type, .plain = last ? NULL : zeros, .channels_last = last ? zeros : NULL};
@@ -138,9 +155,7 @@ static td_status give_input(probing *p) {
     return TD_OK;
 }
 
-/* Parameters while probing: zeros that all share one stretch of memory, which is only ever read and
- * so never takes any. */
-static td_status give_parameters(probing *p, const void *zeros) {
+static td_status give_parameters(probing *p) {
     const td__onnx_graph *graph = p->source->graph;
     for (size_t v = 0; v < graph->value_count; v++) {
         const td__onnx_fact *fact = &p->source->facts[v];
@@ -149,7 +164,7 @@ static td_status give_parameters(probing *p, const void *zeros) {
         }
         td_shape shape = td__onnx_layout_shape(fact->reader, fact->form,
                                                graph->values[v].constant.tensor->shape);
-        td_tensor *tensor = td_tensor_borrow(NULL, TD_FLOAT32, shape, (void *)zeros, p->error);
+        td_tensor *tensor = td_tensor_borrow(NULL, TD_FLOAT32, shape, p->zeros, p->error);
         if (!tensor) {
             return TD_MEMORY;
         }
@@ -182,7 +197,7 @@ static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any,
                             size_t limit, td_error *error) {
     const td__onnx_graph *graph = source->graph;
     probing p = {.source = source,
-                 .limit = limit,
+                 .limit = limit / 4,
                  .batch = batch,
                  .any = any,
                  .again = again,
@@ -190,20 +205,22 @@ static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any,
     p.tape = td_tape_create(&(td_tape_options){.size = sizeof(td_tape_options), .no_history = true},
                             error);
     p.kept = td__calloc(graph->value_count + 1, sizeof *p.kept);
-    size_t bytes = largest_parameter(source);
-    void *zeros = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t parameter = largest_parameter(source);
+    p.zero_bytes = parameter > limit ? parameter : limit;
+    p.zeros =
+        mmap(NULL, p.zero_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     td_status status = TD_OK;
-    if (!p.tape || !p.kept || zeros == MAP_FAILED) {
+    if (!p.tape || !p.kept || p.zeros == MAP_FAILED) {
         status = td_error_set(error, TD_MEMORY, "out of memory");
     } else {
-        td__tape_limit(p.tape, limit);
+        td__tape_limit(p.tape, limit / 4 * 3);
         td__onnx_run_begin(source->run);
         for (size_t v = 0; v < graph->value_count; v++) {
             p.kept[v] = source->facts[v].parameter ? (td__onnx_value){0}
                                                    : *td__onnx_run_value(source->run, (int32_t)v);
         }
         td__onnx_run_set_batch(source->run, graph->values[graph->inputs[0]].shape.dims[0], batch);
-        status = give_parameters(&p, zeros);
+        status = give_parameters(&p);
         status = status ? status : give_input(&p);
     }
     for (size_t n = 0; n < graph->node_count && !status; n++) {
@@ -215,8 +232,8 @@ static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any,
     if (p.kept) {
         take_parameters(&p);
     }
-    if (zeros != MAP_FAILED) {
-        (void)munmap(zeros, bytes);
+    if (p.zeros != MAP_FAILED) {
+        (void)munmap(p.zeros, p.zero_bytes);
     }
     td__free(p.kept);
     td_tape_destroy(p.tape);
@@ -259,12 +276,18 @@ td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error)
         }
         return TD_OK;
     }
-    if (input->dims[0] > 0 && input->dims[0] != BATCH &&
+    if (reason.status == TD_MEMORY) { /* half as much, though any first axis of 1 is then a batch */
+        status = probe_with(source, 1, size, false, limit, NULL);
+    }
+    if (status && input->dims[0] > 0 && input->dims[0] != BATCH &&
         !probe_with(source, input->dims[0], size, false, limit, NULL)) {
         return td_error_set(error, TD_UNSUPPORTED,
                             "it runs on batches of %lld alone: export it with a batch of any size "
                             "(with PyTorch: dynamic_axes)",
                             (long long)input->dims[0]);
+    }
+    if (!status) {
+        return TD_OK;
     }
     if (reason.status == TD_MEMORY) {
         return td_error_set(error, TD_MEMORY,
