@@ -53,7 +53,10 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
         saved->data = td_dataset_open(&data, NULL);
     }
     if (!saved->data) {
-        return td_error_set(error, first.status, "%s", first.text);
+        return td_error_set(error, first.status, "%s%s", first.text,
+                            first.status == TD_SHAPE && !label.count
+                                ? "; if a column holds the labels, name it (--label)"
+                                : "");
     }
     saved->labelled = td_dataset_info(saved->data)->label_kind != TD_LABEL_NONE;
     saved->batches = td_batches_create(saved->data, TD_TRAINING, 0, error);

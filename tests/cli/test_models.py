@@ -105,6 +105,19 @@ class Foreign(Case):
             numpy.testing.assert_allclose(self.outputs(model), numpy.load(self.path("output.npy")),
                                           atol=1e-5)
 
+    def test_a_table_with_labels_says_how_to_name_them(self):
+        shutil.copy(os.path.join(MODELS, "onnx", "mlp_9.onnx"), self.path("model.onnx"))
+        x = numpy.load(os.path.join(MODELS, "onnx", "mlp_9.input.npy"))
+        want = numpy.load(os.path.join(MODELS, "onnx", "mlp_9.output.npy"))
+        rows = [",".join(map(repr, row.tolist())) + f",{i % 2}\n" for i, row in enumerate(x)]
+        self.write("data.csv", ",".join(f"x{i}" for i in range(x.shape[1])) + ",kind\n" + "".join(rows))
+        text = self.run_program("predict", "model.onnx", "data.csv", "--to", "out.csv", status=1).stderr
+        self.assertIn("if a column holds the labels, name it (--label)", text)
+        self.run_program("predict", "model.onnx", "data.csv", "--label", "kind", "--to", "out.csv")
+        table = numpy.genfromtxt(self.path("out.csv"), delimiter=",", names=True)
+        self.assertEqual(table["label"].tolist(), [i % 2 for i in range(len(x))])
+        numpy.testing.assert_allclose(table["class_0"], want[:, 0], atol=1e-5)
+
     def test_weights_go_out_and_back_in(self):
         for model in self.each():
             self.run_program("weights", model, "--to", "first.csv")
