@@ -156,6 +156,21 @@ class Foreign(Case):
                 "--json").stdout.splitlines()[0])["value"]
             self.assertAlmostEqual((moved - value) / 1e-3, gradient[at], delta=0.02 + 0.05 * abs(gradient[at]))
 
+    def test_frozen_layers_stay_as_they_were(self):
+        for model in self.each():
+            self.run_program("weights", model, "--to", "before.npz")
+            before = numpy.load(self.path("before.npz"))
+            kernels = [name for name in before.files if name.endswith(".kernel")]
+            frozen = kernels[0].rpartition(".")[0]
+            runs = model.replace(".", "_")
+            self.train(f"name: on\nthreads: 1\ndata: {{train: input.npy, labels: output.npy}}\n"
+                       f"model: {{file: {model}, frozen: ['{frozen}']}}\n"
+                       "train: {loss: mae, epochs: 4}\n", "--quiet", "--out", runs)
+            self.run_program("weights", f"{runs}/on", "--to", "after.npz")
+            after = numpy.load(self.path("after.npz"))
+            numpy.testing.assert_array_equal(after[kernels[0]], before[kernels[0]])
+            self.assertTrue((after[kernels[-1]] != before[kernels[-1]]).any())
+
     def test_training_goes_on_and_resumes_bit_for_bit(self):
         for model in self.each():
             text = (f"name: on\nthreads: 1\ndata: {{train: input.npy, labels: output.npy, batch: 2}}\n"
