@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/proto.h"
 #include "nn/model.h"
 #include "onnx/source.h"
 
@@ -165,13 +166,15 @@ static td_status check_input(const td__onnx_graph *graph, td_error *error) {
             graph->input_count, graph->output_count);
     }
     const td__onnx_info *info = &graph->values[graph->inputs[0]];
-    bool known = info->has_shape && info->shape.rank >= 1 && td__onnx_is_stored(info->type);
-    if (!known || td__onnx_storage(info->type) == TD_FLOAT64) {
+    if (!td__onnx_is_stored(info->type) || td__onnx_storage(info->type) == TD_FLOAT64) {
         return td_error_set(error, TD_UNSUPPORTED,
-                            "its input '%.100s' is of type %s and %s; it must be float or integer, "
-                            "with a batch",
-                            info->name, td__onnx_type_name(info->type),
-                            info->has_shape ? "has no axes" : "its shape is not said");
+                            "its input '%.100s' is of type %s; it must be float or integer",
+                            info->name, td__onnx_type_name(info->type));
+    }
+    if (!info->has_shape || info->shape.rank < 1) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "its input '%.100s' %s; its first axis must be the batch", info->name,
+                            info->has_shape ? "has no axes" : "has no shape");
     }
     if (graph->node_count > MOST_NODES) {
         return td_error_set(error, TD_UNSUPPORTED, "it has %zu nodes; %d are supported",
@@ -384,11 +387,14 @@ const void *td__onnx_stripped(const td_model *model, size_t *size) {
 
 /* --- files -------------------------------------------------------------------------------- */
 
-/* Field 1 (ir_version), a number, comes first in every file that anybody writes; a few more that
- * may be there instead are the other fields of ModelProto. */
+/* ModelProto, written in the order of its fields as everybody does: ir_version, a small number, and
+ * then one of the fields 2 (producer_name) to 8 (opset_import), of which 5 is a number too. */
 bool td__onnx_recognise(const unsigned char *head, size_t size) {
-    return size >= 4 && head[0] == 0x08 && head[1] >= 1 && head[1] < 32 &&
-           (head[2] == 0x12 || head[2] == 0x3a || head[2] == 0x1a || head[2] == 0x42);
+    if (size < 4 || head[0] != (1 << 3 | TD__VARINT) || head[1] < 1 || head[1] > 31) {
+        return false;
+    }
+    int number = head[2] >> 3, wire = head[2] & 7;
+    return number >= 2 && number <= 8 && wire == (number == 5 ? TD__VARINT : TD__BYTES);
 }
 
 td_model *td__onnx_load(const char *path, td_error *error) {
