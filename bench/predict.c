@@ -1,10 +1,15 @@
 /* Tapedeck's side of the prediction benchmark; see predict.py.
  *
  *     predict forward NETWORK THREADS BATCH     a step: the network over one batch
+ *     predict whole NETWORK THREADS EXAMPLES    a step: td_predict, from a saved model and an .npy
+ *                                               file to a CSV file, opening and loading included
  *     predict csv ROWS CLASSES                  a step: so many predictions with labels to a CSV file
  */
 #include "tools/networks.h"
 
+#include "data/npy.h"
+#include "tapedeck/model.h"
+#include "tapedeck/train.h"
 #include "train/predict_output.h"
 
 #include <unistd.h>
@@ -27,6 +32,40 @@ static void start_forward(worker *w, const struct network *network, int64_t batc
     td_tape_options inference = {.size = sizeof inference, .no_history = true};
     w->tape = td_tape_create(&inference, &w->error);
     if (!w->tape) {
+        fail("start", &w->error);
+    }
+}
+
+static char model_path[64], data_path[64], csv_path[64];
+
+static void remove_files(void) {
+    (void)unlink(model_path);
+    (void)unlink(data_path);
+    (void)unlink(csv_path);
+}
+
+static void predict_whole(worker *w) {
+    td_predict_options options = {.size = sizeof options, .to = csv_path};
+    if (td_predict(model_path, data_path, &options, NULL, &w->error)) {
+        fail("predict", &w->error);
+    }
+}
+
+static void start_whole(worker *w, const struct network *network, int64_t examples) {
+    struct network resized = *network;
+    char header[TD__NPY_HEADER];
+    resized.batch = examples;
+    start(w, &resized);
+    snprintf(model_path, sizeof model_path, "/tmp/td_predict_%ld.safetensors", (long)getpid());
+    snprintf(data_path, sizeof data_path, "/tmp/td_predict_%ld.npy", (long)getpid());
+    snprintf(csv_path, sizeof csv_path, "/tmp/td_predict_%ld.csv", (long)getpid());
+    (void)atexit(remove_files);
+    td_shape shape = td_tensor_shape(w->inputs);
+    FILE *file = fopen(data_path, "wb");
+    bool good = file && fwrite(header, 1, td__npy_header(header, &shape), file) > 0 &&
+                fwrite(td_tensor_data(w->inputs), sizeof(float), (size_t)td_tensor_count(w->inputs),
+                       file) > 0;
+    if (!good || fclose(file) || td_model_save(w->model, model_path, 0, NULL, &w->error)) {
         fail("start", &w->error);
     }
 }
@@ -86,12 +125,18 @@ int main(int argc, char **argv) {
         td_threads_bind();
         start_forward(&w, find_network(argv[2]), atoi(argv[4]));
         answer_lines(&w, forward, NULL);
+    } else if (argc == 5 && !strcmp(argv[1], "whole") && find_network(argv[2]) &&
+               atoi(argv[3]) > 0) {
+        td_threads_set(atoi(argv[3]));
+        td_threads_bind();
+        start_whole(&w, find_network(argv[2]), atoi(argv[4]));
+        answer_lines(&w, predict_whole, NULL);
     } else if (argc == 4 && !strcmp(argv[1], "csv")) {
         start_csv(&w, atoi(argv[2]), atoi(argv[3]));
         answer_lines(&w, write_csv, NULL);
     } else {
-        fprintf(stderr,
-                "usage: predict forward NETWORK THREADS BATCH | predict csv ROWS CLASSES\n");
+        fprintf(stderr, "usage: predict forward NETWORK THREADS BATCH | whole NETWORK THREADS "
+                        "EXAMPLES | csv ROWS CLASSES\n");
         return 2;
     }
     stop(&w);

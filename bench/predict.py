@@ -1,7 +1,8 @@
 """Prediction by Tapedeck and by PyTorch, in turns: ./dev bench predict [--networks M3] …
 
 The forward pass without gradients, with PyTorch in its best set-up as in engine.py (both layouts, the
-OpenBLAS builds that are installed, threads bound or not); and predictions with labels to CSV beside
+OpenBLAS builds that are installed, threads bound or not); all of td_predict, from a saved model and an
+.npy file to a CSV file, beside PyTorch's forward passes alone; and predictions with labels to CSV beside
 the loop over rows with Python's csv module. Ratios above 1 are Tapedeck's advantage.
 """
 import argparse
@@ -15,11 +16,11 @@ OURS = os.path.join(BUILD, "predict")
 PEER = [sys.executable, os.path.join(HERE, "peers", "predict.py")]
 
 
-def best_peer(network, threads, batch):
+def best_peer(mode, network, threads, count):
     peers = []
     for layout in ["nchw", "nhwc"] if network in IMAGES else ["nchw"]:
         for description, environment in peer_environments(threads):
-            peers.append(Worker(PEER + ["forward", network, str(threads), str(batch), layout], environment))
+            peers.append(Worker(PEER + [mode, network, str(threads), str(count), layout], environment))
             peers[-1].description = f"{layout}, {description}"
     times = interleave(peers, rounds=3, milliseconds=100)
     ranked = sorted(zip(times, peers), key=lambda pair: pair[0].median)
@@ -48,6 +49,7 @@ def main():
     parser.add_argument("--networks", default="M3", help="for example M3,M4")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--batches", default="64,256")
+    parser.add_argument("--examples", type=int, default=2048, help="of a whole prediction")
     parser.add_argument("--rows", type=int, default=20000, help="of the CSV file")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--milliseconds", type=float, default=400, help="of one round")
@@ -57,10 +59,11 @@ def main():
     met = []
     for network in options.networks.split(","):
         for threads in map(int, options.threads.split(",")):
-            for batch in map(int, options.batches.split(",")):
-                peer = best_peer(network, threads, batch)
-                ours = Worker([OURS, "forward", network, str(threads), str(batch)])
-                met.append(compare(ours, peer, options, f"{network} batch {batch}, threads {threads}", 1,
+            cases = [("forward", int(batch), f"batch {batch}") for batch in options.batches.split(",")]
+            for mode, count, what in cases + [("whole", options.examples, f"{options.examples} to CSV")]:
+                peer = best_peer(mode, network, threads, count)
+                ours = Worker([OURS, mode, network, str(threads), str(count)])
+                met.append(compare(ours, peer, options, f"{network} {what}, threads {threads}", 1,
                                    f"PyTorch, {peer.description}"))
     ours, loop = Worker([OURS, "csv", str(options.rows), "10"]), Worker(PEER + ["csv", str(options.rows), "10"])
     met.append(compare(ours, loop, options, f"CSV, {options.rows} rows of 10", 10, "Python's csv, a row at a time"))

@@ -1,6 +1,8 @@
 """PyTorch's and Python's side of the prediction benchmark; see predict.py.
 
     predict.py forward NETWORK THREADS BATCH LAYOUT     inference without gradients
+    predict.py whole NETWORK THREADS EXAMPLES LAYOUT    the same over an array in memory, in batches of 256;
+                                                        nothing is read or written
     predict.py csv ROWS CLASSES                         the loop over rows that people write
 """
 import csv
@@ -13,18 +15,20 @@ import numpy
 from engine import INPUTS, NETWORKS, answer
 
 
-def forward_step(network, threads, batch, layout):
+def forward_step(network, threads, count, layout, batch=None):
     import torch  # the CSV worker has no need of it
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
     torch.set_grad_enabled(False)
     torch.manual_seed(1)
     model = NETWORKS[network]().eval()
-    inputs = torch.randn((batch, *INPUTS[network][1:]))
+    inputs = torch.randn((count, *INPUTS[network][1:]))
     if layout == "nhwc":
         model = model.to(memory_format=torch.channels_last)
         inputs = inputs.to(memory_format=torch.channels_last)
-    return lambda: model(inputs)
+    if not batch:
+        return lambda: model(inputs)
+    return lambda: [model(inputs[first:first + batch]) for first in range(0, count, batch)]
 
 
 def csv_step(rows, classes):
@@ -45,9 +49,10 @@ def csv_step(rows, classes):
 
 
 def main():
-    if sys.argv[1] == "forward":
-        network, threads, batch, layout = sys.argv[2:]
-        answer(forward_step(network, int(threads), int(batch), layout))
+    if sys.argv[1] in ("forward", "whole"):
+        network, threads, count, layout = sys.argv[2:]
+        answer(forward_step(network, int(threads), int(count), layout,
+                            256 if sys.argv[1] == "whole" else None))
     else:
         answer(csv_step(int(sys.argv[2]), int(sys.argv[3])))
 
