@@ -45,12 +45,11 @@ typedef struct td__onnx_layer {
 
 /* What is known of a value before the model runs. */
 typedef struct td__onnx_fact {
-    bool constant;  /* known when the file has been read */
-    bool parameter; /* a constant that may be trained */
-    bool batch;     /* float, and its first axis is the batch */
-    bool needed;    /* for an output of the graph */
-    bool last;      /* the shape is that with the channels last */
-    td_shape shape;
+    bool constant;               /* known when the file has been read */
+    bool parameter;              /* a constant that may be trained */
+    bool batch;                  /* float, and its first axis is the batch */
+    bool needed;                 /* for an output of the graph */
+    td_shape shape;              /* with the channels last where it was made so */
     int32_t users;               /* nodes that read it */
     int32_t user;                /* the last of them */
     int32_t layer;               /* that makes it; -1: none */

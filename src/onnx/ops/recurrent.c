@@ -179,6 +179,9 @@ static bool read_attributes(td__onnx_call *call, td__onnx_cell cell, recurrent *
     if (!td__onnx_is_float(call, X) || !td__onnx_is_float(call, W) || !td__onnx_is_float(call, R)) {
         return td__onnx_fail(call, TD_UNSUPPORTED, "only of type float");
     }
+    if (both && (td__onnx_input(call, W)->gates || w->gates)) {
+        return td__onnx_fail(call, TD_SHAPE, "weights of one direction for two");
+    }
     *r = (recurrent){.directions = both ? 2 : 1,
                      .batch_first = td__onnx_int(call->node, "layout", 0) != 0};
     r->d.cell = cell;
