@@ -61,7 +61,8 @@ bool td__arena_is_sole(const td__arena *arena) {
 static block *add_block(td__arena *arena, size_t size) {
     size_t total;
     if (__builtin_add_overflow(size, header_size, &total) ||
-        (arena->limit && (arena->capacity > arena->limit || size > arena->limit - arena->capacity))) {
+        (arena->limit &&
+         (arena->capacity > arena->limit || size > arena->limit - arena->capacity))) {
         return NULL;
     }
     block *added = td__aligned_alloc(total);

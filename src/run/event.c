@@ -127,8 +127,8 @@ static size_t trim_ranges(td_range *ranges, size_t count, double least, double g
     return count;
 }
 
-static td_status decode_histo(td__decoder *decoder, const td__proto_field *message, td_record *record,
-                              td_error *error) {
+static td_status decode_histo(td__decoder *decoder, const td__proto_field *message,
+                              td_record *record, td_error *error) {
     size_t count = count_doubles(message, HISTOGRAM_LIMITS);
     if (count == SIZE_MAX || count != count_doubles(message, HISTOGRAM_COUNTS)) {
         return malformed(error, "a histogram");
@@ -161,8 +161,8 @@ static td_status decode_histo(td__decoder *decoder, const td__proto_field *messa
     return hand_on_histogram(decoder, record, count, error);
 }
 
-static td_status hand_on_picture(td__decoder *decoder, td_record *record, const td__proto_field *bytes,
-                                 td_error *error) {
+static td_status hand_on_picture(td__decoder *decoder, td_record *record,
+                                 const td__proto_field *bytes, td_error *error) {
     if (bytes->size < 8 || memcmp(bytes->data, "\x89PNG\r\n\x1a\n", 8) != 0) {
         td__run_problem(decoder->problems, "%s: its pictures are not PNG and are left out",
                         record->signal);
@@ -174,8 +174,8 @@ static td_status hand_on_picture(td__decoder *decoder, td_record *record, const 
     return hand_on(decoder, record, error);
 }
 
-static td_status decode_image(td__decoder *decoder, const td__proto_field *message, td_record *record,
-                              td_error *error) {
+static td_status decode_image(td__decoder *decoder, const td__proto_field *message,
+                              td_record *record, td_error *error) {
     td__proto proto = td__proto_in(message);
     td__proto_field field, bytes = {0};
     while (td__proto_next(&proto, &field)) {
@@ -245,8 +245,8 @@ static void store(const struct element *element, uint8_t *out, size_t i, uint64_
 }
 
 /* The values that are listed one by one, at most `most`; how many there are. */
-static size_t list_values(const td__proto_field *message, const struct element *element, uint8_t *out,
-                          size_t most) {
+static size_t list_values(const td__proto_field *message, const struct element *element,
+                          uint8_t *out, size_t most) {
     td__proto proto = td__proto_in(message);
     td__proto_field field;
     size_t count = 0;
@@ -275,8 +275,9 @@ static size_t list_values(const td__proto_field *message, const struct element *
 }
 
 /* A tensor's elements in the decoder's memory. One value stands for all that follow. */
-static td_status read_elements(td__decoder *decoder, const td__proto_field *message, const tensor *t,
-                               const struct element *element, int64_t count, td_error *error) {
+static td_status read_elements(td__decoder *decoder, const td__proto_field *message,
+                               const tensor *t, const struct element *element, int64_t count,
+                               td_error *error) {
     size_t size = td_dtype_size(element->dtype), bytes = (size_t)count * size;
     if (t->content.data ? t->content.size != bytes
                         : count > most_repeated + (int64_t)message->size) {
@@ -322,8 +323,8 @@ static double first_number(const struct element *element, const void *data) {
     }
 }
 
-static td_status decode_numbers(td__decoder *decoder, const td__proto_field *message, const tensor *t,
-                                const struct element *element, enum plugin plugin,
+static td_status decode_numbers(td__decoder *decoder, const td__proto_field *message,
+                                const tensor *t, const struct element *element, enum plugin plugin,
                                 td_record *record, td_error *error) {
     int64_t count = 0;
     if (td_shape_check(&t->shape, element->dtype, &count, NULL)) {
@@ -385,8 +386,8 @@ static td_status hand_on_picture_of(td__decoder *decoder, td_record *record, siz
 }
 
 /* Texts; or pictures: width, height, and a PNG for each. */
-static td_status decode_strings(td__decoder *decoder, const td__proto_field *message, enum plugin plugin,
-                                td_record *record, td_error *error) {
+static td_status decode_strings(td__decoder *decoder, const td__proto_field *message,
+                                enum plugin plugin, td_record *record, td_error *error) {
     enum { BEFORE_PICTURES = 2 };
     td__proto proto = td__proto_in(message);
     td__proto_field field;
@@ -413,8 +414,8 @@ static td_status decode_strings(td__decoder *decoder, const td__proto_field *mes
     return status;
 }
 
-static td_status decode_tensor(td__decoder *decoder, const td__proto_field *message, enum plugin plugin,
-                               td_record *record, td_error *error) {
+static td_status decode_tensor(td__decoder *decoder, const td__proto_field *message,
+                               enum plugin plugin, td_record *record, td_error *error) {
     tensor t = {0};
     if (!read_tensor(message, &t)) {
         return malformed(error, "a tensor");
@@ -501,8 +502,8 @@ static bool is_wanted(td__decoder *decoder, td__tag *tag) {
     return tag->user == WANTED;
 }
 
-static td_status decode_value(td__decoder *decoder, const td__proto_field *message, const td_record *at,
-                              td_error *error) {
+static td_status decode_value(td__decoder *decoder, const td__proto_field *message,
+                              const td_record *at, td_error *error) {
     value v = {0};
     if (!read_value(message, &v)) {
         return malformed(error, "a value");

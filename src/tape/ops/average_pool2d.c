@@ -33,7 +33,7 @@ td_tensor *td_average_pool2d(td_tape *tape, td_tensor *x, const td_pool_options 
         return NULL;
     }
     return td__average_pool(tape, x, &pool,
-                        TD_SHAPE(pool.batch, pool.out[0], pool.out[1], pool.channels));
+                            TD_SHAPE(pool.batch, pool.out[0], pool.out[1], pool.channels));
 }
 
 td_tensor *td_global_average_pool2d(td_tape *tape, td_tensor *x) {
