@@ -77,24 +77,34 @@ typedef struct kernel_work {
     bool back;
 } kernel_work;
 
-enum { TILE = 16, ROWS = 128 };
+enum { TILE = 16 }; /* floats of a cache line */
 
-/* Columns [begin, end) of their matrix (out, in * pixels), in tiles, so that neither side is read or
- * written in steps of a whole row. */
+/* Columns [begin, end) of their matrix (out, in * pixels), in tiles, so that every line of either
+ * side is touched once. */
 static void copy_columns(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const kernel_work w = *(const kernel_work *)context;
     int64_t width = w.in * w.pixels;
-    for (int64_t rows = 0; rows < w.out; rows += ROWS) {
-        int64_t last_row = rows + ROWS < w.out ? rows + ROWS : w.out;
-        for (int64_t first = begin; first < end; first += TILE) {
-            int64_t last = first + TILE < end ? first + TILE : end;
-            for (int64_t k = first; k < last; k++) {
-                float *ours = w.ours + (k % w.pixels * w.in + k / w.pixels) * w.out;
-                char *theirs = w.theirs + (size_t)k * sizeof(float);
-                for (int64_t o = rows; o < last_row; o++) {
-                    copy(ours + o, theirs + (size_t)(o * width) * sizeof(float), w.back);
+    float tile[TILE][TILE];
+    for (int64_t o = 0; o < w.out; o += TILE) {
+        int64_t rows = w.out - o < TILE ? w.out - o : TILE;
+        for (int64_t k = begin; k < end; k += TILE) {
+            int64_t columns = end - k < TILE ? end - k : TILE;
+            char *theirs = w.theirs + (size_t)(o * width + k) * sizeof(float);
+            for (int64_t i = 0; i < rows && !w.back; i++) {
+                memcpy(tile[i], theirs + (size_t)(i * width) * sizeof(float),
+                       (size_t)columns * sizeof(float));
+            }
+            for (int64_t j = 0; j < columns; j++) {
+                int64_t row = (k + j) % w.pixels * w.in + (k + j) / w.pixels;
+                float *ours = w.ours + row * w.out + o;
+                for (int64_t i = 0; i < rows; i++) {
+                    *(w.back ? &tile[i][j] : &ours[i]) = w.back ? ours[i] : tile[i][j];
                 }
+            }
+            for (int64_t i = 0; i < rows && w.back; i++) {
+                memcpy(theirs + (size_t)(i * width) * sizeof(float), tile[i],
+                       (size_t)columns * sizeof(float));
             }
         }
     }

@@ -12,8 +12,7 @@
 #include <sys/mman.h>
 
 enum { BATCH = 2 };
-#define LARGE ((size_t)64 << 20)       /* bytes of parameters */
-#define LARGE_VALUE ((size_t)64 << 10) /* bytes */
+#define LARGE ((size_t)64 << 10) /* bytes of a value */
 
 typedef struct probing {
     td__onnx_source *source;
@@ -66,7 +65,7 @@ static void note(td__onnx_fact *fact, const td_tensor *made, const probing *p) {
 /* The tensor's values, or zeros; NULL on failure. */
 static td_tensor *copy_aside(probing *p, const td_tensor *tensor) {
     size_t bytes = size_of(tensor);
-    if (tensor->dtype == TD_FLOAT32 && bytes >= LARGE_VALUE && bytes <= p->zero_bytes) {
+    if (tensor->dtype == TD_FLOAT32 && bytes >= LARGE && bytes <= p->zero_bytes) {
         return td_tensor_borrow(NULL, TD_FLOAT32, tensor->shape, p->zeros, p->error);
     }
     if (bytes > p->limit - p->bytes) {
@@ -213,6 +212,7 @@ static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any,
         status = td_error_set(error, TD_MEMORY, "out of memory");
     } else {
         td__tape_limit(p.tape, limit / 4 * 3);
+        td__onnx_run_set_probing(source->run, true);
         td__onnx_run_begin(source->run);
         for (size_t v = 0; v < graph->value_count; v++) {
             p.kept[v] = source->facts[v].parameter ? (td__onnx_value){0}
@@ -234,6 +234,7 @@ static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any,
     if (p.zeros != MAP_FAILED) {
         (void)munmap(p.zeros, p.zero_bytes);
     }
+    td__onnx_run_set_probing(source->run, false);
     td__free(p.kept);
     td_tape_destroy(p.tape);
     return status;
@@ -247,17 +248,8 @@ static bool has_open_sizes(const td_shape *shape) {
     return open;
 }
 
-static size_t parameter_bytes(const td__onnx_source *source) {
-    size_t bytes = 0;
-    for (size_t v = 0; v < source->graph->value_count; v++) {
-        const td_tensor *tensor = source->graph->values[v].constant.tensor;
-        bytes += source->facts[v].parameter ? (size_t)tensor->count * sizeof(float) : 0;
-    }
-    return bytes;
-}
-
 /* Twice, with different batches, so that an axis which only happens to have that size is not taken
- * for one; once only where that would take noticeably long. Dimensions that may have any size get the first that all windows and strides fit. */
+ * for one. Dimensions that may have any size get the first that all windows and strides fit. */
 td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error) {
     static const int64_t sizes[] = {32, 64, 224, 8};
     const td_shape *input = &source->graph->values[source->graph->inputs[0]].shape;
@@ -270,9 +262,7 @@ td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error)
         status = probe_with(source, BATCH, size, false, limit, i == 0 ? &reason : NULL);
     }
     if (!status) {
-        if (open || parameter_bytes(source) < LARGE) {
-            (void)probe_with(source, 1, 2 * size, true, limit, NULL);
-        }
+        (void)probe_with(source, 1, 2 * size, true, limit, NULL);
         return TD_OK;
     }
     if (reason.status == TD_MEMORY) { /* half as much, though any first axis of 1 is then a batch */

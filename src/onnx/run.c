@@ -18,7 +18,7 @@ struct td__onnx_run {
     td__onnx_value *values, *presets;    /* of each value */
     bool *read;                          /* of each value: by a node, or as an output */
     char label[96];                      /* of the node that is running */
-    bool model;
+    bool model, probing;
     int64_t declared, batch; /* what the file says and what is given; equal when not known */
 };
 
@@ -173,6 +173,10 @@ void td__onnx_run_preset(td__onnx_run *run, int32_t value, td__onnx_value what) 
 
 void td__onnx_run_set_model(td__onnx_run *run) {
     run->model = true;
+}
+
+void td__onnx_run_set_probing(td__onnx_run *run, bool probing) {
+    run->probing = probing;
 }
 
 void td__onnx_run_set_batch(td__onnx_run *run, int64_t declared, int64_t batch) {
@@ -384,6 +388,10 @@ bool td__onnx_input_ints(td__onnx_call *call, size_t i, int64_t *out, size_t roo
 
 bool td__onnx_is_model(const td__onnx_call *call) {
     return call->run->model;
+}
+
+bool td__onnx_is_probing(const td__onnx_call *call) {
+    return call->run->probing;
 }
 
 int64_t td__onnx_batch_for(const td__onnx_call *call, int64_t size) {

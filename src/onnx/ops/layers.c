@@ -28,6 +28,16 @@ static void spread_axes(const td__onnx_window *w, td__conv *conv) {
     }
 }
 
+static td_tensor *convolve(td__onnx_call *call, const td__op *op, const td__conv *c,
+                           bool transposed, td_tensor *x, td_tensor *kernel, td_tensor *bias) {
+    if (td__onnx_is_probing(call)) {
+        td_shape shape = transposed ? TD_SHAPE(c->batch, c->height, c->width, c->channels)
+                                    : TD_SHAPE(c->batch, c->out[0], c->out[1], c->filters);
+        return td__onnx_filled(call->tape, shape, 0);
+    }
+    return td__conv_run(call->tape, op, c, transposed, x, kernel, bias, TD_LINEAR);
+}
+
 /* Runs it on images of two spatial axes and sets the output in as many as there were. */
 static bool run_conv(td__onnx_call *call, const td__conv *conv, int32_t axes, bool transposed) {
     td_tape *tape = call->tape;
@@ -46,7 +56,7 @@ static bool run_conv(td__onnx_call *call, const td__conv *conv, int32_t axes, bo
                              transposed ? conv->channels : conv->filters)) {
         return false;
     }
-    td_tensor *y = td__conv_run(tape, op, conv, transposed, x, kernel, bias, TD_LINEAR);
+    td_tensor *y = convolve(call, op, conv, transposed, x, kernel, bias);
     if (y && axes == 1) {
         const int64_t *d = y->shape.dims;
         y = td_reshape(tape, y, TD_SHAPE(d[0], d[2], d[3]));
@@ -95,9 +105,9 @@ static bool run_volume(td__onnx_call *call, td__conv conv, const td__onnx_window
         td_tensor *tap =
             td_reshape(tape, td_slice(tape, kernel, begin, size), TD_SHAPE(d[1], d[2], d[3], d[4]));
         td_tensor *from = plane(call, x, w, k);
-        td_tensor *y = tap && from ? td__conv_run(tape, &conv_op, &conv, false, from, tap,
-                                                  k == 0 ? bias : NULL, TD_LINEAR)
-                                   : NULL;
+        td_tensor *y = tap && from
+                           ? convolve(call, &conv_op, &conv, false, from, tap, k == 0 ? bias : NULL)
+                           : NULL;
         sum = sum ? td_add(tape, sum, y) : y;
         if (!sum) {
             return false;
@@ -222,6 +232,17 @@ static bool is_bias(const td_tensor *c, const td_tensor *kernel) {
     return c && c->shape.rank == 1 && c->shape.dims[0] == kernel->shape.dims[1];
 }
 
+/* x kernel + bias over the last axis of x. */
+static td_tensor *product(td__onnx_call *call, td_tensor *x, td_tensor *kernel, td_tensor *bias) {
+    int32_t last = x->shape.rank - 1;
+    if (!td__onnx_is_probing(call) || x->shape.dims[last] != kernel->shape.dims[0]) {
+        return td_dense(call->tape, x, kernel, bias, TD_LINEAR);
+    }
+    td_shape shape = x->shape;
+    shape.dims[last] = kernel->shape.dims[1];
+    return td__onnx_filled(call->tape, shape, 0);
+}
+
 /* alpha A' B' + beta C */
 static bool gemm(td__onnx_call *call) {
     td_tape *tape = call->tape;
@@ -241,7 +262,7 @@ static bool gemm(td__onnx_call *call) {
         a = td_transpose(tape, a, (int32_t[]){1, 0});
     }
     bool fused = alpha == 1 && beta == 1 && is_bias(c, b);
-    td_tensor *y = td_dense(tape, a, b, fused ? c : NULL, TD_LINEAR);
+    td_tensor *y = a ? product(call, a, b, fused ? c : NULL) : NULL;
     y = alpha != 1 ? td_affine(tape, y, alpha, 0) : y;
     if (c && !fused) {
         y = td_add(tape, y, beta != 1 ? td_affine(tape, c, beta, 0) : c);
@@ -262,8 +283,8 @@ static bool matmul(td__onnx_call *call) {
     bool row = a->shape.rank == 1, column = b->shape.rank == 1;
     a = row ? td_reshape(tape, a, TD_SHAPE(1, a->count)) : a;
     b = column ? td_reshape(tape, b, TD_SHAPE(b->count, 1)) : b;
-    td_tensor *y = b && b->shape.rank == 2 ? td_dense(tape, a, b, NULL, TD_LINEAR)
-                                           : td_matmul(tape, a, b, NULL);
+    td_tensor *y =
+        a && b && b->shape.rank == 2 ? product(call, a, b, NULL) : td_matmul(tape, a, b, NULL);
     if (y && (row || column)) {
         td_shape shape = {0};
         for (int32_t i = 0; i < y->shape.rank; i++) {
