@@ -1,42 +1,7 @@
 /* Models that PyTorch and tf2onnx exported predict here what they predicted there, have names and
  * layouts of Keras's, and give PyTorch's gradients. Made by tests/fixtures/make_models_onnx.py. */
-#include "test.h"
-
-#include "data/npy.h"
-#include "tapedeck/model.h"
-
 #define FOLDER TD_TEST_FOLDER "/fixtures/models/onnx/"
-
-static td_tensor *read_npy(const char *name, const char *part) {
-    char path[512];
-    snprintf(path, sizeof path, FOLDER "%s.%s.npy", name, part);
-    td_error error = {0};
-    td__bytes bytes = {0};
-    td__array array = {0};
-    int64_t rows = 0;
-    assert_ok(td__bytes_map(&bytes, path, &error), error);
-    assert_ok(td__npy_parse(&array, &rows, &bytes, path, &error), error);
-    td_shape shape = {.rank = array.shape.rank + 1, .dims = {rows}};
-    memcpy(shape.dims + 1, array.shape.dims, sizeof(int64_t) * (size_t)array.shape.rank);
-    td_tensor *tensor = td_tensor_create(part, TD_FLOAT32, shape, &error);
-    assert_non_null(tensor);
-    for (int64_t i = 0; i < rows; i++) {
-        td__array_read(&array, i, (float *)td_tensor_data(tensor) + i * array.count);
-    }
-    td__bytes_release(&bytes);
-    return tensor;
-}
-
-static td_model *load(const char *name) {
-    char path[512];
-    snprintf(path, sizeof path, FOLDER "%s.onnx", name);
-    td_error error = {0};
-    td_model *model = td_model_load(path, &error);
-    if (!model) {
-        fail_msg("%s", error.text);
-    }
-    return model;
-}
+#include "saved_model.h"
 
 static void assert_predicts(const char *name, td_model *model) {
     td_error error = {0};
@@ -86,7 +51,7 @@ static void every_fixture_predicts_what_the_original_did(void **state) {
                                         "keras_text_15",
                                         "keras_attention_17"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        td_model *model = load(names[i]);
+        td_model *model = load_model(names[i], ".onnx");
         assert_predicts(names[i], model);
         td_model_destroy(model);
     }
@@ -104,7 +69,7 @@ static void assert_parameter(const td_model *model, const char *layer, const cha
 
 static void layers_and_parameters_have_the_names_and_layouts_of_keras(void **state) {
     (void)state;
-    td_model *model = load("trained_13");
+    td_model *model = load_model("trained_13", ".onnx");
     assert_parameter(model, "conv1", "kernel", TD_SHAPE(3, 3, 2, 4));
     assert_parameter(model, "conv1", "bias", TD_SHAPE(4));
     assert_parameter(model, "bn1", "moving_variance", TD_SHAPE(4));
@@ -117,17 +82,17 @@ static void layers_and_parameters_have_the_names_and_layouts_of_keras(void **sta
     assert_int_equal(td_model_trainable(model, &trained), td_model_parameter_count(model) - 2);
     td_model_destroy(model);
 
-    model = load("lstm_13");
+    model = load_model("lstm_13", ".onnx");
     assert_parameter(model, "rnn", "kernel", TD_SHAPE(5, 24));
     assert_parameter(model, "rnn", "recurrent_kernel", TD_SHAPE(6, 24));
     assert_parameter(model, "rnn", "bias", TD_SHAPE(24));
     td_model_destroy(model);
 
-    model = load("residual_11");
+    model = load_model("residual_11", ".onnx");
     assert_parameter(model, "layer1.1.conv2", "kernel", TD_SHAPE(3, 3, 8, 8));
     td_model_destroy(model);
 
-    model = load("transformer_13");
+    model = load_model("transformer_13", ".onnx");
     assert_int_equal(td_model_input_dtype(model), TD_INT32);
     assert_parameter(model, "embedding", "embeddings", TD_SHAPE(20, 12));
     td_model_destroy(model);
@@ -137,7 +102,7 @@ static void layers_and_parameters_have_the_names_and_layouts_of_keras(void **sta
 static void assert_gradients(const char *name, bool training) {
     char path[512];
     td_error error = {0};
-    td_model *model = load(name), *expected = load(name);
+    td_model *model = load_model(name, ".onnx"), *expected = load_model(name, ".onnx");
     snprintf(path, sizeof path, FOLDER "%s.gradients.npz", name);
     assert_ok(td_weights_load(expected, path, &error), error);
     td_tensor *x = read_npy(name, "input");
@@ -180,7 +145,7 @@ static void loaded_models_train(void **state) {
                                         "gru_17", "speech_13",   "keras_images_13"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         td_error error = {0};
-        td_model *model = load(names[i]);
+        td_model *model = load_model(names[i], ".onnx");
         td_tensor *x = read_npy(names[i], "input");
         td_tape *tape = td_tape_create(NULL, &error);
         assert_ok(td_model_freeze(model, td_model_layer(model, 0)->name, true, &error), error);
@@ -255,7 +220,7 @@ static void a_model_survives_safetensors(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof saved_names / sizeof *saved_names; i++) {
         td_error error = {0};
-        td_model *model = load(saved_names[i]);
+        td_model *model = load_model(saved_names[i], ".onnx");
         assert_ok(td_model_freeze(model, td_model_layer(model, 1)->name, true, &error), error);
         const char *path = inside(saved_names[i], "safetensors");
         assert_ok(td_model_save(model, path, 0, NULL, &error), error);
@@ -277,7 +242,7 @@ static void parameters_are_written_back_into_an_onnx_file(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof saved_names / sizeof *saved_names; i++) {
         td_error error = {0};
-        td_model *model = load(saved_names[i]);
+        td_model *model = load_model(saved_names[i], ".onnx");
         for (size_t k = 0; k < td_model_parameter_count(model); k++) {
             td_tensor *tensor = td_model_parameter_at(model, k)->tensor;
             float *values = td_tensor_data(tensor);

@@ -7,19 +7,6 @@ typedef td_tensor *binary(td_tape *tape, td_tensor *a, td_tensor *b);
 
 enum { MOST_OPERANDS = 64 };
 
-/* Before opset 7 the second operand said at which axis of the first it begins. */
-static td_tensor *at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *b) {
-    int64_t axis = td__onnx_int(call->node, "axis", -1);
-    if (call->opset >= 7 || axis < 0 || axis + b->shape.rank > a->shape.rank) {
-        return b;
-    }
-    td_shape shape = b->shape;
-    while (shape.rank < a->shape.rank - (int32_t)axis) {
-        shape.dims[shape.rank++] = 1;
-    }
-    return td_reshape(call->tape, b, shape);
-}
-
 /* f(f(a, b), c) … */
 static bool combine(td__onnx_call *call, binary *f, float scale) {
     td_tensor *operands[MOST_OPERANDS];
@@ -39,7 +26,7 @@ static bool combine(td__onnx_call *call, binary *f, float scale) {
     }
     td_tensor *y = operands[0];
     for (size_t i = 1; i < count && y; i++) {
-        y = f(call->tape, y, at_axis(call, y, operands[i]));
+        y = f(call->tape, y, td__onnx_at_axis(call, y, operands[i]));
     }
     y = y && scale != 1 ? td_affine(call->tape, y, scale, 0) : y;
     return td__onnx_output_either(call, 0, td__onnx_input(call, 0)->type, y, last);

@@ -125,6 +125,18 @@ td_tensor *td__onnx_view(td_tape *tape, td_tensor *x, td_shape shape) {
     return td__output_over(tape, x->dtype, &shape, x->data);
 }
 
+td_tensor *td__onnx_at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *b) {
+    int64_t axis = td__onnx_int(call->node, "axis", -1);
+    if (call->opset >= 7 || axis < 0 || axis + b->shape.rank > a->shape.rank) {
+        return b;
+    }
+    td_shape shape = b->shape;
+    while (shape.rank < a->shape.rank - (int32_t)axis) {
+        shape.dims[shape.rank++] = 1;
+    }
+    return td__onnx_view(call->tape, b, shape);
+}
+
 td_tensor *td__onnx_filled(td_tape *tape, td_shape shape, float value) {
     td_tensor *y = td__output(tape, TD_FLOAT32, &shape);
     for (int64_t i = 0; y && i < y->count; i++) {

@@ -36,6 +36,9 @@ static inline int32_t td__onnx_last_axis(int32_t axis, int32_t rank) {
 
 /* A view in another shape with as many elements, of any type; gradients flow in float32. */
 td_tensor *td__onnx_view(td_tape *tape, td_tensor *x, td_shape shape);
+/* The second operand as it is to be broadcast: before opset 7 it could say at which axis of the
+ * first it begins. */
+td_tensor *td__onnx_at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *b);
 /* A float32 tensor of equal elements; a scalar. */
 td_tensor *td__onnx_filled(td_tape *tape, td_shape shape, float value);
 td_tensor *td__onnx_scalar(td_tape *tape, float value);

@@ -14,19 +14,6 @@ typedef struct pair_function {
     double (*real)(double a, double b);
 } pair_function;
 
-/* Before opset 7 the second operand said at which axis of the first it begins. */
-static td_tensor *at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *b) {
-    int64_t axis = td__onnx_int(call->node, "axis", -1);
-    if (call->opset >= 7 || axis < 0 || axis + b->shape.rank > a->shape.rank) {
-        return b;
-    }
-    td_shape shape = b->shape;
-    while (shape.rank < a->shape.rank - (int32_t)axis) {
-        shape.dims[shape.rank++] = 1;
-    }
-    return td__onnx_view(call->tape, b, shape);
-}
-
 static int64_t combine_integers(const pair_function *f, int64_t a, int64_t b) {
     return f->compare_integers ? f->compare_integers(a, b) : f->integer(a, b);
 }
@@ -34,7 +21,7 @@ static int64_t combine_integers(const pair_function *f, int64_t a, int64_t b) {
 static bool apply(td__onnx_call *call, const pair_function *f) {
     td_tensor *x[2];
     td__onnx_rows rows;
-    if (!td__onnx_plains(call, 2, true, x) || !(x[1] = at_axis(call, x[0], x[1])) ||
+    if (!td__onnx_plains(call, 2, true, x) || !(x[1] = td__onnx_at_axis(call, x[0], x[1])) ||
         !td__onnx_rows_init(call, 2, x, &rows)) {
         return false;
     }

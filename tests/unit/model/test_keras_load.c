@@ -1,43 +1,7 @@
 /* Models that real Keras wrote predict here what they predicted there. The files and Keras's outputs
  * are made by tests/fixtures/make_models_keras.py. */
-#include "test.h"
-
-#include "data/npy.h"
-#include "tapedeck/model.h"
-
 #define FOLDER TD_TEST_FOLDER "/fixtures/models/keras/"
-
-/* The values of a .npy as float32, with their shape. */
-static td_tensor *read_npy(const char *name, const char *part) {
-    char path[512];
-    snprintf(path, sizeof path, FOLDER "%s.%s.npy", name, part);
-    td_error error = {0};
-    td__bytes bytes = {0};
-    td__array array = {0};
-    int64_t rows = 0;
-    assert_ok(td__bytes_map(&bytes, path, &error), error);
-    assert_ok(td__npy_parse(&array, &rows, &bytes, path, &error), error);
-    td_shape shape = {.rank = array.shape.rank + 1, .dims = {rows}};
-    memcpy(shape.dims + 1, array.shape.dims, sizeof(int64_t) * (size_t)array.shape.rank);
-    td_tensor *tensor = td_tensor_create(part, TD_FLOAT32, shape, &error);
-    assert_non_null(tensor);
-    for (int64_t i = 0; i < rows; i++) {
-        td__array_read(&array, i, (float *)td_tensor_data(tensor) + i * array.count);
-    }
-    td__bytes_release(&bytes);
-    return tensor;
-}
-
-static td_model *load(const char *file) {
-    char path[512];
-    snprintf(path, sizeof path, FOLDER "%s", file);
-    td_error error = {0};
-    td_model *model = td_model_load(path, &error);
-    if (!model) {
-        fail_msg("%s", error.text);
-    }
-    return model;
-}
+#include "saved_model.h"
 
 static void assert_predicts(td_model *model, const char *name) {
     td_error error = {0};
@@ -72,7 +36,7 @@ static void every_fixture_predicts_what_keras_predicted(void **state) {
                     {"images_2_13.h5", "images_2_13"},
                     {"text_2_15.keras", "text_2_15"}};
     for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
-        td_model *model = load(fixtures[i].file);
+        td_model *model = load_model(fixtures[i].file, "");
         assert_predicts(model, fixtures[i].data);
         td_model_destroy(model);
     }
@@ -91,7 +55,7 @@ static void names_freezing_and_penalties_are_kept(void **state) {
     (void)state;
     static const char *const files[] = {"images.keras", "images_2_13.h5"};
     for (size_t i = 0; i < 2; i++) {
-        td_model *model = load(files[i]);
+        td_model *model = load_model(files[i], "");
         assert_string_equal(td_model_name(model), "images");
         assert_true(td_model_layer(model, 0)->frozen);
         assert_string_equal(td_model_layer(model, 0)->name, "first");
@@ -106,7 +70,7 @@ static void names_freezing_and_penalties_are_kept(void **state) {
 
 static void layers_of_a_model_in_the_model_keep_their_names_where_they_can(void **state) {
     (void)state;
-    td_model *model = load("graph.keras");
+    td_model *model = load_model("graph.keras", "");
     assert_true(td_model_find(model, "inner") < 0);
     assert_true(td_model_find(model, "dense") >= 0);
     assert_true(td_model_find(model, "batch_normalization") >= 0);
