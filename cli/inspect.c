@@ -80,6 +80,9 @@ static void print_findings(const td_inspection *about) {
 static void print_page(const td_inspection *about) {
     char size[32];
     printf("%s: %s, %s\n", about->file, about->format, terminal_bytes(size, (double)about->bytes));
+    td_shape input = td_model_input_shape(about->model);
+    char shape[TD_SHAPE_TEXT_SIZE];
+    printf("takes examples of shape %s\n", td_shape_text(&input, shape));
     if (about->origin) {
         printf("began from %s\n", about->origin);
     }

@@ -108,6 +108,8 @@ typedef struct td_data_options {
     int64_t memory;       /* most bytes that data which cannot be mapped may take (NPZ,
                              compressed IDX, generators); 0: 4 GiB. Images beyond it, and beyond
                              64 MiB, are unpacked to a file of the cache folder */
+    bool input_as_is;     /* input is what a model takes: examples that are no plain rows of numbers
+                             must have that shape already, but for dimensions of 1 */
 } td_data_options;
 
 #define TD_DATA(...) (&(td_data_options){.struct_size = sizeof(td_data_options), __VA_ARGS__})

@@ -87,6 +87,40 @@ static td_status check_options(const td_data_options *o, td_error *error) {
     return TD_OK;
 }
 
+static td_shape without_ones(const td_shape *shape) {
+    td_shape kept = {0};
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (shape->dims[i] != 1) {
+            kept.dims[kept.rank++] = shape->dims[i];
+        }
+    }
+    return kept;
+}
+
+/* Whether b is a with its first dimension moved to the end. */
+static bool has_first_last(const td_shape *a, const td_shape *b) {
+    bool moved = a->rank == b->rank && a->rank > 1 && a->dims[0] == b->dims[b->rank - 1];
+    for (int32_t i = 1; moved && i < a->rank; i++) {
+        moved = a->dims[i] == b->dims[i - 1];
+    }
+    return moved;
+}
+
+/* Whether an example of the file is the input as it lies there. */
+static td_status check_as_is(const td_shape *found, const td_shape *wanted, const char *path,
+                             td_error *error) {
+    td_shape a = without_ones(found), b = without_ones(wanted);
+    if (a.rank <= 1 || b.rank <= 1 || td_shape_equal(&a, &b)) {
+        return TD_OK;
+    }
+    char has[TD_SHAPE_TEXT_SIZE], takes[TD_SHAPE_TEXT_SIZE];
+    return td_error_set(error, TD_SHAPE, "an example in %s is %s, but the model takes %s%s", path,
+                        td_shape_text(found, has), td_shape_text(wanted, takes),
+                        has_first_last(found, wanted) ? ": channels come last here; in numpy, "
+                                                        "numpy.moveaxis(x, 1, -1)"
+                                                      : "");
+}
+
 /* The shape of one example: as asked for, if it has as many elements as the file's. */
 static td_status choose_input(td_dataset *dataset, const td_data_options *options,
                               td_error *error) {
@@ -105,6 +139,12 @@ static td_status choose_input(td_dataset *dataset, const td_data_options *option
                             "`input` %s has %lld elements, but an example in %s has %lld, %s",
                             wanted, (long long)count, path, (long long)input->count,
                             td_shape_text(&input->shape, found));
+    }
+    if (options->input_as_is && options->input.rank) {
+        status = check_as_is(&input->shape, &dataset->info.input, path, error);
+        if (status) {
+            return status;
+        }
     }
     if (dataset->table_count == 2 && dataset->tables[1].input.count != count) {
         return td_error_set(

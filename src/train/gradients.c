@@ -52,26 +52,52 @@ static bool gives_logits(const td_model *model, td_loss loss) {
            !ends_with(model, loss == TD_LOSS_BINARY_CROSSENTROPY ? "sigmoid" : "softmax");
 }
 
-/* The loss that labels and output most likely mean. */
+/* What labels and output most likely mean: *what says why. */
+static td_loss likely_loss(const td_model *model, const td_data_info *info, const char **what) {
+    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
+    int64_t width = last->output.rank ? last->output.dims[last->output.rank - 1] : 1;
+    int64_t label_width = info->label.rank ? info->label.dims[info->label.rank - 1] : 1;
+    *what = "numbers as labels";
+    if (info->label_kind == TD_LABEL_CLASS && width > 1) {
+        *what = "class labels";
+        return TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    }
+    if (info->label_kind == TD_LABEL_CLASS && (info->classes == 2 || ends_with(model, "sigmoid"))) {
+        *what = "two classes as labels";
+        return TD_LOSS_BINARY_CROSSENTROPY;
+    }
+    if (info->label_kind != TD_LABEL_CLASS && width > 1 && label_width == width &&
+        ends_with(model, "softmax")) {
+        *what = "a label for each class";
+        return TD_LOSS_CATEGORICAL_CROSSENTROPY;
+    }
+    return TD_LOSS_MSE;
+}
+
 static td_status guess_loss(td_gradients *g, td_error *error) {
     const td_model *model = g->saved.model;
     const td_data_info *info = td_dataset_info(g->saved.data);
     const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
     td_shape output = last->output, input = td_model_input_shape(model);
-    bool one = output.rank == 0 || output.dims[output.rank - 1] == 1;
-    const char *what = "numbers as labels";
-    g->loss = TD_LOSS_MSE;
-    if (info->label_kind == TD_LABEL_CLASS) {
-        what = "class labels";
-        g->loss = one ? TD_LOSS_BINARY_CROSSENTROPY : TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
-    } else if (info->label_kind == TD_LABEL_NONE) {
+    const char *what;
+    g->loss = likely_loss(model, info, &what);
+    if (info->label_kind == TD_LABEL_NONE) {
         what = "no labels, an output shaped like the input";
+        g->loss = TD_LOSS_MSE;
         g->target = TD__TARGET_INPUT;
         if (!td_shape_equal(&output, &input)) {
             return td_error_set(error, TD_INVALID,
                                 "the data has no labels, and so no loss: name their column or "
                                 "file (--label, --labels)");
         }
+    }
+    if (g->loss == TD_LOSS_MSE && info->label_kind == TD_LABEL_VALUES &&
+        !td_shape_equal(&output, &info->label) && output.rank == 1 && output.dims[0] > 1) {
+        char has[TD_SHAPE_TEXT_SIZE], puts_out[TD_SHAPE_TEXT_SIZE];
+        return td_error_set(error, TD_SHAPE,
+                            "labels are numbers of shape %s, but the model puts out %s: class "
+                            "numbers are stored as integers; otherwise give --loss",
+                            td_shape_text(&info->label, has), td_shape_text(&output, puts_out));
     }
     g->loss_options.from_logits = gives_logits(model, g->loss);
     const char *ending = g->loss == TD_LOSS_BINARY_CROSSENTROPY ? "sigmoid" : "softmax";

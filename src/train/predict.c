@@ -115,6 +115,11 @@ static void watch(void *user, size_t layer, td_layer_signal signal, td_tensor *t
     }
 }
 
+static bool has_one_output(const td_model *model) {
+    td_shape output = td_model_layer(model, td_model_layer_count(model) - 1)->output;
+    return output.rank == 0 || output.dims[output.rank - 1] == 1;
+}
+
 static td_status prepare(predictor *p, const td_predict_options *options, td_error *error) {
     td_tape_options inference = {.size = sizeof inference, .no_history = true};
     const td_data_info *info = td_dataset_info(p->saved.data);
@@ -124,7 +129,7 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
     if (!p->tape || !p->input) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    if (info->label_kind == TD_LABEL_CLASS) {
+    if (info->label_kind == TD_LABEL_CLASS && (info->classes == 2 || !has_one_output(p->model))) {
         p->accuracy = td_metric_create(TD_METRIC(.kind = TD_METRIC_ACCURACY), error);
         if (!p->accuracy) {
             return TD_MEMORY;

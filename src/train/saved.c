@@ -1,5 +1,7 @@
 #include "train/saved.h"
 
+#include <string.h>
+
 td_status td__saved_load(td__saved *saved, const char *model, td_error *error) {
     const char *const keys[] = {TD_NOTE_DATA};
     char *texts[1] = {NULL};
@@ -9,11 +11,17 @@ td_status td__saved_load(td__saved *saved, const char *model, td_error *error) {
     if (!saved->model) {
         return td_error_set(error, reason.status, "%s", reason.text);
     }
+    saved->foreign = !texts[0];
     if (texts[0]) {
         status = td__notes_read(&saved->notes, texts[0], model, error);
     }
     td_free_text(texts[0]);
     return status;
+}
+
+/* Whether its columns can be labels. */
+static bool is_table(const char *path) {
+    return strstr(path, ".csv") != NULL;
 }
 
 static void close_data(td__saved *saved) {
@@ -32,6 +40,7 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
                             .train = path,
                             .labels = options->labels,
                             .input = td__known_input(saved->model),
+                            .input_as_is = saved->foreign,
                             .label = label,
                             .label_kind = options->label_kind,
                             .ignore = notes->ignore,
@@ -54,7 +63,7 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
     }
     if (!saved->data) {
         return td_error_set(error, first.status, "%s%s", first.text,
-                            first.status == TD_SHAPE && !label.count
+                            first.status == TD_SHAPE && !label.count && is_table(path)
                                 ? "; if a column holds the labels, name it (--label)"
                                 : "");
     }

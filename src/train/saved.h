@@ -10,6 +10,7 @@ typedef struct td__saved {
     td_dataset *data;
     td_batches *batches; /* in the file's order */
     bool labelled;
+    bool foreign; /* says nothing of its training data */
 } td__saved;
 
 /* Zero means default. */

@@ -59,10 +59,12 @@ static td_status open_data(td_trainer *trainer, td_error *error) {
     bool given = options.input.rank > 0;
     if (trainer->model && !given) {
         options.input = td__known_input(trainer->model);
+        options.input_as_is = true;
         trainer->data = td_dataset_open(&options, NULL);
     }
     if (!trainer->data) { /* that it does not fit the model is said of the model */
         options.input = experiment->data.input;
+        options.input_as_is = false;
         trainer->data = td_dataset_open(&options, &reason);
     }
     const td_data_info *info = trainer->data ? td_dataset_info(trainer->data) : NULL;

@@ -105,6 +105,34 @@ class Foreign(Case):
             numpy.testing.assert_allclose(self.outputs(model), numpy.load(self.path("output.npy")),
                                           atol=1e-5)
 
+    def test_images_in_another_order_are_refused_and_plain_rows_taken(self):
+        for model in self.each():
+            x = numpy.load(self.path("input.npy"))
+            want = self.outputs(model)
+            numpy.save(self.path("input.npy"), numpy.moveaxis(x, -1, 1))
+            text = self.run_program("predict", model, "input.npy", "--to", "no.npy", status=1).stderr
+            self.assertIn("channels come last here; in numpy, numpy.moveaxis(x, 1, -1)", text)
+            text = self.run_program("gradients", model, "input.npy", status=1).stderr
+            self.assertIn("an example in input.npy is", text)
+            numpy.save(self.path("input.npy"), x.reshape(len(x), -1))
+            numpy.testing.assert_array_equal(self.outputs(model), want)
+
+    def test_the_loss_is_guessed_from_labels_and_output(self):
+        self.fetch("model.keras")
+        examples, classes = numpy.load(self.path("output.npy")).shape
+        numbers = numpy.arange(examples) % classes
+        labels = {"numbers": (numbers, "sparse_categorical_crossentropy"),
+                  "rows": (numpy.eye(classes, dtype="float32")[numbers], "categorical_crossentropy")}
+        for name, (values, loss) in labels.items():
+            numpy.save(self.path("labels.npy"), values)
+            text = self.run_program("gradients", "model.keras", "input.npy", "--labels", "labels.npy",
+                                    "--layer", "dense", "--json").stdout
+            self.assertEqual(json.loads(text.splitlines()[0])["loss"], loss, name)
+        numpy.save(self.path("labels.npy"), numbers + 0.5)
+        text = self.run_program("gradients", "model.keras", "input.npy", "--labels", "labels.npy",
+                                status=1).stderr
+        self.assertIn("class numbers are stored as integers; otherwise give --loss", text)
+
     def test_a_table_with_labels_says_how_to_name_them(self):
         shutil.copy(os.path.join(MODELS, "onnx", "mlp_9.onnx"), self.path("model.onnx"))
         x = numpy.load(os.path.join(MODELS, "onnx", "mlp_9.input.npy"))
