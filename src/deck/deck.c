@@ -94,7 +94,7 @@ bool td__deck_message(td_deck *deck, td__message *message, const char *first, co
     }
     message->text = td__pool_take(&deck->recycler.pool, size);
     if (!message->text) {
-        deck->queue_used -= bytes;
+        td__queue_give_back(deck, bytes);
         td__entry_release(&deck->recycler, &message->entry);
         return false;
     }

@@ -81,6 +81,14 @@ typedef struct td__overhead {
     uint64_t turn; /* counts due steps, to pick some of them */
 } td__overhead;
 
+/* What a step had staged, while td_deck_step works through it: on that thread's stack. */
+typedef struct td__closing {
+    struct td__closing *next;
+    td__snapshot *snapshots;
+    td__packed *packed;
+    int64_t epoch, step;
+} td__closing;
+
 struct td_deck {
     char *folder;
     int folder_lock;  /* the folder, open and locked while the deck is; -1: file system without */
@@ -127,6 +135,7 @@ struct td_deck {
     int64_t epochs;   /* epochs ended */
     td__batch *batch; /* or NULL */
     td__snapshot *staged_first, *staged_last;
+    td__closing *closing; /* steps whose end is being worked through, by any thread */
     td__packed *packed_first, *packed_last; /* what will be written for certain, packed */
     size_t packed_before;                   /* bytes that the last step's took */
     td__tracks tensors_sure;                /* due, and will write a tensor whatever happens */
@@ -210,6 +219,8 @@ void td__track_destroy(td__track *track);
 /* Takes bytes of the queue's limit; under TD_POLICY_BLOCK waits for them. False: there are none,
  * or never will be (more than the limit). */
 bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait);
+/* Bytes that were acquired and are not used after all. */
+void td__queue_give_back(td_deck *deck, size_t bytes);
 void td__queue_push(td_deck *deck, td__entry *entry);
 /* Wakes the writer when it sleeps. */
 void td__queue_wake(td_deck *deck);

@@ -43,14 +43,15 @@ static td__packed *room_for(td_deck *deck, size_t bytes, td__batch *batch) {
     }
     td__packed *block = td__packed_create(&deck->recycler, size);
     if (!block) {
-        deck->queue_used -= size;
+        td__queue_give_back(deck, size);
         (void)td__deck_fail(deck, TD_MEMORY, "out of memory for what a step recorded");
         return NULL;
     }
-    if (deck->serial != serial) { /* its step was closed while this thread waited */
+    if (deck->serial != serial) {               /* its step was closed while this thread waited */
+        bool last = deck->serial == serial + 1; /* by now it has its number */
         block->detached = true;
-        block->epoch = epoch;
-        block->step = step;
+        block->epoch = last ? deck->closing_epoch : epoch;
+        block->step = last ? deck->closing_step : step;
         return block;
     }
     if (deck->packed_last) {
@@ -168,7 +169,6 @@ bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size
     td__batch *batch = batch_of(deck, signal, &view->shape);
     size_t dims = (size_t)view->shape.rank * sizeof(int64_t);
     size_t size = (sizeof(td__tensor_item) + dims + bytes + 7) / 8 * 8;
-    uint64_t serial = deck->serial;
     if (batch) {
         batch->references++;
     }
@@ -190,7 +190,6 @@ bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size
         tensor->dims[i] = view->shape.dims[i];
     }
     memcpy((char *)tensor->dims + dims, view->data, bytes);
-    signal->packed_serial = serial;
     take_in(deck, block, size, set->deliveries);
     return true;
 }

@@ -127,7 +127,7 @@ static void find_room(td_deck *deck, td__plan *p) {
 }
 
 static void give_room_back(td_deck *deck, const td__plan *p) {
-    deck->queue_used -= td__plan_has_sure(p) && !p->waited_for ? p->bytes : 0;
+    td__queue_give_back(deck, td__plan_has_sure(p) && !p->waited_for ? p->bytes : 0);
     deck->history_used -= has_unsure(p) ? p->bytes : 0;
 }
 
@@ -183,7 +183,7 @@ void td__plan_shrink(td_deck *deck, td__snapshot *snapshot, size_t spare) {
     snapshot->bytes -= spare;
     if (snapshot->queue_bytes) {
         snapshot->queue_bytes -= spare;
-        deck->queue_used -= spare;
+        td__queue_give_back(deck, spare);
     }
     if (snapshot->history_bytes) {
         snapshot->history_bytes -= spare;

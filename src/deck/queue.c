@@ -32,41 +32,52 @@ void td__snapshot_label(td__snapshot *snapshot, int64_t epoch, int64_t step, dou
     }
 }
 
-/* Sends on what is staged and wanted for certain. */
-static void spill(td_deck *deck) {
-    td__packed_send(deck, td__packed_take(deck), deck->epoch, deck->step, td__wall_time());
-    td__snapshot *staged = deck->staged_first;
-    deck->staged_first = deck->staged_last = NULL;
-    while (staged) {
-        td__snapshot *snapshot = staged;
-        staged = staged->next;
-        td__tracks certain;
-        for (int w = 0; w < TD__TRACK_WORDS; w++) {
+/* Submits those of the snapshots that are certain and have their room, which does not wait, and
+ * returns what is left of the list. */
+static td__snapshot *spill_list(td_deck *deck, td__snapshot *list, int64_t epoch, int64_t step) {
+    td__snapshot *first = NULL, **end = &first;
+    while (list) {
+        td__snapshot *snapshot = list;
+        list = list->next;
+        snapshot->next = NULL;
+        td__tracks certain = {0};
+        for (int w = 0; snapshot->queue_bytes && w < TD__TRACK_WORDS; w++) {
             certain[w] = snapshot->tracks[w] & snapshot->sure[w];
         }
-        td__snapshot_label(snapshot, deck->epoch, deck->step, td__wall_time());
-        snapshot->next = NULL;
         if (td__tracks_any(certain)) {
-            td__submit(deck, snapshot, certain, false); /* has its room already */
+            td__snapshot_label(snapshot, epoch, step, td__wall_time());
+            td__submit(deck, snapshot, certain, false);
             for (int w = 0; w < TD__TRACK_WORDS; w++) {
                 snapshot->tracks[w] &= ~certain[w];
             }
         }
         if (td__tracks_any(snapshot->tracks)) {
-            if (deck->staged_last) {
-                deck->staged_last->next = snapshot;
-            } else {
-                deck->staged_first = snapshot;
-            }
-            deck->staged_last = snapshot;
+            *end = snapshot;
+            end = &snapshot->next;
         } else {
             td__unstage(deck, snapshot);
         }
     }
+    return first;
+}
+
+/* Sends on what is staged, or being closed, and wanted for certain. */
+static void spill(td_deck *deck) {
+    for (td__closing *closing = deck->closing; closing; closing = closing->next) {
+        td__packed_send(deck, closing->packed, closing->epoch, closing->step, td__wall_time());
+        closing->packed = NULL;
+        closing->snapshots = spill_list(deck, closing->snapshots, closing->epoch, closing->step);
+    }
+    td__packed_send(deck, td__packed_take(deck), deck->epoch, deck->step, td__wall_time());
+    deck->staged_first = spill_list(deck, deck->staged_first, deck->epoch, deck->step);
+    deck->staged_last = deck->staged_first;
+    while (deck->staged_last && deck->staged_last->next) {
+        deck->staged_last = deck->staged_last->next;
+    }
 }
 
 void td__unstage(td_deck *deck, td__snapshot *snapshot) {
-    deck->queue_used -= snapshot->queue_bytes; /* what no entry has taken over */
+    td__queue_give_back(deck, snapshot->queue_bytes); /* what no entry has taken over */
     snapshot->queue_bytes = 0;
     td__snapshot_unref(&deck->recycler, snapshot);
 }
@@ -80,6 +91,13 @@ static void wait_for_writer(td_deck *deck) {
     deck->waited += td__ticks() - start;
 }
 
+void td__queue_give_back(td_deck *deck, size_t bytes) {
+    deck->queue_used -= bytes;
+    if (deck->waiters) {
+        pthread_cond_broadcast(&deck->room);
+    }
+}
+
 bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait) {
     if (bytes > deck->queue_limit) {
         return false;
@@ -89,7 +107,9 @@ bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait) {
             return false;
         }
         spill(deck);
-        wait_for_writer(deck);
+        if (deck->queue_used + bytes > deck->queue_limit) { /* spilling may have freed enough */
+            wait_for_writer(deck);
+        }
     }
     deck->queue_used += bytes;
     if ((int64_t)deck->queue_used > deck->counters.queue_bytes_peak) {
@@ -108,22 +128,34 @@ void td__queue_push(td_deck *deck, td__entry *entry) {
     deck->last = entry;
 }
 
-void td__stage(td_deck *deck, td__snapshot *snapshot) {
-    td_signal *signal = snapshot->signal;
-    if (signal->packed_serial == deck->serial) { /* what was recorded first is written first */
-        td__packed_send(deck, td__packed_take(deck), deck->epoch, deck->step, td__wall_time());
+/* Larger than the whole queue, and still where it was recorded from: returns when it is written. */
+static void hand_through(td_deck *deck, td__snapshot *snapshot) {
+    td__tracks certain;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        certain[w] = snapshot->tracks[w] & snapshot->sure[w];
     }
-    signal->tensor_serial = deck->serial;
+    spill(deck);
+    td__snapshot_label(snapshot, deck->epoch, deck->step, td__wall_time());
+    td__submit(deck, snapshot, certain, false);
+    td__unstage(deck, snapshot);
+}
+
+void td__stage(td_deck *deck, td__snapshot *snapshot) {
+    deck->fresh = false;
+    snapshot->signal->tensor_serial = deck->serial; /* what comes now is staged too, behind it */
     snapshot->next = NULL;
+    if (snapshot->waited_for) {
+        hand_through(deck, snapshot);
+        return;
+    }
     if (deck->staged_last) {
         deck->staged_last->next = snapshot;
     } else {
         deck->staged_first = snapshot;
     }
     deck->staged_last = snapshot;
-    deck->fresh = false;
-    if (deck->waiters || snapshot->waited_for) {
-        spill(deck); /* returns when what is waited for has been written */
+    if (deck->waiters) {
+        spill(deck);
         td__queue_wake(deck);
     }
 }
@@ -229,7 +261,7 @@ static td__snapshot *reduced(td_deck *deck, const td__snapshot *from) {
     td__snapshot *to = td__snapshot_create(&deck->recycler, from->signal, from->kind);
     td_bin *bins = to && histogram ? td__pool_take(&deck->recycler.pool, bins_size) : NULL;
     if (!to) {
-        deck->queue_used -= bytes;
+        td__queue_give_back(deck, bytes);
         return NULL;
     }
     to->epoch = from->epoch;
@@ -259,7 +291,7 @@ static bool enqueue(td_deck *deck, td__snapshot *snapshot, const td__forms forms
     size_t bytes = snapshot->queue_bytes;
     snapshot->queue_bytes = 0;
     if (!ticket) {
-        deck->queue_used -= bytes;
+        td__queue_give_back(deck, bytes);
         deck->counters.dropped += deliveries;
         (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a record of %s",
                             snapshot->signal->name);

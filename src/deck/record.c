@@ -150,8 +150,10 @@ static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
         td__deck_lock(deck);
     }
     if (probe) {
-        p->signal->stats = s.stats;
-        p->signal->stats_serial = deck->serial;
+        if (p->serial >= p->signal->stats_serial) { /* the step may have been closed meanwhile */
+            p->signal->stats = s.stats;
+            p->signal->stats_serial = p->serial;
+        }
     }
     size_t exact = p->forms & TD_HISTOGRAM ? bins_size(s.histogram.bin_count) : 0;
     if (asked) {
@@ -355,12 +357,13 @@ void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks,
     td__plan p = {.signal = signal, .kind = kind, .single = true, .count = 1};
     p.data_bytes = text ? strlen(text) + 1 : 0;
     memcpy(p.tracks, tracks, sizeof p.tracks);
+    double value = signal->value; /* another thread may set it while this one waits */
     td__plan_draw_up(deck, &p);
     td__snapshot *snapshot = td__plan_admit(deck, &p);
     if (!snapshot) {
         return;
     }
-    snapshot->value = signal->value;
+    snapshot->value = value;
     if (text) {
         memcpy(snapshot->text, text, p.data_bytes);
         snapshot->text_length = p.data_bytes - 1;

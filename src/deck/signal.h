@@ -32,7 +32,6 @@ struct td_signal {
     td_stats stats;         /* latest statistics */
     uint64_t stats_serial;
     uint64_t tensor_serial;       /* step in which a tensor of it was last staged */
-    uint64_t packed_serial;       /* … packed */
     const td__form_set *form_set; /* what is wanted of it packed; or NULL */
     uint64_t form_set_of;         /* the deck's due_version for which that is so */
 };

@@ -74,29 +74,39 @@ static void keep(td_deck *deck, td__snapshot *snapshot, const decision *decided)
     }
 }
 
-/* Everything that was staged in the step, taken from the deck. */
-typedef struct staged {
-    td__snapshot *snapshots;
-    td__packed *packed;
-} staged;
-
-static staged take_staged(td_deck *deck) {
-    staged taken = {deck->staged_first, td__packed_take(deck)};
+/* Takes from the deck everything that was staged in the step. */
+static void begin_closing(td_deck *deck, td__closing *closing, int64_t epoch, int64_t step) {
+    *closing = (td__closing){.next = deck->closing,
+                             .snapshots = deck->staged_first,
+                             .packed = td__packed_take(deck),
+                             .epoch = epoch,
+                             .step = step};
     deck->staged_first = deck->staged_last = NULL;
-    return taken;
+    deck->closing = closing;
 }
 
-static void settle(td_deck *deck, staged taken, const decision *decided, int64_t epoch,
-                   int64_t step) {
-    if (!taken.snapshots && !taken.packed) {
+static void end_closing(td_deck *deck, const td__closing *closing) {
+    td__closing **link = &deck->closing;
+    while (*link != closing) {
+        link = &(*link)->next;
+    }
+    *link = closing->next;
+}
+
+/* One after the other: what is left can be spilled by whoever waits for room meanwhile. */
+static void settle(td_deck *deck, td__closing *closing, const decision *decided) {
+    if (!closing->snapshots && !closing->packed) {
         return;
     }
     const td__entry *before = deck->last;
     double wall_time = td__wall_time();
-    for (td__snapshot *snapshot = taken.snapshots, *next; snapshot; snapshot = next) {
-        next = snapshot->next;
+    /* A signal's packed tensors are older than its staged ones. */
+    td__packed_send(deck, closing->packed, closing->epoch, closing->step, wall_time);
+    closing->packed = NULL;
+    for (td__snapshot *snapshot; (snapshot = closing->snapshots);) {
+        closing->snapshots = snapshot->next;
         snapshot->next = NULL;
-        td__snapshot_label(snapshot, epoch, step, wall_time);
+        td__snapshot_label(snapshot, closing->epoch, closing->step, wall_time);
         td__tracks go;
         for (int w = 0; w < TD__TRACK_WORDS; w++) {
             go[w] = snapshot->tracks[w] & decided->go[w];
@@ -108,7 +118,6 @@ static void settle(td_deck *deck, staged taken, const decision *decided, int64_t
         }
         td__unstage(deck, snapshot);
     }
-    td__packed_send(deck, taken.packed, epoch, step, wall_time);
     if (deck->last && deck->last != before) {
         deck->last->ends_step = true;
     }
@@ -150,11 +159,13 @@ td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epo
         carry_scalars(deck, epoch, step);
     }
     decide(deck, &now, epoch_end, &decided);
-    staged taken = take_staged(deck);
+    td__closing closing;
+    begin_closing(deck, &closing, epoch, step);
     /* From here on submitting may wait; what others record meanwhile belongs to the next step. */
     open_next(deck, epoch, step, epoch_end);
     trigger(deck, &decided, step);
-    settle(deck, taken, &decided, epoch, step);
+    settle(deck, &closing, &decided);
+    end_closing(deck, &closing);
     td__deck_say_losses(deck, false);
     if (deck->queue_used > WORTH_WAKING || deck->queue_used > deck->queue_limit / 2) {
         td__queue_wake(deck);

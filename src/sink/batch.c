@@ -153,23 +153,21 @@ static td_status transact(td__batch *batch, td_error *error) {
 }
 
 td_status td__batch_commit(td__batch *batch, td_error *error) {
-    if (batch->more) {
-        td_status status = batch->gather(batch->owner, batch, error);
+    td_status status;
+    do { /* again when what is pending left no room for all that was to be gathered */
+        status = batch->more ? batch->gather(batch->owner, batch, error) : TD_OK;
+        if (batch->rows == 0) {
+            return status;
+        }
+        batch->tried_at = td__seconds();
+        status = transact(batch, error);
+        batch->failing = status != TD_OK;
         if (status) {
             return status;
         }
-    }
-    if (batch->rows == 0) {
-        return TD_OK;
-    }
-    batch->tried_at = td__seconds();
-    td_status status = transact(batch, error);
-    batch->failing = status != TD_OK;
-    if (status) {
-        return status;
-    }
-    batch->size = batch->rows = 0;
-    batch->dirty = true;
+        batch->size = batch->rows = 0;
+        batch->dirty = true;
+    } while (batch->more);
     return TD_OK;
 }
 

@@ -307,7 +307,9 @@ static td_status npy_write(td_sink *sink, const td_record *record, td_error *err
         return status;
     }
     if (record->place) {
-        memcpy(record->place->file, s->data.file->name, strlen(s->data.file->name) + 1);
+        size_t length = strnlen(s->data.file->name, sizeof record->place->file - 1);
+        memcpy(record->place->file, s->data.file->name, length);
+        record->place->file[length] = 0;
         record->place->record = index;
     }
     return TD_OK;

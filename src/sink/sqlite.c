@@ -326,7 +326,18 @@ static td_status create_database(td_sink *sink, const char *draft, const char *p
 
 /* Removes what an earlier session recorded after the step the run goes on from. */
 static td_status rewind_to(td_sink *sink, int64_t step, td_error *error) {
+    /* Arrays close up where records are taken out before others that stay (history). */
+    char renumber[480];
+    snprintf(renumber, sizeof renumber,
+             "UPDATE OR IGNORE tensor_series SET record = record - (SELECT count(*) FROM tensor t"
+             " WHERE t.file = tensor_series.file AND t.step > %lld"
+             " AND t.record < tensor_series.record)"
+             " WHERE step <= %lld AND file <> '' AND EXISTS (SELECT 1 FROM tensor_series o"
+             " WHERE o.file = tensor_series.file AND o.last > %lld"
+             " AND o.record < tensor_series.record)",
+             (long long)step, (long long)step, (long long)step);
     td_status status = execute(sink, "BEGIN", "rewind", error);
+    status = status ? status : execute(sink, renumber, "rewind", error);
     for (size_t i = 0; i < sizeof td__schema_steps / sizeof *td__schema_steps && !status; i++) {
         char sql[96];
         snprintf(sql, sizeof sql, "DELETE FROM %s WHERE step > %lld", td__schema_steps[i],

@@ -228,9 +228,39 @@ static void tensors_of_any_size_are_written_in_the_order_they_came(void **state)
         const seen *s = &mem.records[i];
         int64_t step = 1 + i / TENSORS, size = sizes[i % TENSORS];
         assert_true(s->value == (double)(step * 100 + i % TENSORS));
+        assert_int_equal(s->step, 3 * step);
         assert_int_equal(s->rows, size);
         assert_int_equal(s->first_sample, size == 1 + step % 7 ? step % 7 : -1);
     }
+}
+
+/* At the end of an epoch what had no room yet is sent on, though the step's own holds the queue. */
+static void the_end_of_a_step_never_waits_for_what_it_holds(void **state) {
+    (void)state;
+    enum { LARGE = 2000, SMALL = 1000 };
+    static float w[LARGE];
+    td_deck *deck = open_deck((td_deck_options){.queue_bytes = 16384});
+    assert_int_equal(td_deck_track(deck, .what = "w", .every_epochs = 1, .form = TD_TENSOR), TD_OK);
+    assert_int_equal(
+        td_deck_track(deck, .what = "h", .form = TD_TENSOR, .when = "step == 8", .history = 3),
+        TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "s?", .form = TD_TENSOR), TD_OK);
+    for (int64_t step = 1; step <= 10; step++) {
+        assert_int_equal(td_deck_record(deck, "h", floats(w, LARGE / 2)), TD_OK);
+        assert_int_equal(td_deck_record(deck, "w", floats(w, LARGE)), TD_OK);
+        assert_int_equal(td_deck_record(deck, "s1", floats(w, SMALL)), TD_OK);
+        assert_int_equal(td_deck_record(deck, "s2", floats(w, SMALL)), TD_OK);
+        assert_int_equal(td_deck_record(deck, "s3", floats(w, SMALL)), TD_OK);
+        assert_int_equal(td_deck_step_with(deck, 1, step, step == 5), TD_OK);
+        assert_int_equal(td_deck_flush(deck, NULL), TD_OK);
+    }
+    td_deck_counters counters = counters_of(deck);
+    assert_int_equal(counters.dropped, 0);
+    assert_int_equal(counters.queue_bytes, 0);
+    close_deck(deck);
+    check_steps("w", (int64_t[]){5}, 1);
+    check_steps("h", (int64_t[]){5, 6, 7, 8}, 4);
+    check_steps("s3", (int64_t[]){1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 10);
 }
 
 static void a_step_of_many_small_tensors_has_one_number(void **state) {
@@ -639,6 +669,7 @@ int main(void) {
         TEST(forms_carry_what_they_say),
         TEST(a_tensor_that_several_tracks_want_is_kept_once),
         TEST(tensors_of_any_size_are_written_in_the_order_they_came),
+        TEST(the_end_of_a_step_never_waits_for_what_it_holds),
         TEST(a_step_of_many_small_tensors_has_one_number),
         TEST(samples_are_random_rows_and_the_same_for_the_same_seed),
         TEST(rows_are_not_put_beside_parameters),

@@ -211,8 +211,27 @@ static void a_second_run_leaves_the_first_alone(void **state) {
     check_array(second);
 }
 
+/* Texts to a sink that writes none take room until the step ends, and nobody gives it back. */
+static void what_nobody_writes_does_not_fill_the_queue(void **state) {
+    (void)state;
+    char run[96];
+    (void)snprintf(run, sizeof run, "%s/run", folder);
+    td_error error = {0};
+    td_deck_options options = {.size = sizeof options, .queue_bytes = 16384, .no_index = true};
+    td_deck *deck = td_deck_open_with(run, &options, &error);
+    assert_non_null(deck);
+    assert_int_equal(td_deck_track(deck, .to = "npy"), TD_OK);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(td_deck_text(deck, "note", "not for an array"), TD_OK);
+    }
+    assert_int_equal(td_deck_step(deck, 1, 1), TD_OK);
+    assert_ok(td_deck_close(deck, &error), error);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_nobody_writes_does_not_fill_the_queue, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(what_is_recorded_is_what_the_files_hold, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_run_leaves_the_first_alone, setup, teardown),
     };

@@ -149,7 +149,49 @@ static void tensors_at_equal_distances_are_kept_as_one(void **state) {
     fixture_close(&f);
     assert_string_equal(query("SELECT step, last, every FROM tensor_series ORDER BY step"),
                         "10|20|10;12|12|43;");
-    assert_string_equal(query("SELECT step, record FROM tensor ORDER BY step"), "10|0;12|4;20|1;");
+    assert_string_equal(query("SELECT step, record FROM tensor ORDER BY step"), "10|0;12|2;20|1;");
+}
+
+/* As the arrays do when the run goes on: history after a step that is taken out moves up. */
+static void tensors_are_renumbered_where_others_are_taken_out(void **state) {
+    (void)state;
+    static const int64_t steps[] = {10, 20, 12, 13, 14, 22};
+    static const float values[] = {1, 2};
+    td_view view = {TD_FLOAT32, TD_SHAPE(2), values, NULL, NULL};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        td_place place = {.file = "w.npy", .record = (int64_t)i};
+        td_record record = {
+            .signal = "w", .form = TD_TENSOR, .step = steps[i], .view = &view, .place = &place};
+        assert_ok(f.class->write(f.sink, &record, &f.error), f.error);
+    }
+    fixture_close(&f);
+    fixture_reopen(&f, 15);
+    fixture_close(&f);
+    assert_string_equal(query("SELECT step, record FROM tensor ORDER BY step"),
+                        "10|0;12|1;13|2;14|3;");
+}
+
+/* Also when rows that wait leave no room for it. */
+static void what_waits_is_written_before_more_is_gathered(void **state) {
+    (void)state;
+    static const float values[] = {1, 2};
+    enum { ROWS = 2000000 };
+    float *many = calloc(ROWS, sizeof *many);
+    td_view view = {TD_FLOAT32, TD_SHAPE(2), values, NULL, NULL};
+    td_view rows = {TD_FLOAT32, TD_SHAPE(ROWS, 1), many, NULL, NULL};
+    for (int64_t step = 1; step <= 3; step++) {
+        td_place place = {.file = "w.npy", .record = step - 1};
+        td_record tensor = {
+            .signal = "w", .form = TD_TENSOR, .step = step, .view = &view, .place = &place};
+        td_record examples = {
+            .signal = "p", .signal_index = 1, .form = TD_ROWS, .step = step, .view = &rows};
+        assert_ok(f.class->write(f.sink, &tensor, &f.error), f.error);
+        (void)!f.class->write(f.sink, &examples, &f.error); /* may be too much at once */
+        assert_ok(f.class->flush(f.sink, &f.error), f.error);
+    }
+    fixture_close(&f);
+    assert_string_equal(query("SELECT count(*) FROM tensor"), "3;");
+    free(many);
 }
 
 static void examples_stand_beside_their_labels(void **state) {
@@ -221,6 +263,8 @@ int main(void) {
         DATABASE_TEST(a_record_that_comes_again_is_there_once),
         DATABASE_TEST(statistics_histograms_tensors_and_events),
         DATABASE_TEST(tensors_at_equal_distances_are_kept_as_one),
+        DATABASE_TEST(tensors_are_renumbered_where_others_are_taken_out),
+        DATABASE_TEST(what_waits_is_written_before_more_is_gathered),
         DATABASE_TEST(examples_stand_beside_their_labels),
         DATABASE_TEST(names_are_readable_and_their_bytes_kept),
         DATABASE_TEST(a_run_that_goes_on_loses_what_came_later),
