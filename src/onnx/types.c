@@ -108,17 +108,25 @@ static int64_t wrap(td__onnx_type type, uint64_t bits) {
     }
 }
 
+/* Writes only what changes: a view's elements are another value's, settled already, and may lie in
+ * memory that cannot be written. */
 void td__onnx_settle(td__onnx_type type, int64_t count, void *values) {
     if (type == TD__ONNX_FLOAT16 || type == TD__ONNX_BFLOAT16) {
         float (*round)(float) = type == TD__ONNX_FLOAT16 ? round_float16 : round_bfloat16;
         float *numbers = values;
         for (int64_t i = 0; i < count; i++) {
-            numbers[i] = round(numbers[i]);
+            float rounded = round(numbers[i]);
+            if (numbers[i] != rounded) {
+                numbers[i] = rounded;
+            }
         }
     } else if (td__onnx_storage(type) == TD_INT64 && type != TD__ONNX_INT64) {
         int64_t *numbers = values;
         for (int64_t i = 0; i < count; i++) {
-            numbers[i] = wrap(type, (uint64_t)numbers[i]);
+            int64_t wrapped = wrap(type, (uint64_t)numbers[i]);
+            if (numbers[i] != wrapped) {
+                numbers[i] = wrapped;
+            }
         }
     }
 }
