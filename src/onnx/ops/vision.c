@@ -210,7 +210,8 @@ static double pixel(const plane *p, int64_t row, int64_t column) {
 
 /* Between four pixels; up to one outside the border's count, beyond it is 0. */
 static double between(const plane *p, double y, double x) {
-    if (!(y >= -1 && y <= (double)p->height && x >= -1 && x <= (double)p->width)) {
+    bool near = y >= -1 && y <= (double)p->height && x >= -1 && x <= (double)p->width;
+    if (!near || p->height == 0 || p->width == 0) {
         return 0;
     }
     y = fmin(fmax(y, 0), (double)(p->height - 1));
