@@ -14,9 +14,11 @@ td_status td__idx_parse(td__array *array, int64_t *rows, const td__bytes *bytes,
  * multiple of 64. */
 #define TD__NPY_HEADER 320
 size_t td__npy_header(char out[TD__NPY_HEADER], const td_shape *shape);
+struct zip;
+/* Opens a zip file for reading; NULL on failure, which is TD_FORMAT. The caller discards it. */
+struct zip *td__npz_open(const char *path, td_error *error);
 /* Unpacks a member of an open libzip archive, without believing the size it claims; TD_RANGE when it
  * has more than maximum bytes. td__bytes_release. */
-struct zip;
 td_status td__zip_unpack(struct zip *archive, uint64_t index, const char *what, int64_t maximum,
                          td__bytes *bytes, td_error *error);
 /* That labels has as many rows as the inputs; takes it into the table, also on failure. */

@@ -98,6 +98,18 @@ static td_status read_array(zip_t *archive, const char *path, const char *name, 
     return status ? status : td__npy_parse(array, rows, bytes, what, error);
 }
 
+zip_t *td__npz_open(const char *path, td_error *error) {
+    int code = 0;
+    zip_t *archive = zip_open(path, ZIP_RDONLY, &code);
+    if (!archive) {
+        zip_error_t reason;
+        zip_error_init_with_code(&reason, code);
+        td_error_set(error, TD_FORMAT, "%s: %s", path, zip_error_strerror(&reason));
+        zip_error_fini(&reason);
+    }
+    return archive;
+}
+
 td_status td__npz_read(td__table *table, const td__request *request, td_error *error) {
     const td_data_options *options = request->options;
     const char *path = request->path, *x = options->x ? options->x : "x",
@@ -107,15 +119,9 @@ td_status td__npz_read(td__table *table, const td__request *request, td_error *e
                             "%s: the labels of an NPZ file are an array in it: name it as `y`",
                             path);
     }
-    int code = 0;
-    zip_t *archive = zip_open(path, ZIP_RDONLY, &code);
+    zip_t *archive = td__npz_open(path, error);
     if (!archive) {
-        zip_error_t reason;
-        zip_error_init_with_code(&reason, code);
-        td_status status =
-            td_error_set(error, TD_FORMAT, "%s: %s", path, zip_error_strerror(&reason));
-        zip_error_fini(&reason);
-        return status;
+        return TD_FORMAT;
     }
     td_status status = read_array(archive, path, x, options->memory, &table->input, &table->rows,
                                   &table->bytes[0], error);

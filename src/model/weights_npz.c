@@ -208,15 +208,9 @@ static td_status read_members(arrays *a, zip_t *archive, const td_model *model, 
 }
 
 td_status td__weights_npz_read(td_model *model, const char *path, td_error *error) {
-    int code = 0;
-    zip_t *archive = zip_open(path, ZIP_RDONLY, &code);
+    zip_t *archive = td__npz_open(path, error);
     if (!archive) {
-        zip_error_t reason;
-        zip_error_init_with_code(&reason, code);
-        td_status status =
-            td_error_set(error, TD_FORMAT, "%s: %s", path, zip_error_strerror(&reason));
-        zip_error_fini(&reason);
-        return status;
+        return TD_FORMAT;
     }
     arrays a = {0};
     td_status status = read_members(&a, archive, model, path, error);
