@@ -235,8 +235,7 @@ static int64_t group(slice_item *items, int64_t length, bool sorted, slice_group
             groups[count++] = (slice_group){.first = items[i].index};
         }
         groups[count - 1].size++;
-        group_of[items[i].index] =
-            groups[count - 1].first; /* its number, until groups are in order */
+        group_of[items[i].index] = groups[count - 1].first; /* numbered below */
     }
     if (!sorted) {
         qsort(groups, (size_t)count, sizeof *groups, by_first);
