@@ -7,10 +7,10 @@
  */
 #include "tools/networks.h"
 
+#include "apply/predict_output.h"
 #include "data/npy.h"
+#include "tapedeck/apply.h"
 #include "tapedeck/model.h"
-#include "tapedeck/train.h"
-#include "train/predict_output.h"
 
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 #include "json.h"
 #include "options.h"
 
-#include "tapedeck/train.h"
+#include "tapedeck/apply.h"
 
 #include <math.h>
 #include <stdlib.h>

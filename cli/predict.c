@@ -3,7 +3,8 @@
 #include "options.h"
 #include "terminal.h"
 
-#include "tapedeck/train.h"
+#include "tapedeck/apply.h"
+#include "tapedeck/tape.h"
 
 #include <math.h>
 #include <signal.h>

@@ -1,14 +1,17 @@
 /* Everything at once. In the order of a program's life:
  *
- *   tensor.h  arrays of up to eight dimensions, and views of memory that somebody else owns
- *   tape.h    a tape remembers operations and gives the gradient of one tensor by any others
- *   ops.h     the operations
- *   nn.h      layers, models, optimizers, metrics
- *   data.h    data sets, batches
- *   deck.h    the recorder: tracks, conditions, sinks
- *   stats.h   statistics, histograms and fingerprints of a view
- *   model.h   saved models and weights
- *   train.h   experiment files, and training as they say
+ *   tensor.h      arrays of up to eight dimensions, and views of memory that somebody else owns
+ *   tape.h        a tape remembers operations and gives the gradient of one tensor by any others
+ *   ops.h         the operations
+ *   nn.h          layers, models, optimizers, metrics
+ *   data.h        data sets, batches
+ *   deck.h        the recorder: tracks, conditions, sinks
+ *   stats.h       statistics, histograms and fingerprints of a view
+ *   model.h       saved models and weights
+ *   experiment.h  experiment files
+ *   train.h       training as they say
+ *   apply.h       saved models over data: predictions, gradients
+ *   run.h         reading back what was recorded
  *
  * Words: a function that can fail returns a td_status, TD_OK being 0, or a pointer, NULL being
  * failure; the optional td_error gets a sentence. create/destroy are for the heap; destroy accepts
@@ -17,12 +20,15 @@
 #ifndef TAPEDECK_TAPEDECK_H
 #define TAPEDECK_TAPEDECK_H
 
+#include "tapedeck/apply.h"
 #include "tapedeck/base.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
+#include "tapedeck/experiment.h"
 #include "tapedeck/model.h"
 #include "tapedeck/nn.h"
 #include "tapedeck/ops.h"
+#include "tapedeck/run.h"
 #include "tapedeck/stats.h"
 #include "tapedeck/tape.h"
 #include "tapedeck/tensor.h"

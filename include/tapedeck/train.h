@@ -1,5 +1,4 @@
-/* Experiments: a YAML file says which data, which model, how to train and what to record; a trainer
- * does it.
+/* Training as an experiment file says.
  *
  *     td_experiment *experiment = td_experiment_read("digits.yaml", NULL, &error);
  *     td_trainer *trainer = td_trainer_create(experiment, NULL, &error);
@@ -7,44 +6,20 @@
  *     td_trainer_destroy(trainer);
  *     td_experiment_destroy(experiment);
  *
- * The keys of the file are in docs/experiment.md, what a run writes in docs/training.md. Both
- * objects belong to one thread at a time; only td_trainer_stop may come from another thread or from
- * a signal handler.
+ * What a run writes is in docs/training.md. Both objects belong to one thread at a time; only
+ * td_trainer_stop may come from another thread or from a signal handler.
  */
 #ifndef TAPEDECK_TRAIN_H
 #define TAPEDECK_TRAIN_H
 
+#include "tapedeck/experiment.h"
 #include "tapedeck/nn.h"
-#include "tapedeck/stats.h"
 
 #include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ---- Experiment files ----------------------------------------------------------------------- */
-
-typedef struct td_experiment td_experiment;
-
-/* Zero means default; everything is borrowed for the duration of the call. */
-typedef struct td_experiment_options {
-    size_t size;            /* sizeof(td_experiment_options) */
-    const char *const *set; /* "train.epochs=3": edits before checking */
-    size_t set_count;
-    void (*problem)(void *user, const char *text); /* told of every problem, one line each */
-    void *user;
-} td_experiment_options;
-
-/* Reads and checks the whole file; paths in it are relative to it. options may be NULL. NULL on
- * failure: error has the first problem, the callback has seen them all. */
-TD_API td_experiment *td_experiment_read(const char *path, const td_experiment_options *options,
-                                         td_error *error);
-/* Accepts NULL. Trainers of it must be destroyed before. */
-TD_API void td_experiment_destroy(td_experiment *experiment);
-TD_API const char *td_experiment_name(const td_experiment *experiment);
-
-/* ---- Training ------------------------------------------------------------------------------- */
 
 /* One quantity of the epoch so far, or of the validation after it. */
 typedef struct td_train_value {
@@ -132,93 +107,6 @@ typedef struct td_plan_entry {
 
 /* What will be recorded, track by track; valid until td_trainer_destroy. Returns how many. */
 TD_API size_t td_trainer_plan(td_trainer *trainer, const td_plan_entry **entries);
-
-/* ---- Prediction ----------------------------------------------------------------------------- */
-
-/* Zero means default; everything is borrowed for the duration of the call. */
-typedef struct td_predict_options {
-    size_t size;    /* sizeof(td_predict_options) */
-    const char *to; /* .csv: label,class_0,…; .npy; a name that ends in '/': a folder with a PNG
-                     * of each output, grey or (three channels) in colour. NULL: nowhere */
-    const char *labels; /* NPY, IDX: the file of labels */
-    const char *label;  /* CSV: the label's column; NULL: as in training, if it is there */
-    int64_t batch;      /* 256 */
-    /* Records signals of the model (LAYER.output, LAYER.preactivation, input, prediction) too, a
-     * step for each batch, into a new run. */
-    const char *record; /* names and globs, separated by commas; NULL: none */
-    const char *form;   /* of them, separated by commas; NULL: each sink's own */
-    const char *sinks;  /* separated by commas; NULL: the standard ones */
-    const char *out;    /* the run's folder; NULL: "runs/predict" */
-    FILE *stream;       /* for what is printed; NULL: stdout */
-    /* Told after each batch; false stops: TD_INTERRUPTED, and no file is written. */
-    bool (*progress)(void *user, int64_t done, int64_t examples);
-    void *user;
-    double scale; /* multiplies inputs, instead of what training did; 0: as in training */
-} td_predict_options;
-
-typedef struct td_prediction {
-    int64_t examples;
-    bool labelled;
-    double accuracy;  /* over class labels; NaN when there are none */
-    char folder[512]; /* of the run that recorded; "" without */
-} td_prediction;
-
-/* Runs a saved model over data, which is scaled or standardised as the model's training data was,
- * in batches: what it takes in memory depends on the batch, not on how much data there is, where
- * the data can be mapped (see data.h). result may be NULL. A file appears complete or not at all.
- */
-TD_API TD_NODISCARD td_status td_predict(const char *model, const char *data,
-                                         const td_predict_options *options, td_prediction *result,
-                                         td_error *error);
-
-/* ---- Gradients of a saved model ------------------------------------------------------------- */
-
-/* Zero means default; everything is borrowed for the duration of the call. */
-typedef struct td_gradients_options {
-    size_t size;        /* sizeof(td_gradients_options) */
-    const char *layers; /* names and globs, separated by commas, "input" too; NULL: all layers */
-    const char *loss;   /* NULL: the one of training when the model says it, else one that fits */
-    const char *labels; /* NPY, IDX: the file of labels */
-    const char *label;  /* CSV: the label's column; NULL: as in training */
-    double scale;       /* multiplies inputs, instead of what training did; 0: as in training */
-    int64_t batch;      /* examples, the first of the data; 32 */
-    bool training;      /* as in a step of training: dropout drops, batches are normalised by
-                         * themselves; otherwise as in inference */
-} td_gradients_options;
-
-/* The gradient of the batch's (mean) loss with respect to a layer's output or parameter. */
-typedef struct td_gradient {
-    const char *name;  /* "conv2.error", "conv2.kernel.gradient" */
-    const char *layer; /* "conv2" */
-    const td_tensor *tensor;
-    td_stats stats;
-    bool disconnected; /* the loss does not depend on it: all zero */
-} td_gradient;
-
-typedef struct td_gradients_info {
-    const char *loss; /* "mse" */
-    bool from_logits; /* of a cross-entropy */
-    const char *why;  /* this loss: "as in training", "as asked for", "guessed: …" */
-    double value;     /* penalties of regularisers included */
-    int64_t examples;
-    size_t count; /* of gradients */
-} td_gradients_info;
-
-typedef struct td_gradients td_gradients;
-
-/* Runs a saved model forward and back over one batch. NULL on failure. */
-TD_API td_gradients *td_gradients_create(const char *model, const char *data,
-                                         const td_gradients_options *options, td_error *error);
-/* Accepts NULL; what the functions below gave is gone. */
-TD_API void td_gradients_destroy(td_gradients *gradients);
-TD_API const td_gradients_info *td_gradients_about(const td_gradients *gradients);
-/* In the order of the layers, each error before the gradients of its layer's parameters; NULL
- * beyond the last. */
-TD_API const td_gradient *td_gradients_at(const td_gradients *gradients, size_t index);
-/* Writes them all: .csv (signal,index,value), .npz, or a folder (a name that ends in '/') with an
- * .npy of each. */
-TD_API TD_NODISCARD td_status td_gradients_save(const td_gradients *gradients, const char *to,
-                                                td_error *error);
 
 #ifdef __cplusplus
 }

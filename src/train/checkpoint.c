@@ -13,9 +13,9 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "experiment/notes.h"
 #include "model/architecture.h"
 #include "model/safetensors.h"
-#include "train/notes.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -133,7 +133,7 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     int64_t counters[COUNTERS];
     double *sums = td__calloc(sum_count(trainer), sizeof *sums);
     char *architecture = td__architecture_write(trainer->model);
-    char *notes = td__notes_write(trainer);
+    char *notes = td__notes_write(trainer->experiment, trainer->info);
     parts p = {0};
     td_status status = TD_MEMORY;
     get_counters(trainer, counters);
@@ -208,7 +208,7 @@ td_status td__checkpoint_save(td_trainer *trainer, td_error *error) {
 
 td_status td__model_publish(td_trainer *trainer, td_error *error) {
     char path[4300];
-    char *notes = td__notes_write(trainer);
+    char *notes = td__notes_write(trainer->experiment, trainer->info);
     if (!notes || (size_t)snprintf(path, sizeof path, "%s/model.safetensors", trainer->folder) >=
                       sizeof path) {
         td__free(notes);

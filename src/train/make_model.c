@@ -1,5 +1,5 @@
 /* An experiment's model: made of its layers, or loaded from a file and trained further. */
-#include "train/notes.h"
+#include "train/trainer.h"
 
 #include "base/memory.h"
 #include "base/words.h"
@@ -66,16 +66,6 @@ td_status td__trainer_load_model(td_trainer *trainer, td_error *error) {
                ? TD_OK
                : td__experiment_problem(experiment, place_of(experiment, "model", "file"),
                                         reason.status, error, "model.file: %s", reason.text);
-}
-
-td_shape td__known_input(const td_model *model) {
-    td_shape shape = td_model_input_shape(model);
-    for (int32_t i = 0; i < shape.rank; i++) {
-        if (shape.dims[i] < 0) {
-            return (td_shape){0};
-        }
-    }
-    return shape;
 }
 
 static td_status check_input(const td_trainer *trainer, td_error *error) {

@@ -7,23 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 
-void td__head_set(td_tensor *head, const td_view *view) {
-    head->dtype = view->dtype;
-    head->shape = view->shape;
-    head->data = (void *)(uintptr_t)view->data;
-    head->count = 1;
-    for (int32_t i = 0; i < view->shape.rank; i++) {
-        head->count *= view->shape.dims[i];
-    }
-}
-
-void td__truth_fit(td_loss loss, td_tensor *truth, const td_tensor *prediction) {
-    bool sparse = loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
-    if (!sparse && truth->count == prediction->count && truth->dtype == TD_FLOAT32) {
-        truth->shape = prediction->shape;
-    }
-}
-
 void td__step_watch(void *user, size_t layer, td_layer_signal signal, td_tensor *tensor) {
     td_trainer *trainer = user;
     td_signal *handle =

@@ -11,14 +11,6 @@
 /* ---- Data -------------------------------------------------------------------------------------
  */
 
-td_label_kind td__labels_for(td_loss loss, td_label_kind found) {
-    if (found != TD_LABEL_CLASS || loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
-        return found;
-    }
-    bool categories = loss == TD_LOSS_CATEGORICAL_CROSSENTROPY || loss == TD_LOSS_KL_DIVERGENCE;
-    return categories ? TD_LABEL_ONE_HOT : TD_LABEL_VALUES;
-}
-
 static td_status check_labels(const td_trainer *trainer, td_error *error) {
     const td__train_spec *train = &trainer->experiment->train;
     td_label_kind kind = trainer->info->label_kind;

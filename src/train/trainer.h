@@ -15,10 +15,11 @@
 #ifndef TAPEDECK_TRAIN_TRAINER_H
 #define TAPEDECK_TRAIN_TRAINER_H
 
+#include "experiment/experiment.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
-#include "train/experiment.h"
+#include "tapedeck/train.h"
 #include "train/norms.h"
 
 #include <signal.h>
@@ -122,10 +123,6 @@ struct td_trainer {
     bool ran;
 };
 
-/* trainer.c */
-/* What a loss can be compared with: a class number where it is sparse, else numbers. */
-td_label_kind td__labels_for(td_loss loss, td_label_kind found);
-
 /* make_model.c */
 /* The model of `model: {file: …}`, before the data: it may say the shape of its input. */
 TD_NODISCARD td_status td__trainer_load_model(td_trainer *trainer, td_error *error);
@@ -134,8 +131,6 @@ TD_NODISCARD td_status td__trainer_make_model(td_trainer *trainer, td_error *err
 /* Keeps what training began from in the run, so that the run needs no other file: writes
  * initial.safetensors, and the experiment names that. Nothing for a model that is made anew. */
 TD_NODISCARD td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error);
-/* The shape of one example; rank 0 unless all of it is known. */
-td_shape td__known_input(const td_model *model);
 
 /* signals.c */
 TD_NODISCARD td_status td__trainer_signals_list(td_trainer *trainer, td_error *error);
@@ -152,10 +147,6 @@ void td__step_watch(void *user, size_t layer, td_layer_signal signal, td_tensor 
  */
 TD_NODISCARD td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_end,
                                     td_error *error);
-/* Points a head at a batch's memory; no copy. */
-void td__head_set(td_tensor *head, const td_view *view);
-/* Gives a truth the prediction's shape where only the shape differs. */
-void td__truth_fit(td_loss loss, td_tensor *truth, const td_tensor *prediction);
 
 /* validate.c */
 TD_NODISCARD td_status td__validate(td_trainer *trainer, td_error *error);

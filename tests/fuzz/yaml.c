@@ -1,5 +1,5 @@
 /* Any bytes as an experiment document: read, edited, written back and read again. */
-#include "train/yaml.h"
+#include "experiment/yaml.h"
 #include "base/memory.h"
 
 #include <stdlib.h>

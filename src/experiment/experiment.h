@@ -1,11 +1,12 @@
 /* An experiment file, read and checked. */
-#ifndef TAPEDECK_TRAIN_EXPERIMENT_H
-#define TAPEDECK_TRAIN_EXPERIMENT_H
+#ifndef TAPEDECK_EXPERIMENT_EXPERIMENT_H
+#define TAPEDECK_EXPERIMENT_EXPERIMENT_H
 
+#include "experiment/check.h"
+#include "pass/pass.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
-#include "tapedeck/train.h"
-#include "train/check.h"
+#include "tapedeck/experiment.h"
 
 /* "10 epochs", "50 steps"; one of the two is 0, both when nothing was said. */
 typedef struct td__interval {
@@ -34,8 +35,6 @@ typedef struct td__track_spec {
     td_names to;
     const char *target; /* of LAYER.loss: a file */
 } td__track_spec;
-
-typedef enum td__target { TD__TARGET_LABEL, TD__TARGET_INPUT } td__target;
 
 typedef struct td__train_spec {
     td_loss loss;

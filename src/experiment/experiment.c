@@ -1,9 +1,9 @@
 /* The sections of an experiment file, as tables of their keys. */
-#include "train/experiment.h"
+#include "experiment/experiment.h"
 
 #include "base/memory.h"
-#include "train/record.h"
-#include "train/settings.h"
+#include "experiment/record.h"
+#include "experiment/settings.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Changing a document and writing it back. */
-#include "train/yaml.h"
+#include "experiment/yaml.h"
 
 #include "base/memory.h"
 

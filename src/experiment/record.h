@@ -1,8 +1,8 @@
 /* The `record:` section. */
-#ifndef TAPEDECK_TRAIN_RECORD_H
-#define TAPEDECK_TRAIN_RECORD_H
+#ifndef TAPEDECK_EXPERIMENT_RECORD_H
+#define TAPEDECK_EXPERIMENT_RECORD_H
 
-#include "train/experiment.h"
+#include "experiment/experiment.h"
 
 /* Reads the list of tracks into the td_experiment at member. */
 void td__read_record(td__checker *checker, td__yaml_node *node, void *member);

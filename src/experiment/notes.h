@@ -1,10 +1,10 @@
 /* What a saved model says of the data it was trained on and of its loss, as JSON: enough to prepare
  * new examples the same way, and to measure them by the same measure. {"scale": 0.0625, "label":
  * ["label"], "classes": […], "mean": […], "deviation": […], "loss": "mse", "target": "label"} */
-#ifndef TAPEDECK_TRAIN_NOTES_H
-#define TAPEDECK_TRAIN_NOTES_H
+#ifndef TAPEDECK_EXPERIMENT_NOTES_H
+#define TAPEDECK_EXPERIMENT_NOTES_H
 
-#include "train/trainer.h"
+#include "experiment/experiment.h"
 
 #define TD__NOTE_MODEL "tapedeck.model"
 
@@ -23,7 +23,7 @@ typedef struct td__notes {
 } td__notes;
 
 /* From td__calloc; NULL when memory is exhausted. */
-char *td__notes_write(const td_trainer *trainer);
+char *td__notes_write(const td_experiment *experiment, const td_data_info *info);
 /* TD_FORMAT when text is not such a note. */
 TD_NODISCARD td_status td__notes_read(td__notes *notes, const char *text, const char *origin,
                                       td_error *error);

@@ -1,5 +1,5 @@
 /* Tracks as an experiment file has them. */
-#include "train/record.h"
+#include "experiment/record.h"
 
 #include <string.h>
 

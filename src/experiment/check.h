@@ -4,11 +4,11 @@
  * that the document written back says everything that was in effect. Texts that end up in structs
  * belong to the document.
  */
-#ifndef TAPEDECK_TRAIN_CHECK_H
-#define TAPEDECK_TRAIN_CHECK_H
+#ifndef TAPEDECK_EXPERIMENT_CHECK_H
+#define TAPEDECK_EXPERIMENT_CHECK_H
 
+#include "experiment/yaml.h"
 #include "tapedeck/data.h"
-#include "train/yaml.h"
 
 typedef struct td__checker {
     td__yaml *yaml;

@@ -4,8 +4,8 @@
  * twice and bytes that are not UTF-8 are refused; size, depth and number of nodes are capped. A
  * document can be edited before it is checked (--set) and written back.
  */
-#ifndef TAPEDECK_TRAIN_YAML_H
-#define TAPEDECK_TRAIN_YAML_H
+#ifndef TAPEDECK_EXPERIMENT_YAML_H
+#define TAPEDECK_EXPERIMENT_YAML_H
 
 #include "tapedeck/base.h"
 

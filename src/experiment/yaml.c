@@ -1,6 +1,6 @@
 /* The reader and the tree. Invariants: every node and text belongs to the document's list of blocks
  * and is freed with it; a map's keys are unique; no scalar holds a NUL byte. */
-#include "train/yaml.h"
+#include "experiment/yaml.h"
 
 #include "base/memory.h"
 

@@ -1,4 +1,4 @@
-#include "train/notes.h"
+#include "experiment/notes.h"
 
 #include "base/memory.h"
 
@@ -52,9 +52,8 @@ static bool read_loss(td__notes *notes) {
     return !name || !td_loss_find(name, &notes->loss, NULL);
 }
 
-char *td__notes_write(const td_trainer *trainer) {
-    const td_data_options *data = &trainer->experiment->data;
-    const td_data_info *info = trainer->info;
+char *td__notes_write(const td_experiment *experiment, const td_data_info *info) {
+    const td_data_options *data = &experiment->data;
     json_t *root = json_object();
     json_object_set_new(root, "scale", json_real(data->scale != 0 ? data->scale : 1));
     if (data->label.count) {
@@ -76,7 +75,7 @@ char *td__notes_write(const td_trainer *trainer) {
         json_object_set_new(root, "mean", floats_json(info->mean, info->normal_count));
         json_object_set_new(root, "deviation", floats_json(info->deviation, info->normal_count));
     }
-    put_loss(root, &trainer->experiment->train);
+    put_loss(root, &experiment->train);
     char *text = json_dumps(root, JSON_COMPACT);
     char *copy = text ? td__strdup(text) : NULL;
     json_decref(root);

@@ -1,10 +1,10 @@
 /* A saved model forward and back over one batch: what its layers' errors and its parameters'
  * gradients are. */
+#include "apply/saved.h"
 #include "base/memory.h"
 #include "base/words.h"
 #include "deck/glob.h"
 #include "tensor/tensor.h"
-#include "train/saved.h"
 
 #include <stdio.h>
 #include <string.h>

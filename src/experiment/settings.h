@@ -1,9 +1,9 @@
 /* Between YAML and nn's settings: a layer, an optimizer, a schedule is a name with keys and values
  * whose meaning nn knows. */
-#ifndef TAPEDECK_TRAIN_SETTINGS_H
-#define TAPEDECK_TRAIN_SETTINGS_H
+#ifndef TAPEDECK_EXPERIMENT_SETTINGS_H
+#define TAPEDECK_EXPERIMENT_SETTINGS_H
 
-#include "train/experiment.h"
+#include "experiment/experiment.h"
 
 /* Reads a choice (NAME or {NAME: {KEY: VALUE}}); noun is for messages: "a layer". False, with the
  * problem reported, when node is none. */

@@ -1,5 +1,5 @@
 /* Choices and their settings. */
-#include "train/settings.h"
+#include "experiment/settings.h"
 
 #include "base/memory.h"
 #include "base/number.h"

@@ -1,8 +1,11 @@
 /* A saved model and data for it, prepared as its training data was. */
-#ifndef TAPEDECK_TRAIN_SAVED_H
-#define TAPEDECK_TRAIN_SAVED_H
+#ifndef TAPEDECK_APPLY_SAVED_H
+#define TAPEDECK_APPLY_SAVED_H
 
-#include "train/notes.h"
+#include "experiment/notes.h"
+#include "tapedeck/apply.h"
+#include "tapedeck/data.h"
+#include "tapedeck/model.h"
 
 typedef struct td__saved {
     td_model *model;

@@ -1,5 +1,5 @@
 /* Problems, paths, and the reading of fields by their kind. */
-#include "train/check.h"
+#include "experiment/check.h"
 
 #include "base/memory.h"
 #include "base/parse.h"

@@ -1,4 +1,4 @@
-#include "train/saved.h"
+#include "apply/saved.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "data/npy.h"
 #include "model/weights.h"
 #include "sink/text.h"
-#include "tapedeck/train.h"
+#include "tapedeck/apply.h"
 
 #include <stdio.h>
 #include <string.h>

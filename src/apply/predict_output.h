@@ -1,6 +1,6 @@
 /* Where predictions go: a file that appears when it is complete, or a folder of pictures. */
-#ifndef TAPEDECK_TRAIN_PREDICT_OUTPUT_H
-#define TAPEDECK_TRAIN_PREDICT_OUTPUT_H
+#ifndef TAPEDECK_APPLY_PREDICT_OUTPUT_H
+#define TAPEDECK_APPLY_PREDICT_OUTPUT_H
 
 #include "tapedeck/tensor.h"
 

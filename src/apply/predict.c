@@ -1,14 +1,14 @@
 /* A saved model over new data: outputs to a file, and signals from inside it to a run. */
-#include "tapedeck/train.h"
+#include "tapedeck/apply.h"
 
+#include "apply/predict_output.h"
+#include "apply/saved.h"
 #include "base/memory.h"
 #include "deck/glob.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
 #include "tensor/tensor.h"
-#include "train/predict_output.h"
-#include "train/saved.h"
 
 #include <math.h>
 #include <stdio.h>

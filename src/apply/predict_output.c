@@ -1,4 +1,4 @@
-#include "train/predict_output.h"
+#include "apply/predict_output.h"
 
 #include "base/file.h"
 #include "base/memory.h"

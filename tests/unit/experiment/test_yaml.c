@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "base/memory.h"
-#include "train/yaml.h"
+#include "experiment/yaml.h"
 
 static td__yaml *parse(const char *text) {
     td_error error = {0};

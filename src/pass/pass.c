@@ -1,0 +1,38 @@
+#include "pass/pass.h"
+
+#include "tensor/tensor.h"
+
+void td__head_set(td_tensor *head, const td_view *view) {
+    head->dtype = view->dtype;
+    head->shape = view->shape;
+    head->data = (void *)(uintptr_t)view->data;
+    head->count = 1;
+    for (int32_t i = 0; i < view->shape.rank; i++) {
+        head->count *= view->shape.dims[i];
+    }
+}
+
+void td__truth_fit(td_loss loss, td_tensor *truth, const td_tensor *prediction) {
+    bool sparse = loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    if (!sparse && truth->count == prediction->count && truth->dtype == TD_FLOAT32) {
+        truth->shape = prediction->shape;
+    }
+}
+
+td_label_kind td__labels_for(td_loss loss, td_label_kind found) {
+    if (found != TD_LABEL_CLASS || loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
+        return found;
+    }
+    bool categories = loss == TD_LOSS_CATEGORICAL_CROSSENTROPY || loss == TD_LOSS_KL_DIVERGENCE;
+    return categories ? TD_LABEL_ONE_HOT : TD_LABEL_VALUES;
+}
+
+td_shape td__known_input(const td_model *model) {
+    td_shape shape = td_model_input_shape(model);
+    for (int32_t i = 0; i < shape.rank; i++) {
+        if (shape.dims[i] < 0) {
+            return (td_shape){0};
+        }
+    }
+    return shape;
+}
