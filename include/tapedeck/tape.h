@@ -77,8 +77,9 @@ TD_API bool td_tensor_is_disconnected(const td_tensor *gradient);
 TD_API void td_tape_name(td_tape *tape, td_tensor *tensor, const char *name);
 
 /* A view that keeps the tensor's memory alive past td_tape_reset until it is released: the tape's
- * next recordings use other memory. For tensors that are small (copying them is cheaper) or not on
- * this tape, a plain view. */
+ * next recordings use other memory. A plain view for tensors that are small (copying them is
+ * cheaper), not on this tape, or that only pass on memory which is not the tape's (a reshaped
+ * batch). */
 TD_API td_view td_tape_view(td_tape *tape, const td_tensor *tensor);
 /* Bytes the tape holds for tensors, its high-water mark. */
 TD_API size_t td_tape_memory(const td_tape *tape);

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 typedef struct block {
     struct block *next;
@@ -56,6 +57,16 @@ void td__arena_unref(td__arena *arena) {
 
 bool td__arena_is_sole(const td__arena *arena) {
     return atomic_load_explicit(&arena->references, memory_order_acquire) == 1;
+}
+
+bool td__arena_holds(const td__arena *arena, const void *data, size_t bytes) {
+    for (const block *item = arena->newest; item; item = item->next) {
+        uintptr_t first = (uintptr_t)item + header_size, at = (uintptr_t)data;
+        if (at >= first && at - first <= item->used && bytes <= item->used - (at - first)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static block *add_block(td__arena *arena, size_t size) {

@@ -17,6 +17,8 @@ void td__arena_ref(td__arena *arena);
 void td__arena_unref(td__arena *arena);
 /* True when nobody but the owner holds the arena. */
 bool td__arena_is_sole(const td__arena *arena);
+/* Whether all of these bytes are the arena's own: only those stay as they are while it is held. */
+bool td__arena_holds(const td__arena *arena, const void *data, size_t bytes);
 
 /* Aligned to TD__ALIGNMENT, not zeroed; NULL when memory is exhausted. */
 void *td__arena_alloc(td__arena *arena, size_t bytes);

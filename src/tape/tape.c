@@ -394,7 +394,8 @@ static size_t held_bytes(const td_tape *tape) {
 td_view td_tape_view(td_tape *tape, const td_tensor *tensor) {
     td_view view = td__view_of(tensor);
     size_t bytes = (size_t)tensor->count * td_dtype_size(tensor->dtype);
-    if (bytes >= WORTH_KEEPING && tensor->recording == tape->recording && tape->arena &&
+    /* A tensor of this recording may still describe memory of others: the batch, a parameter. */
+    if (bytes >= WORTH_KEEPING && tape->arena && td__arena_holds(tape->arena, view.data, bytes) &&
         (!td__arena_is_sole(tape->arena) ||
          held_bytes(tape) + td__arena_capacity(tape->arena) <= tape->spare_bytes)) {
         td__arena_ref(tape->arena);

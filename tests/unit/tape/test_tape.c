@@ -133,6 +133,22 @@ static void a_kept_view_outlives_the_reset(void **state) {
     td_tensor_destroy(zero);
 }
 
+static void memory_that_is_not_the_tapes_is_not_kept(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(64, 1024), &error);
+    td_tensor *passed = td_stop_gradient(tape, td_reshape(tape, x, TD_SHAPE(64, 32, 32)));
+    assert_ptr_equal(td_tensor_data(passed), td_tensor_data(x));
+    assert_null(td_tape_view(tape, passed).release);
+    assert_null(td_tape_view(tape, x).release);
+    td_view own = td_tape_view(tape, td_reshape(tape, td_tanh(tape, x), TD_SHAPE(65536)));
+    assert_non_null(own.release);
+    own.release(own.owner);
+    td_tensor_destroy(x);
+    td_tape_destroy(tape);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_a_dense_layer_are_right_by_hand),
@@ -141,6 +157,7 @@ int main(void) {
         cmocka_unit_test(a_step_after_the_first_two_allocates_nothing),
         cmocka_unit_test(errors_are_sticky_and_the_first_one_is_kept),
         cmocka_unit_test(a_kept_view_outlives_the_reset),
+        cmocka_unit_test(memory_that_is_not_the_tapes_is_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,54 @@
+"""What is recorded is what was there: tensors of their own step, and every loss of a record said."""
+import unittest
+
+import numpy
+
+from program import Case
+
+# A batch of 64 KiB and more is worth keeping instead of copying it; flatten only passes it on.
+WIDE = """
+name: wide
+seed: 1
+threads: 1
+data:
+  train: wide.npz
+  batch: 32
+  scale: 0.5
+model:
+  - flatten: {name: l}
+  - dense: {name: d, units: 1}
+train: {loss: mse, optimizer: {sgd: {learning_rate: 0.0001}}, epochs: 1}
+"""
+
+
+class Tensors(Case):
+    def setUp(self):
+        super().setUp()
+        random = numpy.random.default_rng(1)
+        self.x = random.normal(size=(320, 2000)).astype("f4")
+        numpy.savez(self.path("wide.npz"), x=self.x, y=self.x[:, :1])
+        numpy.save(self.path("x.npy"), self.x)
+
+    def load(self, *parts):
+        return numpy.load(self.path(*parts))
+
+    def test_a_layer_that_passes_its_input_on_records_the_step_s_own_batch(self):
+        for form, to in (("tensor", "npy"), ("rows", "csv")):
+            self.train(WIDE + f"record:\n  - {{what: [input, l.output], form: {form}, to: [{to}]}}\n",
+                       "--quiet", "--set", f"name={form}")
+        given, passed = (self.load("runs", "tensor", f"{name}.npy") for name in ("input", "l.output"))
+        self.assertTrue((given == passed).all())
+        rows = [numpy.loadtxt(self.path("runs", "rows", f"{name}.csv"), delimiter=",", skiprows=1)
+                for name in ("input", "l.output")]
+        self.assertTrue((rows[0] == rows[1]).all())
+
+    def test_a_prediction_s_passed_on_batches(self):
+        self.train(WIDE, "--quiet")
+        self.run_program("predict", "runs/wide", "x.npy", "--record", "l.output", "--form", "tensor",
+                         "--to", "npy", "--to", "o.npy", "--out", "p", "--batch", "32")
+        passed = self.load("p", "l.output.npy").reshape(-1, 2000)
+        self.assertTrue((passed == self.x * numpy.float32(0.5)).all())
+
+
+if __name__ == "__main__":
+    unittest.main()
