@@ -179,6 +179,7 @@ typedef struct td_conv2d_layer {
     td_initializer bias_initializer;
     TD_REGULARIZER_FIELDS
     int64_t output_padding[2]; /* conv2d_transpose */
+    bool output_padding_given; /* an output padding of 0, 0 is meant: smaller than without one */
 } td_conv2d_layer;
 /* kernel (size, in / groups, filters); the second of each pair is not used */
 typedef td_conv2d_layer td_conv1d_layer;
@@ -292,7 +293,8 @@ typedef td_lstm_layer td_gru_layer;
 typedef struct td_activation_layer {
     TD_LAYER_FIELDS
     td_activation function;
-    double alpha; /* of leaky_relu (0.2) and elu (1) */
+    double alpha;     /* of leaky_relu (0.2) and elu (1) */
+    bool alpha_given; /* an alpha of 0 is meant, as with TD_ZERO */
 } td_activation_layer;
 
 typedef struct td_concatenate_layer {

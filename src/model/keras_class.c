@@ -187,19 +187,6 @@ static void adapt_padding(const json_t *config, const td_shape *input,
     }
 }
 
-/* Keras tells an output padding of 0 from none; here it is none. */
-static void adapt_transposed(const json_t *config, const td_shape *input,
-                             td__keras_settings *settings) {
-    (void)config, (void)input;
-    for (size_t i = 0; i < settings->count; i++) {
-        const td_value *value = &settings->items[i].value;
-        if (!strcmp(settings->items[i].key, "output_padding") && value->count == 2 &&
-            value->numbers[0] == 0 && value->numbers[1] == 0) {
-            td__keras_settings_refuse(settings, "output_padding is 0, which is not none");
-        }
-    }
-}
-
 /* A convolution with a group for each channel. Its kernel (h, w, channels, multiplier) has the
  * elements of ours, (h, w, 1, channels * multiplier), in the same order. */
 static void adapt_depthwise(const json_t *config, const td_shape *input,
@@ -255,7 +242,7 @@ static const td__keras_class classes[] = {
     CLASS("Dense", DENSE, dense, VARS, NULL),
     CLASS("Conv1D", CONV1D, convolution, VARS, NULL),
     CLASS("Conv2D", CONV2D, convolution, VARS, NULL),
-    CLASS("Conv2DTranspose", CONV2D_TRANSPOSE, transposed, VARS, adapt_transposed),
+    CLASS("Conv2DTranspose", CONV2D_TRANSPOSE, transposed, VARS, NULL),
     CLASS("DepthwiseConv2D", CONV2D, depthwise, VARS, adapt_depthwise),
     CLASS("MaxPooling2D", MAX_POOL2D, pool, VARS, NULL),
     CLASS("AveragePooling2D", AVERAGE_POOL2D, pool, VARS, NULL),

@@ -27,15 +27,6 @@ static json_t *numbers_json(const td_value *value) {
     return list;
 }
 
-static bool all_zero(const td_value *value) {
-    for (size_t i = 0; i < value->count; i++) {
-        if (value->numbers[i] != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static json_t *regularizer_json(const td_layer_info *layer, const char *ours) {
     td__keras_penalty keys = td__keras_penalty_of(ours);
     double l1 = setting_number(layer, keys.l1), l2 = setting_number(layer, keys.l2);
@@ -66,8 +57,7 @@ static json_t *option_json(const td__keras_option *rule, const td_layer_info *la
         }
         return json_string(value->text);
     case TD_VALUE_NUMBERS:
-        /* Keras tells an output padding of 0 from none. */
-        return !strcmp(rule->key, "output_padding") && all_zero(value) ? NULL : numbers_json(value);
+        return numbers_json(value);
     case TD_VALUE_TEXTS:
         break;
     }

@@ -71,6 +71,16 @@ static_assert(sizeof(td_activation) == sizeof(int) && sizeof(td_initializer) == 
                   sizeof(td_padding) == sizeof(int) && sizeof(td_interpolation) == sizeof(int),
               "enumerations are ints");
 
+/* Whether a value that can be left out was not. */
+static void set_given(const td__field *field, void *options) {
+    if (field->given_offset) {
+        *(bool *)at(options, field->given_offset) = true;
+    }
+}
+static bool is_given(const td__field *field, const void *options) {
+    return field->given_offset && *(const bool *)at_const(options, field->given_offset);
+}
+
 /* --- defaults ----------------------------------------------------------------------------- */
 
 static void fill_field(const td__field *field, void *options, bool always) {
@@ -83,13 +93,22 @@ static void fill_field(const td__field *field, void *options, bool always) {
     }
     case TD__FIELD_PAIR: {
         int64_t *pair = place;
+        if (is_given(field, options)) {
+            break;
+        }
         pair[0] = always || pair[0] == 0 ? (int64_t)field->standard : pair[0];
         pair[1] = always || pair[1] == 0 ? pair[0] : pair[1];
+        if (pair[0] || pair[1]) {
+            set_given(field, options);
+        }
         break;
     }
     case TD__FIELD_NUMBER: {
         double *number = place;
         bool unset = *number == 0 && !signbit(*number);
+        if (!unset) {
+            set_given(field, options);
+        }
         *number = always || unset ? field->standard : *number;
         *number = *number == 0 ? 0 : *number; /* TD_ZERO has served */
         break;
@@ -178,6 +197,7 @@ static td_status set_integers(const td__field *field, void *options, const td_se
     for (size_t i = 0; i < most; i++) {
         integers[i] = (int64_t)numbers[i < count ? i : 0];
     }
+    set_given(field, options);
     return TD_OK;
 }
 
@@ -249,6 +269,7 @@ static td_status set_field(const td__field *field, void *options, const td_setti
             return refuse(setting, "a number", where, error);
         }
         *(double *)place = value->number;
+        set_given(field, options);
         return TD_OK;
     case TD__FIELD_BOOL:
     case TD__FIELD_NOT:
@@ -451,7 +472,9 @@ static bool is_empty(const td_value *value) {
     return (value->kind == TD_VALUE_NUMBER && value->number == 0) ||
            (value->kind == TD_VALUE_BOOL && !value->boolean) ||
            (value->kind == TD_VALUE_TEXT && !value->text) ||
-           (value->kind == TD_VALUE_TEXTS && value->count == 0);
+           (value->kind == TD_VALUE_TEXTS && value->count == 0) ||
+           (value->kind == TD_VALUE_NUMBERS && value->count == 2 && value->numbers[0] == 0 &&
+            value->numbers[1] == 0);
 }
 
 td_status td__fields_write(const td__field *fields, size_t count, const void *options,
@@ -469,7 +492,7 @@ td_status td__fields_write(const td__field *fields, size_t count, const void *op
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
         td_value value = field_value(&fields[i], options, numbers);
-        if (!fields[i].quiet || !is_empty(&value)) {
+        if (!fields[i].quiet || !is_empty(&value) || is_given(&fields[i], options)) {
             list[used++] = (td_setting){.key = fields[i].key, .value = value};
             numbers += numbers_of(&fields[i]);
         }

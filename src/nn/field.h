@@ -36,7 +36,8 @@ typedef struct td__field {
     const td__words *words; /* WORD */
     size_t count_offset;    /* NUMBERS: of an int64_t with how many are used */
     size_t room;            /* NUMBERS: how many fit */
-    bool quiet;             /* not written back when it is zero */
+    size_t given_offset;    /* PAIR, NUMBER: of a bool that tells 0 from none; 0: no such */
+    bool quiet;             /* not written back when it is zero, or not given */
 } td__field;
 
 extern const td__words td__activation_words, td__initializer_words, td__padding_words,

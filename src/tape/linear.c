@@ -5,6 +5,8 @@
 #include "tape/parallel.h"
 #include "tape/tape.h"
 
+#include <math.h>
+
 bool td__activation_uses_output(td_activation activation) {
     static const bool uses_output[TD_ACTIVATION_COUNT] = {
         [TD_LINEAR] = true, [TD_RELU] = true,    [TD_LEAKY_RELU] = true,  [TD_ELU] = true,
@@ -15,7 +17,7 @@ bool td__activation_uses_output(td_activation activation) {
 }
 
 float td__activation_alpha(td_activation activation, float alpha) {
-    if (alpha != 0) {
+    if (alpha != 0 || signbit(alpha)) {
         return alpha;
     }
     return activation == TD_LEAKY_RELU ? 0.2f : 1.0f;

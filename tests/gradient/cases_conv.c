@@ -165,6 +165,8 @@ static const op_case cases[] = {
          BIAS(2), S(1, 12, 10, 2), .stride = {3, 3}, .output_padding = {1, 1}),
     CASE(transpose, "conv2d_transpose, output padding, same", S(1, 3, 3, 2), S(3, 2, 2, 2), BIAS(2),
          S(1, 5, 5, 2), .stride = {2, 2}, .padding = TD_PADDING_SAME, .output_padding = {0, 1}),
+    CASE(transpose, "conv2d_transpose, output padding of 0", S(1, 3, 3, 2), S(3, 3, 2, 2), BIAS(2),
+         S(1, 5, 5, 2), .stride = {2, 2}, .padding = TD_PADDING_SAME, .output_padding_given = true),
     CASE(transpose, "conv2d_transpose, relu", S(1, 3, 3, 2), S(2, 2, 3, 2), BIAS(3), S(1, 6, 6, 3),
          .stride = {2, 2}, .activation = TD_RELU),
 };

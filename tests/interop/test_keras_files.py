@@ -246,12 +246,15 @@ class KerasFiles(Case):
         self.assertFalse(ours.get_layer("frozen").trainable)
 
     def test_output_padding(self):
-        """Which Keras 3 itself forgets when it saves, but reads."""
+        """0 is not the same as none."""
         numpy.savez(self.path("data.npz"), x=random(8, 4, 3, 2), y=random(8, 2, seed=4))
         self.train("name: t\ndata: {train: data.npz, label: {x: x, y: y}, batch: 8}\nmodel:\n"
                    "  - conv2d_transpose: {filters: 2, kernel: [2, 3], stride: 3, output_padding: 1}\n"
                    "  - conv2d_transpose: {filters: 3, kernel: 3, stride: 2, padding: same, "
                    "output_padding: 1}\n"
+                   "  - conv2d_transpose: {filters: 3, kernel: 3, stride: 2, padding: same, "
+                   "output_padding: 0}\n"
+                   "  - conv2d_transpose: {filters: 3, kernel: 3, stride: 2, padding: same}\n"
                    "  - flatten:\n  - dense: {units: 2}\ntrain: {loss: mse, epochs: 1}\n", "--quiet")
         self.run_program("weights", self.path("runs", "t"), "--to", self.path("t.keras"))
         model = keras.models.load_model(self.path("t.keras"))

@@ -44,7 +44,11 @@ static const td__field fields_transposed[] = {
     TD__PAIR(td_conv2d_layer, kernel, "kernel_size", 0, 1),
     TD__PAIR(td_conv2d_layer, stride, "strides", 1, 1),
     TD__PAIR(td_conv2d_layer, dilation, "dilation_rate", 1, 1),
-    TD__PAIR(td_conv2d_layer, output_padding, NULL, 0, 0),
+    {.key = "output_padding",
+     .type = TD__FIELD_PAIR,
+     .offset = offsetof(td_conv2d_layer, output_padding),
+     .given_offset = offsetof(td_conv2d_layer, output_padding_given),
+     .quiet = true},
     SHARED_FIELDS,
 };
 
@@ -141,7 +145,7 @@ static td_status plan_transposed(td__layer *layer, const td_shape *inputs, td_er
         if (size < 0) {
             continue;
         }
-        if (options->output_padding[0] || options->output_padding[1]) {
+        if (options->output_padding_given) {
             output.dims[i] =
                 (size - 1) * stride + k - 2 * (same ? k / 2 : 0) + options->output_padding[i];
         } else {
@@ -163,6 +167,7 @@ static td_conv_options operation_options(const td__layer *layer) {
         .groups = options->groups,
         .padding = options->padding,
         .output_padding = {options->output_padding[0], options->output_padding[1]},
+        .output_padding_given = options->output_padding_given,
         .activation = layer->fused};
 }
 

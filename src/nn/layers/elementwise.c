@@ -14,6 +14,7 @@ static const td__field activation_fields[] = {
      .alias = "negative_slope",
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_activation_layer, alpha),
+     .given_offset = offsetof(td_activation_layer, alpha_given),
      .quiet = true},
 };
 static const td__field rescaling_fields[] = {
@@ -55,7 +56,9 @@ static td_tensor *forward_dropout(td__layer *layer, td_tape *tape, td_tensor *co
 
 static td_tensor *forward_activation(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_activation_layer *options = layer->options;
-    return td_activate(tape, inputs[0], options->function, (float)options->alpha);
+    bool zero = options->alpha_given && options->alpha == 0;
+    return td_activate(tape, inputs[0], options->function,
+                       zero ? (float)TD_ZERO : (float)options->alpha);
 }
 
 static td_tensor *forward_rescaling(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {

@@ -56,8 +56,8 @@ TD__INLINE float softsign_derivative(float x) {
 /* NaN stays: all comparisons are written so that it takes the branch that keeps it. */
 DEFINE(linear, x, v == v ? 1.0f : v)
 DEFINE(relu, x <= 0.0f ? 0.0f : x, v > 0.0f ? 1.0f : 0.0f)
-DEFINE(leaky_relu, x < 0.0f ? alpha * x : x, v < 0.0f ? alpha : 1.0f)
-DEFINE(elu, x < 0.0f ? alpha * (td__expf(x) - 1.0f) : x, v < 0.0f ? v + alpha : 1.0f)
+DEFINE(leaky_relu, x<0.0f ? alpha * x : x, v> 0.0f ? 1.0f : alpha)
+DEFINE(elu, x<0.0f ? alpha *(td__expf(x) - 1.0f) : x, v> 0.0f ? 1.0f : v + alpha)
 DEFINE(selu, SELU_SCALE *(x < 0.0f ? SELU_ALPHA * (td__expf(x) - 1.0f) : x),
        v < 0.0f ? v + SELU_SCALE * SELU_ALPHA : SELU_SCALE)
 DEFINE(gelu, x *td__normal_cdff(x),

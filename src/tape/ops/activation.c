@@ -45,7 +45,9 @@ static td_status activation_backward(td_tape *tape, td__node *node) {
     if (!dx) {
         return TD_MEMORY;
     }
-    const td_tensor *v = td__activation_uses_output(saved->activation) ? y : x;
+    /* With a negative slope the sign of y no longer tells that of x. */
+    bool from_output = td__activation_uses_output(saved->activation) && saved->alpha >= 0;
+    const td_tensor *v = from_output ? y : x;
     td__activate_backward_all(saved->activation, saved->alpha, x->count, td__floats(v),
                               td__output_gradient(tape, node), add, dx);
     return TD_OK;
@@ -66,6 +68,9 @@ td_tensor *td_activate(td_tape *tape, td_tensor *x, td_activation activation, fl
     }
     if (!td__check_float(tape, name, "input", x)) {
         return NULL;
+    }
+    if (activation == TD_ELU && alpha < 0) {
+        return td__fail(tape, TD_RANGE, "elu: alpha is %g, it must not be negative", (double)alpha);
     }
     td_tensor *y = td__output(tape, TD_FLOAT32, &x->shape);
     activation_saved *saved = y ? td__scratch(tape, sizeof *saved) : NULL;

@@ -160,8 +160,10 @@ static td_status gradient_of_input(td_tape *tape, td__node *node, batch_norm_wor
     const td_tensor *gamma = node->inputs[1].tensor;
     float *factor = memory, *slope = factor + s->width, *offset = slope + s->width;
     float share = s->training ? 1.0f / (float)s->rows : 0.0f;
+    /* One row is its own mean: its gradient is 0, not what rounding leaves of g - g. */
+    float whole = s->training && s->rows == 1 ? 0.0f : 1.0f;
     for (int64_t c = 0; c < s->n; c++) {
-        factor[c] = s->scale[c] * (gamma ? td__floats(gamma)[c] : 1.0f);
+        factor[c] = whole * s->scale[c] * (gamma ? td__floats(gamma)[c] : 1.0f);
         slope[c] = -factor[c] * s->scale[c] * products[c] * share;
         offset[c] = -factor[c] * sums[c] * share;
     }

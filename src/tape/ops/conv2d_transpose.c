@@ -45,7 +45,8 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, cons
     }
     int64_t out[2];
     bool same = options && options->padding == TD_PADDING_SAME;
-    bool given = options && (options->output_padding[0] || options->output_padding[1]);
+    bool given = options && (options->output_padding_given || options->output_padding[0] ||
+                             options->output_padding[1]);
     for (int axis = 0; axis < 2; axis++) {
         int64_t extra = given ? options->output_padding[axis] : 0, stride = conv->stride[axis];
         if (given && (extra < 0 || extra >= stride)) {

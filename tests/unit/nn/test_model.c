@@ -210,6 +210,8 @@ static td_model *every_kind(void) {
     td_add_conv2d(model, .filters = 4, .kernel = {3}, .padding = TD_PADDING_SAME,
                   .activation = TD_ELU);
     td_add_conv2d_transpose(model, .filters = 4, .kernel = {2}, .stride = {2});
+    td_add_conv2d_transpose(model, .filters = 4, .kernel = {3}, .stride = {2},
+                            .padding = TD_PADDING_SAME, .output_padding_given = true);
     td_add_max_pool2d(model);
     td_add_average_pool2d(model, .size = {2}, .stride = {1}, .padding = TD_PADDING_SAME);
     td_add_batch_normalization(model, .momentum = TD_ZERO);
@@ -219,6 +221,7 @@ static td_model *every_kind(void) {
     td_add_global_average_pool2d(model, .name = "average", .from = {"dropout"});
     td_add_multiply(model, .from = {"largest", "average"});
     td_add_activation(model, .function = TD_LEAKY_RELU, .alpha = 0.1);
+    td_add_activation(model, .function = TD_LEAKY_RELU, .alpha = TD_ZERO);
     td_add_reshape(model, .shape = TD_SHAPE(2, -1));
     td_add_layer_normalization(model, .no_center = true);
     td_add_conv1d(model, .filters = 6, .kernel = {2}, .padding = TD_PADDING_CAUSAL);

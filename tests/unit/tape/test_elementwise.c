@@ -54,6 +54,32 @@ static void equal_extremes_share_the_gradient(void **state) {
     td_tensor_destroy(x);
 }
 
+/* As Keras and PyTorch have it: zeros are common after a relu. */
+static void corners_take_the_slope_from_below(void **state) {
+    (void)state;
+    td_tensor *x = row(3, (float[]){-1, 0, 1});
+    const float *d = gradient(td_activate(tape, x, TD_LEAKY_RELU, 0.1f), x);
+    assert_true(d[0] == 0.1f && d[1] == 0.1f && d[2] == 1);
+    d = gradient(td_activate(tape, x, TD_ELU, 0.5f), x);
+    assert_true(d[1] == 0.5f && d[2] == 1);
+    d = gradient(td_activate(tape, x, TD_RELU, 0), x);
+    assert_true(d[0] == 0 && d[1] == 0 && d[2] == 1);
+    td_tensor_destroy(x);
+}
+
+static void a_slope_may_be_zero_or_negative(void **state) {
+    (void)state;
+    td_tensor *x = row(2, (float[]){-2, 2});
+    td_tensor *flat = td_activate(tape, x, TD_LEAKY_RELU, -0.0f);
+    assert_true(((const float *)td_tensor_data(flat))[0] == 0 && gradient(flat, x)[0] == 0);
+    td_tensor *folded = td_activate(tape, x, TD_LEAKY_RELU, -0.5f);
+    assert_true(((const float *)td_tensor_data(folded))[0] == 1);
+    const float *d = gradient(folded, x);
+    assert_true(d[0] == -0.5f && d[1] == 1);
+    assert_null(td_activate(tape, x, TD_ELU, -1));
+    td_tensor_destroy(x);
+}
+
 static void a_nan_is_not_hidden(void **state) {
     (void)state;
     float values[40] = {0};
@@ -160,6 +186,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(equal_operands_of_maximum_share_the_gradient),
         TEST(equal_extremes_share_the_gradient),
+        TEST(corners_take_the_slope_from_below),
+        TEST(a_slope_may_be_zero_or_negative),
         TEST(a_nan_is_not_hidden),
         TEST(corners_have_the_derivative_of_tensorflow),
         TEST(a_stopped_gradient_says_that_it_is_none),

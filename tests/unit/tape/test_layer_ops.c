@@ -91,6 +91,32 @@ static void max_pool_lets_nan_through(void **state) {
     td_tape_destroy(tape);
 }
 
+/* What rounding leaves of g - g would become full steps of Adam. */
+static void one_row_normalized_has_no_gradient(void **state) {
+    (void)state;
+    td_error error;
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tape_set_training(tape, true);
+    float values[] = {0.3f, -1.7f, 2.9f}, weights[] = {0.1f, 0.7f, 1.3f};
+    td_tensor *x = td_tensor_from("x", TD_FLOAT32, TD_SHAPE(1, 3), values, &error);
+    td_tensor *w = td_tensor_from("w", TD_FLOAT32, TD_SHAPE(1, 3), weights, &error);
+    td_tensor *gamma = td_tensor_from("gamma", TD_FLOAT32, TD_SHAPE(3), weights, &error);
+    td_tensor *mean = td_tensor_create("mean", TD_FLOAT32, TD_SHAPE(3), &error);
+    td_tensor *variance = td_tensor_create("variance", TD_FLOAT32, TD_SHAPE(3), &error);
+    td_tensor *y = td_batch_normalization(tape, x, gamma, NULL, mean, variance, NULL), *dx;
+    td_tensor *loss = td_sum(tape, td_multiply(tape, y, w), NULL);
+    assert_ok(td_tape_gradient(tape, loss, 1, &x, &dx, &error), error);
+    for (int i = 0; i < 3; i++) {
+        assert_true(((const float *)td_tensor_data(dx))[i] == 0);
+    }
+    td_tape_destroy(tape);
+    td_tensor_destroy(x);
+    td_tensor_destroy(w);
+    td_tensor_destroy(gamma);
+    td_tensor_destroy(mean);
+    td_tensor_destroy(variance);
+}
+
 /* Two channels, mean 20000 and variance 1 and 4: a sum of squares would keep no digit of them. */
 static void a_large_mean_costs_batch_normalization_no_digits(void **state) {
     (void)state;
@@ -152,6 +178,7 @@ int main(void) {
         cmocka_unit_test(a_query_that_may_see_nothing_gets_zeros),
         cmocka_unit_test(a_hidden_position_cannot_be_seen_through_a_negative_scale),
         cmocka_unit_test(max_pool_lets_nan_through),
+        cmocka_unit_test(one_row_normalized_has_no_gradient),
         cmocka_unit_test(a_large_mean_costs_batch_normalization_no_digits),
         cmocka_unit_test(a_step_without_memory_leaves_the_moving_averages_alone),
     };
