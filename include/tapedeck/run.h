@@ -98,6 +98,28 @@ typedef struct td_point {
 TD_API size_t td_run_points(td_run *run, const td_run_signal *signal, const char *statistic,
                             int64_t first, int64_t last, td_point *points, size_t most,
                             bool *sampled);
+/* One step of a signal, exactly as it was recorded. */
+typedef struct td_value {
+    int64_t step;
+    double value;      /* the scalar, or the statistic; NaN where there is none */
+    int64_t nonfinite; /* NaN and infinite elements: of the tensor, or 1 for such a scalar */
+} td_value;
+
+/* The first `most` steps of a signal from first to last, in order: its scalars (statistic NULL) or
+ * one of its statistics; their number. To go on, ask again from the step after the last one. */
+TD_API size_t td_run_values(td_run *run, const td_run_signal *signal, const char *statistic,
+                            int64_t first, int64_t last, td_value *values, size_t most);
+
+/* When a step was. */
+typedef struct td_run_step {
+    int64_t step;
+    int64_t epoch;    /* 0: not known */
+    double wall_time; /* seconds since 1970 */
+} td_run_step;
+
+/* The run's last step at or before this one, or its first one; false when it has none. */
+TD_API bool td_run_when(td_run *run, int64_t step, td_run_step *when);
+
 /* The scalar recorded last, and the least and greatest with their steps; false when there is none.
  * Looks at all of them. */
 typedef struct td_extremes {
@@ -127,6 +149,22 @@ TD_API TD_NODISCARD td_status td_run_read(td_run *run, const td_run_query *query
 TD_API TD_NODISCARD td_status td_run_at(td_run *run, const td_run_signal *signal, td_form form,
                                         int64_t step, td_record_function *each, void *user,
                                         td_error *error);
+
+/* What a signal was for one example of the data set (form rows, to sqlite). */
+typedef struct td_example {
+    int64_t step;
+    int64_t sample;       /* its row in the data set */
+    double label;         /* NaN: none, or more than one number */
+    const double *values; /* flattened row-major; valid during the call only */
+    size_t count;
+} td_example;
+typedef td_status td_example_function(void *user, const td_example *example, td_error *error);
+
+/* The signal's examples at its last step, at or before step, that has any; by sample. TD_NOT_FOUND
+ * when there is none. What each returns other than TD_OK ends the reading and is returned. */
+TD_API TD_NODISCARD td_status td_run_examples(td_run *run, const td_run_signal *signal,
+                                              int64_t step, td_example_function *each, void *user,
+                                              td_error *error);
 
 /* ---- Finding runs --------------------------------------------------------------------------- */
 

@@ -59,6 +59,8 @@ static const char schema[] =
     "CREATE TABLE histogram(signal, step, bins TEXT, PRIMARY KEY(signal, step)) WITHOUT ROWID;"
     "CREATE TABLE tensor(signal, step, form TEXT, dtype, shape, file TEXT, record,"
     " PRIMARY KEY(signal, step, form)) WITHOUT ROWID;"
+    "CREATE TABLE example(signal, step, sample, label, value TEXT,"
+    " PRIMARY KEY(signal, step, sample)) WITHOUT ROWID;"
     "CREATE TABLE hash(signal, step, hash TEXT, PRIMARY KEY(signal, step)) WITHOUT ROWID;"
     "CREATE TABLE text(signal, step, text TEXT);"
     "BEGIN";

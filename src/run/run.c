@@ -127,11 +127,8 @@ td_status td_run_notes(td_run *run, const char *table, td_note_function *each, v
 static const struct {
     const char *table;
     uint32_t form;
-} tables[] = {{"scalar", TD_SCALAR},
-              {"stats", TD_STATS},
-              {"histogram", TD_HISTOGRAM},
-              {"tensor_series", TD_TENSOR},
-              {"hash", TD_HASH}};
+} tables[] = {{"scalar", TD_SCALAR},        {"stats", TD_STATS},  {"histogram", TD_HISTOGRAM},
+              {"tensor_series", TD_TENSOR}, {"example", TD_ROWS}, {"hash", TD_HASH}};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static void extend(td_run_signal *signal, uint32_t forms, int64_t first, int64_t last) {

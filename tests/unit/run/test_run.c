@@ -119,6 +119,66 @@ static td_status look(void *user, const td_record *record, td_error *error) {
     return TD_OK;
 }
 
+static void values_are_what_was_recorded_step_by_step(void **state) {
+    (void)state;
+    td_error error = {0};
+    assert_ok(td_deck_close(record(), &error), error);
+    td_run *run = td_run_open(folder, &error);
+    td_value values[STEPS];
+    const td_run_signal *loss = td_run_signal_find(run, "loss"), *w = td_run_signal_find(run, "w");
+    assert_int_equal(td_run_values(run, loss, NULL, 3, INT64_MAX, values, 5), 5);
+    assert_int_equal(values[4].step, 7);
+    assert_true(values[4].value == 1.0 / 7);
+    assert_int_equal(values[4].nonfinite, 0);
+    assert_int_equal(td_run_values(run, w, "max", INT64_MIN, INT64_MAX, values, STEPS), 4);
+    assert_int_equal(values[1].step, 20);
+    assert_true(values[1].value == 20);
+    assert_int_equal(td_run_values(run, w, "step; --", INT64_MIN, INT64_MAX, values, STEPS), 0);
+    td_run_step when;
+    assert_true(td_run_when(run, 19, &when));
+    assert_int_equal(when.epoch, 1);
+    assert_true(td_run_when(run, -5, &when));
+    assert_int_equal(when.step, 1);
+    assert_true(td_run_when(run, INT64_MAX, &when));
+    assert_int_equal(when.epoch, 3);
+    td_run_close(run);
+}
+
+static td_status keep_example(void *user, const td_example *example, td_error *error) {
+    (void)error;
+    td_example *kept = user;
+    assert_int_equal(example->count, 2);
+    assert_true(isnan(example->values[1]));
+    *kept = *example;
+    return TD_OK;
+}
+
+static void examples_are_read_with_their_labels(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_deck *deck = td_deck_open(folder, &error);
+    td_deck_track(deck, .what = "prediction", .form = TD_ROWS, .to = "sqlite");
+    const int64_t rows[2] = {11, 7};
+    const float labels[2] = {1, 0}, values[4] = {0.5f, NAN, 2, NAN};
+    td_view label_view = {.dtype = TD_FLOAT32, .shape = TD_SHAPE(2), .data = labels};
+    td_view view = {.dtype = TD_FLOAT32, .shape = TD_SHAPE(2, 2), .data = values};
+    assert_int_equal(td_deck_batch_labels(deck, rows, 2, &label_view), TD_OK);
+    assert_int_equal(td_deck_record(deck, "prediction", view), TD_OK);
+    assert_int_equal(td_deck_step(deck, 1, 4), TD_OK);
+    assert_ok(td_deck_close(deck, &error), error);
+    td_run *run = td_run_open(folder, &error);
+    const td_run_signal *prediction = td_run_signal_find(run, "prediction");
+    assert_int_equal(prediction->forms, TD_ROWS);
+    td_example last = {0};
+    assert_ok(td_run_examples(run, prediction, 9, keep_example, &last, &error), error);
+    assert_int_equal(last.step, 4);
+    assert_int_equal(last.sample, 11);
+    assert_true(last.label == 1);
+    assert_int_equal(td_run_examples(run, prediction, 3, keep_example, &last, &error),
+                     TD_NOT_FOUND);
+    td_run_close(run);
+}
+
 static void records_come_by_step_with_their_tensors(void **state) {
     (void)state;
     td_error error = {0};
@@ -164,6 +224,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_run_is_read_while_it_is_written_and_after),
         TEST(points_are_single_steps_or_keep_lowest_and_highest),
+        TEST(values_are_what_was_recorded_step_by_step),
+        TEST(examples_are_read_with_their_labels),
         TEST(records_come_by_step_with_their_tensors),
         TEST(every_allocation_may_fail),
     };
