@@ -526,6 +526,15 @@ static void tell(const td_experiment_options *options, const td_error *error) {
     }
 }
 
+static td_status check_root(const td_experiment *experiment, td_error *error) {
+    const td__yaml_node *root = td__yaml_root(experiment->yaml);
+    return root->kind == TD__YAML_MAP
+               ? TD_OK
+               : td__experiment_problem(experiment, root, TD_FORMAT, error,
+                                        "not an experiment: that is a map, with `data: …`, "
+                                        "`model: …` and `train: …`");
+}
+
 td_experiment *td_experiment_read(const char *path, const td_experiment_options *options,
                                   td_error *error) {
     td_error reason = {0};
@@ -535,6 +544,9 @@ td_experiment *td_experiment_read(const char *path, const td_experiment_options 
         experiment->path = path;
         experiment->yaml = td__yaml_read(path, &reason);
         status = reason.status;
+    }
+    if (!status) {
+        status = check_root(experiment, &reason);
     }
     for (size_t i = 0; !status && options && i < options->set_count; i++) {
         status = td__yaml_set(experiment->yaml, options->set[i], &reason);

@@ -52,6 +52,13 @@ class ExperimentFile(Case):
         self.assert_problem(self.problems("what: *.error\n"), "experiment.yaml:1:")
         self.assert_problem(self.problems(SMALL + "seed: 4\n"), "key seed is there twice")
 
+    def test_a_file_that_is_no_map_is_no_experiment(self):
+        for text in ("hello\n", "- a\n- b\n", "null\n", "~\n", "a,b,c\n1,2,3\n", '"x"\n', "3\n"):
+            for arguments in ((), ("--set", "train.epochs=3")):
+                lines = self.problems(text, *arguments)
+                self.assert_problem(lines, "experiment.yaml", "an experiment")
+                self.assertEqual(len(lines), 1)
+
     def test_an_unknown_signal_is_named_before_anything_is_written(self):
         text = SMALL + "record:\n  - {what: hiden.error, to: [csv]}\n"
         self.assert_problem(self.problems(text), "hiden.error", "did you mean 'hidden.error'?")
