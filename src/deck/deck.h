@@ -44,7 +44,6 @@ typedef struct td__track {
     td__forms forms;       /* of tensors */
     td__forms value_forms; /* of scalars and texts */
     uint32_t scalar_sinks; /* the same, of scalars: bits */
-    td__random random;     /* of samples */
 
     bool due_step;  /* the open step is wanted by its number */
     bool due_epoch; /* … because it was announced as the last of an epoch */

@@ -174,12 +174,16 @@ static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
 
 /* ---- Samples -------------------------------------------------------------------------------- */
 
-/* Picks count of rows rows, in order (Knuth's selection sampling). */
-static void pick(td__random *random, int64_t rows, int64_t count, int64_t *picked) {
+/* Picks count of rows rows, in order (Knuth's selection sampling). A function of seed, step and
+ * track alone: the signals of a track have the same rows in a step, and a run that was resumed has
+ * those that it would have had. */
+static void pick(const td_deck *deck, int32_t track, int64_t rows, int64_t count, int64_t *picked) {
+    td__random random;
+    td__random_seed(&random, deck->seed ^ (uint64_t)deck->step << 20, (uint64_t)track);
     int64_t found = 0;
     for (int64_t row = 0; found < count; row++) {
         uint64_t left = (uint64_t)(rows - row);
-        if (td__random_below(random, left) < (uint64_t)(count - found)) {
+        if (td__random_below(&random, left) < (uint64_t)(count - found)) {
             picked[found++] = row;
         }
     }
@@ -199,7 +203,7 @@ static void gather(const td_view *from, const int64_t *rows, int64_t count, char
 /* Records some rows of the view for one track; lock held. */
 static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, const td_view *view,
                           td__batch *batch) {
-    td__track *track = deck->tracks[index];
+    const td__track *track = deck->tracks[index];
     int64_t rows = view->shape.dims[0];
     int64_t count = track->sample < rows ? track->sample : rows;
     size_t row_bytes = rows ? whole->data_bytes / (size_t)rows : 0;
@@ -218,7 +222,7 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
     }
     int64_t *samples = picked + count;
     char *elements = (char *)(samples + count), *labels = elements + (size_t)count * row_bytes;
-    pick(&track->random, rows, count, picked);
+    pick(deck, index, rows, count, picked);
     gather(view, picked, count, elements);
     td_view sample = {view->dtype, view->shape, elements, NULL, NULL};
     sample.shape.dims[0] = count;

@@ -110,8 +110,7 @@ static td_status check(const td_track *given, td_error *error) {
     return TD_OK;
 }
 
-static td_status copy_track(td_deck *deck, const td_track *given, td__track **made,
-                            td_error *error) {
+static td_status copy_track(const td_track *given, td__track **made, td_error *error) {
     td__track *track = td__calloc(1, sizeof *track);
     if (!track) {
         return td_error_set(error, TD_MEMORY, "out of memory for a track");
@@ -125,7 +124,6 @@ static td_status copy_track(td_deck *deck, const td_track *given, td__track **ma
     track->sample = given->sample;
     track->history = given->history;
     track->form = given->form;
-    td__random_seed(&track->random, deck->seed, (uint64_t)deck->track_count);
     track->patterns = td__glob_split(given->what ? given->what : "*", &track->pattern_count);
     track->at = td__calloc(given->at.count, sizeof *track->at);
     if (!track->patterns || !track->at) {
@@ -294,7 +292,7 @@ td_status td_deck_track_with(td_deck *deck, const td_track *given, td_error *err
         status = td_error_set(&local, TD_RANGE, "track: a deck has at most %d", TD__TRACKS);
     }
     status = status == TD_OK ? check(&full, &local) : status;
-    status = status == TD_OK ? copy_track(deck, &full, &track, &local) : status;
+    status = status == TD_OK ? copy_track(&full, &track, &local) : status;
     status = status == TD_OK ? choose(deck, &full, chosen, &local) : status;
     status = status == TD_OK ? open_outlets(deck, chosen, &local) : status;
     if (status == TD_OK) {

@@ -16,11 +16,12 @@ record:
   - {what: hidden.error, every: 50 steps, form: stats, to: [sqlite]}
   - {what: logits.kernel, every: 100 steps, form: tensor, to: [npy]}
   - {what: prediction, every: 100 epochs, sample: 4, to: [csv]}
+  - {what: hidden.output, every: 30 steps, sample: 2, form: rows, to: [csv]}
 """
 TEXT = (SMALL.replace("epochs: 4", "epochs: 600")
         .replace("  - dense: {name: logits", "  - dropout: {rate: 0.2}\n  - dense: {name: logits")
         .replace("  epochs", "  learning_rate_schedule: {cosine: {warmup: 20}}\n  epochs"))
-FILES = ("metrics.csv", "predictions.csv", "hidden.error.csv", "logits.kernel.npy",
+FILES = ("metrics.csv", "predictions.csv", "hidden.error.csv", "hidden.output.csv", "logits.kernel.npy",
          "logits.kernel.steps.npy", "val_loss.npy", "model.safetensors")
 
 
