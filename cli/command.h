@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* What the program exits with. */
-enum { EXIT_GOOD = 0, EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_STOPPED = 130 };
+enum { EXIT_GOOD = 0, EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_INCOMPLETE = 3, EXIT_STOPPED = 130 };
 
 typedef struct command {
     const char *name;

@@ -21,8 +21,9 @@ static const char tail[] =
     "  tapedeck --version\n"
     "\n"
     "A first run:  tapedeck train examples/demo/demo.yaml\n"
-    "Exit status:  0 good; 1 something failed; 2 wrong usage or experiment file; 130 stopped by\n"
-    "              Ctrl-C, with everything recorded and a checkpoint to resume from.\n"
+    "Exit status:  0 good; 1 something failed; 2 wrong usage or experiment file; 3 trained, and the\n"
+    "              model is there, but not everything could be recorded; 130 stopped by Ctrl-C,\n"
+    "              with everything recorded and a checkpoint to resume from.\n"
     "NO_COLOR is honoured.\n";
 
 static void say(const char *format, va_list arguments) {

@@ -29,7 +29,9 @@ static const char help[] =
     "\n"
     "Ctrl-C finishes the step, writes everything and a checkpoint, and exits with 130; a second "
     "one\n"
-    "ends at once.\n"
+    "ends at once. SIGTERM and SIGHUP do the same. No error of recording stops training: with the "
+    "model\n"
+    "saved and something not recorded, the exit status is 3.\n"
     "\n"
     "Examples\n"
     "  tapedeck train examples/demo/demo.yaml\n"
@@ -80,26 +82,57 @@ static report_style style_of(const settings *s) {
                                 : REPORT_LINES;
 }
 
+static const int stopping[] = {SIGINT, SIGTERM, SIGHUP};
+enum { STOPPING = sizeof stopping / sizeof *stopping };
+
+/* What stops training finishes the step first. A pipe or file that takes no more is an error of the
+ * call that writes, not the end. */
+static void catch_signals(td_trainer *trainer) {
+    running = trainer;
+    struct sigaction action = {.sa_handler = stop}, before;
+    for (int i = 0; i < STOPPING; i++) {
+        sigaction(stopping[i], &action, &before);
+        if (stopping[i] == SIGHUP && before.sa_handler == SIG_IGN) {
+            signal(SIGHUP, SIG_IGN); /* nohup */
+        }
+    }
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 static int train(td_trainer *trainer, report_style style) {
     td_error error = {0};
-    running = trainer;
-    struct sigaction action = {.sa_handler = stop};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    catch_signals(trainer);
     double began = seconds_now();
     td_status status = td_trainer_run(trainer, &error);
     terminal_clear();
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    for (int i = 0; i < STOPPING; i++) {
+        signal(stopping[i], SIG_DFL);
+    }
     if (status == TD_INTERRUPTED) {
         return fail(EXIT_STOPPED, "%s; go on with: tapedeck train --resume %s", error.text,
                     td_trainer_folder(trainer));
     }
-    if (status) {
+    if (status && status != TD_INCOMPLETE) {
         return fail(EXIT_BAD, "%s", error.text);
     }
     report_end(trainer, style, seconds_now() - began);
-    return EXIT_GOOD;
+    if (status) {
+        return fail(EXIT_INCOMPLETE, "trained, the model is in %s, but %s",
+                    td_trainer_folder(trainer), error.text);
+    }
+    return fflush(stdout) == 0 && !ferror(stdout)
+               ? EXIT_GOOD
+               : fail(EXIT_INCOMPLETE,
+                      "trained, the model is in %s, but standard output took no "
+                      "more",
+                      td_trainer_folder(trainer));
+}
+
+static void print_warning(void *user, const char *text) {
+    (void)user;
+    terminal_clear();
+    (void)fprintf(stderr, "tapedeck: warning: %s\n", text);
 }
 
 static int run_experiment(td_experiment *experiment, const settings *s) {
@@ -110,7 +143,8 @@ static int run_experiment(td_experiment *experiment, const settings *s) {
                                   .resume = s->resume,
                                   .stream = s->json ? stderr : stream,
                                   .progress = report_progress,
-                                  .user = &style};
+                                  .user = &style,
+                                  .warn = print_warning};
     td_error error = {0};
     td_trainer *trainer = td_trainer_create(experiment, &options, &error);
     int status = EXIT_GOOD;

@@ -40,7 +40,8 @@ extern "C" {
     X(RANGE, "out of range")                                                                       \
     X(BUSY, "in use")                                                                              \
     X(STATE, "not possible now")                                                                   \
-    X(INTERRUPTED, "interrupted")
+    X(INTERRUPTED, "interrupted")                                                                  \
+    X(INCOMPLETE, "done, but not all of it was recorded")
 
 typedef enum td_status {
 #define TD_STATUS_MEMBER(name, text) TD_##name,

@@ -54,6 +54,9 @@ typedef struct td_trainer_options {
     void *user;
     double progress_interval; /* seconds between two calls within an epoch; 0: 0.1. The end of an
                                * epoch is always told */
+    /* Told of what training does not stop for: what looks like a mistake before it begins, and the
+     * first error of recording when it happens. One line each. */
+    void (*warn)(void *user, const char *text);
 } td_trainer_options;
 
 /* Opens the data, builds the model and checks what is to be recorded; nothing is written yet.
@@ -65,7 +68,9 @@ TD_API void td_trainer_destroy(td_trainer *trainer);
 
 /* Trains to the end, and writes the run's folder. TD_INTERRUPTED after td_trainer_stop: the step
  * was finished, everything recorded is on disk, and a checkpoint to resume from is written.
- * TD_RANGE when the loss stops being a number; the text names the step and the layer. Once only. */
+ * TD_RANGE when the loss stops being a number; the text names the step and the layer.
+ * TD_INCOMPLETE when the model is trained and saved but something could not be recorded, or a
+ * checkpoint not be written: no error of recording stops training. Once only. */
 TD_API TD_NODISCARD td_status td_trainer_run(td_trainer *trainer, td_error *error);
 /* Makes td_trainer_run end after the current step. Safe in signal handlers. */
 TD_API void td_trainer_stop(td_trainer *trainer);

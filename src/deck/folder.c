@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -98,6 +99,14 @@ td_status td__folder_lock(const char *folder, int *lock, td_error *error) {
     return TD_OK;
 }
 
+static int remove_entry(const char *path, const struct stat *about, int type, struct FTW *place) {
+    (void)about;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
 void td__folder_disclaim(const char *folder) {
-    (void)rmdir(folder); /* fails, and should, when a sink has left something behind */
+    enum { OPEN_FOLDERS = 16 };
+    (void)nftw(folder, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
 }

@@ -14,7 +14,7 @@ td_status td__folder_find(const char *folder, char **found, td_error *error);
  * that a run is being written is seen by this lock. *lock is -1 where the file system has no such
  * locks. TD_BUSY when another process writes into it. */
 td_status td__folder_lock(const char *folder, int *lock, td_error *error);
-/* Removes a claimed folder in which nothing was written. */
+/* Removes a claimed folder, and what sinks have left there, of a run that did not begin. */
 void td__folder_disclaim(const char *folder);
 
 #endif

@@ -185,12 +185,8 @@ static void prune(const char *folder, int64_t keep) {
     }
 }
 
-td_status td__checkpoint_save(td_trainer *trainer, td_error *error) {
+static td_status write_checkpoint(td_trainer *trainer, td_error *error) {
     char folder[4200], path[4300];
-    td_status status = td_deck_flush(trainer->deck, error);
-    if (status) {
-        return status;
-    }
     if ((size_t)snprintf(folder, sizeof folder, "%s/checkpoints", trainer->folder) >=
         sizeof folder) {
         return td_error_set(error, TD_RANGE, "%s: the path is too long", trainer->folder);
@@ -198,7 +194,7 @@ td_status td__checkpoint_save(td_trainer *trainer, td_error *error) {
     (void)mkdir(folder, 0777); /* there already, or writing fails and says so */
     (void)snprintf(path, sizeof path, "%s/step-%09lld.safetensors", folder,
                    (long long)trainer->step);
-    status = write_parts(trainer, path, error);
+    td_status status = write_parts(trainer, path, error);
     int64_t keep = trainer->experiment->train.checkpoint_keep;
     if (!status) {
         prune(folder, keep ? keep : 1);
@@ -206,16 +202,39 @@ td_status td__checkpoint_save(td_trainer *trainer, td_error *error) {
     return status;
 }
 
+void td__checkpoint_save(td_trainer *trainer) {
+    td_error error = {0};
+    if (td_deck_flush(trainer->deck, &error)) {
+        td__trainer_unrecorded(trainer, &error);
+    }
+    error = (td_error){0};
+    if (write_checkpoint(trainer, &error)) {
+        td__trainer_unrecorded(trainer, &error);
+    }
+}
+
+static td_status publish(td_trainer *trainer, const char *path, const char *notes,
+                         td_error *error) {
+    const td_model_note note = {TD_NOTE_DATA, notes};
+    return td_model_save(trainer->model, path, 1, &note, error);
+}
+
 td_status td__model_publish(td_trainer *trainer, td_error *error) {
-    char path[4300];
+    char path[4300], checkpoints[4300];
+    const char *folder = trainer->folder;
     char *notes = td__notes_write(trainer->experiment, trainer->info);
-    if (!notes || (size_t)snprintf(path, sizeof path, "%s/model.safetensors", trainer->folder) >=
-                      sizeof path) {
+    if (!notes ||
+        (size_t)snprintf(path, sizeof path, "%s/model.safetensors", folder) >= sizeof path) {
         td__free(notes);
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    const td_model_note note = {TD_NOTE_DATA, notes};
-    td_status status = td_model_save(trainer->model, path, 1, &note, error);
+    td_error first = {0};
+    td_status status = publish(trainer, path, notes, &first);
+    if (status) { /* once more, with the room that older checkpoints took */
+        (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
+        prune(checkpoints, 1);
+        status = publish(trainer, path, notes, error);
+    }
     td__free(notes);
     return status;
 }
@@ -303,6 +322,25 @@ static td_status read_parts(td_trainer *trainer, const td__safetensors *file, co
     return status;
 }
 
+/* A run may have ended after its last checkpoint and before its model was written: then the model
+ * is what is left to do. */
+static td_status check_left(const td_trainer *trainer, td_error *error) {
+    char path[5000];
+    (void)snprintf(path, sizeof path, "%s/model.safetensors", trainer->resume);
+    bool has_model = access(path, F_OK) == 0;
+    if (has_model && trainer->stopped_early) {
+        return td_error_set(error, TD_STATE,
+                            "%s: %s; for more, --set train.early_stopping.patience=N",
+                            trainer->resume, trainer->stopped_early);
+    }
+    if (has_model && trainer->step >= trainer->steps) {
+        return td_error_set(error, TD_STATE,
+                            "%s: all %lld steps are done; for more, --set train.epochs=N",
+                            trainer->resume, (long long)trainer->steps);
+    }
+    return TD_OK;
+}
+
 td_status td__checkpoint_resume(td_trainer *trainer, td_error *error) {
     char path[5000];
     td_status status = find_last(trainer->resume, path, sizeof path, error);
@@ -317,10 +355,9 @@ td_status td__checkpoint_resume(td_trainer *trainer, td_error *error) {
         status =
             td_error_set(error, TD_FORMAT, "%s: its counters make no sense with this data", path);
     }
-    if (!status && trainer->step >= trainer->steps) {
-        status = td_error_set(error, TD_STATE,
-                              "%s: all %lld steps are done; for more, --set train.epochs=N",
-                              trainer->resume, (long long)trainer->steps);
+    if (!status) {
+        td__stop_when_patience_ends(trainer);
+        status = check_left(trainer, error);
     }
     return status;
 }

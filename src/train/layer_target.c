@@ -48,12 +48,14 @@ td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *pa
 void td__layer_target_record(td_trainer *trainer, size_t layer, const td_tensor *output) {
     for (size_t i = 0; i < trainer->layer_target_count; i++) {
         td__layer_target *target = &trainer->layer_targets[i];
-        if (target->layer != layer || !td_signal_wants(target->signal) || trainer->failure.status) {
+        if (target->layer != layer || !td_signal_wants(target->signal)) {
             continue;
         }
         const td_batch *batch = trainer->current;
+        td_error error = {0};
         if (td_dataset_read(target->data, TD_TRAINING, batch->rows, batch->count, target->rows,
-                            NULL, &trainer->failure)) {
+                            NULL, &error)) {
+            td__trainer_unrecorded(trainer, &error);
             continue;
         }
         const float *values = td__floats(output);

@@ -1,4 +1,5 @@
-/* The norms of layer errors over time, for the page at the end of training.
+/* The norms of layer errors over time, for the page at the end of training; and the first error of
+ * another sink, so that it is said when it happens.
  *
  * A sink that the deck hands every statistic it records anyway: it costs the training thread
  * nothing. Each signal keeps at most POINTS points; when they are full, every second one goes and
@@ -8,6 +9,8 @@
 
 #include "base/memory.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { POINTS = 1024, MOST_SIGNALS = 4096 };
@@ -26,6 +29,8 @@ struct td__norms {
     int32_t *by_signal; /* the deck's signal index -> history + 1; -1: not an error */
     size_t signal_count;
     td_norm_history *told;
+    char problem[TD_ERROR_TEXT_SIZE + 64]; /* written once, before has_problem is set */
+    atomic_bool has_problem;
 };
 
 struct td_sink {
@@ -131,6 +136,22 @@ static td_status norms_write(td_sink *sink, const td_record *record, td_error *e
     return TD_OK;
 }
 
+static td_status norms_event(td_sink *sink, const td_event *event, td_error *error) {
+    (void)error;
+    td__norms *norms = sink->norms;
+    if (event->kind == TD_EVENT_SINK_ERROR &&
+        !atomic_load_explicit(&norms->has_problem, memory_order_relaxed)) {
+        (void)snprintf(norms->problem, sizeof norms->problem, "%s", event->text);
+        /* Release: who sees it set sees the text. */
+        atomic_store_explicit(&norms->has_problem, true, memory_order_release);
+    }
+    return TD_OK;
+}
+
+const char *td__norms_problem(const td__norms *norms) {
+    return atomic_load_explicit(&norms->has_problem, memory_order_acquire) ? norms->problem : NULL;
+}
+
 static td_status norms_flush(td_sink *sink, td_error *error) {
     (void)sink;
     (void)error;
@@ -150,6 +171,7 @@ static const td_sink_class norms_class = {
     .always = TD_STATS | TD_HISTOGRAM,
     .open = norms_open,
     .write = norms_write,
+    .event = norms_event,
     .flush = norms_flush,
     .close = norms_close,
 };

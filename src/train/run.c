@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "deck/folder.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -102,6 +103,17 @@ static void add_notes(td_trainer *trainer) {
     note_number(trainer, "environment.threads", td_threads());
 }
 
+/* A run that cannot begin leaves nothing behind. */
+static void abandon(td_trainer *trainer) {
+    (void)td_deck_close(trainer->deck, NULL);
+    trainer->deck = NULL;
+    if (trainer->folder && !trainer->resume) {
+        td__folder_disclaim(trainer->folder);
+    }
+    td__free(trainer->folder);
+    trainer->folder = NULL;
+}
+
 static td_status open_deck(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
     td_deck_options options = {.size = sizeof options,
@@ -143,6 +155,9 @@ static td_status open_deck(td_trainer *trainer, td_error *error) {
         add_notes(trainer);
         status = td__trainer_signals_connect(trainer, error);
     }
+    if (status) {
+        abandon(trainer);
+    }
     return status;
 }
 
@@ -181,6 +196,17 @@ static bool larger_is_better(const td__train_spec *train) {
                : strstr(train->stop_monitor, "accuracy") || strstr(train->stop_monitor, "r2");
 }
 
+void td__stop_when_patience_ends(td_trainer *trainer) {
+    const td__train_spec *train = &trainer->experiment->train;
+    if (train->stop_monitor && trainer->waited >= train->stop_patience) {
+        (void)snprintf(trainer->stopped_text, sizeof trainer->stopped_text,
+                       "%.60s has not improved on %.6g (epoch %lld) for %lld epochs",
+                       train->stop_monitor, trainer->best, (long long)trainer->best_epoch,
+                       (long long)trainer->waited);
+        trainer->stopped_early = trainer->stopped_text;
+    }
+}
+
 static td_status consider_stopping(td_trainer *trainer, td_error *error) {
     const td__train_spec *train = &trainer->experiment->train;
     double value = NAN;
@@ -199,14 +225,34 @@ static td_status consider_stopping(td_trainer *trainer, td_error *error) {
         trainer->waited = 0;
         return train->stop_restore_best ? keep_weights(trainer, error) : TD_OK;
     }
-    if (++trainer->waited >= train->stop_patience) {
-        (void)snprintf(trainer->stopped_text, sizeof trainer->stopped_text,
-                       "%.60s has not improved on %.6g (epoch %lld) for %lld epochs",
-                       train->stop_monitor, trainer->best, (long long)trainer->best_epoch,
-                       (long long)trainer->waited);
-        trainer->stopped_early = trainer->stopped_text;
-    }
+    trainer->waited++;
+    td__stop_when_patience_ends(trainer);
     return TD_OK;
+}
+
+/* ---- Errors of recording ----------------------------------------------------------------------
+ */
+
+void td__trainer_unrecorded(td_trainer *trainer, const td_error *error) {
+    if (trainer->recording.status) {
+        return;
+    }
+    trainer->recording = *error;
+    if (trainer->options.warn) {
+        char text[TD_ERROR_TEXT_SIZE + 64];
+        (void)snprintf(text, sizeof text, "not recorded: %s; training goes on", error->text);
+        trainer->options.warn(trainer->options.user, text);
+    }
+}
+
+/* An error of a sink, said when it happens and not at the next flush. */
+static void notice_problem(td_trainer *trainer) {
+    const char *problem = td__norms_problem(trainer->norms);
+    if (problem && !trainer->recording.status) {
+        td_error error = {0};
+        td_error_set(&error, TD_IO, "%s", problem);
+        td__trainer_unrecorded(trainer, &error);
+    }
 }
 
 /* ---- The loop ---------------------------------------------------------------------------------
@@ -255,15 +301,17 @@ static td_status close_step(td_trainer *trainer, bool epoch_end, td_error *error
     if (epoch_end && trainer->validation) {
         status = td__validate(trainer, error);
     }
-    if (!status) {
-        status = td__predict_sample(trainer, error);
+    td_error reason = {0};
+    if (!status && td__predict_sample(trainer, &reason)) {
+        td__trainer_unrecorded(trainer, &reason);
     }
-    int64_t epoch = trainer->epoch + 1, step = trainer->step + 1;
-    td_status closed = td_deck_step_with(trainer->deck, epoch, step, epoch_end);
-    if (!status && closed) {
-        status = td_error_set(error, closed, "recording failed at step %lld", (long long)step);
-    }
+    (void)td_deck_step_with(trainer->deck, trainer->epoch + 1, trainer->step + 1, epoch_end);
+    notice_problem(trainer);
     return status;
+}
+
+static bool is_done(const td_trainer *trainer) {
+    return trainer->step >= trainer->steps || trainer->stopped_early || trainer->stop;
 }
 
 static td_status step(td_trainer *trainer, const td_batch *batch, td_error *error) {
@@ -289,9 +337,9 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
         memset(trainer->sums.sums, 0, (trainer->metric_count + 1) * sizeof(double));
         trainer->epoch_began = td__seconds();
     }
-    bool done = trainer->step == trainer->steps || trainer->stopped_early || trainer->stop;
-    if (!status && !done && is_due(&train->checkpoint_every, trainer->step, trainer->epoch, last)) {
-        status = td__checkpoint_save(trainer, error);
+    if (!status && !is_done(trainer) &&
+        is_due(&train->checkpoint_every, trainer->step, trainer->epoch, last)) {
+        td__checkpoint_save(trainer);
     }
     return status;
 }
@@ -300,16 +348,14 @@ static td_status train(td_trainer *trainer, td_error *error) {
     td_status status = TD_OK;
     trainer->began = trainer->epoch_began = trainer->told_at = td__seconds();
     trainer->began_step = trainer->step;
-    bool going = true;
-    while (!status && going) {
+    while (!status && !is_done(trainer)) {
         td_batch batch;
         td_batches_start(trainer->training, (uint64_t)trainer->epoch + 1);
         td_batches_seek(trainer->training, trainer->batch);
         int64_t epoch = trainer->epoch;
-        while (!status && going && epoch == trainer->epoch &&
+        while (!status && !is_done(trainer) && epoch == trainer->epoch &&
                td_batches_next(trainer->training, &batch)) {
             status = step(trainer, &batch, error);
-            going = trainer->step < trainer->steps && !trainer->stopped_early && !trainer->stop;
         }
     }
     return status;
@@ -317,11 +363,14 @@ static td_status train(td_trainer *trainer, td_error *error) {
 
 /* A checkpoint to go on from, and, unless there is more to do, the model. */
 static td_status finish(td_trainer *trainer, bool interrupted, td_error *error) {
-    td_status status = td__checkpoint_save(trainer, error);
-    if (!status && trainer->stopped_early && trainer->best_weights) {
+    td__checkpoint_save(trainer);
+    if (interrupted) {
+        return TD_OK;
+    }
+    if (trainer->stopped_early && trainer->best_weights) {
         restore_weights(trainer);
     }
-    return status || interrupted ? status : td__model_publish(trainer, error);
+    return td__model_publish(trainer, error);
 }
 
 td_status td_trainer_run(td_trainer *trainer, td_error *error) {
@@ -353,15 +402,17 @@ td_status td_trainer_run(td_trainer *trainer, td_error *error) {
         (void)td_deck_note(trainer->deck, "state", status ? "failed" : "interrupted");
     }
     td_error closing = {0};
-    td_status closed = td_deck_close(trainer->deck, &closing);
-    trainer->deck = NULL;
-    if (!status && closed) {
-        status = closed;
-        reason = closing;
+    if (td_deck_close(trainer->deck, &closing)) {
+        td__trainer_unrecorded(trainer, &closing);
     }
+    trainer->deck = NULL;
     if (!status && interrupted) {
         return td_error_set(error, TD_INTERRUPTED, "stopped after step %lld",
                             (long long)trainer->step);
+    }
+    if (!status && trainer->recording.status) {
+        return td_error_set(error, TD_INCOMPLETE, "not everything was recorded: %s",
+                            trainer->recording.text);
     }
     return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }

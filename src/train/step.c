@@ -212,9 +212,6 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
     if (!status) {
         status = backward(trainer, loss, error);
     }
-    if (!status && trainer->failure.status) {
-        status = td_error_set(error, trainer->failure.status, "%s", trainer->failure.text);
-    }
     td_tape_reset(trainer->tape);
     trainer->current = NULL;
     return status;

@@ -111,8 +111,8 @@ struct td_trainer {
     td__epoch_sums sums;
     td_train_value *told; /* what progress shows: epoch means, then validation */
     size_t told_count;
-    td_error failure; /* of a callback, reported when the step ends */
-    double best;      /* early stopping */
+    td_error recording; /* the first thing that could not be recorded */
+    double best;        /* early stopping */
     int64_t best_epoch, waited;
     float **best_weights; /* by parameter; NULL unless restore_best */
     const char *stopped_early;
@@ -131,6 +131,12 @@ TD_NODISCARD td_status td__trainer_make_model(td_trainer *trainer, td_error *err
 /* Keeps what training began from in the run, so that the run needs no other file: writes
  * initial.safetensors, and the experiment names that. Nothing for a model that is made anew. */
 TD_NODISCARD td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error);
+
+/* run.c */
+/* Ends training when the monitored value has not improved for long enough. */
+void td__stop_when_patience_ends(td_trainer *trainer);
+/* Keeps the first error of recording, and says it. */
+void td__trainer_unrecorded(td_trainer *trainer, const td_error *error);
 
 /* signals.c */
 TD_NODISCARD td_status td__trainer_signals_list(td_trainer *trainer, td_error *error);
@@ -154,7 +160,8 @@ TD_NODISCARD td_status td__validate(td_trainer *trainer, td_error *error);
 TD_NODISCARD td_status td__predict_sample(td_trainer *trainer, td_error *error);
 
 /* checkpoint.c */
-TD_NODISCARD td_status td__checkpoint_save(td_trainer *trainer, td_error *error);
+/* Whatever fails is an error of recording. */
+void td__checkpoint_save(td_trainer *trainer);
 TD_NODISCARD td_status td__checkpoint_resume(td_trainer *trainer, td_error *error);
 /* model.safetensors. */
 TD_NODISCARD td_status td__model_publish(td_trainer *trainer, td_error *error);

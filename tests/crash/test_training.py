@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""A whole `tapedeck train` with checkpoints and every sink, and a disk that fails at one call, or is full
+from one call on: training never stops for it, the model is there, and exit status 3 says what is missing."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from driver import SANITIZED, SHIM, run_all
+
+PROGRAM = os.environ["TAPEDECK"]
+EXPERIMENT = """
+name: run
+threads: 1
+data: {generate: {two_moons: {examples: 40}}, validation: 0.2, batch: 8}
+model: [{dense: {name: hidden, units: 4, activation: tanh}}, {dense: {name: logits, units: 2}}]
+train:
+  loss: sparse_categorical_crossentropy
+  from_logits: true
+  epochs: 3
+  checkpoint: {every: 2 steps, keep: 2}
+record:
+  - {what: [loss, val_loss], to: [csv, tensorboard]}
+  - {what: hidden.error, form: rows, to: [csv]}
+  - {what: hidden.output, form: tensor, to: [npy]}
+  - {what: hidden.kernel, form: image, every: 5 steps, to: [png]}
+"""
+
+
+class Training:
+    def __init__(self, **shim):
+        memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        self.folder = tempfile.mkdtemp(prefix="tapedeck-train-", dir=memory)
+        self.counted = os.path.join(self.folder, "calls")
+        with open(os.path.join(self.folder, "e.yaml"), "w", encoding="utf-8") as file:
+            file.write(EXPERIMENT)
+        environment = dict(os.environ, LD_PRELOAD=SHIM, CRASH_COUNT=self.counted,
+                           ASAN_OPTIONS="verify_asan_link_order=0")
+        environment.update({f"CRASH_{key}": str(value) for key, value in shim.items()})
+        done = subprocess.run([PROGRAM, "train", "e.yaml", "--quiet"], cwd=self.folder,
+                              env=environment, capture_output=True, text=True, timeout=300,
+                              check=False)
+        self.status, self.errors = done.returncode, done.stderr
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder)
+
+    def has(self, *parts):
+        return os.path.exists(os.path.join(self.folder, "runs", "run", *parts))
+
+    def calls(self):
+        with open(self.counted, encoding="utf-8") as file:
+            return int(file.read())
+
+
+def failed_once(case):
+    mode, call, last = case
+    with Training(MODE=mode, AT=call, LAST=last) as run:
+        assert run.status in (0, 1, 3), f"{run.status} {run.errors}"
+        if run.status == 1:  # it could not begin, or the model itself could not be written
+            full = last > 1 and "model.safetensors" in run.errors
+            assert not run.has() or full, run.errors
+        else:
+            assert run.has("model.safetensors"), run.errors
+        if run.status == 3:
+            assert re.search(r"warning: not recorded: .*; training goes on\n", run.errors), run.errors
+            assert re.search(r"trained, the model is in runs/run, but not everything was recorded: ",
+                             run.errors), run.errors
+        elif run.status == 0:
+            assert not run.errors, run.errors
+
+
+if __name__ == "__main__":
+    with Training(MODE="count") as counting:
+        assert counting.status == 0, counting.errors
+        total = counting.calls()
+    step = 23 if SANITIZED else 1
+    cases = [(mode, n, 1) for mode in ("ENOSPC", "EIO") for n in range(1, total + 1, step)]
+    cases += [("ENOSPC", n, 10**9) for n in range(1, total + 1, 5 * step)]  # and it stays full
+    sys.exit(run_all(failed_once, cases) > 0)
