@@ -322,21 +322,6 @@ void plot_distribution(const slice *slices, size_t count, const canvas *c) {
 
 /* ---- Tensors -------------------------------------------------------------------------------- */
 
-static double element(const td_view *view, int64_t i) {
-    switch (view->dtype) {
-    case TD_FLOAT32:
-        return (double)((const float *)view->data)[i];
-    case TD_FLOAT64:
-        return ((const double *)view->data)[i];
-    case TD_INT32:
-        return ((const int32_t *)view->data)[i];
-    case TD_INT64:
-        return (double)((const int64_t *)view->data)[i];
-    default:
-        return ((const uint8_t *)view->data)[i];
-    }
-}
-
 /* Pictures of height x width, one after another; an element further on is stride further on. */
 typedef struct gallery {
     int64_t pictures, height, width, channels;
@@ -358,7 +343,8 @@ static gallery layout(const td_shape *shape) {
 /* Pixel x, y of picture number n, whose channels are pictures of their own. */
 static double pixel(const td_view *view, const gallery *g, int64_t n, int64_t y, int64_t x) {
     int64_t picture = n / g->channels, channel = n % g->channels;
-    return element(view, ((picture * g->height + y) * g->width + x) * g->channels + channel);
+    return td_view_element(view,
+                           ((picture * g->height + y) * g->width + x) * g->channels + channel);
 }
 
 /* Blue through grey to red around 0; black to white without negative values. */
@@ -404,7 +390,7 @@ void plot_tensor(const td_view *view, const canvas *c) {
     int64_t all = g.pictures * g.channels, count = g.pictures * g.height * g.width * g.channels;
     extent e = {0};
     for (int64_t i = 0; i < count; i++) {
-        include(&e, element(view, i));
+        include(&e, td_view_element(view, i));
     }
     if (!e.any || c->width < 3) {
         printf("no finite values\n");

@@ -288,6 +288,8 @@ typedef struct td_track {
     int64_t history;      /* with .when: also the steps up to this many before it held */
     uint32_t form;        /* td_form bits */
     const char *to;       /* names of sinks, separated by commas; default the standard ones */
+    bool metrics; /* only what td_deck_scalar and td_deck_text were given, whatever .what matches:
+                   * tensors are other tracks'; not with .when */
 } td_track;
 
 /* Adds a track; from the next step on it has its effect (from this one when nothing has been
@@ -313,6 +315,10 @@ TD_API const td_signal_info *td_signal_about(const td_signal *signal);
 /* Whether anything wants this signal in the open step. Costs a few nanoseconds. */
 TD_API bool td_deck_wants(td_deck *deck, const char *name);
 TD_API bool td_signal_wants(const td_signal *signal);
+
+/* Whether a track may want a tensor in this step: by its number, because it may turn out to be an
+ * epoch's last, or for a condition. A program can leave out whatever it does only to record. */
+TD_API bool td_deck_due(td_deck *deck, int64_t step);
 
 /* Tells the deck of a tensor. The memory is read during the call only, unless the view has a
  * release callback: then it may be kept until release is called, which happens exactly once,

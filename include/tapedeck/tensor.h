@@ -23,7 +23,15 @@ extern "C" {
     X(INT32, "int32", int32_t)                                                                     \
     X(INT64, "int64", int64_t)                                                                     \
     X(UINT8, "uint8", uint8_t)                                                                     \
-    X(FLOAT64, "float64", double)
+    X(FLOAT64, "float64", double)                                                                  \
+    X(FLOAT16, "float16", uint16_t)   /* IEEE's half, as bits */                                   \
+    X(BFLOAT16, "bfloat16", uint16_t) /* the upper half of a float32, as bits */                   \
+    X(BOOL, "bool", uint8_t)          /* 0 is false */                                             \
+    X(INT8, "int8", int8_t)                                                                        \
+    X(INT16, "int16", int16_t)                                                                     \
+    X(UINT16, "uint16", uint16_t)                                                                  \
+    X(UINT32, "uint32", uint32_t)                                                                  \
+    X(UINT64, "uint64", uint64_t)
 
 typedef enum td_dtype {
 #define TD_DTYPE_MEMBER(name, text, type) TD_##name,
@@ -67,6 +75,16 @@ typedef struct td_view {
     void (*release)(void *owner);
     void *owner;
 } td_view;
+
+/* Element i of a view that is valid, as a number. */
+TD_API double td_view_element(const td_view *view, int64_t i);
+
+/* Row-major, whatever the memory's order: strides[i] elements lie between neighbours of dimension i
+ * (any sign; NULL: row-major). Memory that is row-major already is described by packed as it is, with
+ * view's release and owner; otherwise it is copied, view's release is called, and packed has a
+ * release of its own, for the receiver to call. On failure view's release is called too. */
+TD_API TD_NODISCARD td_status td_view_pack(const td_view *view, const int64_t *strides,
+                                           td_view *packed, td_error *error);
 
 typedef struct td_tensor td_tensor;
 

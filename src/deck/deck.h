@@ -40,6 +40,7 @@ typedef struct td__track {
     int64_t *at;
     size_t at_count;
     td__condition *condition; /* or NULL */
+    bool metrics;             /* scalars and texts only */
     uint32_t form;
     td__forms forms;       /* of tensors */
     td__forms value_forms; /* of scalars and texts */

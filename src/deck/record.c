@@ -7,6 +7,7 @@
 #include "deck/plan.h"
 
 #include "base/clock.h"
+#include "tensor/element.h"
 #include "tensor/stats.h"
 
 #include <string.h>
@@ -14,13 +15,7 @@
 /* ---- Tensors -------------------------------------------------------------------------------- */
 
 static double first_element(const td_view *view, const td_stats *stats) {
-    if (stats->count == 1 && view->dtype == TD_FLOAT32) {
-        return (double)*(const float *)view->data;
-    }
-    if (stats->count == 1 && view->dtype == TD_FLOAT64) {
-        return *(const double *)view->data;
-    }
-    return stats->mean;
+    return stats->count == 1 ? td__element(view, 0) : stats->mean;
 }
 
 /* What one pass over a tensor yields. */

@@ -45,11 +45,13 @@ void td__tracks_open_step(td_deck *deck) {
             deck->announced && deck->epoch_end && epoch_is_due(track, deck->epoch, deck->step);
         track->due_maybe =
             !deck->announced && track->every_epochs > 0 && in_window(track, deck->step);
-        td__tracks_put(due, i, track->due_step || track->due_epoch || track->due_maybe);
+        td__tracks_put(
+            due, i, !track->metrics && (track->due_step || track->due_epoch || track->due_maybe));
         td__tracks_put(deck->values_due, i, track->due_step);
         td__tracks_put(deck->values_sure, i, track->due_step && !track->condition);
-        td__tracks_put(
-            sure, i, (track->due_step || track->due_epoch) && !track->condition && !track->sample);
+        td__tracks_put(sure, i,
+                       !track->metrics && (track->due_step || track->due_epoch) &&
+                           !track->condition && !track->sample);
     }
     if (td__tracks_any(due) && td__overhead_skips(deck)) {
         memset(due, 0, sizeof due);
@@ -62,6 +64,18 @@ void td__tracks_open_step(td_deck *deck) {
         deck->tensors_sure[w] = sure[w];
     }
     deck->due_version += !same;
+}
+
+bool td_deck_due(td_deck *deck, int64_t step) {
+    td__deck_lock(deck);
+    bool due = false;
+    for (int32_t i = 0; i < deck->track_count && !due; i++) {
+        const td__track *track = deck->tracks[i];
+        due = !track->metrics &&
+              (step_is_due(track, step) || (track->every_epochs > 0 && in_window(track, step)));
+    }
+    td__deck_unlock(deck);
+    return due;
 }
 
 /* ---- Adding one ----------------------------------------------------------------------------- */
@@ -100,6 +114,9 @@ static td_status check(const td_track *given, td_error *error) {
         return td_error_set(error, TD_INVALID,
                             "track: .history is the time before a condition holds; give .when too");
     }
+    if (given->metrics && given->when) {
+        return td_error_set(error, TD_INVALID, "track: .metrics goes without .when");
+    }
     uint32_t known = 0;
 #define ADD_FORM(name, text, bit) known |= TD_##name;
     TD_FORM_LIST(ADD_FORM)
@@ -123,6 +140,7 @@ static td_status copy_track(const td_track *given, td__track **made, td_error *e
     track->end = given->end;
     track->sample = given->sample;
     track->history = given->history;
+    track->metrics = given->metrics;
     track->form = given->form;
     track->patterns = td__glob_split(given->what ? given->what : "*", &track->pattern_count);
     track->at = td__calloc(given->at.count, sizeof *track->at);

@@ -10,6 +10,7 @@
 #include "hdf5/maker.h"
 #include "hdf5/message.h"
 
+#include <assert.h>
 #include <endian.h>
 
 /* How many symbols a node has, and how many children a B-tree's: the superblock tells half. */
@@ -126,6 +127,7 @@ static void put_type(td__h5_output *out, td_dtype dtype) {
         [TD_INT64] = {{0x10, 8, 0, 0, 8}, {0, 0, 64}, 4},
         [TD_UINT8] = {{0x10, 0, 0, 0, 1}, {0, 0, 8}, 4},
     };
+    assert(types[dtype].size && "a model's weights have one of these types");
     uint8_t head[8];
     memcpy(head, types[dtype].head, sizeof head);
     head[1] |= BYTE_ORDER == BIG_ENDIAN; /* values are written as they are in memory */

@@ -64,11 +64,10 @@ static bool parse_header(const char *text, array *a) {
     static const struct {
         const char *code;
         td_dtype dtype;
-    } types[] = {{"'<f4'", TD_FLOAT32},
-                 {"'<f8'", TD_FLOAT64},
-                 {"'<i4'", TD_INT32},
-                 {"'<i8'", TD_INT64},
-                 {"'|u1'", TD_UINT8}};
+    } types[] = {{"'<f4'", TD_FLOAT32}, {"'<f8'", TD_FLOAT64}, {"'<i4'", TD_INT32},
+                 {"'<i8'", TD_INT64},   {"'|u1'", TD_UINT8},   {"'<f2'", TD_FLOAT16},
+                 {"'|b1'", TD_BOOL},    {"'|i1'", TD_INT8},    {"'<i2'", TD_INT16},
+                 {"'<u2'", TD_UINT16},  {"'<u4'", TD_UINT32},  {"'<u8'", TD_UINT64}};
     const char *descr = strstr(text, "'descr': "), *shape = strstr(text, "'shape': (");
     if (!descr || !shape || !strstr(text, "'fortran_order': False")) {
         return false;

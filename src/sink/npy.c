@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "sink/append.h"
 #include "sink/classes.h"
+#include "sink/element.h"
 #include "sink/resume.h"
 #include "sink/signals.h"
 #include "sink/text.h"
@@ -55,7 +56,9 @@ enum { COUNT_WIDTH = 21 }; /* of a header's first dimension */
 
 static const char *const descriptions[TD_DTYPE_COUNT] = {
     [TD_FLOAT32] = ORDER "f4", [TD_INT32] = ORDER "i4",   [TD_INT64] = ORDER "i8",
-    [TD_UINT8] = "|u1",        [TD_FLOAT64] = ORDER "f8",
+    [TD_UINT8] = "|u1",        [TD_FLOAT64] = ORDER "f8", [TD_FLOAT16] = ORDER "f2",
+    [TD_BOOL] = "|b1",         [TD_INT8] = "|i1",         [TD_INT16] = ORDER "i2",
+    [TD_UINT16] = ORDER "u2",  [TD_UINT32] = ORDER "u4",  [TD_UINT64] = ORDER "u8",
 };
 
 static int64_t records(const array *a) {
@@ -271,9 +274,8 @@ static td_status write_data(array *a, const void *data, td_error *error) {
     return status;
 }
 
-static td_status npy_write(td_sink *sink, const td_record *record, td_error *error) {
-    td_view scalar = {.dtype = TD_FLOAT64, .data = &record->value};
-    const td_view *view = record->form == TD_SCALAR ? &scalar : record->view;
+static td_status write_view(td_sink *sink, const td_record *record, const td_view *view,
+                            td_error *error) {
     int64_t count;
     series *s = NULL;
     td_status status = td_shape_check(&view->shape, view->dtype, &count, error);
@@ -313,6 +315,34 @@ static td_status npy_write(td_sink *sink, const td_record *record, td_error *err
         record->place->record = index;
     }
     return TD_OK;
+}
+
+/* NumPy has no bfloat16: as float32, which holds every one of them. */
+static td_status write_widened(td_sink *sink, const td_record *record, td_error *error) {
+    int64_t count;
+    td_status status = td_shape_check(&record->view->shape, TD_FLOAT32, &count, error);
+    if (status) {
+        return status;
+    }
+    float *wide = td__calloc((size_t)count, sizeof *wide);
+    if (!wide && count) {
+        return td_error_set(error, TD_MEMORY, "npy: out of memory");
+    }
+    for (int64_t i = 0; i < count; i++) {
+        wide[i] = td__from_bfloat16(((const uint16_t *)record->view->data)[i]);
+    }
+    td_view view = {.dtype = TD_FLOAT32, .shape = record->view->shape, .data = wide};
+    status = write_view(sink, record, &view, error);
+    td__free(wide);
+    return status;
+}
+
+static td_status npy_write(td_sink *sink, const td_record *record, td_error *error) {
+    td_view scalar = {.dtype = TD_FLOAT64, .data = &record->value};
+    if (record->form != TD_SCALAR && record->view->dtype == TD_BFLOAT16) {
+        return write_widened(sink, record, error);
+    }
+    return write_view(sink, record, record->form == TD_SCALAR ? &scalar : record->view, error);
 }
 
 /* --- the sink --------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* Prints tensors as numpy does: aligned columns, and "..." in the middle of large dimensions. */
 #include "tensor/tensor.h"
 
+#include "tensor/element.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -22,31 +24,32 @@ typedef struct printer {
 } printer;
 
 static bool is_floating(const td_tensor *tensor) {
-    return tensor->dtype == TD_FLOAT32 || tensor->dtype == TD_FLOAT64;
+    return tensor->dtype == TD_FLOAT32 || tensor->dtype == TD_FLOAT64 ||
+           tensor->dtype == TD_FLOAT16 || tensor->dtype == TD_BFLOAT16;
 }
 
-static double floating(const td_tensor *tensor, int64_t index) {
-    return tensor->dtype == TD_FLOAT32 ? (double)((const float *)tensor->data)[index]
-                                       : ((const double *)tensor->data)[index];
+static double number(const td_tensor *tensor, int64_t index) {
+    td_view view = td__view_of(tensor);
+    return td__element(&view, index);
 }
 
-static long long integer(const td_tensor *tensor, int64_t index) {
-    switch (tensor->dtype) {
-    case TD_INT32:
-        return ((const int32_t *)tensor->data)[index];
-    case TD_INT64:
-        return ((const int64_t *)tensor->data)[index];
-    default:
-        return ((const uint8_t *)tensor->data)[index];
+static void format_integer(const td_tensor *tensor, int64_t index, char cell[CELL_SIZE]) {
+    if (tensor->dtype == TD_INT64) {
+        snprintf(cell, CELL_SIZE, "%lld", (long long)((const int64_t *)tensor->data)[index]);
+    } else if (tensor->dtype == TD_UINT64) {
+        snprintf(cell, CELL_SIZE, "%llu",
+                 (unsigned long long)((const uint64_t *)tensor->data)[index]);
+    } else {
+        snprintf(cell, CELL_SIZE, "%.0f", number(tensor, index));
     }
 }
 
 static void format_cell(const printer *out, int64_t index, char cell[CELL_SIZE]) {
     if (!is_floating(out->tensor)) {
-        snprintf(cell, CELL_SIZE, "%lld", integer(out->tensor, index));
+        format_integer(out->tensor, index, cell);
         return;
     }
-    double value = floating(out->tensor, index);
+    double value = number(out->tensor, index);
     if (isnan(value)) {
         snprintf(cell, CELL_SIZE, "nan");
     } else if (isinf(value)) {
@@ -90,7 +93,7 @@ typedef struct range {
 
 static void measure_range(printer *out, int64_t index, void *state) {
     range *seen = state;
-    double value = fabs(floating(out->tensor, index));
+    double value = fabs(number(out->tensor, index));
     if (value > 0 && isfinite(value)) {
         seen->smallest = seen->any && seen->smallest < value ? seen->smallest : value;
         seen->largest = seen->any && seen->largest > value ? seen->largest : value;

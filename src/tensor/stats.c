@@ -3,11 +3,12 @@
  *     delta = mean_b - mean_a,   mean = mean_a + delta n_b/n,
  *     m2    = m2_a + m2_b + delta^2 n_a n_b/n
  *
- * Float32 goes through the fast kernels; a block that they refuse, and every other type, is taken
- * element by element in a type whose range holds the squares. */
+ * Float32, and types that it holds exactly, go through the fast kernels; a block that they refuse, and
+ * every other type, is taken element by element in a type whose range holds the squares. */
 #include "tensor/stats.h"
 
-#include <assert.h>
+#include "tensor/element.h"
+
 #include <math.h>
 
 /* long double: squares of any double neither overflow nor vanish. */
@@ -90,22 +91,29 @@ static void to_float32(const double *wide, size_t count, float *narrow) {
     }
 }
 
-/* A block of any type but float32, as doubles. */
-static void to_float64(td_dtype dtype, const void *data, int64_t first, size_t count,
-                       double *wide) {
-#define WIDEN(name, text, type)                                                                    \
+/* Types of which every value is a float32, and the others. */
+static bool fits_float32(td_dtype dtype) {
+    size_t size = td_dtype_size(dtype);
+    return dtype == TD_FLOAT32 || size <= 2;
+}
+
+#define DEFINE_CONVERT(function, to)                                                               \
+    static void function(td_dtype dtype, const void *data, int64_t first, size_t count, to *out) { \
+        switch (dtype) { TD_DTYPE_LIST(CONVERT) default : break; }                                 \
+    }
+#define CONVERT(name, text, type)                                                                  \
     case TD_##name:                                                                                \
         for (size_t i = 0; i < count; i++) {                                                       \
-            wide[i] = (double)((const type *)data)[first + (int64_t)i];                            \
+            out[i] = (CONVERTED)TD__NUMBER_##name(((const type *)data)[first + (int64_t)i]);       \
         }                                                                                          \
         break;
-    switch (dtype) {
-        TD_DTYPE_LIST(WIDEN)
-    case TD_DTYPE_COUNT:
-        assert(false && "a view's dtype is checked before its values are read");
-    }
-#undef WIDEN
-}
+#define CONVERTED double
+DEFINE_CONVERT(to_float64, double)
+#undef CONVERTED
+#define CONVERTED float
+DEFINE_CONVERT(widen, float)
+#undef CONVERTED
+#undef CONVERT
 
 void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__each_block *each,
                     void *context) {
@@ -114,8 +122,14 @@ void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__eac
     *stats = (td_stats){.count = count, .first_nonfinite = -1};
     for (int64_t first = 0; first < count; first += TD__BLOCK) {
         size_t block = (size_t)(count - first < TD__BLOCK ? count - first : TD__BLOCK);
-        if (view->dtype == TD_FLOAT32) {
-            const float *x = (const float *)view->data + first;
+        if (fits_float32(view->dtype)) {
+            float widened[TD__BLOCK];
+            const float *x = widened;
+            if (view->dtype == TD_FLOAT32) {
+                x = (const float *)view->data + first;
+            } else {
+                widen(view->dtype, view->data, first, block, widened);
+            }
             add_float32(kernels, x, block, first, stats, &all);
             if (each) {
                 each(x, block, context);

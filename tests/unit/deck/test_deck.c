@@ -93,6 +93,27 @@ static void schedules_pick_their_steps(void **state) {
     }
 }
 
+static void a_track_of_metrics_leaves_tensors_alone(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "*", .metrics = true), TD_OK);
+    assert_false(td_deck_due(deck, 1));
+    assert_false(td_deck_wants(deck, "w"));
+    train(deck, 1, 3);
+    assert_int_equal(td_deck_track(deck, .what = "w", .every = 5), TD_OK);
+    assert_true(td_deck_due(deck, 10));
+    assert_false(td_deck_due(deck, 11));
+    assert_int_equal(td_deck_track(deck, .what = "w", .every_epochs = 2, .start = 100), TD_OK);
+    assert_true(td_deck_due(deck, 101)); /* may be an epoch's last */
+    close_deck(deck);
+    check_steps("loss", (const int64_t[]){1, 2, 3}, 3);
+    check_steps("w", NULL, 0);
+    deck = open_deck((td_deck_options){0});
+    td_track track = {.size = sizeof track, .metrics = true, .when = "loss > 1"};
+    assert_int_equal(td_deck_track_with(deck, &track, NULL), TD_INVALID);
+    (void)td_deck_close(deck, NULL);
+}
+
 /* Three epochs of four steps; announced says whether the loop uses td_deck_begin. */
 static void train_epochs(td_deck *deck, bool announced) {
     for (int64_t step = 1; step <= 12; step++) {
@@ -667,6 +688,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(scalars_arrive_with_epoch_step_and_value_in_order),
         TEST(schedules_pick_their_steps),
+        TEST(a_track_of_metrics_leaves_tensors_alone),
         TEST(epochs_end_with_the_last_tensor_and_the_latest_scalar),
         TEST(forms_carry_what_they_say),
         TEST(a_tensor_that_several_tracks_want_is_kept_once),

@@ -151,13 +151,26 @@ static void stats_take_every_element_type(void **state) {
     int64_t b[] = {-3, 0, 7};
     uint8_t c[] = {253, 0, 7};
     double d[] = {-3, 0, 7};
-    const void *data[] = {[TD_INT32] = a, [TD_INT64] = b, [TD_UINT8] = c, [TD_FLOAT64] = d};
+    uint16_t half[] = {0xc200, 0x8000, 0x4700}, brain[] = {0xc040, 0, 0x40e0};
+    int8_t e[] = {-3, 0, 7};
+    int16_t f[] = {-3, 0, 7};
+    uint16_t g[] = {253, 0, 7};
+    uint32_t h[] = {253, 0, 7};
+    uint64_t k[] = {253, 0, 7};
+    const void *data[] = {
+        [TD_INT32] = a,  [TD_INT64] = b,        [TD_UINT8] = c,      [TD_FLOAT64] = d,
+        [TD_INT8] = e,   [TD_INT16] = f,        [TD_FLOAT16] = half, [TD_UINT16] = g,
+        [TD_UINT32] = h, [TD_BFLOAT16] = brain, [TD_UINT64] = k};
     for (td_dtype dtype = TD_INT32; dtype < TD_DTYPE_COUNT; dtype++) {
+        if (dtype == TD_BOOL) {
+            continue;
+        }
         td_view view = view_of(dtype, data[dtype], 3);
         td_stats stats;
         assert_int_equal(td_stats_of(&view, &stats, NULL), TD_OK);
         assert_int_equal(stats.zeros, 1);
-        double first = dtype == TD_UINT8 ? 253 : -3;
+        bool is_unsigned = dtype == TD_UINT8 || (dtype >= TD_UINT16 && dtype <= TD_UINT64);
+        double first = is_unsigned ? 253 : -3;
         assert_close(stats.mean, (first + 7) / 3, 1e-15, 0);
         assert_close(stats.norm, sqrt(first * first + 49), 1e-15, 0);
     }
