@@ -182,8 +182,25 @@ static bool is_never_negative(const td_model *model, int32_t which) {
 typedef struct units {
     const float *weights;
     int64_t before, count, after;
-    const float *bias; /* NULL: none */
+    const float *bias; /* NULL: none, or not known */
+    int64_t bias_step; /* 0: one for all units */
+    bool bias_known;
 } units;
+
+/* Of an ONNX file's operator a bias may have any shape that broadcasts, and another name; then nothing
+ * is known of it. */
+static void find_bias(const search *s, const td_layer_info *layer, units *u) {
+    const td_tensor *bias = td_model_parameter(s->model, layer->name, "bias");
+    u->bias_known = bias || layer->parameter_count == 1;
+    if (bias) {
+        td_shape shape = td_tensor_shape(bias);
+        int64_t count = td_tensor_count(bias);
+        bool each = count == u->count && shape.rank > 0 && shape.dims[shape.rank - 1] == count;
+        u->bias_known = each || count == 1;
+        u->bias = u->bias_known ? td_tensor_data(bias) : NULL;
+        u->bias_step = each;
+    }
+}
 
 static bool find_units(const search *s, const td_layer_info *layer, units *u) {
     bool transposed = layer->kind == TD_LAYER_CONV2D_TRANSPOSE;
@@ -191,7 +208,6 @@ static bool find_units(const search *s, const td_layer_info *layer, units *u) {
     bool plain = layer->kind == TD_LAYER_DENSE || layer->kind == TD_LAYER_CONV1D ||
                  layer->kind == TD_LAYER_CONV2D || is_operator(layer, operators, COUNT(operators));
     const td_tensor *kernel = td_model_parameter(s->model, layer->name, "kernel");
-    const td_tensor *bias = td_model_parameter(s->model, layer->name, "bias");
     if (!kernel || !(plain || transposed)) {
         return false;
     }
@@ -203,7 +219,7 @@ static bool find_units(const search *s, const td_layer_info *layer, units *u) {
         u->before *= i < axis ? shape.dims[i] : 1;
         u->after *= i > axis ? shape.dims[i] : 1;
     }
-    u->bias = bias ? td_tensor_data(bias) : NULL;
+    find_bias(s, layer, u);
     return u->count > 0;
 }
 
@@ -241,7 +257,7 @@ static void look_at_units(search *s, const td_layer_info *layer) {
         int64_t silent_count = 0;
         sum_up(&u, largest, silent);
         for (int64_t k = 0; k < u.count; k++) {
-            bool low = !u.bias || u.bias[k] <= 0;
+            bool low = u.bias ? u.bias[k * u.bias_step] <= 0 : u.bias_known;
             dead[k] = relu && low && (silent[k] || (positive && largest[k] <= 0));
             silent[k] = silent[k] && !dead[k];
             silent_count += silent[k];
