@@ -22,6 +22,8 @@ extern const command command_train, command_predict, command_weights, command_gr
 
 /* "tapedeck: " and the text, to stderr; returns status. */
 int fail(int status, const char *format, ...) TD_PRINTF(2, 3);
+/* What should be known though nothing failed, to stderr. */
+void note(const char *text);
 /* What is wrong with the arguments, and where help is. Returns EXIT_USAGE. */
 int misuse(const command *of, const char *format, ...) TD_PRINTF(2, 3);
 /* The status that an error of the library means. */

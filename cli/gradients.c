@@ -146,6 +146,10 @@ static int run(int count, char **arguments) {
     if (result && to) {
         status = td_gradients_save(result, to, &error);
     }
+    td_names remarks = result ? td_gradients_about(result)->remarks : (td_names){0};
+    for (size_t i = 0; !status && !quiet && i < remarks.count; i++) {
+        note(remarks.items[i]);
+    }
     if (!status && json) {
         print_json(result);
     } else if (!status && !quiet) {

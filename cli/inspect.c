@@ -77,12 +77,42 @@ static void print_findings(const td_inspection *about) {
     }
 }
 
+/* "inputs: width, height, …, depth (12)": all of a few names, the first and the last of many. */
+static void print_names(const char *what, const td_names *names) {
+    enum { FEW = 12, FIRST = 6 };
+    for (size_t i = 0; i < names->count; i++) {
+        if (names->count > FEW && i == FIRST) {
+            printf(", …");
+            i = names->count - 1;
+        }
+        printf("%s%s%s", i ? ", " : what, i ? "" : ": ", names->items[i]);
+    }
+    if (names->count > FEW) {
+        printf(" (%zu)", names->count);
+    }
+    if (names->count) {
+        (void)fputc('\n', stdout);
+    }
+}
+
+static void print_data(const td_inspection *about) {
+    print_names("inputs", &about->inputs);
+    print_names("labels", &about->label);
+    print_names("classes", &about->classes);
+    if (about->mean) {
+        printf("inputs are standardised\n");
+    } else if (about->scale != 0 && about->scale != 1) {
+        printf("inputs are multiplied by %.9g\n", about->scale);
+    }
+}
+
 static void print_page(const td_inspection *about) {
     char size[32];
     printf("%s: %s, %s\n", about->file, about->format, terminal_bytes(size, (double)about->bytes));
     td_shape input = td_model_input_shape(about->model);
     char shape[TD_SHAPE_TEXT_SIZE];
     printf("takes examples of shape %s\n", td_shape_text(&input, shape));
+    print_data(about);
     if (about->origin) {
         printf("began from %s\n", about->origin);
     }
@@ -105,6 +135,32 @@ static void print_json_shape(const td_shape *shape) {
         printf("%s%lld", i ? ", " : "", (long long)shape->dims[i]);
     }
     (void)fputc(']', stdout);
+}
+
+static void print_json_names(const char *key, const td_names *names) {
+    printf(", \"%s\": [", key);
+    for (size_t i = 0; i < names->count; i++) {
+        (void)fputs(i ? ", " : "", stdout);
+        print_json_text(names->items[i]);
+    }
+    (void)fputc(']', stdout);
+}
+
+static void print_json_floats(const char *key, const float *values, int64_t count) {
+    printf(", \"%s\": [", key);
+    for (int64_t i = 0; i < count; i++) {
+        printf("%s%.9g", i ? ", " : "", (double)values[i]);
+    }
+    (void)fputc(']', stdout);
+}
+
+static void print_json_data(const td_inspection *about) {
+    print_json_names("inputs", &about->inputs);
+    print_json_names("labels", &about->label);
+    print_json_names("classes", &about->classes);
+    printf(", \"scale\": %.17g", about->scale != 0 ? about->scale : 1);
+    print_json_floats("mean", about->mean, about->normal_count);
+    print_json_floats("deviation", about->deviation, about->normal_count);
 }
 
 static void print_json_layers(const td_model *model) {
@@ -135,6 +191,7 @@ static void print_json(const td_inspection *about) {
     } else {
         (void)fputs("null", stdout);
     }
+    print_json_data(about);
     (void)fputs(", \"name\": ", stdout);
     print_json_text(td_model_name(about->model));
     (void)fputs(", \"input\": ", stdout);

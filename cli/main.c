@@ -41,6 +41,10 @@ int fail(int status, const char *format, ...) {
     return status;
 }
 
+void note(const char *text) {
+    (void)fail(EXIT_GOOD, "note: %s", text);
+}
+
 int misuse(const command *of, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

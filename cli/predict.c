@@ -102,12 +102,18 @@ static void print_result(const td_prediction *result, const char *to) {
     printf("%s%s\n", *result->folder ? "; recorded in " : "", result->folder);
 }
 
+static void say_remark(void *user, const char *text) {
+    (void)user;
+    note(text);
+}
+
 static int predict_all(const char *model, const char *data, td_predict_options *predict,
                        bool quiet) {
     bar progress = {.began = seconds_now(), .live = !quiet && terminal_is_live()};
     progress.shown = progress.began;
     FILE *stream = progress.live ? terminal_stream() : NULL;
     predict->progress = show_progress;
+    predict->remark = quiet ? NULL : say_remark;
     predict->user = &progress;
     predict->stream = stream;
     td_prediction result = {0};

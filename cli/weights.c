@@ -39,18 +39,17 @@ static const char help[] =
     "`weights: weights.csv` in an experiment file starts training from exported weights.\n"
     "More: docs/models.md\n";
 
-static bool is_safetensors(const char *path) {
-    static const char ending[] = ".safetensors";
-    size_t length = strlen(path), tail = sizeof ending - 1;
-    return length >= tail && !strcasecmp(path + length - tail, ending);
+static bool is_model(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && (!strcasecmp(dot, ".safetensors") || !strcasecmp(dot, ".keras"));
 }
 
 /* A model written as a model keeps what it says of its data. */
 static td_status save(const td_model *model, const char *note_text, const char *to,
                       td_error *error) {
     const td_model_note note = {TD_NOTE_DATA, note_text};
-    return is_safetensors(to) && note_text ? td_model_save(model, to, 1, &note, error)
-                                           : td_weights_save(model, to, error);
+    return is_model(to) && note_text ? td_model_save(model, to, 1, &note, error)
+                                     : td_weights_save(model, to, error);
 }
 
 static int run(int count, char **arguments) {

@@ -2,6 +2,7 @@
 #ifndef TAPEDECK_APPLY_H
 #define TAPEDECK_APPLY_H
 
+#include "tapedeck/data.h"
 #include "tapedeck/stats.h"
 
 #include <stdio.h>
@@ -31,6 +32,7 @@ typedef struct td_predict_options {
     bool (*progress)(void *user, int64_t done, int64_t examples);
     void *user;
     double scale; /* multiplies inputs, instead of what training did; 0: as in training */
+    void (*remark)(void *user, const char *text); /* told what should be said of the data */
 } td_predict_options;
 
 typedef struct td_prediction {
@@ -78,7 +80,8 @@ typedef struct td_gradients_info {
     const char *why;  /* this loss: "as in training", "as asked for", "guessed: …" */
     double value;     /* penalties of regularisers included */
     int64_t examples;
-    size_t count; /* of gradients */
+    size_t count;     /* of gradients */
+    td_names remarks; /* what should be said of the data */
 } td_gradients_info;
 
 typedef struct td_gradients td_gradients;

@@ -110,6 +110,11 @@ typedef struct td_data_options {
                              64 MiB, are unpacked to a file of the cache folder */
     bool input_as_is;     /* input is what a model takes: examples that are no plain rows of numbers
                              must have that shape already, but for dimensions of 1 */
+    td_names inputs; /* CSV: the inputs' names in their order (info's, of another data set). In a
+                             file with a header they decide which column is which input, and only
+                             they may be there beside labels and what is ignored; columns to ignore
+                             need not be there */
+    td_names label_names; /* CSV with a header: what label means (info's, of another data set) */
 } td_data_options;
 
 #define TD_DATA(...) (&(td_data_options){.struct_size = sizeof(td_data_options), __VA_ARGS__})
@@ -137,6 +142,9 @@ typedef struct td_data_info {
     const float *mean, *deviation;  /* of each input element; NULL unless standardised */
     int64_t normal_count;           /* how many of each */
     int64_t batch;                  /* as the options have it */
+    td_names inputs;                /* name of each input; none when the file has no names */
+    td_names label_names;           /* columns that are labels; none when the file has no names */
+    td_names remarks; /* what should be said of how files were read, a sentence each */
 } td_data_info;
 
 TD_API const td_data_info *td_dataset_info(const td_dataset *dataset);

@@ -7,6 +7,7 @@
 #ifndef TAPEDECK_MODEL_H
 #define TAPEDECK_MODEL_H
 
+#include "tapedeck/data.h"
 #include "tapedeck/nn.h"
 #include "tapedeck/stats.h"
 
@@ -34,8 +35,8 @@ TD_API td_model *td_model_load_with(const char *path, size_t count, const char *
 TD_API void td_free_text(char *text);
 
 /* Writes parameters and architecture to a file, which appears complete or not at all: for Keras 3
- * when path ends in .keras (without the notes; TD_UNSUPPORTED lists the layers that Keras lacks), else
- * as .safetensors. */
+ * when path ends in .keras (Keras passes over the notes; TD_UNSUPPORTED lists the layers that Keras
+ * lacks), else as .safetensors. */
 TD_API TD_NODISCARD td_status td_model_save(const td_model *model, const char *path, size_t count,
                                             const td_model_note *notes, td_error *error);
 
@@ -76,6 +77,13 @@ typedef struct td_inspection {
     const char *format; /* "safetensors", … */
     int64_t bytes;      /* of the file */
     const char *origin; /* the file that training began from, when the model says so; else NULL */
+    /* What the model says of its data; zero where it says nothing. */
+    td_names inputs;               /* names of its inputs, in their order */
+    td_names label;                /* columns that were the labels */
+    td_names classes;              /* names of the classes */
+    double scale;                  /* that inputs are multiplied by */
+    const float *mean, *deviation; /* that inputs are standardised with */
+    int64_t normal_count;          /* how many of each */
     const td_model *model;
     const td_stats *stats; /* of each parameter */
     const td_finding *findings;

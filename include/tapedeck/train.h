@@ -12,6 +12,7 @@
 #ifndef TAPEDECK_TRAIN_H
 #define TAPEDECK_TRAIN_H
 
+#include "tapedeck/data.h"
 #include "tapedeck/experiment.h"
 #include "tapedeck/nn.h"
 
@@ -77,6 +78,8 @@ TD_API void td_trainer_stop(td_trainer *trainer);
 
 /* Borrowed from the trainer. */
 TD_API const td_model *td_trainer_model(const td_trainer *trainer);
+/* What its data is, and what should be said of how it was read. */
+TD_API const td_data_info *td_trainer_data(const td_trainer *trainer);
 /* The run's folder; NULL before td_trainer_run. */
 TD_API const char *td_trainer_folder(const td_trainer *trainer);
 /* The values of the last epoch's end, as progress has them. Returns how many. */

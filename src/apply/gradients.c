@@ -257,6 +257,7 @@ static td_status run(td_gradients *g, const td_gradients_options *options, td_er
     }
     if (!status) {
         g->info.loss = td_loss_name(g->loss);
+        g->info.remarks = td_dataset_info(g->saved.data)->remarks;
         g->info.from_logits = g->loss_options.from_logits;
         g->info.why = g->why;
         g->info.value = (double)td_tensor_scalar(loss);

@@ -198,6 +198,13 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
     return status;
 }
 
+static void tell_remarks(const predictor *p, const td_predict_options *options) {
+    td_names remarks = td_dataset_info(p->saved.data)->remarks;
+    for (size_t i = 0; options->remark && i < remarks.count; i++) {
+        options->remark(options->user, remarks.items[i]);
+    }
+}
+
 static void tell(const predictor *p, td_prediction *result) {
     if (result) {
         *result = (td_prediction){.examples = p->examples,
@@ -232,6 +239,7 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
         status = td__saved_open(&p.saved, data, &opening, &reason);
     }
     if (!status) {
+        tell_remarks(&p, &all);
         p.model = p.saved.model;
         status = prepare(&p, &all, &reason);
     }

@@ -34,36 +34,37 @@ static void close_data(td__saved *saved) {
 td_status td__saved_open(td__saved *saved, const char *path, const td__saved_options *options,
                          td_error *error) {
     const char *given[1] = {options->label};
-    const td__notes *notes = &saved->notes;
-    td_names label = options->label ? (td_names){given, 1} : notes->label;
     td_data_options data = {.struct_size = sizeof data,
                             .train = path,
                             .labels = options->labels,
                             .input = td__known_input(saved->model),
                             .input_as_is = saved->foreign,
-                            .label = label,
                             .label_kind = options->label_kind,
-                            .ignore = notes->ignore,
-                            .x = notes->x,
-                            .y = notes->y,
-                            .scale = options->scale != 0 ? options->scale : notes->scale,
-                            .mean = options->scale != 0 ? NULL : notes->mean,
-                            .deviation = options->scale != 0 ? NULL : notes->deviation,
-                            .normal_count = options->scale != 0 ? 0 : notes->normal_count,
-                            .classes = notes->classes,
                             .batch = options->batch,
                             .in_order = true};
-    td_error first = {0};
+    td__data_notes_apply(&saved->notes.data, &data);
+    if (options->label) {
+        data.label = (td_names){given, 1};
+        data.label_names = (td_names){0};
+    }
+    if (options->scale != 0) {
+        data.scale = options->scale;
+        data.mean = data.deviation = NULL;
+        data.normal_count = 0;
+    }
+    td_error reason = {0}, unlabelled = {0};
     close_data(saved);
-    saved->data = td_dataset_open(&data, &first);
-    if (!saved->data && !options->label && label.count) {
-        data.label = (td_names){0};
+    saved->data = td_dataset_open(&data, &reason);
+    if (!saved->data && !options->label && data.label.count) {
+        data.label = data.label_names = (td_names){0};
         data.label_kind = TD_LABEL_NONE;
-        saved->data = td_dataset_open(&data, NULL);
+        saved->data = td_dataset_open(&data, &unlabelled);
+        /* Without the labels' column, what else is wrong is what matters. */
+        reason = reason.status == TD_NOT_FOUND ? unlabelled : reason;
     }
     if (!saved->data) {
-        return td_error_set(error, first.status, "%s%s", first.text,
-                            first.status == TD_SHAPE && !label.count && is_table(path)
+        return td_error_set(error, reason.status, "%s%s", reason.text,
+                            reason.status == TD_SHAPE && !data.label.count && is_table(path)
                                 ? "; if a column holds the labels, name it (--label)"
                                 : "");
     }

@@ -1,5 +1,5 @@
 /* Layout of a cache file: a header of 64-bit numbers, padded to TD__STORE_HEADER bytes; inputs and
- * labels as float32; the key and the classes as text, each ending in a NUL.
+ * labels as float32; the key and the lists of texts, each text ending in a NUL.
  *
  * The header is written last, after the data has reached the disk, and the file gets its name after
  * that: a file with a valid header is complete. */
@@ -13,14 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAGIC 0x0001565343445400u /* bytes 0 "TDCSV" 1 0; read back wrong on other byte orders */
+#define MAGIC 0x0002565343445400u /* bytes 0 "TDCSV" 2 0; read back wrong on other byte orders */
 
 typedef struct header {
     uint64_t magic;
     int64_t source_size, source_seconds, source_nanoseconds;
-    int64_t rows, inputs, labels; /* inputs, labels: in a row */
-    int64_t text_size, name_count;
-    uint64_t check; /* hash of the fields above and of the text */
+    int64_t rows, inputs, labels;               /* inputs, labels: in a row */
+    int64_t text_size, counts[TD__CACHE_LISTS]; /* of the texts in each list */
+    uint64_t check;                             /* hash of the fields above and of the text */
 } header;
 
 static uint64_t hash(uint64_t h, const void *data, size_t size) {
@@ -70,7 +70,9 @@ static char *key_of(const td__request *request) {
     growing key = {0};
     bool done = append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
                 append_names(&key, "\nlabel", &options->label) &&
-                append_names(&key, "\nignore", &options->ignore);
+                append_names(&key, "\nignore", &options->ignore) &&
+                append_names(&key, "\ninputs", &request->inputs) &&
+                append_names(&key, "\nlabel names", &request->label_names);
     free(absolute);
     if (!done) {
         td__free(key.data);
@@ -157,7 +159,6 @@ td_status td__cache_init(td__cache *cache, const td__request *request, const str
 static bool sizes_fit(const header *h, size_t size) {
     int64_t width, values, bytes, total;
     return h->rows > 0 && h->inputs > 0 && h->labels >= 0 && h->text_size > 0 &&
-           h->name_count >= 0 && h->name_count <= TD__NAMES_MAXIMUM &&
            !__builtin_add_overflow(h->inputs, h->labels, &width) &&
            td__multiply(h->rows, width, &values) &&
            td__multiply(values, (int64_t)sizeof(float), &bytes) &&
@@ -166,21 +167,24 @@ static bool sizes_fit(const header *h, size_t size) {
            (uint64_t)total == size;
 }
 
-/* The class names behind the key; false unless they are just as many as the header says. */
-static bool read_names(td__names *names, const header *h, const char *text) {
-    const char *end = text + h->text_size;
-    for (int64_t i = 0; i < h->name_count; i++) {
-        const char *nul = text < end ? memchr(text, 0, (size_t)(end - text)) : NULL;
-        if (!nul || td__names_add(names, text) != i) {
-            return false;
+/* The lists behind the key; false unless they have just as many texts as the header says. */
+static bool read_lists(td__names *const lists[TD__CACHE_LISTS], const header *h, const char *text,
+                       const char *end) {
+    for (int k = 0; k < TD__CACHE_LISTS; k++) {
+        for (int64_t i = 0; i < h->counts[k]; i++) {
+            const char *nul = text < end ? memchr(text, 0, (size_t)(end - text)) : NULL;
+            if (!nul || td__names_add(lists[k], text) != i) {
+                return false;
+            }
+            text = nul + 1;
         }
-        text = nul + 1;
     }
     return text == end;
 }
 
+/* lists receives where the texts behind the key begin. */
 static bool is_usable(const td__cache *cache, const td__bytes *bytes, header *h,
-                      const char **names) {
+                      const char **lists) {
     if (bytes->size < TD__STORE_HEADER) {
         return false;
     }
@@ -192,7 +196,7 @@ static bool is_usable(const td__cache *cache, const td__bytes *bytes, header *h,
     }
     const char *text = (const char *)bytes->data + bytes->size - h->text_size;
     size_t key_size = strlen(cache->key) + 1;
-    *names = text + key_size;
+    *lists = text + key_size;
     return h->check == check_of(h, text) && (size_t)h->text_size >= key_size &&
            memcmp(text, cache->key, key_size) == 0;
 }
@@ -204,22 +208,17 @@ bool td__cache_load(const td__cache *cache, td__table *table) {
     if (!cache->path || td__bytes_map(&bytes, cache->path, NULL)) {
         return false;
     }
-    td__names names = {0};
-    bool usable = is_usable(cache, &bytes, &h, &text);
-    if (usable) {
-        header rest = h;
-        rest.text_size -= (int64_t)strlen(cache->key) + 1;
-        usable = read_names(&names, &rest, text);
-    }
-    if (!usable) {
-        td__names_release(&names);
-        td__bytes_release(&bytes);
+    td__table loaded = {.bytes = {bytes}};
+    td__names *const lists[TD__CACHE_LISTS] = {&loaded.classes, &loaded.input_names,
+                                               &loaded.label_names, &loaded.remarks};
+    if (!is_usable(cache, &bytes, &h, &text) ||
+        !read_lists(lists, &h, text, (const char *)bytes.data + bytes.size)) {
+        td__table_release(&loaded);
         return false;
     }
+    *table = loaded;
     const uint8_t *data = bytes.data + TD__STORE_HEADER;
     table->rows = h.rows;
-    table->bytes[0] = bytes;
-    table->classes = names;
     table->label_untyped = true;
     table->input = td__array_plain(data, TD__F32, TD_SHAPE(h.inputs), h.inputs);
     if (h.labels > 0) {
@@ -229,22 +228,25 @@ bool td__cache_load(const td__cache *cache, td__table *table) {
     return true;
 }
 
-static bool append_text(growing *t, const td__cache *cache, const td__names *classes) {
+static bool append_text(growing *t, const td__cache *cache,
+                        const td__names *const lists[TD__CACHE_LISTS]) {
     bool done = append(t, cache->key, strlen(cache->key) + 1);
-    for (size_t i = 0; done && i < classes->count; i++) {
-        done = append(t, classes->items[i], strlen(classes->items[i]) + 1);
+    for (int k = 0; k < TD__CACHE_LISTS; k++) {
+        for (size_t i = 0; done && i < lists[k]->count; i++) {
+            done = append(t, lists[k]->items[i], strlen(lists[k]->items[i]) + 1);
+        }
     }
     return done;
 }
 
 td_status td__cache_publish(const td__cache *cache, td__store *store, int64_t rows,
-                            const td__names *classes, td_error *error) {
+                            const td__names *const lists[TD__CACHE_LISTS], td_error *error) {
     td_status status = td__store_join(store, error);
     if (status) {
         return status;
     }
     growing t = {0};
-    if (!append_text(&t, cache, classes)) {
+    if (!append_text(&t, cache, lists)) {
         td__free(t.data);
         return td_error_set(error, TD_MEMORY, "no memory to write the cache of a CSV file");
     }
@@ -255,8 +257,10 @@ td_status td__cache_publish(const td__cache *cache, td__store *store, int64_t ro
                 .rows = rows,
                 .inputs = store->inputs.total / rows,
                 .labels = store->labels.total / rows,
-                .text_size = (int64_t)t.length,
-                .name_count = (int64_t)classes->count};
+                .text_size = (int64_t)t.length};
+    for (int k = 0; k < TD__CACHE_LISTS; k++) {
+        h.counts[k] = (int64_t)lists[k]->count;
+    }
     h.check = check_of(&h, t.data);
     int64_t end =
         TD__STORE_HEADER + (store->inputs.total + store->labels.total) * (int64_t)sizeof(float);

@@ -1,4 +1,4 @@
-/* Reading CSV (RFC 4180): the parser's state, shared by its two halves.
+/* Reading CSV (RFC 4180): the parser's state, shared by its parts.
  *
  * The text passes through one buffer, a record (row) at a time. A record that is not all in the
  * buffer yet is INCOMPLETE: the buffer is filled up, and the record parsed again from its start. A
@@ -24,7 +24,12 @@ typedef enum td__csv_outcome {
     TD__CSV_FAILED, /* status and error are set */
 } td__csv_outcome;
 
-typedef enum td__csv_use { TD__CSV_NUMBER, TD__CSV_CLASS, TD__CSV_IGNORED } td__csv_use;
+typedef enum td__csv_use {
+    TD__CSV_NUMBER,
+    TD__CSV_CLASS,
+    TD__CSV_IGNORED,
+    TD__CSV_LABEL, /* not yet known whether NUMBER or CLASS */
+} td__csv_use;
 
 typedef struct td__csv_column {
     td__csv_use use;
@@ -33,6 +38,7 @@ typedef struct td__csv_column {
 
 typedef struct td__csv {
     const td_data_options *options; /* label, ignore and header are used */
+    td_names inputs, named_labels;  /* borrowed: what they are called, in their order; or none */
     td__input *input;
     const char *path;
     td_error *error;
@@ -50,9 +56,11 @@ typedef struct td__csv {
     td__csv_column *columns; /* column_count of each */
     int64_t column_count;
     int64_t input_count, label_count;
-    float *values;     /* a row: inputs, then labels */
-    int64_t rows;      /* so far */
-    td__names classes; /* texts of the label column */
+    float *values;                      /* a row: inputs, then labels */
+    int64_t rows;                       /* so far */
+    td__names classes;                  /* texts of the label column */
+    td__names input_names, label_names; /* one for each, or none */
+    td__names remarks;
 } td__csv;
 
 /* A cell as it stands in the buffer. */
@@ -70,7 +78,11 @@ td_status td__csv_start(td__csv *csv);
 td_status td__csv_parse(td__csv *csv, td__store *store);
 void td__csv_release(td__csv *csv);
 
-/* --- shared by csv.c and csv_header.c --------------------------------------------------------- */
+/* --- shared by csv.c, csv_header.c and csv_columns.c ------------------------------------------ */
+
+/* Gives every column its use and its place in a row's values. texts and numbers are the first row of
+ * data: its cells, and whether each is a number. */
+td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, size_t count);
 
 td__csv_outcome td__csv_fail(td__csv *csv, td_status status, const char *format, ...)
     TD_PRINTF(3, 4);

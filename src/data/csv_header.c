@@ -1,8 +1,7 @@
-/* The beginning of a CSV file: is there a header, what are the columns, which are labels. */
+/* The beginning of a CSV file: is there a header, and what are the columns called. */
 #include "base/memory.h"
 #include "data/csv.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { NAME_SIZE = 256 }; /* longer names are cut */
@@ -105,76 +104,6 @@ static td__csv_outcome read_beginning(td__csv *csv, fields *first, fields *secon
     return outcome == TD__CSV_END ? TD__CSV_RECORD : outcome;
 }
 
-/* How a message names a column. */
-static const char *column_name(const td__csv *csv, int64_t column, char text[NAME_SIZE]) {
-    if (csv->names) {
-        return csv->names[column];
-    }
-    snprintf(text, NAME_SIZE, "%lld", (long long)column);
-    return text;
-}
-
-static td_status use_columns(td__csv *csv, const td_names *names, td__csv_use use) {
-    for (size_t i = 0; i < names->count; i++) {
-        int64_t column = 0;
-        char text[NAME_SIZE];
-        csv->status = td__column_find((const char *const *)csv->names, csv->column_count,
-                                      names->items[i], csv->path, &column, csv->error);
-        if (csv->status) {
-            return csv->status;
-        }
-        td__csv_column *c = &csv->columns[column];
-        if (c->use != TD__CSV_NUMBER || c->slot >= 0) {
-            return csv->status = td_error_set(csv->error, TD_INVALID,
-                                              "%s: column '%s' is named twice in `label` and "
-                                              "`ignore`",
-                                              csv->path, column_name(csv, column, text));
-        }
-        c->use = use;
-        c->slot = use == TD__CSV_IGNORED ? 0 : (int32_t)csv->label_count++;
-    }
-    return TD_OK;
-}
-
-/* Gives every column its use and its place in a row's values. */
-static td_status assign_columns(td__csv *csv, const fields *data) {
-    csv->columns = td__calloc((size_t)csv->column_count, sizeof *csv->columns);
-    csv->values = td__calloc((size_t)csv->column_count, sizeof *csv->values);
-    if (!csv->columns || !csv->values) {
-        return csv->status = td_error_set(csv->error, TD_MEMORY, "%s: no memory", csv->path);
-    }
-    for (int64_t i = 0; i < csv->column_count; i++) {
-        csv->columns[i].slot = -1;
-    }
-    if (use_columns(csv, &csv->options->ignore, TD__CSV_IGNORED) ||
-        use_columns(csv, &csv->options->label, TD__CSV_NUMBER)) {
-        return csv->status;
-    }
-    for (int64_t i = 0; i < csv->column_count; i++) {
-        td__csv_column *c = &csv->columns[i];
-        if (c->slot < 0) {
-            c->slot = (int32_t)csv->input_count++;
-        } else if (c->use == TD__CSV_NUMBER) {
-            c->slot = -2 - c->slot; /* a label: its place is known when all inputs are counted */
-        }
-    }
-    for (int64_t i = 0; i < csv->column_count; i++) {
-        td__csv_column *c = &csv->columns[i];
-        if (c->slot < 0) {
-            c->slot = (int32_t)csv->input_count + (-2 - c->slot);
-            bool text = (size_t)i < data->count && !data->numbers[i] && data->texts[i][0];
-            c->use = text && csv->label_count == 1 ? TD__CSV_CLASS : TD__CSV_NUMBER;
-        }
-    }
-    if (csv->input_count == 0) {
-        return csv->status = td_error_set(csv->error, TD_INVALID,
-                                          "%s: all %lld columns are labels or ignored; no input is "
-                                          "left",
-                                          csv->path, (long long)csv->column_count);
-    }
-    return TD_OK;
-}
-
 /* Decides on the header and takes it, so that next is the first row of data. */
 static td_status take_header(td__csv *csv, fields *first, const fields *second, char *behind) {
     td_header wanted = csv->options->header;
@@ -187,7 +116,8 @@ static td_status take_header(td__csv *csv, fields *first, const fields *second, 
         csv->line += line_ends(csv->next, behind);
         csv->next = behind;
     }
-    return assign_columns(csv, header ? second : first);
+    const fields *data = header ? second : first;
+    return td__csv_assign(csv, data->texts, data->numbers, data->count);
 }
 
 td_status td__csv_start(td__csv *csv) {
@@ -233,5 +163,8 @@ void td__csv_release(td__csv *csv) {
     td__free(csv->values);
     td__free(csv->buffer);
     td__names_release(&csv->classes);
+    td__names_release(&csv->input_names);
+    td__names_release(&csv->label_names);
+    td__names_release(&csv->remarks);
     *csv = (td__csv){0};
 }

@@ -21,12 +21,19 @@ static void take_memory(td__table *table, td__store *store, td__csv *csv) {
                                        csv->label_count);
     }
     table->classes = csv->classes;
-    csv->classes = (td__names){0};
+    table->input_names = csv->input_names;
+    table->label_names = csv->label_names;
+    table->remarks = csv->remarks;
+    csv->classes = csv->input_names = csv->label_names = csv->remarks = (td__names){0};
 }
 
 static td_status parse(td__table *table, const td__request *request, td__input *input,
                        const td__cache *cache, td_error *error) {
-    td__csv csv = {.options = request->options, .input = input, .error = error};
+    td__csv csv = {.options = request->options,
+                   .inputs = request->inputs,
+                   .named_labels = request->label_names,
+                   .input = input,
+                   .error = error};
     td__store store;
     td__store_init(&store, cache->folder);
     td_status status = td__csv_start(&csv);
@@ -39,7 +46,10 @@ static td_status parse(td__table *table, const td__request *request, td__input *
     if (!status && !store.path) {
         take_memory(table, &store, &csv);
     } else if (!status) {
-        status = td__cache_publish(cache, &store, csv.rows, &csv.classes, error);
+        status = td__cache_publish(cache, &store, csv.rows,
+                                   (const td__names *const[]){&csv.classes, &csv.input_names,
+                                                              &csv.label_names, &csv.remarks},
+                                   error);
         if (!status && !td__cache_load(cache, table)) {
             status = td_error_set(error, TD_IO, "%s: its cache file %s cannot be read back",
                                   request->path, cache->path);

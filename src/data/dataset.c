@@ -154,26 +154,45 @@ static td_status choose_input(td_dataset *dataset, const td_data_options *option
     return TD_OK;
 }
 
+static td_names names_of(const td__names *names) {
+    return (td_names){(const char *const *)names->items, names->count};
+}
+
+static td_status read_table(td__table *table, const td__request *request, td_error *error) {
+    td__reader *reader = td__generate;
+    td_status status = request->path ? choose_reader(request->path, &reader, error) : TD_OK;
+    return status ? status : reader(table, request, error);
+}
+
 static td_status read_tables(td_dataset *dataset, const td_data_options *options, td_error *error) {
-    const td__request requests[2] = {
-        {options->train, options->labels, options},
-        {options->validation, options->validation_labels, options},
-    };
-    int count = options->validation ? 2 : 1;
-    dataset->table_count = count;
-    for (int t = 0; t < count; t++) {
-        td__reader *reader = td__generate;
-        td_status status = TD_OK;
-        if (requests[t].path) {
-            status = choose_reader(requests[t].path, &reader, error);
-        }
-        if (!status) {
-            status = reader(&dataset->tables[t], &requests[t], error);
-        }
-        if (status) {
-            return status;
+    td__table *first = &dataset->tables[0];
+    const td__request training = {options->train, options->labels, options, options->inputs,
+                                  options->label_names};
+    dataset->table_count = 1;
+    td_status status = read_table(first, &training, error);
+    if (!status && options->validation) {
+        const td__request validation = {options->validation, options->validation_labels, options,
+                                        names_of(&first->input_names),
+                                        names_of(&first->label_names)};
+        dataset->table_count = 2;
+        status = read_table(&dataset->tables[1], &validation, error);
+    }
+    return status;
+}
+
+static td_status tell_names(td_dataset *dataset, td_error *error) {
+    td_data_info *info = &dataset->info;
+    for (int t = 0; t < dataset->table_count; t++) {
+        const td__names *remarks = &dataset->tables[t].remarks;
+        for (size_t i = 0; i < remarks->count; i++) {
+            if (td__names_add(&dataset->remarks, remarks->items[i]) < 0) {
+                return td_error_set(error, TD_MEMORY, "no memory for a remark");
+            }
         }
     }
+    info->inputs = names_of(&dataset->tables[0].input_names);
+    info->label_names = names_of(&dataset->tables[0].label_names);
+    info->remarks = names_of(&dataset->remarks);
     return TD_OK;
 }
 
@@ -190,6 +209,9 @@ static td_status prepare(td_dataset *dataset, const td_data_options *options, td
     }
     if (!status) {
         status = td__normalize_prepare(dataset, options, error);
+    }
+    if (!status) {
+        status = tell_names(dataset, error);
     }
     dataset->info.training = dataset->parts[TD_TRAINING].count;
     dataset->info.validation = dataset->parts[TD_VALIDATION].count;
@@ -238,6 +260,7 @@ void td_dataset_close(td_dataset *dataset) {
         td__free(dataset->class_names[i]);
     }
     td__free(dataset->class_names);
+    td__names_release(&dataset->remarks);
     td__free(dataset->mean);
     td__free(dataset->deviation);
     td__free(dataset);

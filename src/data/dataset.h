@@ -17,6 +17,7 @@ struct td_dataset {
     int table_count;
     int32_t *classes[2];     /* each table's labels as class numbers; NULL for values */
     char **class_names;      /* info.classes of them, or NULL */
+    td__names remarks;       /* info's */
     td__part parts[2];       /* by td_part */
     float scale;             /* 1 unless set */
     float *mean, *deviation; /* NULL unless standardised */

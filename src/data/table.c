@@ -10,6 +10,9 @@ void td__table_release(td__table *table) {
     td__array_release(&table->input);
     td__array_release(&table->label);
     td__names_release(&table->classes);
+    td__names_release(&table->input_names);
+    td__names_release(&table->label_names);
+    td__names_release(&table->remarks);
     td__bytes_release(&table->bytes[0]);
     td__bytes_release(&table->bytes[1]);
     *table = (td__table){0};

@@ -84,6 +84,9 @@ typedef struct td__table {
     int64_t rows;
     td__array input, label; /* label.data is NULL without labels */
     td__names classes;      /* of text labels, which then are numbers in it */
+    td__names input_names;  /* one for each input, or none */
+    td__names label_names;  /* one for each label, or none */
+    td__names remarks;      /* what should be said of how it was read */
     bool label_untyped;     /* the file does not say whether labels are whole numbers: CSV */
     float *floats;          /* input's data when that is plain float32 that may be written */
     td__bytes bytes[2];     /* what input and label point into */
@@ -96,6 +99,8 @@ typedef struct td__request {
     const char *path;
     const char *labels;             /* file of labels, or NULL */
     const td_data_options *options; /* all fields present, memory filled in */
+    td_names inputs;                /* what its inputs are called, in their order; or none */
+    td_names label_names;           /* its labels, where it has names */
 } td__request;
 
 typedef td_status td__reader(td__table *table, const td__request *request, td_error *error);

@@ -1,25 +1,21 @@
-/* What a saved model says of the data it was trained on and of its loss, as JSON: enough to prepare
- * new examples the same way, and to measure them by the same measure. {"scale": 0.0625, "label":
- * ["label"], "classes": […], "mean": […], "deviation": […], "loss": "mse", "target": "label"} */
+/* What a saved model says of the data it was trained on (data/notes.h) and of its loss, as JSON:
+ * enough to prepare new examples the same way, and to measure them by the same measure. {…, "loss":
+ * "mse", "target": "label"} */
 #ifndef TAPEDECK_EXPERIMENT_NOTES_H
 #define TAPEDECK_EXPERIMENT_NOTES_H
 
+#include "data/notes.h"
 #include "experiment/experiment.h"
 
 #define TD__NOTE_MODEL "tapedeck.model"
 
 typedef struct td__notes {
-    double scale;
-    td_names label, ignore, classes;
-    const char *x, *y;
-    float *mean, *deviation;
-    int64_t normal_count;
+    td__data_notes data;
     bool has_loss;
     td_loss loss;
     td_loss_options loss_options;
     td__target target;
     struct json_t *json; /* owns the texts */
-    const char **texts;  /* owns the lists */
 } td__notes;
 
 /* From td__calloc; NULL when memory is exhausted. */

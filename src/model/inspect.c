@@ -1,17 +1,19 @@
 /* A saved model and what is unusual about it: only what follows from the parameters with certainty,
  * whatever the data. */
 #include "base/memory.h"
+#include "data/notes.h"
 #include "model/findings.h"
 #include "model/load.h"
-#include "model/native.h"
 
-#include <string.h>
+#include <jansson.h>
 #include <sys/stat.h>
 
 typedef struct inspection {
     td_inspection about; /* first: what callers have a pointer to */
     td_model *model;
     char *file, *origin;
+    json_t *json; /* owns the texts of data */
+    td__data_notes data;
     td_stats *stats;
     td__findings findings;
 } inspection;
@@ -21,12 +23,23 @@ const char *td_finding_level_name(td_finding_level level) {
     return (unsigned)level < sizeof names / sizeof *names ? names[level] : NULL;
 }
 
-/* Only our own format says where a model came from. */
-static td_status read_origin(inspection *i, td_error *error) {
-    const char *const keys[] = {TD_NOTE_ORIGIN};
-    return strcmp(i->about.format, "safetensors") != 0
-               ? TD_OK
-               : td__native_texts(i->file, 1, keys, &i->origin, error);
+static td_status read_notes(inspection *i, td_error *error) {
+    const char *const keys[] = {TD_NOTE_ORIGIN, TD_NOTE_DATA};
+    char *texts[2];
+    td_status status = td__model_texts(i->file, 2, keys, texts, error);
+    if (status) {
+        return status;
+    }
+    i->origin = texts[0];
+    if (texts[1]) {
+        i->json = json_loads(texts[1], JSON_REJECT_DUPLICATES, NULL);
+        if (!td__data_notes_read(&i->data, i->json)) {
+            status = td_error_set(error, TD_FORMAT, "%s: what it says of its data is malformed",
+                                  i->file);
+        }
+    }
+    td_free_text(texts[1]);
+    return status;
 }
 
 static td_status measure(inspection *i, td_error *error) {
@@ -46,6 +59,13 @@ static void tell(inspection *i) {
     about->bytes = stat(i->file, &file) == 0 ? (int64_t)file.st_size : 0;
     about->file = i->file;
     about->origin = i->origin;
+    about->inputs = i->data.inputs;
+    about->label = i->data.label_names;
+    about->classes = i->data.classes;
+    about->scale = i->data.scale;
+    about->mean = i->data.mean;
+    about->deviation = i->data.deviation;
+    about->normal_count = i->data.normal_count;
     about->model = i->model;
     about->stats = i->stats;
     about->findings = i->findings.items;
@@ -64,7 +84,7 @@ const td_inspection *td_model_inspect(const char *path, td_error *error) {
     }
     i->model = td__model_load_from(path, &i->file, &i->about.format, error);
     td_status status = i->model ? TD_OK : TD_FORMAT;
-    status = status ? status : read_origin(i, error);
+    status = status ? status : read_notes(i, error);
     status = status ? status : measure(i, error);
     status = status ? status : td__findings_collect(&i->findings, i->model, i->stats, error);
     if (status) {
@@ -82,6 +102,8 @@ void td_inspection_destroy(const td_inspection *about) {
     inspection *i = (inspection *)(uintptr_t)about;
     td__findings_release(&i->findings);
     td__free(i->stats);
+    td__data_notes_release(&i->data);
+    json_decref(i->json);
     td__free(i->origin);
     td__free(i->file);
     td_model_destroy(i->model);

@@ -10,6 +10,7 @@
 #include "data/bytes.h"
 #include "model/json.h"
 #include "model/keras_graph.h"
+#include "model/keras_notes.h"
 #include "model/keras_weights.h"
 #include "model/zip.h"
 #include "nn/model.h"
@@ -221,13 +222,13 @@ static bool is_version2(const char *version) {
 
 /* {"keras_version": "2.15.0", …}; a file without is taken for Keras 3's. */
 static td_status read_metadata(const td__zip *zip, bool *keras2, td_error *error) {
-    const size_t most = 1 << 16;
+    const size_t most = TD__KERAS_METADATA_MAXIMUM;
     td__zip_member member = {0};
     *keras2 = false;
-    if (!td__zip_find(zip, "metadata.json")) {
+    if (!td__zip_find(zip, TD__KERAS_METADATA)) {
         return TD_OK;
     }
-    td_status status = td__zip_read(zip, "metadata.json", most, true, &member, error);
+    td_status status = td__zip_read(zip, TD__KERAS_METADATA, most, true, &member, error);
     if (status || member.size > most) {
         return status ? status
                       : td_error_set(error, TD_RANGE, "%s: its metadata.json is too large",

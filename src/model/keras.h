@@ -8,7 +8,7 @@
 #ifndef TAPEDECK_MODEL_KERAS_H
 #define TAPEDECK_MODEL_KERAS_H
 
-#include "tapedeck/nn.h"
+#include "tapedeck/model.h"
 
 bool td__keras_is_zip(const unsigned char *head, size_t size);
 bool td__keras_is_hdf5(const unsigned char *head, size_t size);
@@ -19,7 +19,8 @@ td_model *td__keras_load(const char *path, td_error *error);
 /* The same of bytes; path is for messages. */
 td_model *td__keras_parse(const char *path, const void *bytes, size_t size, td_error *error);
 
-/* Writes a .keras file that Keras 3 opens, complete or not at all. */
-TD_NODISCARD td_status td__keras_save(const td_model *model, const char *path, td_error *error);
+/* Writes a .keras file that Keras 3 opens, complete or not at all. Keras does not see the notes. */
+TD_NODISCARD td_status td__keras_save(const td_model *model, const char *path, size_t count,
+                                      const td_model_note *notes, td_error *error);
 
 #endif

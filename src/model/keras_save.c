@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "hdf5/hdf5.h"
 #include "model/keras.h"
+#include "model/keras_notes.h"
 #include "model/keras_weights.h"
 #include "model/keras_write.h"
 #include "model/zip.h"
@@ -14,9 +15,6 @@
 #include <unistd.h>
 
 #define MOST_BYTES (UINT32_MAX - ((uint64_t)1 << 20)) /* of a zip archive, with its directory */
-
-/* The oldest Keras that reads what is written here. */
-static const char metadata[] = "{\"keras_version\": \"3.0.0\"}";
 
 static void add_layer(td__hdf5_maker *maker, const td_model *model,
                       const td__keras_plan_layer *planned) {
@@ -47,10 +45,10 @@ static void add_text(td__zip_writer *writer, const char *name, const char *text)
     td__zip_end(writer);
 }
 
-static td_status write_archive(int file, const char *config, td__hdf5_maker *maker,
-                               td_error *error) {
+static td_status write_archive(int file, const char *config, const char *metadata,
+                               td__hdf5_maker *maker, td_error *error) {
     td__zip_writer writer = {.file = file, .good = true};
-    add_text(&writer, "metadata.json", metadata);
+    add_text(&writer, TD__KERAS_METADATA, metadata);
     add_text(&writer, "config.json", config);
     td__zip_begin(&writer, "model.weights.h5");
     td_status status = td__hdf5_finish(maker, append, &writer, error);
@@ -63,12 +61,12 @@ static td_status write_archive(int file, const char *config, td__hdf5_maker *mak
 }
 
 /* Publishes path, or leaves it as it was. */
-static td_status publish(const char *path, const char *config, td__hdf5_maker *maker,
-                         td_error *error) {
+static td_status publish(const char *path, const char *config, const char *metadata,
+                         td__hdf5_maker *maker, td_error *error) {
     const char *name;
     uint64_t size = 0;
     td_status sized = td__hdf5_size(maker, &size, error);
-    if (sized || size + strlen(config) > MOST_BYTES) {
+    if (sized || size + strlen(config) + strlen(metadata) > MOST_BYTES) {
         return sized ? sized
                      : td_error_set(error, TD_RANGE,
                                     "%s: more than 4 GiB are not written as .keras; "
@@ -82,7 +80,7 @@ static td_status publish(const char *path, const char *config, td__hdf5_maker *m
     td__draft draft;
     td_status status = td__draft_create(&draft, folder, name, error);
     if (!status) {
-        status = write_archive(draft.file, config, maker, error);
+        status = write_archive(draft.file, config, metadata, maker, error);
         td_status ended = td__draft_end(&draft, !status, true, status ? NULL : error);
         status = status ? status : ended;
     }
@@ -90,15 +88,17 @@ static td_status publish(const char *path, const char *config, td__hdf5_maker *m
     return status;
 }
 
-td_status td__keras_save(const td_model *model, const char *path, td_error *error) {
+td_status td__keras_save(const td_model *model, const char *path, size_t count,
+                         const td_model_note *notes, td_error *error) {
     td__keras_plan plan;
     td_status status = td__keras_plan_make(&plan, model, path, error);
     if (status) {
         return status;
     }
     char *config = td__keras_config_write(&plan);
+    char *metadata = td__keras_metadata_write(count, notes);
     td__hdf5_maker *maker = td__hdf5_make();
-    if (!config || !maker) {
+    if (!config || !maker || !metadata) {
         status =
             td_error_set(error, TD_MEMORY, "%s: out of memory, or a name that is not UTF-8", path);
     } else {
@@ -106,9 +106,10 @@ td_status td__keras_save(const td_model *model, const char *path, td_error *erro
         for (size_t i = 0; i < plan.count; i++) {
             add_layer(maker, model, &plan.layers[i]);
         }
-        status = publish(path, config, maker, error);
+        status = publish(path, config, metadata, maker, error);
     }
     td__hdf5_drop(maker);
+    td__free(metadata);
     td__free(config);
     td__keras_plan_release(&plan);
     return status;

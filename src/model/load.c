@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/keras.h"
+#include "model/keras_notes.h"
 #include "model/load.h"
 #include "model/native.h"
 #include "model/weights.h"
@@ -90,6 +91,9 @@ typedef struct format {
     const char *name;
     bool (*recognise)(const unsigned char *head, size_t size); /* size: at most HEAD_SIZE */
     td_model *(*load)(const char *path, td_error *error);
+    /* Copies of texts kept with the model (NULL where there is none); NULL: it keeps none. */
+    td_status (*texts)(const char *path, size_t count, const char *const keys[], char *texts[],
+                       td_error *error);
 } format;
 
 /* The length of a header, of which a file of 16 MiB has no more than 4 bytes, and the header. */
@@ -121,11 +125,11 @@ static td_model *refuse_pickle(const char *path, td_error *error) {
 
 /* The first that recognises a file has it. */
 static const format formats[] = {
-    {"safetensors", is_safetensors, td__native_load},
-    {"pickle", is_pickle, refuse_pickle},
-    {"Keras", td__keras_is_zip, td__keras_load},
-    {"Keras HDF5", td__keras_is_hdf5, td__keras_load},
-    {"ONNX", td__onnx_recognise, td__onnx_load},
+    {"safetensors", is_safetensors, td__native_load, td__native_texts},
+    {"pickle", is_pickle, refuse_pickle, NULL},
+    {"Keras", td__keras_is_zip, td__keras_load, td__keras_texts},
+    {"Keras HDF5", td__keras_is_hdf5, td__keras_load, NULL},
+    {"ONNX", td__onnx_recognise, td__onnx_load, NULL},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -167,16 +171,31 @@ td_model *td__model_load_from(const char *path, char **file, const char **format
     return model;
 }
 
-td_model *td_model_load_with(const char *path, size_t count, const char *const keys[],
-                             char *texts[], td_error *error) {
-    char *file = resolve(path, error);
-    const format *found = file ? recognise(file, error) : NULL;
-    td_model *model = found ? found->load(file, error) : NULL;
+td_status td__model_texts(const char *path, size_t count, const char *const keys[], char *texts[],
+                          td_error *error) {
+    td_error reason = {0};
+    char *file = resolve(path, &reason);
+    const format *found = file ? recognise(file, &reason) : NULL;
     for (size_t i = 0; i < count; i++) {
         texts[i] = NULL;
     }
-    if (model && count && found->load == td__native_load &&
-        td__native_texts(file, count, keys, texts, error)) {
+    td_status status = found ? TD_OK : td_error_set(error, reason.status, "%s", reason.text);
+    if (found && found->texts) {
+        status = found->texts(file, count, keys, texts, error);
+    }
+    td__free(file);
+    return status;
+}
+
+td_model *td_model_load_with(const char *path, size_t count, const char *const keys[],
+                             char *texts[], td_error *error) {
+    char *file = NULL;
+    const char *format_name;
+    td_model *model = td__model_load_from(path, &file, &format_name, error);
+    for (size_t i = 0; i < count; i++) {
+        texts[i] = NULL;
+    }
+    if (model && count && td__model_texts(file, count, keys, texts, error)) {
         td_model_destroy(model);
         model = NULL;
     }
@@ -194,7 +213,7 @@ void td_free_text(char *text) {
 
 td_status td_model_save(const td_model *model, const char *path, size_t count,
                         const td_model_note *notes, td_error *error) {
-    return ends_in(path, ".keras") ? td__keras_save(model, path, error)
+    return ends_in(path, ".keras") ? td__keras_save(model, path, count, notes, error)
                                    : td__native_save(model, path, count, notes, error);
 }
 

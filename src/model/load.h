@@ -7,5 +7,8 @@
 /* td_model_load; *file gets the file that path meant, for td__free, *format_name its format. */
 td_model *td__model_load_from(const char *path, char **file, const char **format_name,
                               td_error *error);
+/* Copies of texts kept with the model at path, for td_free_text; NULL where there is none. */
+TD_NODISCARD td_status td__model_texts(const char *path, size_t count, const char *const keys[],
+                                       char *texts[], td_error *error);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/words.h"
 #include "deck/glob.h"
+#include "model/load.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,17 +56,37 @@ static td_status build_layers(td_trainer *trainer, td_error *error) {
 /* ---- From a file ------------------------------------------------------------------------------
  */
 
+/* What the run to go on with, or the model's file, says of its data. That it cannot be read is said
+ * where it is loaded. */
+static td_status read_notes(td_trainer *trainer, const char *path, td_error *error) {
+    const char *const keys[] = {TD_NOTE_DATA};
+    char *text = NULL;
+    bool noted = !td__model_texts(path, 1, keys, &text, NULL) && text;
+    td_status status = noted ? td__notes_read(&trainer->notes, text, path, error) : TD_OK;
+    td_free_text(text);
+    return status;
+}
+
 td_status td__trainer_load_model(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
     td_error reason = {0};
+    if (trainer->resume) {
+        td_status status = read_notes(trainer, trainer->resume, error);
+        if (status) {
+            return status;
+        }
+    }
     if (!experiment->model_file) {
         return TD_OK;
     }
     trainer->model = td_model_load(experiment->model_file, &reason);
-    return trainer->model
-               ? TD_OK
-               : td__experiment_problem(experiment, place_of(experiment, "model", "file"),
-                                        reason.status, error, "model.file: %s", reason.text);
+    td_status status = trainer->model ? TD_OK : reason.status;
+    if (!status && !trainer->resume) {
+        status = read_notes(trainer, experiment->model_file, &reason);
+    }
+    return status ? td__experiment_problem(experiment, place_of(experiment, "model", "file"),
+                                           status, error, "model.file: %s", reason.text)
+                  : TD_OK;
 }
 
 static td_status check_input(const td_trainer *trainer, td_error *error) {

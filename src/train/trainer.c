@@ -44,11 +44,30 @@ static void settle_length(td_trainer *trainer) {
     trainer->epochs = (steps + trainer->batches - 1) / trainer->batches;
 }
 
+static bool same_names(td_names a, td_names b) {
+    bool same = a.count == b.count;
+    for (size_t i = 0; same && i < a.count; i++) {
+        same = !strcmp(a.items[i], b.items[i]);
+    }
+    return same;
+}
+
+/* Columns and classes are what they were when the model was trained, whatever their order now. */
+static void match_model(const td_trainer *trainer, td_data_options *options) {
+    const td__data_notes *notes = &trainer->notes.data;
+    options->inputs = notes->inputs;
+    options->classes = notes->classes;
+    if (trainer->resume && same_names(options->label, notes->label)) {
+        options->label_names = notes->label_names;
+    }
+}
+
 static td_status open_data(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
     td_data_options options = experiment->data;
     td_error reason = {0};
     bool given = options.input.rank > 0;
+    match_model(trainer, &options);
     if (trainer->model && !given) {
         options.input = td__known_input(trainer->model);
         options.input_as_is = true;
@@ -351,6 +370,7 @@ void td_trainer_destroy(td_trainer *trainer) {
     td__free(trainer->folder);
     td__free(trainer->out);
     td__free(trainer->resume);
+    td__notes_release(&trainer->notes);
     td__free(trainer);
 }
 
@@ -360,6 +380,10 @@ void td_trainer_stop(td_trainer *trainer) {
 
 const td_model *td_trainer_model(const td_trainer *trainer) {
     return trainer->model;
+}
+
+const td_data_info *td_trainer_data(const td_trainer *trainer) {
+    return trainer->info;
 }
 
 const char *td_trainer_folder(const td_trainer *trainer) {

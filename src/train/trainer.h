@@ -15,7 +15,7 @@
 #ifndef TAPEDECK_TRAIN_TRAINER_H
 #define TAPEDECK_TRAIN_TRAINER_H
 
-#include "experiment/experiment.h"
+#include "experiment/notes.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
@@ -69,6 +69,7 @@ struct td_trainer {
 
     td_dataset *data;
     const td_data_info *info;
+    td__notes notes;                   /* of the model that training goes on from; zero without */
     td_batches *training, *validation; /* validation NULL: there is none */
     int64_t batches;                   /* in an epoch */
     int64_t steps, epochs;             /* in all */

@@ -1,0 +1,144 @@
+#include "data/notes.h"
+
+#include "base/memory.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+enum { MAX_ITEMS = 1 << 24 };
+
+/* ---- Writing ----------------------------------------------------------------------------------
+ */
+
+static bool put_texts(json_t *object, const char *key, td_names names) {
+    json_t *list = json_array();
+    bool good = list != NULL;
+    for (size_t i = 0; good && i < names.count; i++) {
+        good = json_array_append_new(list, json_string(names.items[i])) == 0;
+    }
+    if (!good || names.count == 0) {
+        json_decref(list);
+        return good;
+    }
+    return json_object_set_new(object, key, list) == 0;
+}
+
+static bool put_text(json_t *object, const char *key, const char *text) {
+    return !text || json_object_set_new(object, key, json_string(text)) == 0;
+}
+
+static bool put_floats(json_t *object, const char *key, const float *values, int64_t count) {
+    json_t *list = values ? json_array() : NULL;
+    bool good = list || !values;
+    for (int64_t i = 0; values && good && i < count; i++) {
+        good = json_array_append_new(list, json_real((double)values[i])) == 0;
+    }
+    if (!good || !values) {
+        json_decref(list);
+        return good;
+    }
+    return json_object_set_new(object, key, list) == 0;
+}
+
+bool td__data_notes_write(json_t *object, const td_data_options *options,
+                          const td_data_info *info) {
+    td_names classes = {info->class_names, info->class_names ? (size_t)info->classes : 0};
+    json_t *scale = json_real(options->scale != 0 ? options->scale : 1);
+    return json_object_set_new(object, "scale", scale) == 0 &&
+           put_texts(object, "inputs", info->inputs) &&
+           put_texts(object, "label", options->label) &&
+           put_texts(object, "label_names", info->label_names) &&
+           put_texts(object, "ignore", options->ignore) && put_texts(object, "classes", classes) &&
+           put_text(object, "x", options->x) && put_text(object, "y", options->y) &&
+           put_floats(object, "mean", info->mean, info->normal_count) &&
+           put_floats(object, "deviation", info->deviation, info->normal_count);
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *key;
+    size_t offset;
+} lists[] = {
+    {"inputs", offsetof(td__data_notes, inputs)},
+    {"label", offsetof(td__data_notes, label)},
+    {"label_names", offsetof(td__data_notes, label_names)},
+    {"ignore", offsetof(td__data_notes, ignore)},
+    {"classes", offsetof(td__data_notes, classes)},
+};
+enum { LISTS = sizeof lists / sizeof *lists };
+
+static size_t size_of(const json_t *list) {
+    return json_is_array(list) ? json_array_size(list) : 0;
+}
+
+static bool read_texts(const json_t *list, td_names *names, const char ***next) {
+    *names = (td_names){*next, size_of(list)};
+    for (size_t i = 0; i < names->count; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (!text) {
+            return false;
+        }
+        *(*next)++ = text;
+    }
+    return true;
+}
+
+static bool read_floats(const json_t *list, float **values) {
+    *values = td__calloc(size_of(list) + 1, sizeof **values);
+    for (size_t i = 0; *values && i < size_of(list); i++) {
+        if (!json_is_number(json_array_get(list, i))) {
+            return false;
+        }
+        (*values)[i] = (float)json_number_value(json_array_get(list, i));
+    }
+    return *values;
+}
+
+bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
+    *notes = (td__data_notes){0};
+    size_t count = 0;
+    for (int k = 0; k < LISTS; k++) {
+        count += size_of(json_object_get(object, lists[k].key));
+    }
+    notes->texts = count < MAX_ITEMS ? td__calloc(count + 1, sizeof *notes->texts) : NULL;
+    const char **next = notes->texts;
+    bool good = json_is_object(object) && next;
+    for (int k = 0; good && k < LISTS; k++) {
+        td_names *names = (td_names *)((char *)notes + lists[k].offset);
+        good = read_texts(json_object_get(object, lists[k].key), names, &next);
+    }
+    const json_t *mean = json_object_get(object, "mean");
+    const json_t *deviation = json_object_get(object, "deviation");
+    good = good && size_of(mean) == size_of(deviation) && size_of(mean) < MAX_ITEMS;
+    if (good && size_of(mean)) {
+        good = read_floats(mean, &notes->mean) && read_floats(deviation, &notes->deviation);
+        notes->normal_count = (int64_t)size_of(mean);
+    }
+    notes->scale = json_number_value(json_object_get(object, "scale"));
+    notes->x = json_string_value(json_object_get(object, "x"));
+    notes->y = json_string_value(json_object_get(object, "y"));
+    return good;
+}
+
+void td__data_notes_release(td__data_notes *notes) {
+    td__free(notes->texts);
+    td__free(notes->mean);
+    td__free(notes->deviation);
+    *notes = (td__data_notes){0};
+}
+
+void td__data_notes_apply(const td__data_notes *notes, td_data_options *options) {
+    options->inputs = notes->inputs;
+    options->label = notes->label;
+    options->label_names = notes->label_names;
+    options->ignore = notes->ignore;
+    options->classes = notes->classes;
+    options->x = notes->x;
+    options->y = notes->y;
+    options->scale = notes->scale;
+    options->mean = notes->mean;
+    options->deviation = notes->deviation;
+    options->normal_count = notes->normal_count;
+}

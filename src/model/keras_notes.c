@@ -1,0 +1,78 @@
+#include "model/keras_notes.h"
+
+#include "base/memory.h"
+#include "data/bytes.h"
+#include "model/json.h"
+#include "model/zip.h"
+
+#include <stdlib.h>
+
+/* The oldest Keras that reads what is written here. */
+#define KERAS_VERSION "3.0.0"
+
+char *td__keras_metadata_write(size_t count, const td_model_note *notes) {
+    json_t *object = json_object();
+    bool good = json_object_set_new(object, "keras_version", json_string(KERAS_VERSION)) == 0;
+    for (size_t i = 0; good && i < count; i++) {
+        good = json_object_set_new(object, notes[i].key, json_string(notes[i].value)) == 0;
+    }
+    char *text = good ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *copy = text ? td__strdup(text) : NULL;
+    json_decref(object);
+    free(text); // NOLINT: jansson's own
+    return copy;
+}
+
+static td_status copy_texts(const json_t *object, const char *path, size_t count,
+                            const char *const keys[], char *texts[], td_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        const char *text = json_string_value(json_object_get(object, keys[i]));
+        texts[i] = text ? td__strdup(text) : NULL;
+        if (text && !texts[i]) {
+            for (size_t k = 0; k < i; k++) {
+                td__free(texts[k]);
+                texts[k] = NULL;
+            }
+            return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+        }
+    }
+    return TD_OK;
+}
+
+static td_status read_texts(const td__zip *zip, size_t count, const char *const keys[],
+                            char *texts[], td_error *error) {
+    td__zip_member member = {0};
+    td_status status =
+        td__zip_read(zip, TD__KERAS_METADATA, TD__KERAS_METADATA_MAXIMUM, true, &member, error);
+    if (status) {
+        return status;
+    }
+    json_t *object = td__json_read(zip->origin, (const char *)member.data, member.size,
+                                   td__json_budget(zip->size), error);
+    status = object ? copy_texts(object, zip->origin, count, keys, texts, error) : TD_FORMAT;
+    json_decref(object);
+    td__zip_member_release(&member);
+    return status;
+}
+
+td_status td__keras_texts(const char *path, size_t count, const char *const keys[], char *texts[],
+                          td_error *error) {
+    td__bytes bytes = {0};
+    td__zip zip;
+    for (size_t i = 0; i < count; i++) {
+        texts[i] = NULL;
+    }
+    td_status status = td__bytes_map(&bytes, path, error);
+    if (status) {
+        return status;
+    }
+    status = td__zip_open(&zip, bytes.data, bytes.size, path, error);
+    if (!status) {
+        if (td__zip_find(&zip, TD__KERAS_METADATA)) {
+            status = read_texts(&zip, count, keys, texts, error);
+        }
+        td__zip_release(&zip);
+    }
+    td__bytes_release(&bytes);
+    return status;
+}
