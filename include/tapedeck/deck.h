@@ -54,6 +54,58 @@ typedef enum td_form {
 TD_API const char *td_form_name(uint32_t form);
 TD_API uint32_t td_form_find(const char *name);
 
+/* ---- What a signal is ----------------------------------------------------------------------- */
+
+/* Only ever append. */
+#define TD_SIGNAL_KIND_LIST(X)                                                                     \
+    X(UNKNOWN, "")                                                                                 \
+    X(METRIC, "metric")               /* a number: loss, accuracy, learning_rate, val_loss, … */ \
+    X(OUTPUT, "output")               /* of a layer, after its activation */                       \
+    X(PREACTIVATION, "preactivation") /* of a layer, before its activation */                      \
+    X(ERROR, "error")                 /* gradient of the loss with respect to a layer's output */  \
+    X(PARAMETER, "parameter")         /* as the step's update left it */                           \
+    X(GRADIENT, "gradient")           /* of the loss with respect to a parameter */                \
+    X(UPDATE, "update")               /* what the step added to a parameter */                     \
+    X(INPUT, "input")                 /* of the network */                                         \
+    X(LABEL, "label")                                                                              \
+    X(PREDICTION, "prediction")                                                                    \
+    X(TEXT, "text")
+
+typedef enum td_signal_kind {
+#define TD_SIGNAL_KIND_MEMBER(name, text) TD_SIGNAL_##name,
+    TD_SIGNAL_KIND_LIST(TD_SIGNAL_KIND_MEMBER)
+#undef TD_SIGNAL_KIND_MEMBER
+        TD_SIGNAL_KIND_COUNT
+} td_signal_kind;
+
+/* "metric", …; "" for TD_SIGNAL_UNKNOWN and what is no kind. And back: UNKNOWN when there is none.
+ */
+TD_API const char *td_signal_kind_name(td_signal_kind kind);
+TD_API td_signal_kind td_signal_kind_find(const char *name);
+
+/* Which way a metric should go. Only ever append. */
+typedef enum td_better { TD_BETTER_NEITHER, TD_BETTER_SMALLER, TD_BETTER_LARGER } td_better;
+
+/* What whoever makes a signal knows about it. Zero in a field: not known. */
+typedef struct td_signal_info {
+    size_t size; /* sizeof(td_signal_info) */
+    td_signal_kind kind;
+    const char *layer;        /* "conv1"; "" or NULL: of none */
+    const char *parameter;    /* "kernel"; of parameters, gradients and updates */
+    int64_t order;            /* of its layer in the network, from 1 */
+    bool batched;             /* its rows are the batch's examples */
+    td_better better;         /* of metrics */
+    const char *const *units; /* names of the columns of a row (classes); NULL: none */
+    size_t unit_count;
+    int32_t rank; /* of the process that recorded it, from 0 */
+} td_signal_info;
+
+enum { TD_SIGNAL_TEXT_SIZE = 512 };
+/* What a bare name says: "hidden.error", "conv1.kernel.gradient", "val_loss", … The info's texts
+ * are in text. Of a name that is longer than that, or says nothing, the kind is TD_SIGNAL_UNKNOWN
+ * and the signal batched. */
+TD_API void td_signal_guess(const char *name, td_signal_info *info, char text[TD_SIGNAL_TEXT_SIZE]);
+
 /* ---- Where it goes: sinks ------------------------------------------------------------------- */
 
 /* Where a record was put. */
@@ -87,6 +139,8 @@ typedef struct td_record {
                       * record after it (see `always`); empty at first; may be NULL */
     const void *png; /* IMAGE read from a file: the picture itself, and view is NULL */
     size_t png_size;
+    const td_signal_info *info; /* declared or guessed, never NULL in what a deck hands on; NULL in
+                                 * records that a program makes itself: guessed from the name */
 } td_record;
 
 /* Something the deck did that its reader should know. */
@@ -251,9 +305,12 @@ TD_API td_status td_deck_track_with(td_deck *deck, const td_track *track, td_err
 typedef struct td_signal td_signal;
 /* NULL only when memory is exhausted. */
 TD_API td_signal *td_deck_signal(td_deck *deck, const char *name);
-/* Whether rows of this signal are examples of the batch (default true): false for parameters, so
- * that td_deck_batch's rows are not put beside them. */
-TD_API void td_signal_set_batched(td_signal *signal, bool batched);
+/* The same, and says what the signal is (copied). The first to say it has the say; of a signal that
+ * nobody declares, td_signal_guess does, and a scalar or text without a kind is a metric or text.
+ * NULL also when memory is exhausted for the copy. */
+TD_API td_signal *td_deck_signal_with(td_deck *deck, const char *name, const td_signal_info *info);
+/* As declared or guessed by now; valid until td_deck_close. */
+TD_API const td_signal_info *td_signal_about(const td_signal *signal);
 
 /* Whether anything wants this signal in the open step. Costs a few nanoseconds. */
 TD_API bool td_deck_wants(td_deck *deck, const char *name);

@@ -206,6 +206,14 @@ static inline void td__tracks_put(td__tracks tracks, int32_t track, bool in) {
     tracks[track / 64] = in ? tracks[track / 64] | bit : tracks[track / 64] & ~bit;
 }
 
+/* ---- info.c --------------------------------------------------------------------------------- */
+
+/* Keeps a copy of info, or without one what the name says; false when memory is exhausted. */
+bool td__signal_know(td_signal *signal, const char *name, const td_signal_info *info);
+/* Gives a signal that nobody declared its kind, when its name has not said any. */
+void td__signal_found_to_be(td_signal *signal, td_signal_kind kind);
+void td__signal_forget(td_signal *signal);
+
 /* ---- track.c -------------------------------------------------------------------------------- */
 
 /* Works out what is due in the step that is open now. */

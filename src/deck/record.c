@@ -389,6 +389,9 @@ td_status td_signal_scalar(td_signal *signal, double value) {
     td__tracks tracks;
     td__deck_lock(deck);
     uint64_t start = deck->scalars++ % ONE_IN == 0 ? td__ticks() : 0;
+    if (!signal->value_serial) {
+        td__signal_found_to_be(signal, TD_SIGNAL_METRIC);
+    }
     signal->value = value;
     signal->value_serial = deck->serial;
     signal->value_epoch = deck->epochs;
@@ -422,6 +425,7 @@ td_status td_deck_text(td_deck *deck, const char *name, const char *text) {
     }
     td__tracks tracks;
     td__deck_lock(deck);
+    td__signal_found_to_be(signal, TD_SIGNAL_TEXT);
     due_values(signal, tracks);
     if (td__tracks_any(tracks)) {
         td__record_value(signal, TD_TEXT, tracks, text);

@@ -93,7 +93,8 @@ static td_signal *create(td_deck *deck, const char *name, uint64_t hash) {
     }
     td_signal *signal = td__calloc(1, sizeof *signal);
     char *copy = signal ? td__strdup(name) : NULL;
-    if (!copy) {
+    if (!copy || !td__signal_know(signal, name, NULL)) {
+        td__free(copy);
         td__free(signal);
         return NULL;
     }
@@ -101,7 +102,6 @@ static td_signal *create(td_deck *deck, const char *name, uint64_t hash) {
     signal->name = copy;
     signal->hash = hash;
     signal->index = (int32_t)deck->signal_count;
-    atomic_store_explicit(&signal->batched, true, memory_order_relaxed);
     deck->signals[deck->signal_count++] = signal;
     put(deck, signal);
     for (int32_t i = 0; i < deck->track_count; i++) {
@@ -141,10 +141,6 @@ td_signal *td_deck_signal(td_deck *deck, const char *name) {
     return signal;
 }
 
-void td_signal_set_batched(td_signal *signal, bool batched) {
-    atomic_store_explicit(&signal->batched, batched, memory_order_relaxed);
-}
-
 bool td_signal_wants(const td_signal *signal) {
     uint64_t any = 0;
     int words = atomic_load_explicit(&signal->deck->words, memory_order_relaxed);
@@ -172,6 +168,7 @@ bool td__signal_due(const td_signal *signal, td__tracks tracks, td__tracks probe
 
 void td__signals_release(td_deck *deck) {
     for (size_t i = 0; i < deck->signal_count; i++) {
+        td__signal_forget(deck->signals[i]);
         td__free(deck->signals[i]->name);
         td__free(deck->signals[i]);
     }

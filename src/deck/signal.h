@@ -11,6 +11,12 @@ enum { TD__TRACK_WORDS = 4, TD__TRACKS = 64 * TD__TRACK_WORDS };
 
 typedef struct td__form_set td__form_set;
 
+/* One block with its texts behind it. Never changed once it is seen. */
+typedef struct td__known {
+    td_signal_info info;
+    struct td__known *before; /* what was known earlier: a sink may be looking at it */
+} td__known;
+
 struct td_signal {
     td_deck *deck; /* borrowed */
     char *name;    /* owned */
@@ -23,6 +29,11 @@ struct td_signal {
     _Atomic uint64_t probes[TD__TRACK_WORDS]; /* whose condition looks at its statistics */
     atomic_bool used;                         /* some track or condition has to do with it */
     atomic_bool batched;                      /* its rows are the batch's examples */
+
+    /* Written under the deck's lock; release on store, acquire on load: what it points to is
+     * complete. */
+    _Atomic(const td__known *) known; /* never NULL; owned */
+    bool declared;                    /* not just guessed; the deck's lock */
 
     /* The deck's lock. A serial number counts steps as they are opened; 0: never. */
     double value; /* latest scalar */

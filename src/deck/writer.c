@@ -117,6 +117,7 @@ static td_record record_of(const td__ticket *ticket, td_form form) {
         .hash = s->hash,
         .text = form == TD_TEXT ? s->text : NULL,
         .text_length = form == TD_TEXT ? s->text_length : 0,
+        .info = td_signal_about(s->signal),
     };
     if (data && s->batch) {
         record.samples = s->batch->rows;
@@ -206,7 +207,8 @@ static int64_t write_packed(td_deck *deck, const td__packed *packed) {
                             .signal_index = item->signal->index,
                             .epoch = packed->epoch,
                             .step = packed->step,
-                            .wall_time = packed->wall_time};
+                            .wall_time = packed->wall_time,
+                            .info = td_signal_about(item->signal)};
         failed += item->sinks
                       ? write_scalar_item(deck, item, &record)
                       : write_tensor_item(deck, packed, (const td__tensor_item *)item, &record);

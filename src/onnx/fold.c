@@ -136,6 +136,49 @@ static void choose_forms(td__onnx_source *source) {
     }
 }
 
+/* The tensor of a node that is a constant; NULL: it is none, or is one of listed numbers. */
+static td__onnx_constant *constant_node(const td__onnx_node *node) {
+    if (strcmp(node->op_type, "Constant") != 0 || *node->domain || node->output_count != 1) {
+        return NULL;
+    }
+    const td__onnx_attribute *value = td__onnx_attribute_of(node, "value");
+    return value && value->kind == TD__ONNX_ATTRIBUTE_TENSOR && node->outputs[0] >= 0
+               ? (td__onnx_constant *)&value->constant /* the graph is the source's own */
+               : NULL;
+}
+
+/* Some exporters (Paddle2ONNX) have all weights in Constant nodes: they are initialisers like any
+ * other from here on. */
+static void take_constants(td__onnx_source *source) {
+    td__onnx_graph *graph = source->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        td__onnx_constant *from = constant_node(&graph->nodes[n]);
+        if (from) {
+            int32_t v = graph->nodes[n].outputs[0];
+            graph->values[v].constant = *from;
+            td__onnx_run_preset(source->run, v,
+                                (td__onnx_value){.type = from->type, .plain = from->tensor});
+            from->tensor = NULL;
+        }
+    }
+}
+
+/* Of a stripped file only parameters lack values. */
+static td_status check_attributes(const td__onnx_graph *graph, td_error *error) {
+    for (size_t n = 0; n < graph->node_count; n++) {
+        const td__onnx_node *node = &graph->nodes[n];
+        for (size_t i = 0; i < node->attribute_count; i++) {
+            const td_tensor *tensor = node->attributes[i].constant.tensor;
+            if (tensor && !tensor->data && tensor->count > 0) {
+                return td_error_set(error, TD_FORMAT,
+                                    "attribute '%.100s' of node %zu has no values",
+                                    node->attributes[i].name, n);
+            }
+        }
+    }
+    return TD_OK;
+}
+
 /* Constants that are computed with must be aligned, and stay when the file's bytes go. */
 static td_status own_constants(td__onnx_source *source, td_error *error) {
     td__onnx_graph *graph = source->graph;
@@ -175,7 +218,7 @@ static void mark_needed(td__onnx_source *source) {
         for (size_t i = 0; i < node->output_count; i++) {
             needed = needed || (node->outputs[i] >= 0 && source->facts[node->outputs[i]].needed);
         }
-        source->skip[n] = !needed;
+        source->skip[n] = !needed || constant_node(node);
         for (size_t i = 0; needed && i < node->input_count; i++) {
             if (node->inputs[i] >= 0) {
                 td__onnx_fact *fact = &source->facts[node->inputs[i]];
@@ -216,7 +259,8 @@ static bool is_foldable(const td__onnx_source *source, const td__onnx_node *node
     return all;
 }
 
-/* Keeps what the node made, as constants of the graph. */
+/* Keeps what the node made, as constants of the graph. What it did not make but passed on is one
+ * already. */
 static td_status keep_outputs(td__onnx_source *source, const td__onnx_node *node, size_t limit,
                               size_t *used, td_error *error) {
     for (size_t i = 0; i < node->output_count; i++) {
@@ -257,6 +301,7 @@ td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_error *error) 
         td_tape_destroy(tape);
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
+    take_constants(source);
     see_through_identities(source, same);
     td__free(same);
     for (size_t v = 0; v < graph->value_count; v++) {
@@ -267,7 +312,8 @@ td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_error *error) 
     mark_parameters(source);
     choose_forms(source);
     td__tape_limit(tape, limit);
-    td_status status = own_constants(source, error);
+    td_status status = check_attributes(graph, error);
+    status = status ? status : own_constants(source, error);
     size_t used = 0;
     for (size_t n = 0; n < graph->node_count && !status; n++) {
         if (source->skip[n] || !is_foldable(source, &graph->nodes[n])) {

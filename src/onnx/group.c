@@ -172,7 +172,7 @@ static void add_layer(td__onnx_source *source, size_t first, size_t end, int32_t
     for (size_t n = first; n < end; n++) {
         const td__onnx_node *node = &graph->nodes[n];
         for (size_t i = 0; i < node->output_count; i++) {
-            if (node->outputs[i] >= 0) {
+            if (node->outputs[i] >= 0 && !source->facts[node->outputs[i]].constant) {
                 source->facts[node->outputs[i]].layer = (int32_t)source->layer_count;
             }
         }

@@ -14,7 +14,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { MODEL_GRAPH = 7, GRAPH_INITIALISER = 5, TENSOR_NAME = 8, TENSOR_RAW = 9 };
+enum {
+    MODEL_GRAPH = 7,
+    GRAPH_NODE = 1,
+    GRAPH_INITIALISER = 5,
+    NODE_OUTPUT = 2,
+    NODE_ATTRIBUTE = 5,
+    ATTRIBUTE_TENSOR = 5,
+    TENSOR_NAME = 8,
+    TENSOR_RAW = 9
+};
 #define LARGEST ((size_t)INT32_MAX) /* of a message: protocol buffers have no longer ones */
 
 /* Where bytes go; without memory they are only counted. */
@@ -57,20 +66,20 @@ static bool is_data(uint32_t field) {
     return (field >= 4 && field <= 7) || (field >= 9 && field <= 11) || field == 13 || field == 14;
 }
 
-static td__proto_field name_of(td__proto tensor) {
+/* Field `number` of a message, which is a text; the last, where there are several. */
+static td__proto_field text_of(td__proto message, uint32_t number) {
     td__proto_field found = {0};
-    for (td__proto_field field; td__proto_next(&tensor, &field);) {
-        if (field.number == TENSOR_NAME && field.wire == TD__BYTES) {
+    for (td__proto_field field; td__proto_next(&message, &field);) {
+        if (field.number == number && field.wire == TD__BYTES) {
             found = field;
         }
     }
     return found;
 }
 
-/* The parameter that the initialiser is; NULL when it is none. */
-static const td__onnx_parameter *find_parameter(writing *w, td__proto tensor) {
+/* The parameter of that name; NULL when there is none. */
+static const td__onnx_parameter *find_parameter(writing *w, td__proto_field name) {
     const td__onnx_source *source = w->source;
-    td__proto_field name = name_of(tensor);
     for (size_t i = 0; name.data && i < source->parameter_count; i++) {
         size_t at = (w->next + i) % source->parameter_count;
         const td__onnx_parameter *p = &source->parameters[at];
@@ -109,21 +118,46 @@ static void put_tensor(writing *w, const td__onnx_parameter *p, td__proto tensor
     }
 }
 
+/* A message in which the fields along path (0 ends it) lead to the parameter's tensor. */
+static void put_along(writing *w, const td__onnx_parameter *p, const uint32_t *path,
+                      td__proto message, output *out) {
+    const uint8_t *begin = message.p;
+    if (!*path) {
+        put_tensor(w, p, message, out);
+        return;
+    }
+    for (td__proto_field field; td__proto_next(&message, &field); begin = message.p) {
+        if (field.number != *path || field.wire != TD__BYTES) {
+            put(out, begin, (size_t)(message.p - begin));
+            continue;
+        }
+        output length = {0};
+        put_along(w, p, path + 1, td__proto_in(&field), &length);
+        put_header(out, field.number, length.size);
+        put_along(w, p, path + 1, td__proto_in(&field), out);
+    }
+}
+
+/* A parameter is an initialiser, or what a Constant node makes. */
 static void put_graph(writing *w, td__proto graph, output *out) {
+    static const uint32_t in_initialiser[] = {0}, in_node[] = {NODE_ATTRIBUTE, ATTRIBUTE_TENSOR, 0};
     const uint8_t *begin = graph.p;
     w->next = 0;
     for (td__proto_field field; td__proto_next(&graph, &field); begin = graph.p) {
-        bool constant = field.number == GRAPH_INITIALISER && field.wire == TD__BYTES;
-        td__proto tensor = constant ? td__proto_in(&field) : (td__proto){0};
-        const td__onnx_parameter *p = constant ? find_parameter(w, tensor) : NULL;
+        const td__onnx_parameter *p = NULL;
+        bool node = field.number == GRAPH_NODE;
+        if (field.wire == TD__BYTES && (node || field.number == GRAPH_INITIALISER)) {
+            p = find_parameter(w, text_of(td__proto_in(&field), node ? NODE_OUTPUT : TENSOR_NAME));
+        }
         if (!p) {
             put(out, begin, (size_t)(graph.p - begin));
             continue;
         }
+        const uint32_t *path = node ? in_node : in_initialiser;
         output length = {0};
-        put_tensor(w, p, tensor, &length);
+        put_along(w, p, path, td__proto_in(&field), &length);
         put_header(out, field.number, length.size);
-        put_tensor(w, p, tensor, out);
+        put_along(w, p, path, td__proto_in(&field), out);
     }
 }
 

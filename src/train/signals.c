@@ -280,6 +280,63 @@ static td_signal **place_of(td_trainer *trainer, const td__signal_entry *entry) 
     return NULL;
 }
 
+static td_signal_info describe(const td_trainer *trainer, const td__signal_entry *entry) {
+    static const td_signal_kind kinds[] = {
+        [TD__SOURCE_VALUE] = TD_SIGNAL_METRIC,
+        [TD__SOURCE_EPOCH] = TD_SIGNAL_METRIC,
+        [TD__SOURCE_PREDICTION] = TD_SIGNAL_PREDICTION,
+        [TD__SOURCE_OUTPUT] = TD_SIGNAL_OUTPUT,
+        [TD__SOURCE_PREACTIVATION] = TD_SIGNAL_PREACTIVATION,
+        [TD__SOURCE_ERROR] = TD_SIGNAL_ERROR,
+        [TD__SOURCE_LAYER_LOSS] = TD_SIGNAL_METRIC,
+        [TD__SOURCE_PARAMETER] = TD_SIGNAL_PARAMETER,
+        [TD__SOURCE_GRADIENT] = TD_SIGNAL_GRADIENT,
+        [TD__SOURCE_UPDATE] = TD_SIGNAL_UPDATE,
+    };
+    td_signal_info info = {
+        .size = sizeof info, .kind = kinds[entry->source], .batched = entry->batched};
+    ptrdiff_t layer = -1;
+    switch (entry->source) {
+    case TD__SOURCE_BATCH:
+        info.kind = td_signal_kind_find(entry->name);
+        break;
+    case TD__SOURCE_PREDICTION:
+        info.units = trainer->info->class_names;
+        info.unit_count = info.units ? (size_t)trainer->info->classes : 0;
+        break;
+    case TD__SOURCE_OUTPUT:
+    case TD__SOURCE_PREACTIVATION:
+    case TD__SOURCE_ERROR:
+        layer = (ptrdiff_t)entry->index;
+        break;
+    case TD__SOURCE_LAYER_LOSS:
+        layer = (ptrdiff_t)trainer->layer_targets[entry->index].layer;
+        info.better = TD_BETTER_SMALLER;
+        break;
+    case TD__SOURCE_PARAMETER:
+    case TD__SOURCE_GRADIENT:
+    case TD__SOURCE_UPDATE: {
+        const td_parameter_info *parameter = td_model_parameter_at(trainer->model, entry->index);
+        layer = (ptrdiff_t)parameter->layer;
+        info.parameter = parameter->parameter;
+        break;
+    }
+    case TD__SOURCE_VALUE:
+    case TD__SOURCE_EPOCH: {
+        char text[TD_SIGNAL_TEXT_SIZE];
+        td_signal_info guessed;
+        td_signal_guess(entry->name, &guessed, text);
+        info.better = guessed.better;
+        break;
+    }
+    }
+    if (layer >= 0) {
+        info.layer = td_model_layer(trainer->model, (size_t)layer)->name;
+        info.order = layer + 1;
+    }
+    return info;
+}
+
 td_status td__trainer_signals_connect(td_trainer *trainer, td_error *error) {
     size_t values = 3 * (trainer->metric_count + 1), layers = 3 * (trainer->layer_count + 1);
     size_t parameters = 3 * (trainer->parameter_count + 1);
@@ -297,11 +354,11 @@ td_status td__trainer_signals_connect(td_trainer *trainer, td_error *error) {
     trainer->updates = trainer->parameter_gradients + trainer->parameter_count;
     for (size_t i = 0; i < trainer->entry_count; i++) {
         td__signal_entry *entry = &trainer->entries[i];
-        entry->signal = td_deck_signal(trainer->deck, entry->name);
+        td_signal_info info = describe(trainer, entry);
+        entry->signal = td_deck_signal_with(trainer->deck, entry->name, &info);
         if (!entry->signal) {
             return td_error_set(error, TD_MEMORY, "out of memory");
         }
-        td_signal_set_batched(entry->signal, entry->batched);
         *place_of(trainer, entry) = entry->signal;
     }
     return TD_OK;

@@ -33,23 +33,12 @@ static void assert_predicts(const char *name, td_model *model) {
 
 static void every_fixture_predicts_what_the_original_did(void **state) {
     (void)state;
-    static const char *const names[] = {"mlp_9",
-                                        "cnn_13",
-                                        "cnn_17",
-                                        "residual_11",
-                                        "lstm_13",
-                                        "gru_17",
-                                        "rnn_9",
-                                        "unet_13",
-                                        "bidirectional_11",
-                                        "transformer_13",
-                                        "speech_13",
-                                        "transformer_17",
-                                        "fixed_11",
-                                        "trained_13",
-                                        "keras_images_13",
-                                        "keras_text_15",
-                                        "keras_attention_17"};
+    static const char *const names[] = {"mlp_9",           "cnn_13",        "cnn_17",
+                                        "residual_11",     "lstm_13",       "gru_17",
+                                        "rnn_9",           "unet_13",       "bidirectional_11",
+                                        "transformer_13",  "speech_13",     "transformer_17",
+                                        "fixed_11",        "trained_13",    "paddle_11",
+                                        "keras_images_13", "keras_text_15", "keras_attention_17"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         td_model *model = load_model(names[i], ".onnx");
         assert_predicts(names[i], model);
@@ -90,6 +79,14 @@ static void layers_and_parameters_have_the_names_and_layouts_of_keras(void **sta
 
     model = load_model("residual_11", ".onnx");
     assert_parameter(model, "layer1.1.conv2", "kernel", TD_SHAPE(3, 3, 8, 8));
+    td_model_destroy(model);
+
+    model = load_model("paddle_11", ".onnx"); /* weights in Constant nodes */
+    assert_parameter(model, "conv2d_0", "kernel", TD_SHAPE(3, 3, 3, 40));
+    assert_parameter(model, "conv2d_0", "b_0", TD_SHAPE(1, 40, 1, 1));
+    assert_parameter(model, "linear_0", "kernel", TD_SHAPE(40, 30));
+    assert_parameter(model, "linear_0", "b_0", TD_SHAPE(30));
+    assert_int_equal(td_model_trainable(model, &trained), 4);
     td_model_destroy(model);
 
     model = load_model("transformer_13", ".onnx");
@@ -141,8 +138,9 @@ static void gradients_are_pytorch_s(void **state) {
 /* Training through every operator of the fixtures lowers the loss, whatever is frozen. */
 static void loaded_models_train(void **state) {
     (void)state;
-    static const char *const names[] = {"cnn_17", "residual_11", "unet_13",        "transformer_17",
-                                        "gru_17", "speech_13",   "keras_images_13"};
+    static const char *const names[] = {"cnn_17",          "residual_11", "unet_13",
+                                        "transformer_17",  "gru_17",      "speech_13",
+                                        "keras_images_13", "paddle_11"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         td_error error = {0};
         td_model *model = load_model(names[i], ".onnx");
@@ -206,7 +204,7 @@ static void files_that_cannot_be_had_are_refused_with_a_sentence(void **state) {
 
 static const char *const saved_names[] = {"trained_13",       "gru_17",         "lstm_13",
                                           "bidirectional_11", "transformer_13", "unet_13",
-                                          "keras_images_13",  "keras_text_15"};
+                                          "keras_images_13",  "keras_text_15",  "paddle_11"};
 
 static char folder[] = "/tmp/tapedeck-onnx-XXXXXX";
 

@@ -22,6 +22,7 @@ typedef struct seen {
     int32_t bins;
     int64_t bins_total;
     char text[32];
+    td_signal_kind kind;
 } seen;
 
 enum { MOST_SEEN = 20000 };
@@ -77,6 +78,7 @@ static td_status memory_write(td_sink *sink, const td_record *record, td_error *
                 .value = record->value,
                 .hash = record->hash,
                 .labels = record->labels != NULL,
+                .kind = record->info->kind,
                 .first_sample = record->samples ? record->samples[0] : -1};
     (void)snprintf(s->signal, sizeof s->signal, "%s", record->signal);
     if (record->view && record->view->data) {

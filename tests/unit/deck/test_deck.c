@@ -346,7 +346,9 @@ static void rows_are_not_put_beside_parameters(void **state) {
     td_deck *deck = open_deck((td_deck_options){0});
     assert_int_equal(td_deck_track(deck, .form = TD_ROWS), TD_OK);
     int64_t rows[6] = {9, 8, 7, 6, 5, 4};
-    td_signal_set_batched(td_deck_signal(deck, "kernel"), false);
+    assert_non_null(td_deck_signal_with(
+        deck, "kernel",
+        &(td_signal_info){.size = sizeof(td_signal_info), .kind = TD_SIGNAL_PARAMETER}));
     assert_int_equal(td_deck_batch(deck, rows, 6), TD_OK);
     assert_int_equal(td_deck_record(deck, "kernel", floats(ramp, 6)), TD_OK);
     assert_int_equal(td_deck_record(deck, "other", floats(ramp, 5)), TD_OK);

@@ -35,7 +35,7 @@ static void try_model(const unsigned char *data, size_t size) {
     td_model_destroy(model);
 }
 
-static const char *const names[] = {"mlp_9", "gru_17", "unet_13", "fixed_11"};
+static const char *const names[] = {"mlp_9", "gru_17", "unet_13", "fixed_11", "paddle_11"};
 
 static void a_flipped_byte_anywhere_does_no_harm(void **state) {
     (void)state;
