@@ -249,13 +249,16 @@ void td__count_dropped(td_deck *deck, int64_t records);
 
 /* ---- record.c ------------------------------------------------------------------------------- */
 
-/* Makes a snapshot of the signal's value, or of a text, for these tracks. */
-void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, const char *text);
+/* Makes a snapshot of the value, or of a text, for these tracks. */
+void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, double value,
+                      const char *text);
 
 /* ---- packed.c ------------------------------------------------------------------------------- */
 
-/* Keeps the signal's scalar for these tracks, all sure. */
-void td__pack_scalar(td_deck *deck, td_signal *signal, const td__tracks tracks);
+/* The sinks, as bits, that scalars of these tracks go to. */
+uint32_t td__scalar_sinks(const td_deck *deck, const td__tracks tracks);
+/* Keeps a scalar for these sinks, all of them sure. */
+void td__pack_scalar(td_deck *deck, td_signal *signal, uint32_t sinks, double value);
 /* Keeps a small tensor of which the due tracks want the elements and nothing else. False when it is
  * not such a one, or there is no room: it is to be staged then. */
 bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size_t bytes);

@@ -98,15 +98,18 @@ void td__packed_send(td_deck *deck, td__packed *first, int64_t epoch, int64_t st
 
 /* ---- Items ---------------------------------------------------------------------------------- */
 
-void td__pack_scalar(td_deck *deck, td_signal *signal, const td__tracks tracks) {
+uint32_t td__scalar_sinks(const td_deck *deck, const td__tracks tracks) {
     uint32_t sinks = 0;
     for (int w = 0; w < TD__TRACK_WORDS; w++) {
         for (uint64_t rest = tracks[w]; rest; rest &= rest - 1) {
             sinks |= deck->tracks[64 * w + __builtin_ctzll(rest)]->scalar_sinks;
         }
     }
+    return sinks;
+}
+
+void td__pack_scalar(td_deck *deck, td_signal *signal, uint32_t sinks, double value) {
     int deliveries = __builtin_popcount(sinks);
-    double value = signal->value; /* another thread may set it while this one waits */
     td__packed *block = sinks ? room_for(deck, sizeof(td__item), NULL) : NULL;
     if (!block) {
         td__count_dropped(deck, deliveries);

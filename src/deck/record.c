@@ -351,12 +351,12 @@ td_status td_deck_record(td_deck *deck, const char *name, td_view view) {
     return TD_MEMORY;
 }
 
-void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, const char *text) {
+void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, double value,
+                      const char *text) {
     td_deck *deck = signal->deck;
     td__plan p = {.signal = signal, .kind = kind, .single = true, .count = 1};
     p.data_bytes = text ? strlen(text) + 1 : 0;
     memcpy(p.tracks, tracks, sizeof p.tracks);
-    double value = signal->value; /* another thread may set it while this one waits */
     td__plan_draw_up(deck, &p);
     td__snapshot *snapshot = td__plan_admit(deck, &p);
     if (!snapshot) {
@@ -402,13 +402,22 @@ td_status td_signal_scalar(td_signal *signal, double value) {
         unsure |= tracks[w] & ~deck->values_sure[w];
     }
     if (unsure) {
-        td__record_value(signal, TD_SCALAR, tracks, NULL);
+        td__record_value(signal, TD_SCALAR, tracks, value, NULL);
     } else if (any) {
-        td__pack_scalar(deck, signal, tracks);
+        td__pack_scalar(deck, signal, td__scalar_sinks(deck, tracks), value);
     }
     if (start) {
         deck->cost += ONE_IN * (td__ticks() - start);
     }
+    td__deck_unlock(deck);
+    return TD_OK;
+}
+
+td_status td_signal_scalar_epoch(td_signal *signal, double value) {
+    td_deck *deck = signal->deck;
+    td__deck_lock(deck);
+    signal->epoch_value = value;
+    signal->epoch_serial = deck->serial;
     td__deck_unlock(deck);
     return TD_OK;
 }
@@ -428,7 +437,7 @@ td_status td_deck_text(td_deck *deck, const char *name, const char *text) {
     td__signal_found_to_be(signal, TD_SIGNAL_TEXT);
     due_values(signal, tracks);
     if (td__tracks_any(tracks)) {
-        td__record_value(signal, TD_TEXT, tracks, text);
+        td__record_value(signal, TD_TEXT, tracks, 0, text);
     }
     td__deck_unlock(deck);
     return TD_OK;

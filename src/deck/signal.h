@@ -38,9 +38,10 @@ struct td_signal {
     /* The deck's lock. A serial number counts steps as they are opened; 0: never. */
     double value; /* latest scalar */
     uint64_t value_serial;
-    int64_t value_epoch;    /* number of the epoch, counted by the deck, it was recorded in */
-    uint64_t staged_serial; /* step in which a scalar of it was last staged */
-    td_stats stats;         /* latest statistics */
+    int64_t value_epoch;   /* number of the epoch, counted by the deck, it was recorded in */
+    double epoch_value;    /* what epoch schedules get … */
+    uint64_t epoch_serial; /* … in the step with this number */
+    td_stats stats;        /* latest statistics */
     uint64_t stats_serial;
     uint64_t tensor_serial;       /* step in which a tensor of it was last staged */
     const td__form_set *form_set; /* what is wanted of it packed; or NULL */

@@ -29,8 +29,36 @@ static void decide(td_deck *deck, const td__moment *now, bool epoch_end, decisio
     }
 }
 
+/* due: the tracks that an epoch's end concerns. A sink that already has the step's own value keeps
+ * to that. */
+static void carry(td_deck *deck, td_signal *signal, const td__tracks due) {
+    td__tracks sure = {0}, unsure = {0}, served;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        uint64_t tracks = atomic_load_explicit(&signal->tracks[w], memory_order_relaxed);
+        unsure[w] = due[w] & tracks;
+        served[w] = deck->values_sure[w] & tracks;
+    }
+    for (int32_t i = 0; i < deck->track_count; i++) {
+        if (td__tracks_has(unsure, i) && !deck->tracks[i]->condition) {
+            td__tracks_put(unsure, i, false);
+            td__tracks_put(sure, i, true);
+        }
+    }
+    bool of_epoch = signal->epoch_serial == deck->serial;
+    double value = of_epoch ? signal->epoch_value : signal->value;
+    bool again = signal->value_serial == deck->serial;
+    uint32_t sinks = td__scalar_sinks(deck, sure);
+    sinks &= again ? ~td__scalar_sinks(deck, served) : UINT32_MAX;
+    if (sinks) {
+        td__pack_scalar(deck, signal, sinks, value);
+    }
+    if (td__tracks_any(unsure)) {
+        td__record_value(signal, TD_SCALAR, unsure, value, NULL);
+    }
+}
+
 /* At the end of an epoch, scalars are written as they last were in it, whether or not they were
- * recorded in its last step. */
+ * recorded in its last step; or as the epoch's own. */
 static void carry_scalars(td_deck *deck, int64_t epoch, int64_t step) {
     td__tracks due = {0};
     for (int32_t i = 0; i < deck->track_count; i++) {
@@ -40,12 +68,8 @@ static void carry_scalars(td_deck *deck, int64_t epoch, int64_t step) {
     }
     for (size_t k = 0; k < deck->signal_count && td__tracks_any(due); k++) {
         td_signal *signal = deck->signals[k];
-        td__tracks tracks;
-        for (int w = 0; w < TD__TRACK_WORDS; w++) {
-            tracks[w] = due[w] & atomic_load_explicit(&signal->tracks[w], memory_order_relaxed);
-        }
-        if (signal->value_serial && signal->value_epoch == deck->epochs && td__tracks_any(tracks)) {
-            td__record_value(signal, TD_SCALAR, tracks, NULL);
+        if (signal->value_serial && signal->value_epoch == deck->epochs) {
+            carry(deck, signal, due);
         }
     }
 }

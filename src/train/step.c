@@ -118,7 +118,7 @@ static td_tensor *forward(td_trainer *trainer, td_tensor **prediction) {
 }
 
 static td_status measure(td_trainer *trainer, const td_tensor *prediction, float loss,
-                         td_error *error) {
+                         bool epoch_end, td_error *error) {
     double count = (double)trainer->current->count;
     trainer->step_values[0] = (double)loss;
     for (size_t i = 0; i < trainer->metric_count; i++) {
@@ -136,6 +136,9 @@ static td_status measure(td_trainer *trainer, const td_tensor *prediction, float
         trainer->told[i].value = mean;
         (void)td_signal_scalar(trainer->values[i], trainer->step_values[i]);
         (void)td_signal_scalar(trainer->epoch_values[i], mean);
+        if (epoch_end) {
+            (void)td_signal_scalar_epoch(trainer->values[i], mean);
+        }
     }
     return TD_OK;
 }
@@ -204,7 +207,7 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
     td_tensor *loss = forward(trainer, &prediction);
     td_status status = td_tape_status(trainer->tape, error);
     if (!status) {
-        status = measure(trainer, prediction, td_tensor_scalar(loss), error);
+        status = measure(trainer, prediction, td_tensor_scalar(loss), epoch_end, error);
     }
     if (!status && !isfinite(td_tensor_scalar(loss))) {
         status = find_nonfinite(trainer, td_tensor_scalar(loss), error);

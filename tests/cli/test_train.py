@@ -47,6 +47,26 @@ class Train(Case):
         for name in ("experiment.yaml", "model.safetensors", "run.db", "checkpoints"):
             self.assertTrue(self.exists("runs", "small", name), name)
 
+    def test_an_epoch_s_loss_and_metrics_are_its_mean_as_printed(self):
+        done = self.train(SMALL + """
+record:
+  - {what: [loss, accuracy, val_loss], every: 1 epoch, to: [csv]}
+  - {what: [loss, accuracy], every: 1 step, to: [tensorboard]}
+  - {what: epoch_loss, every: 1 epoch, to: [npy]}
+""", "--json")
+        metrics = self.table("metrics.csv")
+        lines = self.json_lines(done.stdout)[:4]
+        for name in ("loss", "accuracy", "val_loss"):
+            numpy.testing.assert_allclose(metrics[name], [line[name] for line in lines], rtol=1e-7)
+        numpy.testing.assert_allclose(metrics.loss, self.array("epoch_loss").ravel(), rtol=1e-6)
+        with sqlite3.connect(self.path("runs", "small", "run.db")) as database:
+            rows = dict(database.execute("SELECT step, value FROM scalar WHERE signal = "
+                                         "(SELECT id FROM signal WHERE name = 'loss')"))
+        self.assertEqual(sorted(rows), list(range(1, 21)))  # run.db has the steps' own
+        mean = sum(rows[step] * (16 if step < 5 else 8) for step in range(1, 6)) / 72
+        self.assertAlmostEqual(metrics.loss[0], mean, places=6)
+        self.assertNotEqual(rows[5], metrics.loss[0])
+
     def test_tables_of_signals(self):
         self.train(SMALL + RECORD, "--quiet")
         error = self.table("hidden.error.csv")
