@@ -218,7 +218,17 @@ TD_API td_tensor *td_attention(td_tape *tape, td_tensor *q, td_tensor *k, td_ten
     X(BINARY_CROSSENTROPY, "binary_crossentropy")                                                  \
     X(CATEGORICAL_CROSSENTROPY, "categorical_crossentropy")                                        \
     X(SPARSE_CATEGORICAL_CROSSENTROPY, "sparse_categorical_crossentropy")                          \
-    X(KL_DIVERGENCE, "kl_divergence")
+    X(KL_DIVERGENCE, "kl_divergence")                                                              \
+    X(MAPE, "mape") /* mean absolute error in percent of the truth */                              \
+    X(MSLE, "msle") /* mean squared error of ln(1 + x) */                                          \
+    X(LOG_COSH, "log_cosh")                                                                        \
+    X(POISSON, "poisson")                                                                          \
+    X(HINGE, "hinge") /* truths are -1 and 1; where all of a batch are 0 and 1, 0 stands for -1 */ \
+    X(SQUARED_HINGE, "squared_hinge")                                                              \
+    X(CATEGORICAL_HINGE, "categorical_hinge")                                                      \
+    X(COSINE_SIMILARITY, "cosine_similarity") /* from -1, the same direction, to 1 */              \
+    X(BINARY_FOCAL_CROSSENTROPY, "binary_focal_crossentropy")                                      \
+    X(CATEGORICAL_FOCAL_CROSSENTROPY, "categorical_focal_crossentropy")
 
 typedef enum td_loss {
 #define TD_LOSS_MEMBER(name, text) TD_LOSS_##name,
@@ -234,8 +244,14 @@ typedef struct td_loss_options {
     td_tensor *sample_weight; /* (batch,) or the shape of the per-example values; NULL: 1 */
     float delta;              /* huber; 0: 1 */
     float label_smoothing;    /* binary and categorical cross-entropy */
+    float gamma;              /* focal: the power of 1 - p; 0: 2; -0.0f: none */
+    float alpha;   /* focal: weight of class 1 (binary, when balanced), or of all; 0: 0.25 */
+    bool balanced; /* binary focal: weigh class 1 with alpha, class 0 with 1 - alpha */
 } td_loss_options;
 TD_API const char *td_loss_name(td_loss loss);
+/* Whether these options mean something for this loss: TD_INVALID when they do not. */
+TD_API TD_NODISCARD td_status td_loss_check(td_loss loss, const td_loss_options *options,
+                                            td_error *error);
 TD_API TD_NODISCARD td_status td_loss_find(const char *name, td_loss *loss, td_error *error);
 /* truth: like prediction, in float32; for sparse_categorical_crossentropy int32, int64 or uint8
  * class numbers, shaped like prediction without its last axis. */

@@ -230,6 +230,17 @@ static void read_loss(td__checker *checker, td__yaml_node *node, void *member) {
          .offset = offsetof(td_loss_options, label_smoothing),
          .minimum = 0,
          .maximum = 1},
+        {.key = "gamma",
+         .kind = TD__FLOAT,
+         .offset = offsetof(td_loss_options, gamma),
+         .minimum = 1e-6,
+         .maximum = 100},
+        {.key = "alpha",
+         .kind = TD__FLOAT,
+         .offset = offsetof(td_loss_options, alpha),
+         .minimum = 1e-6,
+         .maximum = 1},
+        {.key = "balanced", .kind = TD__BOOL, .offset = offsetof(td_loss_options, balanced)},
     };
     td__train_spec *train = member;
     const td__yaml_node *name;
@@ -246,6 +257,9 @@ static void read_loss(td__checker *checker, td__yaml_node *node, void *member) {
         td__problem_word(checker, name, "loss", name->text, words);
     } else if (options && !td__yaml_is_null(options)) {
         td__check_map(checker, options, fields, COUNT(fields), &train->loss_options);
+        if (td_loss_check(train->loss, &train->loss_options, &error)) {
+            td__problem(checker, options, "%s", error.text);
+        }
     }
 }
 

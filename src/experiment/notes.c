@@ -5,15 +5,27 @@
 #include <jansson.h>
 #include <string.h>
 
+/* Only where it is given: 0 is the default. */
+static void put_number(json_t *root, const char *key, float value) {
+    if (value > 0) {
+        json_object_set_new(root, key, json_real((double)value));
+    }
+}
+
+static float number_at(const td__notes *notes, const char *key) {
+    return (float)json_number_value(json_object_get(notes->json, key));
+}
+
 static void put_loss(json_t *root, const td__train_spec *train) {
     const td_loss_options *options = &train->loss_options;
     json_object_set_new(root, "loss", json_string(td_loss_name(train->loss)));
     json_object_set_new(root, "from_logits", json_boolean(options->from_logits));
-    if (options->delta > 0) {
-        json_object_set_new(root, "delta", json_real((double)options->delta));
-    }
-    if (options->label_smoothing > 0) {
-        json_object_set_new(root, "label_smoothing", json_real((double)options->label_smoothing));
+    put_number(root, "delta", options->delta);
+    put_number(root, "label_smoothing", options->label_smoothing);
+    put_number(root, "gamma", options->gamma);
+    put_number(root, "alpha", options->alpha);
+    if (options->balanced) {
+        json_object_set_new(root, "balanced", json_true());
     }
     json_object_set_new(root, "target",
                         json_string(train->target == TD__TARGET_INPUT ? "input" : "label"));
@@ -26,9 +38,11 @@ static bool read_loss(td__notes *notes) {
     notes->loss_options =
         (td_loss_options){.size = sizeof notes->loss_options,
                           .from_logits = json_is_true(json_object_get(notes->json, "from_logits")),
-                          .delta = (float)json_number_value(json_object_get(notes->json, "delta")),
-                          .label_smoothing = (float)json_number_value(
-                              json_object_get(notes->json, "label_smoothing"))};
+                          .delta = number_at(notes, "delta"),
+                          .label_smoothing = number_at(notes, "label_smoothing"),
+                          .gamma = number_at(notes, "gamma"),
+                          .alpha = number_at(notes, "alpha"),
+                          .balanced = json_is_true(json_object_get(notes->json, "balanced"))};
     notes->target = target && !strcmp(target, "input") ? TD__TARGET_INPUT : TD__TARGET_LABEL;
     notes->has_loss = name != NULL;
     return !name || !td_loss_find(name, &notes->loss, NULL);

@@ -23,7 +23,9 @@ td_label_kind td__labels_for(td_loss loss, td_label_kind found) {
     if (found != TD_LABEL_CLASS || loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
         return found;
     }
-    bool categories = loss == TD_LOSS_CATEGORICAL_CROSSENTROPY || loss == TD_LOSS_KL_DIVERGENCE;
+    bool categories = loss == TD_LOSS_CATEGORICAL_CROSSENTROPY || loss == TD_LOSS_KL_DIVERGENCE ||
+                      loss == TD_LOSS_CATEGORICAL_HINGE ||
+                      loss == TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY;
     return categories ? TD_LABEL_ONE_HOT : TD_LABEL_VALUES;
 }
 

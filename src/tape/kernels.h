@@ -70,6 +70,19 @@ typedef enum td__loss_kind {
     TD__LOSS_BINARY,        /* parameter of cross-entropies: label smoothing */
     TD__LOSS_BINARY_LOGITS, /* …LOGITS: predictions are logits, not probabilities */
     TD__LOSS_KL,
+    TD__LOSS_PERCENT,
+    TD__LOSS_LOGARITHMIC,
+    TD__LOSS_LOG_COSH,
+    TD__LOSS_POISSON,
+    TD__LOSS_HINGE, /* parameter: 1 when truths are 0 and 1 instead of -1 and 1 */
+    TD__LOSS_SQUARED_HINGE,
+    TD__LOSS_FOCAL, /* parameter: gamma; weight: alpha of class 1, or 0: not weighed */
+    TD__LOSS_FOCAL_LOGITS,
+    TD__LOSS_ELEMENTS_END, /* those before it are sums over elements */
+    TD__LOSS_CATEGORICAL_HINGE = TD__LOSS_ELEMENTS_END,
+    TD__LOSS_COSINE,
+    TD__LOSS_CLASSES_FOCAL, /* parameter: gamma; weight: alpha */
+    TD__LOSS_CLASSES_FOCAL_LOGITS,
     TD__LOSS_CLASSES,
     TD__LOSS_CLASSES_LOGITS,
     TD__LOSS_SPARSE,
@@ -82,7 +95,7 @@ typedef struct td__loss_rows {
     int64_t rows, n;
     const float *p, *t;
     const int64_t *classes; /* (rows,), the sparse kinds' truth */
-    float parameter;
+    float parameter, weight;
     float *values; /* (rows,) */
     /* (rows,) each, for the class kinds over logits, from forward to backward: m = max p and
      * ln sum e^(p - m) */

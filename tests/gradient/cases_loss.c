@@ -5,7 +5,8 @@
 typedef struct {
     td_loss loss;
     bool from_logits, per_example, weighted;
-    float delta, smoothing;
+    float delta, smoothing, gamma, alpha;
+    bool balanced;
 } how;
 
 static td_tensor *build(td_tape *tape, td_tensor *const in[], const void *options) {
@@ -16,7 +17,10 @@ static td_tensor *build(td_tape *tape, td_tensor *const in[], const void *option
                                               .per_example = o->per_example,
                                               .sample_weight = o->weighted ? in[2] : NULL,
                                               .delta = o->delta,
-                                              .label_smoothing = o->smoothing});
+                                              .label_smoothing = o->smoothing,
+                                              .gamma = o->gamma,
+                                              .alpha = o->alpha,
+                                              .balanced = o->balanced});
 }
 
 /* --- values of one row ------------------------------------------------------------------------ */
@@ -44,8 +48,43 @@ static double huber(double e, double delta) {
     return fabs(e) <= delta ? e * e / 2 : delta * (fabs(e) - delta / 2);
 }
 
+static double gamma_of(const how *o) {
+    return o->gamma != 0 || signbit(o->gamma) ? (double)o->gamma : 2;
+}
+static double alpha_of(const how *o) {
+    return o->alpha > 0 ? (double)o->alpha : 0.25;
+}
+
+static double focal(const how *o, double p, double t) {
+    double q = o->from_logits ? 1 / (1 + exp(-p)) : p, alpha = alpha_of(o);
+    double weight = o->balanced ? t * alpha + (1 - t) * (1 - alpha) : 1;
+    return weight * pow(1 - (t * q + (1 - t) * (1 - q)), gamma_of(o)) * binary(o, p, t);
+}
+
+/* Losses of a row as a whole. */
+static double cosine(int64_t n, const double *p, const double *t) {
+    double product = 0, of_p = 0, of_t = 0;
+    for (int64_t i = 0; i < n; i++) {
+        product += p[i] * t[i];
+        of_p += p[i] * p[i];
+        of_t += t[i] * t[i];
+    }
+    return -product / sqrt(of_p * of_t);
+}
+static double categorical_hinge(int64_t n, const double *p, const double *t) {
+    double own = 0, most = -1e300;
+    for (int64_t i = 0; i < n; i++) {
+        own += p[i] * t[i];
+        most = fmax(most, (1 - t[i]) * p[i]);
+    }
+    return fmax(1 + most - own, 0);
+}
+
 static double row_value(const how *o, int64_t n, const double *p, const double *t) {
     double sum = 0, total = log_total(o, n, p);
+    if (o->loss == TD_LOSS_COSINE_SIMILARITY || o->loss == TD_LOSS_CATEGORICAL_HINGE) {
+        return o->loss == TD_LOSS_COSINE_SIMILARITY ? cosine(n, p, t) : categorical_hinge(n, p, t);
+    }
     for (int64_t i = 0; i < n; i++) {
         double e = p[i] - t[i], smoothing = (double)o->smoothing;
         switch (o->loss) {
@@ -65,6 +104,32 @@ static double row_value(const how *o, int64_t n, const double *p, const double *
             sum -=
                 (t[i] * (1 - smoothing) + smoothing / (double)n) * log_probability(o, p[i], total);
             break;
+        case TD_LOSS_MAPE:
+            sum += 100 * fabs(e) / fabs(t[i]) / (double)n;
+            break;
+        case TD_LOSS_MSLE:
+            sum += pow(log(1 + p[i]) - log(1 + t[i]), 2) / (double)n;
+            break;
+        case TD_LOSS_LOG_COSH:
+            sum += log(cosh(e)) / (double)n;
+            break;
+        case TD_LOSS_POISSON:
+            sum += (p[i] - t[i] * log(p[i] + 1e-7)) / (double)n;
+            break;
+        case TD_LOSS_HINGE:
+            sum += fmax(1 - t[i] * p[i], 0) / (double)n;
+            break;
+        case TD_LOSS_SQUARED_HINGE:
+            sum += pow(fmax(1 - t[i] * p[i], 0), 2) / (double)n;
+            break;
+        case TD_LOSS_BINARY_FOCAL_CROSSENTROPY:
+            sum += focal(o, p[i], t[i]) / (double)n;
+            break;
+        case TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY: {
+            double log_q = log_probability(o, p[i], total);
+            sum -= alpha_of(o) * pow(1 - exp(log_q), gamma_of(o)) * t[i] * log_q;
+            break;
+        }
         default:
             sum += t[i] * log(t[i] / p[i]);
             break; /* KL */
@@ -154,6 +219,24 @@ static const op_case cases[] = {
     EACH("categorical_crossentropy, smoothed logits", CATEGORICAL_CROSSENTROPY, -6, 6,
          .from_logits = true, .smoothing = 0.1f),
     EACH("kl_divergence", KL_DIVERGENCE, 0.05, 0.95, .delta = 0),
+    EACH("mape", MAPE, 1, 2, .delta = 0),
+    EACH("msle", MSLE, 0.05, 2, .delta = 0),
+    EACH("log_cosh", LOG_COSH, -3, 3, .delta = 0),
+    EACH("poisson", POISSON, 0.05, 3, .delta = 0),
+    EACH("hinge", HINGE, -3, 0.95, .delta = 0),
+    EACH("squared_hinge", SQUARED_HINGE, -3, 3, .delta = 0),
+    EACH("categorical_hinge", CATEGORICAL_HINGE, -0.2, 0.2, .delta = 0),
+    EACH("cosine_similarity", COSINE_SIMILARITY, -2, 2, .delta = 0),
+    EACH("binary_focal_crossentropy", BINARY_FOCAL_CROSSENTROPY, 0.05, 0.95, .delta = 0),
+    EACH("binary_focal_crossentropy, balanced", BINARY_FOCAL_CROSSENTROPY, 0.05, 0.95,
+         .gamma = 1.5f, .alpha = 0.4f, .balanced = true),
+    EACH("binary_focal_crossentropy, logits", BINARY_FOCAL_CROSSENTROPY, -3, 3,
+         .from_logits = true),
+    EACH("binary_focal_crossentropy, gamma 0", BINARY_FOCAL_CROSSENTROPY, 0.05, 0.95,
+         .gamma = -0.0f),
+    EACH("categorical_focal_crossentropy", CATEGORICAL_FOCAL_CROSSENTROPY, 0.05, 0.95, .delta = 0),
+    EACH("categorical_focal_crossentropy, logits", CATEGORICAL_FOCAL_CROSSENTROPY, -3, 3,
+         .from_logits = true, .gamma = 3, .alpha = 0.5f),
     CASE("mse, one axis", SHAPE(5), -2, 2, SCALAR, HOW(MSE, .delta = 0)),
     CASE("mse, a scalar", SCALAR, -2, 2, SCALAR, HOW(MSE, .per_example = true)),
     SPARSE("int32", TD_INT32, SHAPE(6, 5), SHAPE(6), 0.05, 0.95, SCALAR,
@@ -199,6 +282,13 @@ static const op_mistake mistakes[] = {
             "shape without the last axis"),
     MISTAKE("huber, delta", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4), HOW(HUBER, .delta = -1),
             TD_INVALID, "huber: delta -1 is not positive"),
+    MISTAKE("mse, delta", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4), HOW(MSE, .delta = 3),
+            TD_INVALID, "mse: delta 3 is not possible: it is for huber"),
+    MISTAKE("mse, gamma", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4), HOW(MSE, .gamma = 3),
+            TD_INVALID, "mse: gamma, alpha and balanced are for focal cross-entropies"),
+    MISTAKE("focal, alpha", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4),
+            HOW(BINARY_FOCAL_CROSSENTROPY, .alpha = 3), TD_INVALID,
+            "binary_focal_crossentropy: gamma must be 0 or more, alpha between 0 and 1"),
     MISTAKE("mse, from logits", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4),
             HOW(MSE, .from_logits = true), TD_INVALID, "mse: from_logits is for cross-entropies"),
     MISTAKE("kl_divergence, smoothing", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4),

@@ -7,6 +7,15 @@
  * categorical_crossentropy         -sum t ln p
  * sparse_categorical_crossentropy  -ln p[class]
  * kl_divergence                    sum t ln(t / p)
+ * mape                             mean 100 |p - t| / |t|
+ * msle                             mean (ln(1 + p) - ln(1 + t))^2
+ * log_cosh                         mean ln cosh(p - t)
+ * poisson                          mean p - t ln p
+ * hinge, squared_hinge             mean max(1 - t p, 0), its square
+ * categorical_hinge                max(1 + max (1 - t) p - sum t p, 0)
+ * cosine_similarity                -sum of t / |t| times p / |p|
+ * binary_focal_crossentropy        mean of (1 - p_t)^gamma times the cross-entropy, p_t = p of the truth
+ * categorical_focal_crossentropy   -alpha sum (1 - p)^gamma t ln p
  *
  * Means and sums go over the last axis. The kernels of rows and their derivatives stand in
  * kernels/loss.c. On the way back a factor for each row carries the output's gradient, the weight
@@ -17,6 +26,7 @@
 #include "tape/op.h"
 #include "tape/parallel.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const names[TD_LOSS_COUNT] = {
@@ -36,6 +46,17 @@ static const struct {
     [TD_LOSS_CATEGORICAL_CROSSENTROPY] = {TD__LOSS_CLASSES, TD__LOSS_CLASSES_LOGITS, false},
     [TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY] = {TD__LOSS_SPARSE, TD__LOSS_SPARSE_LOGITS, false},
     [TD_LOSS_KL_DIVERGENCE] = {TD__LOSS_KL, TD__LOSS_KL, false},
+    [TD_LOSS_MAPE] = {TD__LOSS_PERCENT, TD__LOSS_PERCENT, true},
+    [TD_LOSS_MSLE] = {TD__LOSS_LOGARITHMIC, TD__LOSS_LOGARITHMIC, true},
+    [TD_LOSS_LOG_COSH] = {TD__LOSS_LOG_COSH, TD__LOSS_LOG_COSH, true},
+    [TD_LOSS_POISSON] = {TD__LOSS_POISSON, TD__LOSS_POISSON, true},
+    [TD_LOSS_HINGE] = {TD__LOSS_HINGE, TD__LOSS_HINGE, true},
+    [TD_LOSS_SQUARED_HINGE] = {TD__LOSS_SQUARED_HINGE, TD__LOSS_SQUARED_HINGE, true},
+    [TD_LOSS_CATEGORICAL_HINGE] = {TD__LOSS_CATEGORICAL_HINGE, TD__LOSS_CATEGORICAL_HINGE, false},
+    [TD_LOSS_COSINE_SIMILARITY] = {TD__LOSS_COSINE, TD__LOSS_COSINE, false},
+    [TD_LOSS_BINARY_FOCAL_CROSSENTROPY] = {TD__LOSS_FOCAL, TD__LOSS_FOCAL_LOGITS, true},
+    [TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY] = {TD__LOSS_CLASSES_FOCAL,
+                                                TD__LOSS_CLASSES_FOCAL_LOGITS, false},
 };
 
 const char *td_loss_name(td_loss loss) {
@@ -58,11 +79,11 @@ td_status td_loss_find(const char *name, td_loss *loss, td_error *error) {
 typedef struct loss_saved {
     td__loss_kind kind;
     bool per_example;
-    bool together;         /* all elements are one row */
-    int64_t rows, n;       /* as the caller sees them */
-    int64_t weight_repeat; /* rows that share a weight */
-    float row_scale;       /* from a row's sum to its value */
-    float parameter;
+    bool together;              /* all elements are one row */
+    int64_t rows, n;            /* as the caller sees them */
+    int64_t weight_repeat;      /* rows that share a weight */
+    float row_scale;            /* from a row's sum to its value */
+    float parameter, weight;    /* of the kernel */
     int64_t *classes;           /* sparse: (rows,) */
     float *values;              /* sums of rows; together: of parts */
     float *maxima, *log_totals; /* class kinds over logits: td__loss_rows */
@@ -109,6 +130,7 @@ static td__loss_rows all_rows(const loss_saved *saved, const td_tensor *predicti
                            .t = saved->classes ? NULL : td__floats(truth),
                            .classes = saved->classes,
                            .parameter = saved->parameter,
+                           .weight = saved->weight,
                            .maxima = saved->maxima,
                            .log_totals = saved->log_totals};
 }
@@ -262,28 +284,89 @@ static bool check_weight(td_tape *tape, const char *name, const td_tensor *predi
     return true;
 }
 
-/* What the options mean for this loss; false (and the tape's error) when they mean nothing. */
-static bool read_options(td_tape *tape, td_loss loss, const td_loss_options *options,
+static bool all_binary(const td_tensor *truth) {
+    const float *t = td__floats(truth);
+    for (int64_t i = 0; i < truth->count; i++) {
+        if (t[i] != 0 && t[i] != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The numbers of a loss's kernel. */
+static void read_numbers(td_loss loss, const td_loss_options *options, const td_tensor *truth,
                          loss_saved *saved) {
-    bool huber = loss == TD_LOSS_HUBER;
+    bool gamma = options->gamma != 0 || signbit(options->gamma);
+    float alpha = options->alpha > 0 ? options->alpha : 0.25f;
+    switch (loss) {
+    case TD_LOSS_HUBER:
+        saved->parameter = options->delta > 0 ? options->delta : 1.0f;
+        break;
+    case TD_LOSS_HINGE:
+    case TD_LOSS_SQUARED_HINGE:
+        saved->parameter = truth->dtype == TD_FLOAT32 && all_binary(truth) ? 1.0f : 0.0f;
+        break;
+    case TD_LOSS_BINARY_FOCAL_CROSSENTROPY:
+        saved->parameter = gamma ? options->gamma : 2.0f;
+        saved->weight = options->balanced ? alpha : 0.0f;
+        break;
+    case TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY:
+        saved->parameter = gamma ? options->gamma : 2.0f;
+        saved->weight = alpha;
+        break;
+    default:
+        saved->parameter = options->label_smoothing;
+        break;
+    }
+}
+
+td_status td_loss_check(td_loss loss, const td_loss_options *options, td_error *error) {
+    const char *name = td_loss_name(loss);
+    if (!name) {
+        return td_error_set(error, TD_INVALID, "%d is no loss", (int)loss);
+    }
     float smoothing = options->label_smoothing;
     bool smooths = loss == TD_LOSS_BINARY_CROSSENTROPY || loss == TD_LOSS_CATEGORICAL_CROSSENTROPY;
+    bool focal = kinds[loss].kind == TD__LOSS_FOCAL || kinds[loss].kind == TD__LOSS_CLASSES_FOCAL;
+    bool huber = loss == TD_LOSS_HUBER;
     if (!(smoothing >= 0 && smoothing <= 1) || (smoothing > 0 && !smooths)) {
-        td__fail(tape, TD_INVALID, "%s: label smoothing %g is not possible%s", names[loss],
-                 (double)smoothing, smooths ? "; it is between 0 and 1" : " with this loss");
-        return false;
+        return td_error_set(error, TD_INVALID, "%s: label smoothing %g is not possible%s", name,
+                            (double)smoothing,
+                            smooths ? "; it is between 0 and 1" : " with this loss");
     }
     if (options->from_logits && kinds[loss].kind == kinds[loss].from_logits) {
-        td__fail(tape, TD_INVALID, "%s: from_logits is for cross-entropies", names[loss]);
-        return false;
+        return td_error_set(error, TD_INVALID, "%s: from_logits is for cross-entropies", name);
     }
-    if (huber && !(options->delta >= 0)) {
-        td__fail(tape, TD_INVALID, "huber: delta %g is not positive", (double)options->delta);
+    if (huber ? !(options->delta >= 0) : options->delta != 0) {
+        return td_error_set(error, TD_INVALID, "%s: delta %g is not %s", name,
+                            (double)options->delta,
+                            huber ? "positive" : "possible: it is for huber");
+    }
+    bool in_range = options->gamma >= 0 && options->alpha >= 0 && options->alpha <= 1;
+    if (focal && !in_range) {
+        return td_error_set(error, TD_INVALID, "%s: gamma must be 0 or more, alpha between 0 and 1",
+                            name);
+    }
+    if (!focal && (options->gamma != 0 || options->alpha != 0 || options->balanced)) {
+        return td_error_set(error, TD_INVALID,
+                            "%s: gamma, alpha and balanced are for focal cross-entropies", name);
+    }
+    return TD_OK;
+}
+
+/* What the options mean for this loss; false (and the tape's error) when they mean nothing. */
+static bool read_options(td_tape *tape, td_loss loss, const td_loss_options *options,
+                         const td_tensor *truth, loss_saved *saved) {
+    td_error error;
+    td_status status = td_loss_check(loss, options, &error);
+    if (status) {
+        td__fail(tape, status, "%s", error.text);
         return false;
     }
     saved->kind = options->from_logits ? kinds[loss].from_logits : kinds[loss].kind;
-    saved->parameter = !huber ? smoothing : options->delta > 0 ? options->delta : 1.0f;
     saved->per_example = options->per_example;
+    read_numbers(loss, options, truth, saved);
     return true;
 }
 
@@ -352,14 +435,14 @@ td_tensor *td_loss_compute(td_tape *tape, td_loss loss, td_tensor *prediction, t
     td_loss_options defaults = {.size = sizeof defaults};
     options = options ? options : &defaults;
     td_tensor *weight = options->sample_weight;
-    if (!read_options(tape, loss, options, saved) ||
+    if (!read_options(tape, loss, options, truth, saved) ||
         !(loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
               ? check_classes(tape, name, prediction, truth, saved)
               : check_truth(tape, name, prediction, truth)) ||
         (weight && !check_weight(tape, name, prediction, weight, saved))) {
         return NULL;
     }
-    saved->together = !weight && !saved->per_example && saved->kind <= TD__LOSS_KL;
+    saved->together = !weight && !saved->per_example && saved->kind < TD__LOSS_ELEMENTS_END;
     return compute(tape, loss, prediction, truth, weight, saved);
 }
 
