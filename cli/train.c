@@ -148,7 +148,7 @@ static int run_experiment(td_experiment *experiment, const settings *s) {
     td_error error = {0};
     td_trainer *trainer = td_trainer_create(experiment, &options, &error);
     int status = EXIT_GOOD;
-    td_names remarks = trainer ? td_trainer_data(trainer)->remarks : (td_names){0};
+    td_names remarks = trainer ? td_trainer_remarks(trainer) : (td_names){0};
     for (size_t i = 0; !s->quiet && i < remarks.count; i++) {
         note(remarks.items[i]);
     }

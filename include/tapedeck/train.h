@@ -78,8 +78,8 @@ TD_API void td_trainer_stop(td_trainer *trainer);
 
 /* Borrowed from the trainer. */
 TD_API const td_model *td_trainer_model(const td_trainer *trainer);
-/* What its data is, and what should be said of how it was read. */
-TD_API const td_data_info *td_trainer_data(const td_trainer *trainer);
+/* What should be said before training: guesses, and what cannot go well; a sentence each. */
+TD_API td_names td_trainer_remarks(const td_trainer *trainer);
 /* The run's folder; NULL before td_trainer_run. */
 TD_API const char *td_trainer_folder(const td_trainer *trainer);
 /* The values of the last epoch's end, as progress has them. Returns how many. */

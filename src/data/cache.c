@@ -15,12 +15,22 @@
 
 #define MAGIC 0x0002565343445400u /* bytes 0 "TDCSV" 2 0; read back wrong on other byte orders */
 
+/* The lists of texts that a table has. */
+static const size_t lists[] = {
+    offsetof(td__table, classes),
+    offsetof(td__table, input_names),
+    offsetof(td__table, label_names),
+    offsetof(td__table, remarks),
+};
+enum { LISTS = sizeof lists / sizeof *lists };
+
 typedef struct header {
     uint64_t magic;
     int64_t source_size, source_seconds, source_nanoseconds;
-    int64_t rows, inputs, labels;               /* inputs, labels: in a row */
-    int64_t text_size, counts[TD__CACHE_LISTS]; /* of the texts in each list */
-    uint64_t check;                             /* hash of the fields above and of the text */
+    int64_t rows, inputs, labels;     /* inputs, labels: in a row */
+    int64_t text_size, counts[LISTS]; /* of the texts in each list */
+    int64_t has_header;
+    uint64_t check; /* hash of the fields above and of the text */
 } header;
 
 static uint64_t hash(uint64_t h, const void *data, size_t size) {
@@ -168,12 +178,12 @@ static bool sizes_fit(const header *h, size_t size) {
 }
 
 /* The lists behind the key; false unless they have just as many texts as the header says. */
-static bool read_lists(td__names *const lists[TD__CACHE_LISTS], const header *h, const char *text,
-                       const char *end) {
-    for (int k = 0; k < TD__CACHE_LISTS; k++) {
+static bool read_lists(td__table *table, const header *h, const char *text, const char *end) {
+    for (int k = 0; k < LISTS; k++) {
+        td__names *names = (td__names *)((char *)table + lists[k]);
         for (int64_t i = 0; i < h->counts[k]; i++) {
             const char *nul = text < end ? memchr(text, 0, (size_t)(end - text)) : NULL;
-            if (!nul || td__names_add(lists[k], text) != i) {
+            if (!nul || td__names_add(names, text) != i) {
                 return false;
             }
             text = nul + 1;
@@ -182,9 +192,9 @@ static bool read_lists(td__names *const lists[TD__CACHE_LISTS], const header *h,
     return text == end;
 }
 
-/* lists receives where the texts behind the key begin. */
+/* texts receives where the lists behind the key begin. */
 static bool is_usable(const td__cache *cache, const td__bytes *bytes, header *h,
-                      const char **lists) {
+                      const char **texts) {
     if (bytes->size < TD__STORE_HEADER) {
         return false;
     }
@@ -196,7 +206,7 @@ static bool is_usable(const td__cache *cache, const td__bytes *bytes, header *h,
     }
     const char *text = (const char *)bytes->data + bytes->size - h->text_size;
     size_t key_size = strlen(cache->key) + 1;
-    *lists = text + key_size;
+    *texts = text + key_size;
     return h->check == check_of(h, text) && (size_t)h->text_size >= key_size &&
            memcmp(text, cache->key, key_size) == 0;
 }
@@ -209,10 +219,8 @@ bool td__cache_load(const td__cache *cache, td__table *table) {
         return false;
     }
     td__table loaded = {.bytes = {bytes}};
-    td__names *const lists[TD__CACHE_LISTS] = {&loaded.classes, &loaded.input_names,
-                                               &loaded.label_names, &loaded.remarks};
     if (!is_usable(cache, &bytes, &h, &text) ||
-        !read_lists(lists, &h, text, (const char *)bytes.data + bytes.size)) {
+        !read_lists(&loaded, &h, text, (const char *)bytes.data + bytes.size)) {
         td__table_release(&loaded);
         return false;
     }
@@ -220,6 +228,8 @@ bool td__cache_load(const td__cache *cache, td__table *table) {
     const uint8_t *data = bytes.data + TD__STORE_HEADER;
     table->rows = h.rows;
     table->label_untyped = true;
+    table->is_csv = true;
+    table->has_header = h.has_header != 0;
     table->input = td__array_plain(data, TD__F32, TD_SHAPE(h.inputs), h.inputs);
     if (h.labels > 0) {
         data += h.rows * h.inputs * (int64_t)sizeof(float);
@@ -228,25 +238,29 @@ bool td__cache_load(const td__cache *cache, td__table *table) {
     return true;
 }
 
-static bool append_text(growing *t, const td__cache *cache,
-                        const td__names *const lists[TD__CACHE_LISTS]) {
+static const td__names *list_of(const td__table *table, int k) {
+    return (const td__names *)((const char *)table + lists[k]);
+}
+
+static bool append_text(growing *t, const td__cache *cache, const td__table *table) {
     bool done = append(t, cache->key, strlen(cache->key) + 1);
-    for (int k = 0; k < TD__CACHE_LISTS; k++) {
-        for (size_t i = 0; done && i < lists[k]->count; i++) {
-            done = append(t, lists[k]->items[i], strlen(lists[k]->items[i]) + 1);
+    for (int k = 0; k < LISTS; k++) {
+        const td__names *names = list_of(table, k);
+        for (size_t i = 0; done && i < names->count; i++) {
+            done = append(t, names->items[i], strlen(names->items[i]) + 1);
         }
     }
     return done;
 }
 
-td_status td__cache_publish(const td__cache *cache, td__store *store, int64_t rows,
-                            const td__names *const lists[TD__CACHE_LISTS], td_error *error) {
+td_status td__cache_publish(const td__cache *cache, td__store *store, const td__table *table,
+                            td_error *error) {
     td_status status = td__store_join(store, error);
     if (status) {
         return status;
     }
     growing t = {0};
-    if (!append_text(&t, cache, lists)) {
+    if (!append_text(&t, cache, table)) {
         td__free(t.data);
         return td_error_set(error, TD_MEMORY, "no memory to write the cache of a CSV file");
     }
@@ -254,12 +268,13 @@ td_status td__cache_publish(const td__cache *cache, td__store *store, int64_t ro
                 .source_size = cache->source_size,
                 .source_seconds = cache->source_seconds,
                 .source_nanoseconds = cache->source_nanoseconds,
-                .rows = rows,
-                .inputs = store->inputs.total / rows,
-                .labels = store->labels.total / rows,
-                .text_size = (int64_t)t.length};
-    for (int k = 0; k < TD__CACHE_LISTS; k++) {
-        h.counts[k] = (int64_t)lists[k]->count;
+                .rows = table->rows,
+                .inputs = store->inputs.total / table->rows,
+                .labels = store->labels.total / table->rows,
+                .text_size = (int64_t)t.length,
+                .has_header = table->has_header};
+    for (int k = 0; k < LISTS; k++) {
+        h.counts[k] = (int64_t)list_of(table, k)->count;
     }
     h.check = check_of(&h, t.data);
     int64_t end =

@@ -24,11 +24,9 @@ td_status td__cache_init(td__cache *cache, const td__request *request, const str
                          td_error *error);
 /* False when there is no file that can be used. */
 bool td__cache_load(const td__cache *cache, td__table *table);
-/* Publishes a store that is in files; rows and widths must be the table's. lists: its classes, names
- * of inputs and of labels, and remarks. */
-enum { TD__CACHE_LISTS = 4 };
-td_status td__cache_publish(const td__cache *cache, td__store *store, int64_t rows,
-                            const td__names *const lists[TD__CACHE_LISTS], td_error *error);
+/* Publishes a store that is in files, with what the table has beside inputs and labels. */
+td_status td__cache_publish(const td__cache *cache, td__store *store, const td__table *table,
+                            td_error *error);
 void td__cache_release(td__cache *cache);
 
 #endif

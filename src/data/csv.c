@@ -343,6 +343,32 @@ static td__csv_outcome parse_record(td__csv *csv) {
     return TD__CSV_RECORD;
 }
 
+int64_t td__csv_line(const char *path, bool header, int64_t row) {
+    td_data_options options = {.header = header ? TD_HEADER_YES : TD_HEADER_NO};
+    td_error unused;
+    td__csv csv = {.options = &options, .error = &unused};
+    int64_t line = 0;
+    if (td__input_open(&csv.input, path, &unused)) {
+        return 0;
+    }
+    bool going = td__csv_start(&csv) == TD_OK;
+    for (int64_t i = 0; going && i < csv.column_count; i++) {
+        csv.columns[i].use = TD__CSV_IGNORED;
+    }
+    for (int64_t i = 0; going && i <= row;) {
+        td__csv_outcome outcome = td__csv_skip_empty(&csv, &csv.next, &csv.line);
+        line = csv.line;
+        outcome = outcome == TD__CSV_RECORD ? parse_record(&csv) : outcome;
+        i += outcome == TD__CSV_RECORD;
+        going = outcome == TD__CSV_RECORD ||
+                (outcome == TD__CSV_INCOMPLETE && td__csv_fill(&csv) == TD__CSV_RECORD);
+    }
+    td__input *input = csv.input;
+    td__csv_release(&csv);
+    td__input_close(input);
+    return going ? line : 0;
+}
+
 td_status td__csv_parse(td__csv *csv, td__store *store) {
     for (;;) {
         td__csv_outcome outcome = parse_record(csv);

@@ -3,28 +3,46 @@
 #include "data/cache.h"
 #include "data/csv.h"
 
-/* The store's memory becomes the table's. */
-static void take_memory(td__table *table, td__store *store, td__csv *csv) {
-    td__stream *inputs = &store->inputs, *labels = &store->labels;
+/* What the parser found out moves into the table. */
+static void take_findings(td__table *table, td__csv *csv) {
     table->rows = csv->rows;
+    table->label_untyped = true;
+    table->is_csv = true;
+    table->has_header = csv->names != NULL;
+    table->classes = csv->classes;
+    table->input_names = csv->input_names;
+    table->label_names = csv->label_names;
+    table->remarks = csv->remarks;
+    csv->classes = csv->input_names = csv->label_names = csv->remarks = (td__names){0};
+}
+
+/* The store's memory becomes the table's. */
+static void take_memory(td__table *table, td__store *store, const td__csv *csv) {
+    td__stream *inputs = &store->inputs, *labels = &store->labels;
     table->floats = inputs->values;
     table->bytes[0] =
         (td__bytes){(const uint8_t *)inputs->values, (size_t)inputs->total * sizeof(float), false};
     table->bytes[1] =
         (td__bytes){(const uint8_t *)labels->values, (size_t)labels->total * sizeof(float), false};
     inputs->values = labels->values = NULL;
-    table->label_untyped = true;
     table->input = td__array_plain(table->bytes[0].data, TD__F32, TD_SHAPE(csv->input_count),
                                    csv->input_count);
     if (csv->label_count > 0) {
         table->label = td__array_plain(table->bytes[1].data, TD__F32, TD_SHAPE(csv->label_count),
                                        csv->label_count);
     }
-    table->classes = csv->classes;
-    table->input_names = csv->input_names;
-    table->label_names = csv->label_names;
-    table->remarks = csv->remarks;
-    csv->classes = csv->input_names = csv->label_names = csv->remarks = (td__names){0};
+}
+
+/* The store goes to the cache, and the table is mapped from there. */
+static td_status take_file(td__table *table, td__store *store, const td__cache *cache,
+                           const char *path, td_error *error) {
+    td_status status = td__cache_publish(cache, store, table, error);
+    td__table_release(table);
+    if (!status && !td__cache_load(cache, table)) {
+        status = td_error_set(error, TD_IO, "%s: its cache file %s cannot be read back", path,
+                              cache->path);
+    }
+    return status;
 }
 
 static td_status parse(td__table *table, const td__request *request, td__input *input,
@@ -43,16 +61,12 @@ static td_status parse(td__table *table, const td__request *request, td__input *
     if (!status) {
         status = td__input_unchanged(input, error);
     }
-    if (!status && !store.path) {
-        take_memory(table, &store, &csv);
-    } else if (!status) {
-        status = td__cache_publish(cache, &store, csv.rows,
-                                   (const td__names *const[]){&csv.classes, &csv.input_names,
-                                                              &csv.label_names, &csv.remarks},
-                                   error);
-        if (!status && !td__cache_load(cache, table)) {
-            status = td_error_set(error, TD_IO, "%s: its cache file %s cannot be read back",
-                                  request->path, cache->path);
+    if (!status) {
+        take_findings(table, &csv);
+        if (store.path) {
+            status = take_file(table, &store, cache, request->path, error);
+        } else {
+            take_memory(table, &store, &csv);
         }
     }
     td__csv_release(&csv);

@@ -196,8 +196,25 @@ static td_status tell_names(td_dataset *dataset, td_error *error) {
     return TD_OK;
 }
 
+/* Messages about labels name the file that has them. */
+static td_status keep_paths(td_dataset *dataset, const td_data_options *options, td_error *error) {
+    const char *const paths[2] = {options->labels ? options->labels : options->train,
+                                  options->validation_labels ? options->validation_labels
+                                                             : options->validation};
+    for (int t = 0; t < 2; t++) {
+        dataset->paths[t] = paths[t] ? td__strdup(paths[t]) : NULL;
+        if (paths[t] && !dataset->paths[t]) {
+            return td_error_set(error, TD_MEMORY, "%s: no memory", paths[t]);
+        }
+    }
+    return TD_OK;
+}
+
 static td_status prepare(td_dataset *dataset, const td_data_options *options, td_error *error) {
-    td_status status = read_tables(dataset, options, error);
+    td_status status = keep_paths(dataset, options, error);
+    if (!status) {
+        status = read_tables(dataset, options, error);
+    }
     if (!status) {
         status = choose_input(dataset, options, error);
     }
@@ -254,6 +271,7 @@ void td_dataset_close(td_dataset *dataset) {
     for (int i = 0; i < 2; i++) {
         td__table_release(&dataset->tables[i]);
         td__free(dataset->classes[i]);
+        td__free(dataset->paths[i]);
         td__free(dataset->parts[i].rows);
     }
     for (int64_t i = 0; dataset->class_names && i < dataset->info.classes; i++) {

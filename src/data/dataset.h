@@ -15,6 +15,7 @@ struct td_dataset {
     td__table
         tables[2]; /* the training part's and, where that has its own, the validation part's */
     int table_count;
+    char *paths[2];          /* of the files that have the tables' labels; NULL: generated */
     int32_t *classes[2];     /* each table's labels as class numbers; NULL for values */
     char **class_names;      /* info.classes of them, or NULL */
     td__names remarks;       /* info's */
@@ -33,6 +34,10 @@ void td__label_read(const td_dataset *dataset, int table, int64_t row, void *lab
 /* Elements and type of one label as handed out. */
 int64_t td__label_count(const td_dataset *dataset);
 td_dtype td__label_dtype(const td_dataset *dataset);
+
+/* place.c: the text of td_dataset_place for a row of a table. */
+const char *td__place(const td_dataset *dataset, int table, int64_t row, char *text, size_t size);
+#define TD__PLACE_SIZE 512
 
 /* normalize.c: mean and deviation from the training part, and inputs in memory changed in place. */
 td_status td__normalize_prepare(td_dataset *dataset, const td_data_options *options,

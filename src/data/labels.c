@@ -99,10 +99,11 @@ static td_status read_classes(td_dataset *dataset, int t, const int32_t *numbers
         for (int64_t i = 0; i < label->count; i++) {
             double value = td__array_value(label, row, i);
             if (!is_class(value, texts ? (double)texts : CLASS_MAXIMUM)) {
+                char where[TD__PLACE_SIZE];
                 return td_error_set(error, TD_FORMAT,
-                                    "the label of row %lld is %g, which is no class number (0, 1, "
-                                    "2, …); a regression has a loss such as mse",
-                                    (long long)row + 1, value);
+                                    "%s: the label is %g, which is no class number (0, 1, 2, …); a "
+                                    "regression has a loss such as mse",
+                                    td__place(dataset, t, row, where, sizeof where), value);
             }
             *class = texts ? numbers[(int64_t)value] : (int32_t)value;
             if (!texts && *class >= dataset->info.classes) {

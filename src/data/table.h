@@ -88,8 +88,9 @@ typedef struct td__table {
     td__names label_names;  /* one for each label, or none */
     td__names remarks;      /* what should be said of how it was read */
     bool label_untyped;     /* the file does not say whether labels are whole numbers: CSV */
-    float *floats;          /* input's data when that is plain float32 that may be written */
-    td__bytes bytes[2];     /* what input and label point into */
+    bool is_csv, has_header;
+    float *floats;      /* input's data when that is plain float32 that may be written */
+    td__bytes bytes[2]; /* what input and label point into */
 } td__table;
 
 void td__table_release(td__table *table);

@@ -286,6 +286,7 @@ static td_status prepare(td_trainer *trainer, td_error *error) {
         td__trainer_load_model,
         open_data,
         td__trainer_make_model,
+        td__trainer_check_labels,
         make_optimizer,
         make_metrics,
         make_room,
@@ -371,6 +372,7 @@ void td_trainer_destroy(td_trainer *trainer) {
     td__free(trainer->out);
     td__free(trainer->resume);
     td__notes_release(&trainer->notes);
+    td__names_release(&trainer->remarks);
     td__free(trainer);
 }
 
@@ -380,10 +382,6 @@ void td_trainer_stop(td_trainer *trainer) {
 
 const td_model *td_trainer_model(const td_trainer *trainer) {
     return trainer->model;
-}
-
-const td_data_info *td_trainer_data(const td_trainer *trainer) {
-    return trainer->info;
 }
 
 const char *td_trainer_folder(const td_trainer *trainer) {

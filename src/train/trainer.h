@@ -2,6 +2,7 @@
  *
  *     trainer.c     what an experiment needs is opened and checked; nothing is written
  *     make_model.c  the model: from its layers, or from a file
+ *     remarks.c     labels that do not suit the loss, and what else is told before training
  *     signals.c     the names that can be recorded, and the deck's handles for them
  *     run.c         epochs, early stopping, the run's folder
  *     step.c        one step, told to the deck while its tensors are warm
@@ -15,6 +16,7 @@
 #ifndef TAPEDECK_TRAIN_TRAINER_H
 #define TAPEDECK_TRAIN_TRAINER_H
 
+#include "data/table.h"
 #include "experiment/notes.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
@@ -70,6 +72,7 @@ struct td_trainer {
     td_dataset *data;
     const td_data_info *info;
     td__notes notes;                   /* of the model that training goes on from; zero without */
+    td__names remarks;                 /* told before training */
     td_batches *training, *validation; /* validation NULL: there is none */
     int64_t batches;                   /* in an epoch */
     int64_t steps, epochs;             /* in all */
@@ -138,6 +141,13 @@ TD_NODISCARD td_status td__trainer_keep_initial(td_trainer *trainer, td_error *e
 void td__stop_when_patience_ends(td_trainer *trainer);
 /* Keeps the first error of recording, and says it. */
 void td__trainer_unrecorded(td_trainer *trainer, const td_error *error);
+
+/* remarks.c */
+/* Adds to what is told before training. */
+TD_NODISCARD td_status td__trainer_remark(td_trainer *trainer, td_error *error, const char *format,
+                                          ...) TD_PRINTF(3, 4);
+/* Whether the loss can use all labels; also repeats what the data has to say. */
+TD_NODISCARD td_status td__trainer_check_labels(td_trainer *trainer, td_error *error);
 
 /* signals.c */
 TD_NODISCARD td_status td__trainer_signals_list(td_trainer *trainer, td_error *error);

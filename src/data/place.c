@@ -1,0 +1,60 @@
+/* Where an example stands in its file, and labels that are not what a loss can use. */
+#include "base/memory.h"
+#include "data/csv.h"
+#include "data/dataset.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *td__place(const td_dataset *dataset, int table, int64_t row, char *text, size_t size) {
+    const td__table *t = &dataset->tables[table];
+    const char *path = dataset->paths[table];
+    int64_t line = path && t->is_csv ? td__csv_line(path, t->has_header, row) : 0;
+    if (line > 0) {
+        snprintf(text, size, "%s line %lld (row %lld)", path, (long long)line, (long long)row + 1);
+    } else {
+        snprintf(text, size, "%s%srow %lld", path ? path : "", path ? " " : "", (long long)row + 1);
+    }
+    return text;
+}
+
+void td_dataset_place(const td_dataset *dataset, td_part part, int64_t row, char *text,
+                      size_t size) {
+    td__place(dataset, dataset->parts[part].table, row, text, size);
+}
+
+static td_status bad_label(const td_dataset *dataset, int table, int64_t row, double value,
+                           double minimum, double maximum, td_error *error) {
+    char where[TD__PLACE_SIZE], range[80] = "a finite number";
+    const char *name = dataset->class_names ? dataset->class_names[(int64_t)value] : NULL;
+    td__place(dataset, table, row, where, sizeof where);
+    if (isfinite(minimum) && isfinite(maximum)) {
+        snprintf(range, sizeof range, "a number from %.9g to %.9g", minimum, maximum);
+    } else if (isfinite(minimum)) {
+        snprintf(range, sizeof range, "a number of at least %.9g", minimum);
+    }
+    return td_error_set(error, TD_RANGE, "%s: the label is %.9g%s%.100s%s; expected is %s", where,
+                        value, name ? " ('" : "", name ? name : "", name ? "')" : "", range);
+}
+
+td_status td_dataset_check_labels(const td_dataset *dataset, double minimum, double maximum,
+                                  td_error *error) {
+    if (dataset->info.label_kind == TD_LABEL_NONE) {
+        return TD_OK;
+    }
+    for (int t = 0; t < dataset->table_count; t++) {
+        const td__array *label = &dataset->tables[t].label;
+        const int32_t *classes = dataset->classes[t];
+        for (int64_t row = 0; row < dataset->tables[t].rows; row++) {
+            for (int64_t i = 0; i < label->count; i++) {
+                double value = classes ? (double)classes[row * label->count + i]
+                                       : td__array_value(label, row, i);
+                if (!(value >= minimum && value <= maximum && isfinite(value))) {
+                    return bad_label(dataset, t, row, value, minimum, maximum, error);
+                }
+            }
+        }
+    }
+    return TD_OK;
+}
