@@ -40,8 +40,7 @@ static bool add_match(operand *o, const td_signal *signal, bool scalar) {
     return true;
 }
 
-/* Whether the first length bytes of the operand's pattern match name. */
-static bool matches(operand *o, size_t length, const char *name) {
+bool td__operand_matches(operand *o, size_t length, const char *name) {
     char after = o->pattern[length];
     o->pattern[length] = 0;
     bool matched = td__glob_match(o->pattern, name);
@@ -52,8 +51,8 @@ static bool matches(operand *o, size_t length, const char *name) {
 bool td__condition_meet(td__condition *condition, td_signal *signal, bool *uses, bool *stats) {
     for (size_t i = 0; i < condition->operand_count; i++) {
         operand *o = &condition->operands[i];
-        bool whole = matches(o, strlen(o->pattern), signal->name);
-        bool stem = o->statistic != NO_STAT && matches(o, o->stem, signal->name);
+        bool whole = td__operand_matches(o, strlen(o->pattern), signal->name);
+        bool stem = o->statistic != NO_STAT && td__operand_matches(o, o->stem, signal->name);
         if ((whole && !add_match(o, signal, true)) || (stem && !add_match(o, signal, false))) {
             return false;
         }
@@ -61,6 +60,17 @@ bool td__condition_meet(td__condition *condition, td_signal *signal, bool *uses,
         *stats = *stats || stem || (whole && o->whole);
     }
     return true;
+}
+
+bool td__condition_uses(td__condition *condition, const char *name) {
+    for (size_t i = 0; i < condition->operand_count; i++) {
+        operand *o = &condition->operands[i];
+        if (td__operand_matches(o, strlen(o->pattern), name) ||
+            (o->statistic != NO_STAT && td__operand_matches(o, o->stem, name))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static double match_value(const operand *o, const match *m) {

@@ -33,6 +33,20 @@ td__condition *td__condition_parse(const char *text, td_error *error);
 void td__condition_destroy(td__condition *condition);
 const char *td__condition_text(const td__condition *condition);
 
+/* A signal that there will be: one number, or a tensor that has statistics. */
+typedef struct td__expected {
+    const char *name;
+    bool tensor;
+} td__expected;
+
+/* Whether every name in the condition is one of these: TD_NOT_FOUND, with a caret and the nearest
+ * of them, for the first that is none. A glob may match nothing: *idle (may be NULL) is then the
+ * first such, or NULL. */
+td_status td__condition_check(td__condition *condition, const td__expected *signals, size_t count,
+                              const char **idle, td_error *error);
+/* Whether it looks at the signal of this name. */
+bool td__condition_uses(td__condition *condition, const char *name);
+
 /* Tells a condition of a signal, once for each. *uses: it looks at the signal; *stats: at its
  * statistics. Otherwise they are untouched. False when memory is exhausted. */
 bool td__condition_meet(td__condition *condition, td_signal *signal, bool *uses, bool *stats);

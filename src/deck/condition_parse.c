@@ -25,13 +25,10 @@ typedef struct parser {
 
 /* ---- Errors --------------------------------------------------------------------------------- */
 
-/* The text around the place, on its own line, and a caret below it. */
-static int32_t fail(parser *p, const char *at, const char *message) {
-    if (p->status != TD_OK) {
-        return NO_NODE;
-    }
+td_status td__condition_fail(const char *text, const char *at, td_status status,
+                             const char *message, td_error *error) {
     enum { AROUND = 60 };
-    const char *start = at - p->text > AROUND ? at - AROUND : p->text;
+    const char *start = at - text > AROUND ? at - AROUND : text;
     char gap[AROUND + 1];
     size_t used = 0;
     for (const char *c = start; c < at; c++) {
@@ -40,8 +37,14 @@ static int32_t fail(parser *p, const char *at, const char *message) {
         }
     }
     gap[used] = 0;
-    p->status = td_error_set(p->error, TD_INVALID, "when: %s\n    %.*s\n    %s^", message,
-                             2 * AROUND, start, gap);
+    return td_error_set(error, status, "when: %s\n    %.*s\n    %s^", message, 2 * AROUND, start,
+                        gap);
+}
+
+static int32_t fail(parser *p, const char *at, const char *message) {
+    if (p->status == TD_OK) {
+        p->status = td__condition_fail(p->text, at, TD_INVALID, message, p->error);
+    }
     return NO_NODE;
 }
 
@@ -87,7 +90,7 @@ static int32_t add_node(parser *p, node_kind kind, int32_t left, int32_t right) 
 }
 
 /* Takes pattern over. */
-static int32_t add_operand(parser *p, node_kind kind, char *pattern) {
+static int32_t add_operand(parser *p, node_kind kind, char *pattern, const char *start) {
     td__condition *c = p->condition;
     if (!pattern || !td__grow(&c->operands, &c->operand_capacity, c->operand_count + 1, MOST_NODES,
                               sizeof *c->operands)) {
@@ -95,7 +98,10 @@ static int32_t add_operand(parser *p, node_kind kind, char *pattern) {
         return fail_memory(p);
     }
     operand *o = &c->operands[c->operand_count];
-    *o = (operand){.pattern = pattern, .stem = strlen(pattern), .statistic = NO_STAT};
+    *o = (operand){.pattern = pattern,
+                   .place = (size_t)(start - p->text),
+                   .stem = strlen(pattern),
+                   .statistic = NO_STAT};
     c->operand_count++;
     o->glob = td__glob_is_pattern(pattern);
     o->whole = kind != NODE_SIGNAL;
@@ -199,7 +205,7 @@ static int32_t signal_name(parser *p, node_kind kind) {
         p->at = end;
         pattern = copy(start, end);
     }
-    int32_t added = add_operand(p, kind, pattern);
+    int32_t added = add_operand(p, kind, pattern, start);
     if (added == NO_NODE || kind != NODE_SIGNAL) {
         return added;
     }

@@ -55,6 +55,7 @@ typedef struct match {
 
 typedef struct operand {
     char *pattern;     /* as written, the statistic included */
+    size_t place;      /* where it stands in the text */
     size_t stem;       /* length of the pattern without ".STAT" */
     int32_t statistic; /* index into td__statistics, or NO_STAT */
     bool glob;
@@ -77,5 +78,11 @@ typedef struct statistic {
 } statistic;
 extern const statistic td__statistics[];
 extern const int32_t td__statistic_count;
+
+/* Fills error: the message, the text around the place on a line of its own, a caret below it. */
+td_status td__condition_fail(const char *text, const char *at, td_status status,
+                             const char *message, td_error *error);
+/* Whether the first length bytes of the operand's pattern match name. */
+bool td__operand_matches(operand *o, size_t length, const char *name);
 
 #endif

@@ -218,6 +218,13 @@ static void note_counters(td_deck *deck) {
     }
 }
 
+bool td__deck_recorded(td_deck *deck, int32_t track) {
+    td__deck_lock(deck);
+    bool recorded = td__tracks_has(deck->recorded, track);
+    td__deck_unlock(deck);
+    return recorded;
+}
+
 /* ---- Flush and close ------------------------------------------------------------------------ */
 
 static td_status flush(td_deck *deck, td_error *error) {

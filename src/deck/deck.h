@@ -127,6 +127,7 @@ struct td_deck {
     atomic_int words;       /* of a set of tracks that are in use; written and read likewise */
     td__tracks values_due;  /* which tracks want scalars and texts */
     td__tracks values_sure; /* those of them without a condition */
+    td__tracks recorded;    /* that have handed something to the writer */
     uint64_t serial;        /* counts steps as they are opened, from 1 */
     int64_t epoch, step;
     int64_t closing_epoch, closing_step; /* that was closed last, or is being closed */
@@ -169,6 +170,8 @@ struct td_deck {
 
 /* ---- deck.c --------------------------------------------------------------------------------- */
 
+/* Whether the track (by its number, from 0) has recorded anything yet. */
+bool td__deck_recorded(td_deck *deck, int32_t track);
 void td__deck_lock(td_deck *deck);
 /* Also tells the owners of borrowed memory that is no longer needed. */
 void td__deck_unlock(td_deck *deck);
@@ -200,6 +203,11 @@ static inline bool td__tracks_any(const td__tracks tracks) {
 }
 static inline bool td__tracks_has(const td__tracks tracks, int32_t track) {
     return (tracks[track / 64] >> (track % 64)) & 1;
+}
+static inline void td__tracks_add(td__tracks tracks, const td__tracks more) {
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        tracks[w] |= more[w];
+    }
 }
 static inline void td__tracks_put(td__tracks tracks, int32_t track, bool in) {
     uint64_t bit = (uint64_t)1 << (track % 64);

@@ -194,5 +194,6 @@ bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size
     }
     memcpy((char *)tensor->dims + dims, view->data, bytes);
     take_in(deck, block, size, set->deliveries);
+    td__tracks_add(deck->recorded, set->tracks);
     return true;
 }

@@ -319,6 +319,7 @@ void td__submit(td_deck *deck, td__snapshot *snapshot, const td__tracks tracks, 
     if (records == 0) {
         return;
     }
+    td__tracks_add(deck->recorded, tracks);
     td__snapshot *made = NULL;
     if (!snapshot->queue_bytes && !snapshot->waited_for) {
         bool block = deck->policy == TD_POLICY_BLOCK;

@@ -405,6 +405,7 @@ td_status td_signal_scalar(td_signal *signal, double value) {
         td__record_value(signal, TD_SCALAR, tracks, value, NULL);
     } else if (any) {
         td__pack_scalar(deck, signal, td__scalar_sinks(deck, tracks), value);
+        td__tracks_add(deck->recorded, tracks);
     }
     if (start) {
         deck->cost += ONE_IN * (td__ticks() - start);

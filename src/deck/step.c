@@ -48,6 +48,7 @@ static void carry(td_deck *deck, td_signal *signal, const td__tracks due) {
     double value = of_epoch ? signal->epoch_value : signal->value;
     bool again = signal->value_serial == deck->serial;
     uint32_t sinks = td__scalar_sinks(deck, sure);
+    td__tracks_add(deck->recorded, sure);
     sinks &= again ? ~td__scalar_sinks(deck, served) : UINT32_MAX;
     if (sinks) {
         td__pack_scalar(deck, signal, sinks, value);

@@ -1,12 +1,49 @@
 /* Tracks as an experiment file has them. */
 #include "experiment/record.h"
 
+#include "base/memory.h"
+#include "deck/glob.h"
+
 #include <string.h>
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
 /* The built-in sinks, as `to:` names them. */
 static const char *const sinks[] = {"csv", "npy", "tensorboard", "sqlite", "png", "print", NULL};
+
+/* A name or glob, several with commas between, or a list of such: one list. */
+static void read_what(td__checker *checker, td__yaml_node *node, void *member) {
+    static const td__field field = {.key = "what", .kind = TD__NAMES};
+    td_names given = {0}, *what = member;
+    size_t count = 0, room = 0;
+    td__check_field(checker, node, &field, &given);
+    for (size_t i = 0; i < given.count; i++) {
+        room += strlen(given.items[i]) / 2 + 1;
+    }
+    const char **names = td__check_alloc(checker, room, sizeof *names);
+    for (size_t i = 0; names && i < given.count; i++) {
+        size_t parts = 0;
+        char **split = td__glob_split(given.items[i], &parts);
+        for (size_t k = 0; split && k < parts; k++) {
+            char *copy = td__check_alloc(checker, strlen(split[k]) + 1, 1);
+            names[count++] = copy ? strcpy(copy, split[k]) : "";
+        }
+        if (parts == 0) {
+            td__problem(checker, node, "'%s' names no signal", given.items[i]);
+        }
+        td__free(split);
+    }
+    *what = (td_names){names, names ? count : 0};
+}
+
+bool td__track_names(const td__track_spec *track, const char *name) {
+    for (size_t i = 0; i < track->what.count; i++) {
+        if (td__glob_match(track->what.items[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static void read_form(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__field field = {
@@ -59,7 +96,11 @@ static void read_at(td__checker *checker, td__yaml_node *node, void *member) {
 }
 
 static const td__field track_fields[] = {
-    {.key = "what", .kind = TD__NAMES, .offset = offsetof(td__track_spec, what), .required = true},
+    {.key = "what",
+     .kind = TD__CUSTOM,
+     .offset = offsetof(td__track_spec, what),
+     .read = read_what,
+     .required = true},
     {.key = "every",
      .kind = TD__CUSTOM,
      .offset = offsetof(td__track_spec, every),

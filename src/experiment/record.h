@@ -6,6 +6,8 @@
 
 /* Reads the list of tracks into the td_experiment at member. */
 void td__read_record(td__checker *checker, td__yaml_node *node, void *member);
+/* Whether the track records the signal of this name. */
+bool td__track_names(const td__track_spec *track, const char *name);
 /* "50 steps", "1 epoch", "50": a td__interval. */
 void td__read_interval(td__checker *checker, td__yaml_node *node, void *member);
 

@@ -5,7 +5,6 @@
 #include "train/trainer.h"
 
 #include "base/memory.h"
-#include "deck/glob.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,22 +85,6 @@ static int64_t record_bytes(const td_trainer *trainer, const td__track_spec *tra
     return tensor_bytes(track, rows * entry->elements);
 }
 
-static bool matches(const td__track_spec *track, const char *name) {
-    for (size_t i = 0; i < track->what.count; i++) {
-        size_t count;
-        char **parts = td__glob_split(track->what.items[i], &count);
-        bool found = false;
-        for (size_t k = 0; parts && k < count; k++) {
-            found = found || td__glob_match(parts[k], name);
-        }
-        td__free(parts);
-        if (found) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- Texts ------------------------------------------------------------------------------------
  */
 
@@ -142,7 +125,7 @@ static void plan_track(const td_trainer *trainer, const td__track_spec *track, c
     int64_t records = records_of(trainer, track);
     for (size_t i = 0; i < trainer->entry_count; i++) {
         const td__signal_entry *signal = &trainer->entries[i];
-        if (matches(track, signal->name)) {
+        if (td__track_names(track, signal->name)) {
             int64_t each = signal->source == TD__SOURCE_EPOCH && records > trainer->epochs
                                ? trainer->epochs
                                : records;
@@ -158,7 +141,7 @@ static int64_t largest_sample(const td_experiment *experiment) {
     int64_t largest = 0;
     for (size_t i = 0; i < experiment->track_count; i++) {
         const td__track_spec *track = &experiment->tracks[i];
-        if (!matches(track, "prediction")) {
+        if (!td__track_names(track, "prediction")) {
             continue;
         }
         if (!track->sample) {

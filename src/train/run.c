@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "deck/deck.h"
 #include "deck/folder.h"
 
 #include <inttypes.h>
@@ -361,6 +362,20 @@ static td_status train(td_trainer *trainer, td_error *error) {
     return status;
 }
 
+/* What was asked for and never came. A run that was resumed may have it from before. */
+static void say_idle_tracks(td_trainer *trainer) {
+    const td_experiment *experiment = trainer->experiment;
+    for (size_t i = 0; !trainer->resume && i < experiment->track_count; i++) {
+        const td__track_spec *track = &experiment->tracks[i];
+        if (td__deck_recorded(trainer->deck, (int32_t)i)) {
+            continue;
+        }
+        td__trainer_warn(trainer, track->node, "record[%zu]: nothing was recorded%s%s", i,
+                         track->when ? ": it never held that " : ": no value in any of its steps",
+                         track->when ? track->when : "");
+    }
+}
+
 /* A checkpoint to go on from, and, unless there is more to do, the model. */
 static td_status finish(td_trainer *trainer, bool interrupted, td_error *error) {
     td__checkpoint_save(trainer);
@@ -400,6 +415,9 @@ td_status td_trainer_run(td_trainer *trainer, td_error *error) {
     }
     if (trainer->deck && (status || interrupted)) {
         (void)td_deck_note(trainer->deck, "state", status ? "failed" : "interrupted");
+    }
+    if (!status && !interrupted) {
+        say_idle_tracks(trainer);
     }
     td_error closing = {0};
     if (td_deck_close(trainer->deck, &closing)) {

@@ -162,6 +162,8 @@ static td_status check_layer_loss(td_trainer *trainer, const td__track_spec *tra
     return unknown(trainer, track, what, error);
 }
 
+/* A name that means nothing is an error; a glob that matches nothing is none: the same recording
+ * fits models with and without biases. */
 static td_status check_what(td_trainer *trainer, const td__track_spec *track, const char *what,
                             td_error *error) {
     for (size_t i = 0; i < trainer->entry_count; i++) {
@@ -169,47 +171,45 @@ static td_status check_what(td_trainer *trainer, const td__track_spec *track, co
             return TD_OK;
         }
     }
-    const char *end = strrchr(what, '.');
-    if (end && !strcmp(end, ".loss") && !td__glob_is_pattern(what)) {
-        return check_layer_loss(trainer, track, what, error);
+    if (td__glob_is_pattern(what)) {
+        td__trainer_warn(trainer, track->node, "record: '%s' matches no signal of this model",
+                         what);
+        return TD_OK;
     }
-    return unknown(trainer, track, what, error);
+    const char *end = strrchr(what, '.');
+    return end && !strcmp(end, ".loss") ? check_layer_loss(trainer, track, what, error)
+                                        : unknown(trainer, track, what, error);
 }
 
-static td_status check_track(td_trainer *trainer, const td__track_spec *track, td_error *error) {
-    td_status status = TD_OK;
-    for (size_t i = 0; !status && i < track->what.count; i++) {
-        size_t count;
-        char **parts = td__glob_split(track->what.items[i], &count);
-        status = parts ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
-        for (size_t k = 0; !status && k < count; k++) {
-            status = check_what(trainer, track, parts[k], error);
-        }
-        td__free(parts);
+static td_status check_when(td_trainer *trainer, const td__track_spec *track,
+                            const td__expected *expected, td__condition **condition,
+                            td_error *error) {
+    td_error reason = {0};
+    const char *idle = NULL;
+    *condition = td__condition_parse(track->when, &reason);
+    td_status status =
+        *condition ? td__condition_check(*condition, expected, trainer->entry_count, &idle, &reason)
+                   : reason.status;
+    if (status) {
+        const char *hint = strstr(reason.text, "val_") && !trainer->validation
+                               ? "\n    there is no validation part: give data.validation"
+                               : "";
+        return td__experiment_problem(trainer->experiment, track->node, status, error,
+                                      "record: %s%s", reason.text, hint);
     }
-    if (!status && track->when) {
-        td_error reason = {0};
-        td__condition *condition = td__condition_parse(track->when, &reason);
-        if (!condition) {
-            status = td__experiment_problem(trainer->experiment, track->node, reason.status, error,
-                                            "record: when: %s", reason.text);
-        }
-        td__condition_destroy(condition);
+    if (idle) {
+        td__trainer_warn(trainer, track->node, "record: when: '%s' matches no signal of this model",
+                         idle);
     }
-    return status;
+    return TD_OK;
 }
 
 /* Whether a track records the signal, or a condition speaks of it. */
-static bool is_asked_for(const td_trainer *trainer, const char *name) {
+static bool is_asked_for(const td_trainer *trainer, td__condition **conditions, const char *name) {
     const td_experiment *experiment = trainer->experiment;
     for (size_t i = 0; i < experiment->track_count; i++) {
-        const td__track_spec *track = &experiment->tracks[i];
-        for (size_t k = 0; k < track->what.count; k++) {
-            if (td__glob_match(track->what.items[k], name)) {
-                return true;
-            }
-        }
-        if (track->when && (strstr(track->when, name) || strchr(track->when, '*'))) {
+        if (td__track_names(&experiment->tracks[i], name) ||
+            (conditions[i] && td__condition_uses(conditions[i], name))) {
             return true;
         }
     }
@@ -217,27 +217,56 @@ static bool is_asked_for(const td_trainer *trainer, const char *name) {
 }
 
 /* Pre-activations and updates cost something: they are made for those that somebody wants. */
-static td_status prepare(td_trainer *trainer, const td__signal_entry *entry, td_error *error) {
-    if (entry->source == TD__SOURCE_PREACTIVATION && is_asked_for(trainer, entry->name)) {
+static td_status prepare(td_trainer *trainer, td__condition **conditions,
+                         const td__signal_entry *entry, td_error *error) {
+    bool costs = entry->source == TD__SOURCE_PREACTIVATION || entry->source == TD__SOURCE_UPDATE;
+    if (!costs || !is_asked_for(trainer, conditions, entry->name)) {
+        return TD_OK;
+    }
+    if (entry->source == TD__SOURCE_PREACTIVATION) {
         const char *layer = td_model_layer(trainer->model, entry->index)->name;
         return td_model_keep_preactivation(trainer->model, layer, true, error);
     }
-    if (entry->source == TD__SOURCE_UPDATE && is_asked_for(trainer, entry->name)) {
-        return td_optimizer_keep_update(trainer->optimizer,
-                                        (size_t)trainer->weight_of[entry->index], error);
+    return td_optimizer_keep_update(trainer->optimizer, (size_t)trainer->weight_of[entry->index],
+                                    error);
+}
+
+static td_status check_all(td_trainer *trainer, td__expected *expected, td__condition **conditions,
+                           td_error *error) {
+    const td_experiment *experiment = trainer->experiment;
+    td_status status = TD_OK;
+    for (size_t i = 0; !status && i < experiment->track_count; i++) {
+        const td__track_spec *track = &experiment->tracks[i];
+        for (size_t k = 0; !status && k < track->what.count; k++) {
+            status = check_what(trainer, track, track->what.items[k], error);
+        }
     }
-    return TD_OK;
+    for (size_t i = 0; !status && i < trainer->entry_count; i++) {
+        expected[i] = (td__expected){trainer->entries[i].name, trainer->entries[i].elements > 0};
+    }
+    for (size_t i = 0; !status && i < experiment->track_count; i++) {
+        const td__track_spec *track = &experiment->tracks[i];
+        status = track->when ? check_when(trainer, track, expected, &conditions[i], error) : TD_OK;
+    }
+    for (size_t i = 0; !status && i < trainer->entry_count; i++) {
+        status = prepare(trainer, conditions, &trainer->entries[i], error);
+    }
+    return status;
 }
 
 td_status td__trainer_signals_check(td_trainer *trainer, td_error *error) {
-    td_experiment *experiment = trainer->experiment;
-    td_status status = TD_OK;
-    for (size_t i = 0; !status && i < experiment->track_count; i++) {
-        status = check_track(trainer, &experiment->tracks[i], error);
+    size_t tracks = trainer->experiment->track_count;
+    /* Tracks may add an entry each: LAYER.loss. */
+    td__expected *expected =
+        td__calloc(trainer->entry_count + trainer->layer_count + 1, sizeof *expected);
+    td__condition **conditions = td__calloc(tracks + 1, sizeof(td__condition *));
+    td_status status = expected && conditions ? check_all(trainer, expected, conditions, error)
+                                              : td_error_set(error, TD_MEMORY, "out of memory");
+    for (size_t i = 0; conditions && i < tracks; i++) {
+        td__condition_destroy(conditions[i]);
     }
-    for (size_t i = 0; !status && i < trainer->entry_count; i++) {
-        status = prepare(trainer, &trainer->entries[i], error);
-    }
+    td__free(conditions);
+    td__free(expected);
     return status;
 }
 

@@ -5,8 +5,23 @@
 #include "tensor/tensor.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+void td__trainer_warn(const td_trainer *trainer, const td__yaml_node *node, const char *format,
+                      ...) {
+    char what[TD_ERROR_TEXT_SIZE];
+    td_error text = {0};
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    td__experiment_problem(trainer->experiment, node, TD_OK, &text, "%s", what);
+    if (trainer->options.warn) {
+        trainer->options.warn(trainer->options.user, text.text);
+    }
+}
 
 /* ---- Data -------------------------------------------------------------------------------------
  */

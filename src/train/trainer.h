@@ -18,6 +18,7 @@
 
 #include "data/table.h"
 #include "experiment/notes.h"
+#include "experiment/record.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
@@ -135,6 +136,11 @@ TD_NODISCARD td_status td__trainer_make_model(td_trainer *trainer, td_error *err
 /* Keeps what training began from in the run, so that the run needs no other file: writes
  * initial.safetensors, and the experiment names that. Nothing for a model that is made anew. */
 TD_NODISCARD td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error);
+
+/* trainer.c */
+/* Says what looks like a mistake, as an error of the experiment would be said: with file and line. */
+void td__trainer_warn(const td_trainer *trainer, const td__yaml_node *node, const char *format, ...)
+    TD_PRINTF(3, 4);
 
 /* run.c */
 /* Ends training when the monitored value has not improved for long enough. */

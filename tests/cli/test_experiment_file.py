@@ -63,8 +63,57 @@ class ExperimentFile(Case):
         text = SMALL + "record:\n  - {what: hiden.error, to: [csv]}\n"
         self.assert_problem(self.problems(text), "hiden.error", "did you mean 'hidden.error'?")
         text = SMALL + "record:\n  - {what: loss, when: loss >}\n"
-        self.assert_problem(self.problems(text), "when:")
+        lines = self.problems(text)
+        self.assert_problem(lines, "record: when:")
+        self.assertNotIn("when: when:", "".join(lines))
         self.assertFalse(self.exists("runs"))
+
+    def test_names_in_conditions_are_checked_too(self):
+        for when, at, told in (
+                ("los > 1.0", 0, "there is no signal los; did you mean loss?"),
+                ("loss > 1 and hidden.error.nrm < 1e-6", 13,
+                 "hidden.error has no statistic nrm; did you mean norm?"),
+                ("hiden.error.norm < 1", 0,
+                 "there is no signal hiden.error.norm; did you mean hidden.error.norm?"),
+                ("hidden.error > 1", 0, "hidden.error is a tensor; take a statistic of it: "
+                                        "hidden.error.norm"),
+                ("loss.norm > 1", 0, "loss is one number and has no norm"),
+                ("mean(accurcy, 5) > 1", 5, "did you mean accuracy?"),
+                ("nan(hidden.outptu)", 4, "did you mean hidden.output?")):
+            lines = self.problems(SMALL + f'record:\n  - {{what: loss, when: "{when}"}}\n')
+            self.assert_problem(lines, "experiment.yaml:", "record: when:", told)
+            self.assertEqual(lines[-1], "    " + " " * at + "^", when)
+        lines = self.problems(SMALL.replace("  validation: 0.2\n", "")
+                              + "record:\n  - {what: loss, when: val_loss > 1}\n")
+        self.assert_problem(lines, "there is no validation part: give data.validation")
+        self.assertFalse(self.exists("runs"))
+
+    def test_a_glob_that_matches_nothing_is_a_warning(self):
+        done = self.train(SMALL + """record:
+  - {what: ["*.gamma", loss], to: [csv]}
+  - {what: loss, when: "nan(*.gamma)", to: [csv]}
+""", "--quiet")
+        self.assertIn("warning: experiment.yaml:19: record: '*.gamma' matches no signal of this model",
+                      done.stderr)
+        self.assertIn("when: '*.gamma' matches no signal", done.stderr)
+
+    def test_a_track_that_recorded_nothing_is_said_at_the_end(self):
+        done = self.train(SMALL + """record:
+  - {what: hidden.output, when: loss > 1000, form: tensor, to: [npy]}
+  - {what: [loss, accuracy], every: 3 epochs, to: [csv]}
+  - {what: val_loss, at: [1, 2], to: [csv]}
+  - {what: hidden.error, every: 7 steps, form: stats, to: [csv]}
+""", "--quiet")
+        self.assertEqual(done.stderr.splitlines(), [
+            "tapedeck: warning: experiment.yaml:19: record[0]: nothing was recorded: it never held that "
+            "loss > 1000",
+            "tapedeck: warning: experiment.yaml:21: record[2]: nothing was recorded: no value in any of its steps"])
+
+    def test_a_comma_list_of_signals(self):
+        self.train(SMALL + "record:\n  - {what: 'hidden.preactivation,logits.error', form: stats, "
+                   "to: [csv]}\n", "--quiet")
+        for name in ("hidden.preactivation.csv", "logits.error.csv"):
+            self.assertTrue(self.exists("runs", "small", name), name)
 
     def test_shapes_that_do_not_fit_name_the_layer(self):
         text = SMALL.replace("  - dense: {name: hidden", "  - conv2d: {name: conv1, filters: 2, "
