@@ -56,17 +56,10 @@ bool parse_steps(const char *text, int64_t *first, int64_t *last) {
 }
 
 bool larger_is_better(const char *metric) {
-    static const char *const words[] = {"accuracy", "acc",       "auc",   "r2",
-                                        "f1",       "precision", "recall"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const char *at = strstr(metric, words[i]);
-        size_t length = strlen(words[i]);
-        if (at && (at == metric || !isalnum((unsigned char)at[-1])) &&
-            !isalnum((unsigned char)at[length])) {
-            return true;
-        }
-    }
-    return false;
+    td_signal_info info;
+    char text[TD_SIGNAL_TEXT_SIZE];
+    td_signal_guess(metric, &info, text);
+    return info.better == TD_BETTER_LARGER;
 }
 
 static bool is_listed(const size_t *indices, size_t count, size_t index) {

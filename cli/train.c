@@ -129,10 +129,10 @@ static int train(td_trainer *trainer, report_style style) {
                       td_trainer_folder(trainer));
 }
 
-static void print_warning(void *user, const char *text) {
+static void print_remark(void *user, const char *text) {
     (void)user;
     terminal_clear();
-    (void)fprintf(stderr, "tapedeck: warning: %s\n", text);
+    note(text);
 }
 
 static int run_experiment(td_experiment *experiment, const settings *s) {
@@ -144,14 +144,10 @@ static int run_experiment(td_experiment *experiment, const settings *s) {
                                   .stream = s->json ? stderr : stream,
                                   .progress = report_progress,
                                   .user = &style,
-                                  .warn = print_warning};
+                                  .remark = s->quiet ? NULL : print_remark};
     td_error error = {0};
     td_trainer *trainer = td_trainer_create(experiment, &options, &error);
     int status = EXIT_GOOD;
-    td_names remarks = trainer ? td_trainer_remarks(trainer) : (td_names){0};
-    for (size_t i = 0; !s->quiet && i < remarks.count; i++) {
-        note(remarks.items[i]);
-    }
     if (!trainer) {
         status = fail(EXIT_USAGE, "%s", error.text);
     } else if (s->dry_run) {

@@ -55,9 +55,9 @@ typedef struct td_trainer_options {
     void *user;
     double progress_interval; /* seconds between two calls within an epoch; 0: 0.1. The end of an
                                * epoch is always told */
-    /* Told of what training does not stop for: what looks like a mistake before it begins, and the
-     * first error of recording when it happens. One line each. */
-    void (*warn)(void *user, const char *text);
+    /* Told of what training does not stop for: of the data, of what looks like a mistake, of tracks
+     * that recorded nothing, and of the first error of recording when it happens. A sentence each. */
+    void (*remark)(void *user, const char *text);
 } td_trainer_options;
 
 /* Opens the data, builds the model and checks what is to be recorded; nothing is written yet.
@@ -78,8 +78,6 @@ TD_API void td_trainer_stop(td_trainer *trainer);
 
 /* Borrowed from the trainer. */
 TD_API const td_model *td_trainer_model(const td_trainer *trainer);
-/* What should be said before training: guesses, and what cannot go well; a sentence each. */
-TD_API td_names td_trainer_remarks(const td_trainer *trainer);
 /* The run's folder; NULL before td_trainer_run. */
 TD_API const char *td_trainer_folder(const td_trainer *trainer);
 /* The values of the last epoch's end, as progress has them. Returns how many. */

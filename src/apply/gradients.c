@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 enum { BATCH = 32, NAME_SIZE = 600, TEXT_SIZE = 160 };
 
@@ -29,27 +28,14 @@ struct td_gradients {
 /* ---- The loss ---------------------------------------------------------------------------------
  */
 
-/* Whether the last layer ends in this activation. */
 static bool ends_with(const td_model *model, const char *activation) {
-    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
-    for (size_t i = 0; i < last->setting_count; i++) {
-        const td_setting *setting = &last->settings[i];
-        if ((!strcmp(setting->key, "activation") || !strcmp(setting->key, "function")) &&
-            setting->value.kind == TD_VALUE_TEXT && !strcmp(setting->value.text, activation)) {
-            return true;
-        }
-    }
-    return !strcasecmp(last->type, activation);
-}
-
-static bool is_crossentropy(td_loss loss) {
-    return loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
-           loss == TD_LOSS_CATEGORICAL_CROSSENTROPY || loss == TD_LOSS_BINARY_CROSSENTROPY;
+    const char *last = td__last_activation(model);
+    return last && !strcmp(last, activation);
 }
 
 static bool gives_logits(const td_model *model, td_loss loss) {
-    return is_crossentropy(loss) &&
-           !ends_with(model, loss == TD_LOSS_BINARY_CROSSENTROPY ? "sigmoid" : "softmax");
+    const char *probabilities = td__probabilities_by(loss);
+    return probabilities && !ends_with(model, probabilities);
 }
 
 /* What labels and output most likely mean: *what says why. */
@@ -100,8 +86,8 @@ static td_status guess_loss(td_gradients *g, td_error *error) {
                             td_shape_text(&info->label, has), td_shape_text(&output, puts_out));
     }
     g->loss_options.from_logits = gives_logits(model, g->loss);
-    const char *ending = g->loss == TD_LOSS_BINARY_CROSSENTROPY ? "sigmoid" : "softmax";
-    if (is_crossentropy(g->loss)) {
+    const char *ending = td__probabilities_by(g->loss);
+    if (ending) {
         (void)snprintf(g->why, sizeof g->why, "guessed: %s, an output %s %s", what,
                        g->loss_options.from_logits ? "without" : "with", ending);
     } else {

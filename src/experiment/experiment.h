@@ -36,6 +36,8 @@ typedef struct td__track_spec {
     const char *target; /* of LAYER.loss: a file */
 } td__track_spec;
 
+typedef enum td__mode { TD__MODE_AUTO, TD__MODE_MIN, TD__MODE_MAX } td__mode;
+
 typedef struct td__train_spec {
     td_loss loss;
     td_loss_options loss_options;
@@ -47,7 +49,7 @@ typedef struct td__train_spec {
     td__interval checkpoint_every;
     int64_t checkpoint_keep;
     const char *stop_monitor; /* early stopping; NULL: none */
-    int stop_mode;            /* 0 auto, 1 min, 2 max */
+    int stop_mode;            /* td__mode */
     int64_t stop_patience;
     double stop_min_delta;
     bool stop_restore_best;

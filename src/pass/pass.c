@@ -2,6 +2,9 @@
 
 #include "tensor/tensor.h"
 
+#include <string.h>
+#include <strings.h>
+
 void td__head_set(td_tensor *head, const td_view *view) {
     head->dtype = view->dtype;
     head->shape = view->shape;
@@ -37,4 +40,33 @@ td_shape td__known_input(const td_model *model) {
         }
     }
     return shape;
+}
+
+const char *td__probabilities_by(td_loss loss) {
+    static const char *const activations[TD_LOSS_COUNT] = {
+        [TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY] = "softmax",
+        [TD_LOSS_CATEGORICAL_CROSSENTROPY] = "softmax",
+        [TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY] = "softmax",
+        [TD_LOSS_BINARY_CROSSENTROPY] = "sigmoid",
+        [TD_LOSS_BINARY_FOCAL_CROSSENTROPY] = "sigmoid",
+    };
+    return activations[loss];
+}
+
+const char *td__last_activation(const td_model *model) {
+    static const char *const kinds[] = {"softmax", "sigmoid"};
+    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
+    for (size_t i = 0; i < last->setting_count; i++) {
+        const td_setting *setting = &last->settings[i];
+        if ((!strcmp(setting->key, "activation") || !strcmp(setting->key, "function")) &&
+            setting->value.kind == TD_VALUE_TEXT) {
+            return setting->value.text;
+        }
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!strcasecmp(last->type, kinds[i])) { /* a layer of a foreign model, "Softmax" */
+            return kinds[i];
+        }
+    }
+    return NULL;
 }

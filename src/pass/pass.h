@@ -14,6 +14,12 @@ void td__head_set(td_tensor *head, const td_view *view);
 void td__truth_fit(td_loss loss, td_tensor *truth, const td_tensor *prediction);
 /* What a loss can be compared with: a class number where it is sparse, else numbers. */
 td_label_kind td__labels_for(td_loss loss, td_label_kind found);
+/* The activation that gives this loss its probabilities: "softmax", "sigmoid"; NULL when it takes
+ * none. */
+const char *td__probabilities_by(td_loss loss);
+/* The activation that the model's last layer ends in: "linear", "softmax", …; NULL when that is not
+ * known. */
+const char *td__last_activation(const td_model *model);
 /* The shape of one example; rank 0 unless all of it is known. */
 td_shape td__known_input(const td_model *model);
 

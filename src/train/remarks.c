@@ -4,29 +4,22 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-td_status td__trainer_remark(td_trainer *trainer, td_error *error, const char *format, ...) {
+void td__trainer_remark(const td_trainer *trainer, const td__yaml_node *node, const char *format,
+                        ...) {
     char text[TD_ERROR_TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return td__names_add(&trainer->remarks, text) < 0
-               ? td_error_set(error, TD_MEMORY, "out of memory")
-               : TD_OK;
-}
-
-td_names td_trainer_remarks(const td_trainer *trainer) {
-    return (td_names){(const char *const *)trainer->remarks.items, trainer->remarks.count};
-}
-
-static td_status repeat_data(td_trainer *trainer, td_error *error) {
-    td_names remarks = trainer->info->remarks;
-    td_status status = TD_OK;
-    for (size_t i = 0; !status && i < remarks.count; i++) {
-        status = td__trainer_remark(trainer, error, "%s", remarks.items[i]);
+    td_error placed = {0};
+    if (node) {
+        td__experiment_problem(trainer->experiment, node, TD_OK, &placed, "%s", text);
     }
-    return status;
+    if (trainer->options.remark) {
+        trainer->options.remark(trainer->options.user, node ? placed.text : text);
+    }
 }
 
 /* The labels that a loss is made for; others may be any finite number. */
@@ -53,9 +46,11 @@ td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
     const td_layer_info *last = td_model_layer(trainer->model, trainer->layer_count - 1);
     td_loss loss = experiment->train.loss;
     td_error reason = {0};
-    td_status status = repeat_data(trainer, error);
-    if (status || experiment->train.target == TD__TARGET_INPUT) {
-        return status;
+    for (size_t i = 0; i < trainer->info->remarks.count; i++) {
+        td__trainer_remark(trainer, NULL, "%s", trainer->info->remarks.items[i]);
+    }
+    if (experiment->train.target == TD__TARGET_INPUT) {
+        return TD_OK;
     }
     if (loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
         int64_t units = last->output.rank ? last->output.dims[last->output.rank - 1] : 1;
@@ -67,9 +62,77 @@ td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
                    : TD_OK;
     }
     bool limited = ranges[loss].limited;
-    return td_dataset_check_labels(trainer->data, limited ? ranges[loss].minimum : -INFINITY,
-                                   limited ? ranges[loss].maximum : INFINITY, &reason)
-               ? td__trainer_remark(trainer, error, "data: %s for train.loss: %s", reason.text,
-                                    td_loss_name(loss))
-               : TD_OK;
+    if (td_dataset_check_labels(trainer->data, limited ? ranges[loss].minimum : -INFINITY,
+                                limited ? ranges[loss].maximum : INFINITY, &reason)) {
+        td__trainer_remark(trainer, NULL, "data: %s for train.loss: %s", reason.text,
+                           td_loss_name(loss));
+    }
+    return TD_OK;
+}
+
+/* ---- What is hardly meant ---------------------------------------------------------------------
+ */
+
+static td__yaml_node *place_of(const td_trainer *trainer, const char *section, const char *key) {
+    td__yaml_node *node = td__yaml_get(td__yaml_root(trainer->experiment->yaml), section);
+    td__yaml_node *inner = node ? td__yaml_get(node, key) : NULL;
+    return inner ? inner : node;
+}
+
+static void check_probabilities(const td_trainer *trainer) {
+    const td__train_spec *train = &trainer->experiment->train;
+    const char *wanted = td__probabilities_by(train->loss);
+    const char *last = td__last_activation(trainer->model);
+    const char *layer = td_model_layer(trainer->model, trainer->layer_count - 1)->name;
+    if (!wanted || !last) {
+        return;
+    }
+    if (train->loss_options.from_logits && !strcmp(last, wanted)) {
+        td__trainer_remark(trainer, place_of(trainer, "train", "from_logits"),
+                           "train.from_logits: true, and layer '%s' ends in %s already: it is "
+                           "applied twice; take one of them away",
+                           layer, wanted);
+    } else if (!train->loss_options.from_logits && strcmp(last, "softmax") != 0 &&
+               strcmp(last, "sigmoid") != 0) {
+        td__trainer_remark(trainer, place_of(trainer, "train", "loss"),
+                           "train.loss: %s takes probabilities, and layer '%s' ends in none: say "
+                           "from_logits: true, or activation: %s",
+                           td_loss_name(train->loss), layer, wanted);
+    }
+}
+
+static void check_stopping(const td_trainer *trainer) {
+    const td__train_spec *train = &trainer->experiment->train;
+    td_signal_info info;
+    char text[TD_SIGNAL_TEXT_SIZE];
+    if (!train->stop_monitor || train->stop_mode == TD__MODE_AUTO) {
+        return;
+    }
+    td_signal_guess(train->stop_monitor, &info, text);
+    bool larger = train->stop_mode == TD__MODE_MAX;
+    if ((info.better == TD_BETTER_LARGER && !larger) ||
+        (info.better == TD_BETTER_SMALLER && larger)) {
+        td__trainer_remark(trainer, place_of(trainer, "train", "early_stopping"),
+                           "train.early_stopping: mode: %s, but of %s the %s is better",
+                           larger ? "max" : "min", train->stop_monitor,
+                           larger ? "smaller" : "larger");
+    }
+}
+
+td_status td__trainer_check_sense(td_trainer *trainer, td_error *error) {
+    (void)error;
+    const td_data_info *info = trainer->info;
+    if (info->batch > info->training) {
+        td__trainer_remark(trainer, place_of(trainer, "data", "batch"),
+                           "data.batch: %lld is more than the %lld examples to train on: an epoch "
+                           "is one step",
+                           (long long)info->batch, (long long)info->training);
+    }
+    if (td_optimizer_settled(trainer->optimizer)->learning_rate == 0) {
+        td__trainer_remark(trainer, place_of(trainer, "train", "optimizer"),
+                           "train.optimizer: a learning rate of 0 learns nothing");
+    }
+    check_probabilities(trainer);
+    check_stopping(trainer);
+    return TD_OK;
 }

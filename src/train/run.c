@@ -190,11 +190,12 @@ static void restore_weights(td_trainer *trainer) {
     }
 }
 
-/* Whether more is better, for a value of this name. */
 static bool larger_is_better(const td__train_spec *train) {
-    return train->stop_mode
-               ? train->stop_mode == 2
-               : strstr(train->stop_monitor, "accuracy") || strstr(train->stop_monitor, "r2");
+    td_signal_info info;
+    char text[TD_SIGNAL_TEXT_SIZE];
+    td_signal_guess(train->stop_monitor, &info, text);
+    return train->stop_mode == TD__MODE_AUTO ? info.better == TD_BETTER_LARGER
+                                             : train->stop_mode == TD__MODE_MAX;
 }
 
 void td__stop_when_patience_ends(td_trainer *trainer) {
@@ -239,10 +240,10 @@ void td__trainer_unrecorded(td_trainer *trainer, const td_error *error) {
         return;
     }
     trainer->recording = *error;
-    if (trainer->options.warn) {
+    if (trainer->options.remark) {
         char text[TD_ERROR_TEXT_SIZE + 64];
         (void)snprintf(text, sizeof text, "not recorded: %s; training goes on", error->text);
-        trainer->options.warn(trainer->options.user, text);
+        trainer->options.remark(trainer->options.user, text);
     }
 }
 
@@ -370,9 +371,9 @@ static void say_idle_tracks(td_trainer *trainer) {
         if (td__deck_recorded(trainer->deck, (int32_t)i)) {
             continue;
         }
-        td__trainer_warn(trainer, track->node, "record[%zu]: nothing was recorded%s%s", i,
-                         track->when ? ": it never held that " : ": no value in any of its steps",
-                         track->when ? track->when : "");
+        td__trainer_remark(trainer, track->node, "record[%zu]: nothing was recorded%s%s", i,
+                           track->when ? ": it never held that " : ": no value in any of its steps",
+                           track->when ? track->when : "");
     }
 }
 

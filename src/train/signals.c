@@ -172,8 +172,8 @@ static td_status check_what(td_trainer *trainer, const td__track_spec *track, co
         }
     }
     if (td__glob_is_pattern(what)) {
-        td__trainer_warn(trainer, track->node, "record: '%s' matches no signal of this model",
-                         what);
+        td__trainer_remark(trainer, track->node, "record: '%s' matches no signal of this model",
+                           what);
         return TD_OK;
     }
     const char *end = strrchr(what, '.');
@@ -198,8 +198,8 @@ static td_status check_when(td_trainer *trainer, const td__track_spec *track,
                                       "record: %s%s", reason.text, hint);
     }
     if (idle) {
-        td__trainer_warn(trainer, track->node, "record: when: '%s' matches no signal of this model",
-                         idle);
+        td__trainer_remark(trainer, track->node,
+                           "record: when: '%s' matches no signal of this model", idle);
     }
     return TD_OK;
 }

@@ -5,23 +5,8 @@
 #include "tensor/tensor.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-void td__trainer_warn(const td_trainer *trainer, const td__yaml_node *node, const char *format,
-                      ...) {
-    char what[TD_ERROR_TEXT_SIZE];
-    td_error text = {0};
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    td__experiment_problem(trainer->experiment, node, TD_OK, &text, "%s", what);
-    if (trainer->options.warn) {
-        trainer->options.warn(trainer->options.user, text.text);
-    }
-}
 
 /* ---- Data -------------------------------------------------------------------------------------
  */
@@ -309,6 +294,7 @@ static td_status prepare(td_trainer *trainer, td_error *error) {
         td__trainer_signals_list,
         make_told,
         check_monitor,
+        td__trainer_check_sense,
         td__trainer_signals_check,
         td__plan_make,
     };
@@ -387,7 +373,6 @@ void td_trainer_destroy(td_trainer *trainer) {
     td__free(trainer->out);
     td__free(trainer->resume);
     td__notes_release(&trainer->notes);
-    td__names_release(&trainer->remarks);
     td__free(trainer);
 }
 

@@ -73,7 +73,6 @@ struct td_trainer {
     td_dataset *data;
     const td_data_info *info;
     td__notes notes;                   /* of the model that training goes on from; zero without */
-    td__names remarks;                 /* told before training */
     td_batches *training, *validation; /* validation NULL: there is none */
     int64_t batches;                   /* in an epoch */
     int64_t steps, epochs;             /* in all */
@@ -137,11 +136,6 @@ TD_NODISCARD td_status td__trainer_make_model(td_trainer *trainer, td_error *err
  * initial.safetensors, and the experiment names that. Nothing for a model that is made anew. */
 TD_NODISCARD td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error);
 
-/* trainer.c */
-/* Says what looks like a mistake, as an error of the experiment would be said: with file and line. */
-void td__trainer_warn(const td_trainer *trainer, const td__yaml_node *node, const char *format, ...)
-    TD_PRINTF(3, 4);
-
 /* run.c */
 /* Ends training when the monitored value has not improved for long enough. */
 void td__stop_when_patience_ends(td_trainer *trainer);
@@ -149,11 +143,13 @@ void td__stop_when_patience_ends(td_trainer *trainer);
 void td__trainer_unrecorded(td_trainer *trainer, const td_error *error);
 
 /* remarks.c */
-/* Adds to what is told before training. */
-TD_NODISCARD td_status td__trainer_remark(td_trainer *trainer, td_error *error, const char *format,
-                                          ...) TD_PRINTF(3, 4);
+/* Says what looks like a mistake; with file and line where node stands. */
+void td__trainer_remark(const td_trainer *trainer, const td__yaml_node *node, const char *format,
+                        ...) TD_PRINTF(3, 4);
 /* Whether the loss can use all labels; also repeats what the data has to say. */
 TD_NODISCARD td_status td__trainer_check_labels(td_trainer *trainer, td_error *error);
+/* Says what can be trained and is hardly meant. */
+TD_NODISCARD td_status td__trainer_check_sense(td_trainer *trainer, td_error *error);
 
 /* signals.c */
 TD_NODISCARD td_status td__trainer_signals_list(td_trainer *trainer, td_error *error);

@@ -92,8 +92,8 @@ class ExperimentFile(Case):
         done = self.train(SMALL + """record:
   - {what: ["*.gamma", loss], to: [csv]}
   - {what: loss, when: "nan(*.gamma)", to: [csv]}
-""", "--quiet")
-        self.assertIn("warning: experiment.yaml:19: record: '*.gamma' matches no signal of this model",
+""")
+        self.assertIn("note: experiment.yaml:19: record: '*.gamma' matches no signal of this model",
                       done.stderr)
         self.assertIn("when: '*.gamma' matches no signal", done.stderr)
 
@@ -103,11 +103,11 @@ class ExperimentFile(Case):
   - {what: [loss, accuracy], every: 3 epochs, to: [csv]}
   - {what: val_loss, at: [1, 2], to: [csv]}
   - {what: hidden.error, every: 7 steps, form: stats, to: [csv]}
-""", "--quiet")
+""")
         self.assertEqual(done.stderr.splitlines(), [
-            "tapedeck: warning: experiment.yaml:19: record[0]: nothing was recorded: it never held that "
+            "tapedeck: note: experiment.yaml:19: record[0]: nothing was recorded: it never held that "
             "loss > 1000",
-            "tapedeck: warning: experiment.yaml:21: record[2]: nothing was recorded: no value in any of its steps"])
+            "tapedeck: note: experiment.yaml:21: record[2]: nothing was recorded: no value in any of its steps"])
 
     def test_a_comma_list_of_signals(self):
         self.train(SMALL + "record:\n  - {what: 'hidden.preactivation,logits.error', form: stats, "

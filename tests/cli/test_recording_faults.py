@@ -38,7 +38,7 @@ class RecordingFaults(Case):
         self.assertEqual(status, 3, errors)
         self.assertTrue(self.exists("runs", "small", "model.safetensors"))
         warning, end = errors.splitlines()
-        self.assertRegex(warning, "^tapedeck: warning: not recorded: .*; training goes on$")
+        self.assertRegex(warning, "^tapedeck: note: not recorded: .*; training goes on$")
         self.assertRegex(end, "^tapedeck: trained, the model is in runs/small, but not everything was "
                               "recorded: ")
         for word in words:
@@ -61,7 +61,7 @@ class RecordingFaults(Case):
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         self.write("experiment.yaml", LONG + RECORD
                    + "  - {what: hidden.output, form: rows, to: [csv]}\n")
-        process = self.popen("train", "experiment.yaml", "--quiet", preexec_fn=limit)
+        process = self.popen("train", "experiment.yaml", preexec_fn=limit)
         _, errors = process.communicate(timeout=300)
         self.assert_trained(process.returncode, errors, "File too large")
 

@@ -67,6 +67,28 @@ record:
         self.assertAlmostEqual(metrics.loss[0], mean, places=6)
         self.assertNotEqual(rows[5], metrics.loss[0])
 
+    def test_what_is_hardly_meant_is_said_before_training(self):
+        def said(text):
+            return self.train(text, "--dry-run").stderr
+        self.assertEqual(said(SMALL), "")
+        self.assertRegex(said(SMALL.replace("  from_logits: true\n", "")),
+                         r"note: experiment.yaml:\d+: train.loss: sparse_categorical_crossentropy takes "
+                         r"probabilities, and layer 'logits' ends in none: say from_logits: true, or "
+                         r"activation: softmax")
+        self.assertIn("layer 'logits' ends in softmax already: it is applied twice",
+                      said(SMALL.replace("units: 2}", "units: 2, activation: softmax}")))
+        self.assertEqual(said(SMALL.replace("  from_logits: true\n", "")
+                              .replace("units: 2}", "units: 2, activation: softmax}")), "")
+        self.assertIn("data.batch: 1000 is more than the 72 examples",
+                      said(SMALL.replace("batch: 16", "batch: 1000")))
+        self.assertIn("a learning rate of 0 learns nothing",
+                      said(SMALL.replace("learning_rate: 0.02", "learning_rate: 0")))
+        stopping = SMALL.replace("epochs: 4", "epochs: 4\n  early_stopping: {monitor: val_accuracy, "
+                                 "mode: MODE}")
+        self.assertIn("mode: min, but of val_accuracy the larger is better",
+                      said(stopping.replace("MODE", "min")))
+        self.assertEqual(said(stopping.replace("MODE", "max")), "")
+
     def test_tables_of_signals(self):
         self.train(SMALL + RECORD, "--quiet")
         error = self.table("hidden.error.csv")
