@@ -49,20 +49,6 @@ const char *td__onnx_type_name(td__onnx_type type) {
 
 /* --- halves ------------------------------------------------------------------------------- */
 
-static uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-/* The exponent is moved by a product, which also normalises what is subnormal in a half. */
-static float from_float16(uint32_t half) {
-    uint32_t magnitude = (half & 0x7fff) << 13;
-    float value = td__float_of(magnitude) * 0x1p112f;
-    uint32_t special = magnitude >= 0x0f800000 ? 0x7f800000 : 0; /* infinity, not a number */
-    return td__float_of(bits_of(value) | special | (half & 0x8000) << 16);
-}
-
 /* To the nearest half, ties to even; still as a float. Adding and taking away a number of which
  * the last digit is a half's last digit does the rounding. */
 static float round_float16(float value) {
@@ -70,14 +56,14 @@ static float round_float16(float value) {
     if (!(magnitude < 65520.0f)) {
         return isnan(value) ? value : copysignf(INFINITY, value);
     }
-    uint32_t exponent = bits_of(magnitude) & 0x7f800000;
+    uint32_t exponent = td__bits_of(magnitude) & 0x7f800000;
     uint32_t least = 113u << 23; /* of 2^-14: below, a half is subnormal */
     float digit = td__float_of((exponent > least ? exponent : least) + (13u << 23));
     return copysignf(magnitude + digit - digit, value);
 }
 
 static float round_bfloat16(float value) {
-    uint32_t bits = bits_of(value);
+    uint32_t bits = td__bits_of(value);
     if ((bits & 0x7fffffff) > 0x7f800000) {
         return td__float_of((bits | 0x00400000) & 0xffff0000); /* not a number stays one */
     }
@@ -137,10 +123,10 @@ bool td__onnx_decode(td__onnx_type type, uint64_t bits, void *values, int64_t at
         ((float *)values)[at] = td__float_of((uint32_t)bits);
         return true;
     case TD__ONNX_FLOAT16:
-        ((float *)values)[at] = from_float16((uint32_t)bits & 0xffff);
+        ((float *)values)[at] = td__from_float16((uint16_t)bits);
         return true;
     case TD__ONNX_BFLOAT16:
-        ((float *)values)[at] = td__float_of((uint32_t)bits << 16);
+        ((float *)values)[at] = td__from_bfloat16((uint16_t)bits);
         return true;
     case TD__ONNX_DOUBLE:
         ((double *)values)[at] = td__double_of(bits);

@@ -126,7 +126,8 @@ static bool conv_shapes(td__onnx_call *call, td_shape *x, td_shape *w, int64_t *
     if (!td__onnx_is_float(call, 0) || !td__onnx_is_float(call, 1)) {
         return td__onnx_fail(call, TD_UNSUPPORTED, "only of type float");
     }
-    if (x->rank != w->rank || *groups < 1 || *groups > INT32_MAX) {
+    if (x->rank != w->rank || *groups < 1 || *groups > INT32_MAX ||
+        (w->rank > 1 && w->dims[1] > INT32_MAX)) {
         return td__onnx_fail(call, TD_SHAPE, "input %s does not fit weight %s", td_shape_text(x, a),
                              td_shape_text(w, b));
     }
@@ -180,6 +181,11 @@ static bool stretch(td__onnx_call *call, td__onnx_window *w) {
     for (size_t i = 0; i < axes; i++) {
         int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
         int64_t more = extra_count ? extra[i] : 0;
+        int64_t before = pad_count ? pads[i] : 0, after = pad_count ? pads[axes + i] : 0;
+        if (more < 0 || more > INT32_MAX || before < 0 || before > INT32_MAX ||
+            after < -INT32_MAX || after > INT32_MAX) {
+            return td__onnx_fail(call, TD_RANGE, "pads or output_padding are out of range");
+        }
         int64_t full = (w->size[i] - 1) * w->stride[i] + reach + more;
         int64_t out = same ? w->size[i] * w->stride[i] : 0;
         out = wanted_count ? wanted[wanted_count - axes + i] : out;
@@ -187,10 +193,10 @@ static bool stretch(td__onnx_call *call, td__onnx_window *w) {
             int64_t total = full > out ? full - out : 0;
             w->before[i] = strcmp(automatic, "SAME_LOWER") == 0 ? total - total / 2 : total / 2;
         } else {
-            w->before[i] = pad_count ? pads[i] : 0;
-            out = full - w->before[i] - (pad_count ? pads[axes + i] : 0);
+            w->before[i] = before;
+            out = full - before - after;
         }
-        if (more < 0 || more > INT32_MAX || w->before[i] < 0 || out < 1 || out > INT32_MAX) {
+        if (out < 1 || out > INT32_MAX) {
             return td__onnx_fail(call, TD_SHAPE, "its output would have size %lld", (long long)out);
         }
         w->out[i] = out;

@@ -35,8 +35,8 @@ bool td__onnx_window_init(td__onnx_call *call, const td_shape *shape, const int6
     for (int32_t i = 0; i < window->count; i++) {
         window->size[i] = shape->dims[2 + i];
         window->kernel[i] = given ? given[i] : 0;
-        if (window->size[i] > LARGEST) {
-            return td__onnx_fail(call, TD_RANGE, "its input is too large");
+        if (window->size[i] > LARGEST || window->kernel[i] > LARGEST) {
+            return td__onnx_fail(call, TD_RANGE, "its input or kernel is too large");
         }
     }
     if (!given && !read(call, "kernel_shape", 0, window->count, 1, window->kernel)) {
