@@ -5,6 +5,8 @@
 #ifndef TAPEDECK_BASE_PROTO_H
 #define TAPEDECK_BASE_PROTO_H
 
+#include "base/half.h"
+
 #include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,12 +54,6 @@ static inline uint32_t td__load32(const void *from) {
 
 static inline double td__double_of(uint64_t bits) {
     double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline float td__float_of(uint32_t bits) {
-    float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }

@@ -1,24 +1,11 @@
 /* Conversion of any number type, byte order and layout to float32, a row at a time. */
+#include "base/half.h"
 #include "base/memory.h"
 #include "data/table.h"
 
 #include <string.h>
 
 enum { PREFETCH_MAXIMUM = 4096 }; /* bytes; what follows, the processor fetches by itself */
-
-/* IEEE 754 binary16: subnormals are scaled, exponent 31 is infinity or NaN. */
-static float half_to_float(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t exponent = (half >> 10) & 31, mantissa = half & 1023;
-    if (exponent == 0) {
-        float small = (float)mantissa * 0x1p-24f;
-        return sign ? -small : small;
-    }
-    uint32_t bits = sign | (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 /* The number that a C value of each type stands for. */
 #define NUMBER_U8(x) (x)
@@ -29,7 +16,7 @@ static float half_to_float(uint16_t half) {
 #define NUMBER_I32(x) (x)
 #define NUMBER_U64(x) (x)
 #define NUMBER_I64(x) (x)
-#define NUMBER_F16(x) half_to_float(x)
+#define NUMBER_F16(x) td__from_float16(x)
 #define NUMBER_F32(x) (x)
 #define NUMBER_F64(x) (x)
 

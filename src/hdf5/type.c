@@ -1,5 +1,6 @@
 /* Numbers of any width and byte order become the nearest td_dtype that holds them all. */
 #include "hdf5/type.h"
+#include "base/half.h"
 
 #include <endian.h>
 
@@ -142,23 +143,6 @@ bool td__h5_type_is_native(const td__h5_type *type) {
            (BYTE_ORDER == LITTLE_ENDIAN || type->size == 1);
 }
 
-static uint32_t float_of_half(uint32_t half) {
-    uint32_t sign = (half & 0x8000) << 16, exponent = half >> 10 & 31, mantissa = half & 0x3ff;
-    if (exponent == 31) {
-        return sign | 0x7f800000 | mantissa << 13;
-    }
-    if (exponent == 0) {
-        if (mantissa == 0) {
-            return sign;
-        }
-        for (exponent = 1; !(mantissa & 0x400); exponent--) { /* wraps below 0; the sum is right */
-            mantissa <<= 1;
-        }
-        mantissa &= 0x3ff;
-    }
-    return sign | (exponent + 112) << 23 | mantissa << 13;
-}
-
 static uint64_t load(const td__h5_type *type, const uint8_t *from) {
     uint64_t bits = 0;
     for (uint32_t i = 0; i < type->size; i++) {
@@ -178,7 +162,7 @@ bool td__h5_convert(const td__h5_type *type, const uint8_t *from, size_t count, 
     for (size_t i = 0; i < count; i++, from += type->size, out += width) {
         uint64_t bits = load(type, from);
         if (half) {
-            bits = float_of_half((uint32_t)bits);
+            bits = td__bits_of(td__from_float16((uint16_t)bits));
         } else if (may_exceed && bits > INT64_MAX) {
             return false;
         }

@@ -232,7 +232,7 @@ static td_status run(const transfer *t, td_error *error) {
     int64_t *offsets = element_offsets(t, starts);
     td_status status = from && offsets ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     if (!status && count > 0) {
-        td__tensor_floats(from, t->source, t->rule->part * count, count);
+        td__copy_floats(from, &t->source->view, t->rule->part * count, count);
         gather(t, from, starts, (float *)td_tensor_data(t->target) + t->rule->row * count);
     }
     td__free(offsets);

@@ -22,11 +22,10 @@
 static const struct {
     const char *word;
     td_dtype dtype;
-    td__half half;
-} types[] = {{"F32", TD_FLOAT32, TD__WHOLE},    {"F64", TD_FLOAT64, TD__WHOLE},
-             {"I32", TD_INT32, TD__WHOLE},      {"I64", TD_INT64, TD__WHOLE},
-             {"U8", TD_UINT8, TD__WHOLE},       {"F16", TD_FLOAT32, TD__FLOAT16},
-             {"BF16", TD_FLOAT32, TD__BFLOAT16}};
+} types[] = {{"F32", TD_FLOAT32}, {"F16", TD_FLOAT16}, {"BF16", TD_BFLOAT16}, {"F64", TD_FLOAT64},
+             {"I32", TD_INT32},   {"I64", TD_INT64},   {"U8", TD_UINT8},      {"BOOL", TD_BOOL},
+             {"I8", TD_INT8},     {"I16", TD_INT16},   {"U16", TD_UINT16},    {"U32", TD_UINT32},
+             {"U64", TD_UINT64}};
 
 struct td__safetensors {
     const unsigned char *bytes;
@@ -37,15 +36,11 @@ struct td__safetensors {
     size_t count;
 };
 
-static int64_t element_bytes(const td__named_view *tensor) {
-    return tensor->half ? 2 : (int64_t)td_dtype_size(tensor->view.dtype);
-}
-
 static int64_t tensor_bytes(const td__named_view *tensor) {
     int64_t count;
     return td_shape_check(&tensor->view.shape, tensor->view.dtype, &count, NULL)
                ? 0
-               : count * element_bytes(tensor);
+               : count * (int64_t)td_dtype_size(tensor->view.dtype);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------
@@ -74,13 +69,12 @@ static td_status read_type(const json_t *value, td__named_view *tensor, const ch
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (!strcmp(types[i].word, word)) {
             tensor->view.dtype = types[i].dtype;
-            tensor->half = types[i].half;
             return TD_OK;
         }
     }
     return td_error_set(error, TD_UNSUPPORTED,
-                        "%s: %s: element type %.16s; F32, F16, BF16, F64, I32, I64 and U8 can be "
-                        "read",
+                        "%s: %s: element type %.16s; F64, F32, F16, BF16, whole numbers and BOOL "
+                        "can be read",
                         path, name, word);
 }
 
@@ -286,7 +280,8 @@ const td__named_view *td__safetensors_at(const td__safetensors *file, size_t ind
 int64_t td__safetensors_elements(const td__safetensors *file) {
     int64_t count = 0;
     for (size_t i = 0; i < file->count; i++) {
-        count += tensor_bytes(&file->tensors[i]) / element_bytes(&file->tensors[i]);
+        count +=
+            tensor_bytes(&file->tensors[i]) / (int64_t)td_dtype_size(file->tensors[i].view.dtype);
     }
     return count;
 }
@@ -298,30 +293,6 @@ const td__named_view *td__safetensors_find(const td__safetensors *file, const ch
         }
     }
     return NULL;
-}
-
-static float half_float(uint16_t bits, td__half half) {
-    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff);
-    if (half == TD__BFLOAT16) {
-        return td__float_of(sign | rest << 16);
-    }
-    /* The product moves the exponent, and makes normal what is subnormal in a half. */
-    float value = rest < 0x7c00 ? td__float_of(rest << 13) * 0x1p112f
-                                : td__float_of(0x7f800000 | (rest & 0x3ff) << 13);
-    return sign ? -value : value;
-}
-
-void td__tensor_floats(float *to, const td__named_view *from, int64_t first, int64_t count) {
-    if (!from->half) {
-        td__copy_floats(to, &from->view, first, count);
-        return;
-    }
-    const char *at = (const char *)from->view.data + first * 2;
-    for (int64_t i = 0; i < count; i++) {
-        uint16_t bits;
-        memcpy(&bits, at + i * 2, sizeof bits);
-        to[i] = half_float(bits, from->half);
-    }
 }
 
 const char *td__safetensors_text(const td__safetensors *file, const char *key) {

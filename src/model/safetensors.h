@@ -12,13 +12,9 @@
 
 typedef struct td__safetensors td__safetensors;
 
-/* Two bytes for a float32: the upper half of its bits, or IEEE's binary16. */
-typedef enum td__half { TD__WHOLE, TD__BFLOAT16, TD__FLOAT16 } td__half;
-
 typedef struct td__named_view {
     const char *name;
     td_view view;
-    td__half half; /* other than WHOLE: elements are such halves, though dtype says float32 */
 } td__named_view;
 
 typedef struct td__text_pair {
@@ -40,8 +36,6 @@ const td__named_view *td__safetensors_at(const td__safetensors *file, size_t ind
 int64_t td__safetensors_elements(const td__safetensors *file);
 /* NULL when there is none. */
 const td__named_view *td__safetensors_find(const td__safetensors *file, const char *name);
-/* Copies elements [first, first + count) of a tensor of any type to float32. */
-void td__tensor_floats(float *to, const td__named_view *from, int64_t first, int64_t count);
 /* A text of __metadata__; NULL when there is none. */
 const char *td__safetensors_text(const td__safetensors *file, const char *key);
 

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/words.h"
+#include "tensor/element.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,25 +99,20 @@ td__named_view *td__parameter_views(const td_model *model) {
 
 void td__copy_floats(float *to, const td_view *from, int64_t first, int64_t count) {
     const char *at = (const char *)from->data + (size_t)first * td_dtype_size(from->dtype);
-    if (count <= 0) {
+    if (count > 0 && from->dtype == TD_FLOAT32) {
+        memcpy(to, at, (size_t)count * sizeof *to);
         return;
     }
     switch (from->dtype) {
-    case TD_FLOAT32:
-        memcpy(to, at, (size_t)count * sizeof *to);
-        break;
-#define COPY(name, type)                                                                           \
+#define COPY(name, text, type)                                                                     \
     case TD_##name:                                                                                \
         for (int64_t i = 0; i < count; i++) {                                                      \
             type value;                                                                            \
             memcpy(&value, at + (size_t)i * sizeof value, sizeof value);                           \
-            to[i] = (float)value;                                                                  \
+            to[i] = (float)TD__NUMBER_##name(value);                                               \
         }                                                                                          \
         break;
-        COPY(FLOAT64, double)
-        COPY(INT32, int32_t)
-        COPY(INT64, int64_t)
-        COPY(UINT8, uint8_t)
+        TD_DTYPE_LIST(COPY)
 #undef COPY
     default:
         break;
@@ -171,7 +167,7 @@ td_status td__weights_assign(td_model *model, const char *path, size_t count,
     }
     for (size_t i = 0; !status && i < index.count; i++) {
         const td_tensor *parameter = index.sorted[i]->tensor;
-        td__tensor_floats(td_tensor_data(parameter), source[i], 0, td_tensor_count(parameter));
+        td__copy_floats(td_tensor_data(parameter), &source[i]->view, 0, td_tensor_count(parameter));
     }
     td__free(source);
     td__parameter_index_release(&index);

@@ -268,7 +268,7 @@ static td_status read_tensor(const td__safetensors *file, const char *prefix, co
     char full[1200];
     (void)snprintf(full, sizeof full, "%s%s", prefix, name);
     const td__named_view *found = td__safetensors_find(file, full);
-    if (!found || found->half || found->view.dtype != into.dtype ||
+    if (!found || found->view.dtype != into.dtype ||
         !td_shape_equal(&found->view.shape, &into.shape)) {
         return td_error_set(error, TD_SHAPE,
                             "%s: %s is missing or has another shape; the experiment is not the one "

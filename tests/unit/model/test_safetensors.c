@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "base/memory.h"
-#include "model/safetensors.h"
+#include "model/weights.h"
 
 #include <unistd.h>
 
@@ -48,9 +48,9 @@ static void tensors_and_texts_read_back(void **state) {
     const float kernel[6] = {1, -2, 3.5f, 0, 1e-30f, 7};
     const int64_t steps = 120;
     const td__named_view tensors[] = {
-        {"hidden.kernel", {TD_FLOAT32, TD_SHAPE(2, 3), kernel, NULL, NULL}, TD__WHOLE},
-        {"training/counters", {TD_INT64, {0}, &steps, NULL, NULL}, TD__WHOLE},
-        {"nothing", {TD_FLOAT32, TD_SHAPE(0, 3), kernel, NULL, NULL}, TD__WHOLE},
+        {"hidden.kernel", {TD_FLOAT32, TD_SHAPE(2, 3), kernel, NULL, NULL}},
+        {"training/counters", {TD_INT64, {0}, &steps, NULL, NULL}},
+        {"nothing", {TD_FLOAT32, TD_SHAPE(0, 3), kernel, NULL, NULL}},
     };
     const td__text_pair texts[] = {{"name", "a \"quoted\" näme"}};
     assert_ok(td__safetensors_write(path, 3, tensors, 1, texts, &error), error);
@@ -120,11 +120,11 @@ static void halves_become_floats(void **state) {
     assert_non_null(file);
     assert_int_equal(td__safetensors_elements(file), 10);
     float floats[7];
-    td__tensor_floats(floats, td__safetensors_find(file, "h"), 0, 7);
+    td__copy_floats(floats, &td__safetensors_find(file, "h")->view, 0, 7);
     const float want[] = {1, -2, 65504, 0x1p-24f, 0x1p-14f, -INFINITY};
     assert_memory_equal(floats, want, sizeof want);
     assert_true(isnan(floats[6]));
-    td__tensor_floats(floats, td__safetensors_find(file, "b"), 1, 2);
+    td__copy_floats(floats, &td__safetensors_find(file, "b")->view, 1, 2);
     assert_true(floats[0] == -2 && isinf(floats[1]));
     td__safetensors_close(file);
 }
@@ -133,7 +133,7 @@ static void a_failed_write_leaves_the_old_file(void **state) {
     (void)state;
     td_error error = {0};
     const float one = 1;
-    const td__named_view tensor = {"x", {TD_FLOAT32, TD_SHAPE(1), &one, NULL, NULL}, TD__WHOLE};
+    const td__named_view tensor = {"x", {TD_FLOAT32, TD_SHAPE(1), &one, NULL, NULL}};
     assert_ok(td__safetensors_write(path, 1, &tensor, 0, NULL, &error), error);
     td__allocation_fail_at(1);
     assert_int_equal(td__safetensors_write(path, 0, NULL, 0, NULL, &error), TD_MEMORY);
