@@ -136,7 +136,8 @@ typedef struct td_record {
                              * or NULL when that is not known */
     const td_view *labels;  /* the label of each row: dims[0] as the view's; or NULL */
     td_place *place; /* filled in by a sink that keeps the tensor, for those that are handed the
-                      * record after it (see `always`); empty at first; may be NULL */
+                      * record after it (see `always`); empty at first; may be NULL. Of a record
+                      * that was read from a run: where its tensor is */
     const void *png; /* IMAGE read from a file: the picture itself, and view is NULL */
     size_t png_size;
     const td_signal_info *info; /* declared or guessed, never NULL in what a deck hands on; NULL in

@@ -96,6 +96,8 @@ static bool load(td_run *run, sqlite3_stmt *row, td_record *record, td_view *vie
     } else {
         status = td__run_load_tensor(run, file, index, view, &error);
         record->view = view;
+        record->place->record = index;
+        (void)snprintf(record->place->file, sizeof record->place->file, "%s", file);
         if (!status && view->shape.rank > 0) {
             record->samples = td__run_load_samples(run, file, index, view->shape.dims[0]);
         }
@@ -112,6 +114,8 @@ static td_status hand_on(td_run *run, sqlite3_stmt *row, td_record *record,
     td_stats stats;
     td_histogram histogram = {0};
     td_view view = {0};
+    td_place place = {{0}, 0};
+    record->place = &place;
     switch (record->form) {
     case TD_SCALAR:
         record->value = td__column_number(row, 1);

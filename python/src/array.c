@@ -1,0 +1,349 @@
+/* Arrays of other libraries as views, without a copy and without linking any of them.
+ *
+ * In this order: DLPack's C interface (PyTorch; no Python object is made), the buffer protocol (NumPy,
+ * JAX, TensorFlow, array, memoryview), __dlpack__, __array__. */
+#include "native.h"
+
+#include "dlpack.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Element types -------------------------------------------------------------------------- */
+
+static const struct {
+    uint8_t code, bits;
+    td_dtype dtype;
+} dlpack_types[] = {
+    {DLPACK_FLOAT, 32, TD_FLOAT32}, {DLPACK_FLOAT, 64, TD_FLOAT64},
+    {DLPACK_FLOAT, 16, TD_FLOAT16}, {DLPACK_BFLOAT, 16, TD_BFLOAT16},
+    {DLPACK_BOOL, 8, TD_BOOL},      {DLPACK_INT, 8, TD_INT8},
+    {DLPACK_INT, 16, TD_INT16},     {DLPACK_INT, 32, TD_INT32},
+    {DLPACK_INT, 64, TD_INT64},     {DLPACK_UINT, 8, TD_UINT8},
+    {DLPACK_UINT, 16, TD_UINT16},   {DLPACK_UINT, 32, TD_UINT32},
+    {DLPACK_UINT, 64, TD_UINT64},
+};
+
+/* A format of the struct module: one letter, native byte order. */
+static bool dtype_of_format(const char *format, Py_ssize_t size, td_dtype *dtype) {
+    static const char native[] =
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        "@=<";
+#else
+        "@=>!";
+#endif
+    const char *letter = format ? format : "B";
+    if (*letter && strchr(native, *letter)) {
+        letter++;
+    }
+    uint8_t bits = (uint8_t)(8 * size), code;
+    if (!*letter || letter[1]) {
+        return false;
+    }
+    if (strchr("efd", *letter)) {
+        code = DLPACK_FLOAT;
+    } else if (strchr("bhilqn", *letter)) {
+        code = DLPACK_INT;
+    } else if (strchr("BHILQN", *letter)) {
+        code = DLPACK_UINT;
+    } else if (*letter == '?') {
+        code = DLPACK_BOOL;
+    } else {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof dlpack_types / sizeof *dlpack_types; i++) {
+        if (dlpack_types[i].code == code && dlpack_types[i].bits == bits) {
+            *dtype = dlpack_types[i].dtype;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool tdpy_array_as(tdpy_array *array, const char *name) {
+    for (int dtype = 0; dtype < TD_DTYPE_COUNT; dtype++) {
+        if (strcmp(td_dtype_name((td_dtype)dtype), name) == 0 &&
+            td_dtype_size((td_dtype)dtype) == td_dtype_size(array->view.dtype)) {
+            array->view.dtype = (td_dtype)dtype;
+            return true;
+        }
+    }
+    PyErr_Format(PyExc_TypeError, "the array's elements cannot be read as %s", name);
+    return false;
+}
+
+static bool check_rank(int rank) {
+    if (rank < 0 || rank > TD_MAX_RANK) {
+        PyErr_Format(PyExc_ValueError, "an array has 0 to %d dimensions, not %d", TD_MAX_RANK,
+                     rank);
+        return false;
+    }
+    return true;
+}
+
+/* ---- DLPack --------------------------------------------------------------------------------- */
+
+static bool take_dlpack(tdpy_array *array, const dlpack_tensor *t) {
+    if (t->device.type != DLPACK_CPU && t->device.type != DLPACK_CUDA_HOST &&
+        t->device.type != DLPACK_ROCM_HOST && t->device.type != DLPACK_CUDA_MANAGED) {
+        PyErr_SetString(PyExc_BufferError, "the array is in a device's memory: copy it to the CPU");
+        return false;
+    }
+    if (!check_rank(t->rank)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof dlpack_types / sizeof *dlpack_types; i++) {
+        if (dlpack_types[i].code == t->dtype.code && dlpack_types[i].bits == t->dtype.bits &&
+            t->dtype.lanes == 1) {
+            array->view =
+                (td_view){.dtype = dlpack_types[i].dtype,
+                          .shape.rank = t->rank,
+                          .data = t->data ? (const char *)t->data + t->byte_offset : NULL};
+            int64_t stride = 1;
+            for (int32_t k = t->rank - 1; k >= 0; k--) {
+                array->view.shape.dims[k] = t->shape[k];
+                array->strides[k] = t->strides ? t->strides[k] : stride;
+                stride *= t->shape[k];
+            }
+            return true;
+        }
+    }
+    PyErr_Format(PyExc_TypeError, "elements of DLPack's type %d with %d bits are not recorded",
+                 t->dtype.code, t->dtype.bits);
+    return false;
+}
+
+/* The interface of a type; NULL when it has none. Types are remembered, and kept: there are few. */
+static const dlpack_exchange *exchange_of(PyObject *type) {
+    enum { SLOTS = 8 };
+    static struct {
+        PyObject *type;
+        const dlpack_exchange *exchange;
+    } known[SLOTS];
+    static unsigned next;
+    for (int i = 0; i < SLOTS; i++) {
+        if (known[i].type == type) {
+            return known[i].exchange;
+        }
+    }
+    const dlpack_exchange *exchange = NULL;
+    PyObject *capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
+    if (capsule) {
+        exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+        Py_DECREF(capsule);
+    }
+    PyErr_Clear();
+    if (exchange && (exchange->version.major != 1 || !exchange->tensor_from_object)) {
+        exchange = NULL;
+    }
+    Py_INCREF(type);
+    Py_XDECREF(known[next].type);
+    known[next].type = type;
+    known[next].exchange = exchange;
+    next = (next + 1) % SLOTS;
+    return exchange;
+}
+
+static bool open_capsule(tdpy_array *array, PyObject *object) {
+    PyObject *capsule = PyObject_CallMethod(object, "__dlpack__", NULL);
+    if (!capsule) {
+        return false;
+    }
+    bool good = false;
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        dlpack_managed_versioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        (void)PyCapsule_SetName(capsule, "used_dltensor_versioned");
+        array->managed = managed;
+        array->versioned = true;
+        good = managed->version.major == 1 && take_dlpack(array, &managed->tensor);
+    } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+        dlpack_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
+        (void)PyCapsule_SetName(capsule, "used_dltensor");
+        array->managed = managed;
+        good = take_dlpack(array, &managed->tensor);
+    }
+    if (!good && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_BufferError, "__dlpack__ gave what is no DLPack tensor");
+    }
+    Py_DECREF(capsule);
+    return good;
+}
+
+/* ---- The buffer protocol -------------------------------------------------------------------- */
+
+static bool take_buffer(tdpy_array *array) {
+    const Py_buffer *b = &array->buffer;
+    td_dtype dtype;
+    if (!check_rank(b->ndim)) {
+        return false;
+    }
+    if (!dtype_of_format(b->format, b->itemsize, &dtype)) {
+        PyErr_Format(PyExc_TypeError, "elements of the format '%s' are not recorded",
+                     b->format ? b->format : "B");
+        return false;
+    }
+    array->view = (td_view){.dtype = dtype, .shape.rank = b->ndim, .data = b->buf};
+    for (int i = 0; i < b->ndim; i++) {
+        if (b->strides[i] % b->itemsize) {
+            PyErr_SetString(PyExc_BufferError, "elements that are not aligned are not recorded");
+            return false;
+        }
+        array->view.shape.dims[i] = b->shape[i];
+        array->strides[i] = b->strides[i] / b->itemsize;
+    }
+    if ((uintptr_t)b->buf % (uintptr_t)b->itemsize) {
+        PyErr_SetString(PyExc_BufferError, "elements that are not aligned are not recorded");
+        return false;
+    }
+    return true;
+}
+
+static bool has(PyObject *object, const char *name) {
+    PyObject *found = PyObject_GetAttrString((PyObject *)Py_TYPE(object), name);
+    PyErr_Clear();
+    Py_XDECREF(found);
+    return found != NULL;
+}
+
+/* As the array that object says it is; numpy.ndarray, usually. */
+static bool open_converted(tdpy_array *array, PyObject *object) {
+    PyObject *converted = PyObject_CallMethod(object, "__array__", NULL);
+    if (!converted) {
+        return false;
+    }
+    bool good = converted != object && PyObject_CheckBuffer(converted) &&
+                PyObject_GetBuffer(converted, &array->buffer, PyBUF_RECORDS_RO) == 0;
+    if (good) {
+        array->has_buffer = true;
+        good = take_buffer(array);
+    } else if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_TypeError, "__array__ gave what is no array");
+    }
+    Py_DECREF(converted);
+    return good;
+}
+
+static bool open_some_way(tdpy_array *array, PyObject *object) {
+    const dlpack_exchange *exchange = exchange_of((PyObject *)Py_TYPE(object));
+    dlpack_tensor tensor = {0};
+    if (exchange && exchange->tensor_from_object(object, &tensor) == 0) {
+        array->object = object;
+        Py_INCREF(object);
+        return take_dlpack(array, &tensor);
+    }
+    PyErr_Clear();
+    if (PyObject_CheckBuffer(object)) {
+        if (PyObject_GetBuffer(object, &array->buffer, PyBUF_RECORDS_RO) == 0) {
+            array->has_buffer = true;
+            return take_buffer(array);
+        }
+        PyErr_Clear();
+    }
+    if (has(object, "__dlpack__")) {
+        return open_capsule(array, object);
+    }
+    if (has(object, "__array__")) {
+        return open_converted(array, object);
+    }
+    PyErr_Format(PyExc_TypeError, "an array is needed, not %R", (PyObject *)Py_TYPE(object));
+    return false;
+}
+
+bool tdpy_array_open(tdpy_array *array, PyObject *object) {
+    memset(array, 0, sizeof *array);
+    if (open_some_way(array, object)) {
+        return true;
+    }
+    tdpy_array_close(array);
+    return false;
+}
+
+void tdpy_array_close(tdpy_array *array) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback); /* deleters may call Python */
+    if (array->has_buffer) {
+        PyBuffer_Release(&array->buffer);
+    }
+    if (array->managed && array->versioned) {
+        dlpack_managed_versioned *managed = array->managed;
+        if (managed->deleter) {
+            managed->deleter(managed);
+        }
+    } else if (array->managed) {
+        dlpack_managed *managed = array->managed;
+        if (managed->deleter) {
+            managed->deleter(managed);
+        }
+    }
+    Py_XDECREF(array->object);
+    PyErr_Restore(type, value, traceback);
+}
+
+/* ---- Kept ----------------------------------------------------------------------------------- */
+
+/* Pushed by any thread (release: its node is complete before it is seen), taken as a whole by one
+ * that holds the GIL (acquire). */
+static _Atomic(tdpy_array *) released;
+
+static void let_go(void *owner) {
+    tdpy_array *array = owner;
+    tdpy_array *first = atomic_load_explicit(&released, memory_order_relaxed);
+    do {
+        array->next = first;
+    } while (!atomic_compare_exchange_weak_explicit(&released, &first, array, memory_order_release,
+                                                    memory_order_relaxed));
+}
+
+tdpy_array *tdpy_array_keep(const tdpy_array *array, td_view *view) {
+    tdpy_array *kept = malloc(sizeof *kept);
+    if (!kept) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *kept = *array;
+    *view = array->view;
+    view->release = let_go;
+    view->owner = kept;
+    return kept;
+}
+
+void tdpy_array_sweep(void) {
+    if (!atomic_load_explicit(&released, memory_order_relaxed)) {
+        return;
+    }
+    tdpy_array *array = atomic_exchange_explicit(&released, NULL, memory_order_acquire);
+    while (array) {
+        tdpy_array *next = array->next;
+        tdpy_array_close(array);
+        free(array);
+        array = next;
+    }
+}
+
+/* ---- Numbers -------------------------------------------------------------------------------- */
+
+bool tdpy_number(PyObject *object, double *value) {
+    if (!PyFloat_Check(object) && !PyLong_Check(object)) {
+        tdpy_array array;
+        if (tdpy_array_open(&array, object)) {
+            int64_t count;
+            td_error error = {0};
+            bool one =
+                td_shape_check(&array.view.shape, array.view.dtype, &count, &error) == TD_OK &&
+                count == 1 && array.view.data;
+            if (one) {
+                *value = td_view_element(&array.view, 0);
+            } else {
+                char text[TD_SHAPE_TEXT_SIZE];
+                PyErr_Format(PyExc_ValueError, "a number is needed, not an array of shape %s",
+                             td_shape_text(&array.view.shape, text));
+            }
+            tdpy_array_close(&array);
+            return one;
+        }
+        PyErr_Clear();
+    }
+    *value = PyFloat_AsDouble(object);
+    return !(*value == -1.0 && PyErr_Occurred());
+}

@@ -1,0 +1,90 @@
+/* The module tapedeck._native. */
+#include "native.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static PyObject *error_class;
+
+static volatile int forks;
+
+static void count_fork(void) {
+    forks++;
+}
+
+int tdpy_forks(void) {
+    return forks;
+}
+
+PyObject *tdpy_raise_status(td_status status, const char *text) {
+    PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    PyObject *error = message ? PyObject_CallFunctionObjArgs(error_class, message, NULL) : NULL;
+    PyObject *word = error ? PyUnicode_FromString(td_status_text(status)) : NULL;
+    if (word && PyObject_SetAttrString(error, "status", word) == 0) {
+        PyErr_SetObject(error_class, error);
+    }
+    Py_XDECREF(message);
+    Py_XDECREF(error);
+    Py_XDECREF(word);
+    return NULL;
+}
+
+PyObject *tdpy_raise(const td_error *error) {
+    return tdpy_raise_status(error->status,
+                             *error->text ? error->text : td_status_text(error->status));
+}
+
+static PyObject *version(PyObject *self, PyObject *unused) {
+    (void)self, (void)unused;
+    return PyUnicode_FromString(td_version());
+}
+
+static bool add_forms(PyObject *module) {
+    PyObject *forms = PyDict_New();
+    bool good = forms != NULL;
+#define ADD_FORM(name, text, bit)                                                                  \
+    if (good) {                                                                                    \
+        PyObject *value = PyLong_FromLong(TD_##name);                                              \
+        good = value && PyDict_SetItemString(forms, text, value) == 0;                             \
+        Py_XDECREF(value);                                                                         \
+    }
+    TD_FORM_LIST(ADD_FORM)
+#undef ADD_FORM
+    good = good && PyModule_AddObjectRef(module, "FORMS", forms) == 0;
+    Py_XDECREF(forms);
+    return good;
+}
+
+PyMODINIT_FUNC PyInit__native(void);
+
+PyMODINIT_FUNC PyInit__native(void) {
+    static PyMethodDef functions[] = {
+        {"version", version, METH_NOARGS, "version() -> the library's version"},
+        {NULL, NULL, 0, NULL},
+    };
+    static struct PyModuleDef definition = {
+        PyModuleDef_HEAD_INIT,
+        .m_name = "tapedeck._native",
+        .m_doc = "The recorder half of libtapedeck.",
+        .m_size = -1,
+        .m_methods = functions,
+    };
+    static bool watched;
+    if (!watched && pthread_atfork(NULL, NULL, count_fork) != 0) {
+        return PyErr_NoMemory();
+    }
+    watched = true;
+    PyObject *module = PyModule_Create(&definition);
+    if (!module) {
+        return NULL;
+    }
+    error_class = PyErr_NewExceptionWithDoc(
+        "tapedeck.Error", "What libtapedeck says went wrong; .status is it in a few words.",
+        PyExc_RuntimeError, NULL);
+    if (!error_class || PyModule_AddObjectRef(module, "Error", error_class) != 0 ||
+        !add_forms(module) || !tdpy_deck_add(module) || !tdpy_run_add(module)) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,395 @@
+/* Run: a td_run as a Python object. Numbers over time come as columns of bytes, for NumPy to look at
+ * without a copy. */
+#include "native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct run_object {
+    PyObject_HEAD td_run *run; /* NULL once it is closed */
+} run_object;
+
+static td_run *opened(PyObject *object) {
+    td_run *run = ((run_object *)object)->run;
+    if (!run) {
+        PyErr_SetString(PyExc_ValueError, "the run is closed");
+    }
+    return run;
+}
+
+static PyObject *text_of(const char *text, size_t length) {
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, "surrogateescape");
+}
+
+static PyObject *run_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
+    static char *keywords[] = {"path", NULL};
+    PyObject *path;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&", keywords, PyUnicode_FSConverter,
+                                     &path)) {
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    run_object *self = (run_object *)allocate(type, 0);
+    if (self) {
+        td_error error = {0};
+        self->run = td_run_open(PyBytes_AsString(path), &error);
+        td_run_info info = {.size = sizeof info};
+        td_status status = self->run ? TD_OK : error.status;
+        if (self->run) {
+            td_run_about(self->run, &info);
+            status = info.events ? td_run_refresh(self->run, &error) : TD_OK;
+        }
+        if (status != TD_OK) {
+            Py_DECREF(self);
+            self = NULL;
+            tdpy_raise(&error);
+        }
+    }
+    Py_DECREF(path);
+    return (PyObject *)self;
+}
+
+static PyObject *run_close(PyObject *object, PyObject *unused) {
+    (void)unused;
+    td_run_close(((run_object *)object)->run);
+    ((run_object *)object)->run = NULL;
+    return Py_NewRef(Py_None);
+}
+
+static void run_dealloc(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    td_run_close(((run_object *)object)->run);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *run_refresh(PyObject *object, PyObject *unused) {
+    (void)unused;
+    td_run *run = opened(object);
+    td_error error = {0};
+    if (!run) {
+        return NULL;
+    }
+    return td_run_refresh(run, &error) == TD_OK ? Py_NewRef(Py_None) : tdpy_raise(&error);
+}
+
+static PyObject *run_about(PyObject *object, PyObject *unused) {
+    (void)unused;
+    td_run *run = opened(object);
+    if (!run) {
+        return NULL;
+    }
+    td_run_info info = {.size = sizeof info};
+    td_run_about(run, &info);
+    PyObject *folder = PyUnicode_DecodeFSDefault(info.folder);
+    return folder ? Py_BuildValue("{sssNsssdsdsLsLsLsO}", "name", info.name, "folder", folder,
+                                  "state", td_run_state_name(info.state), "started", info.started,
+                                  "last_record", info.last_record, "last_step",
+                                  (long long)info.last_step, "last_epoch",
+                                  (long long)info.last_epoch, "bytes", (long long)info.bytes,
+                                  "events", info.events ? Py_True : Py_False)
+                  : NULL;
+}
+
+static PyObject *run_problems(PyObject *object, PyObject *unused) {
+    (void)unused;
+    td_run *run = opened(object);
+    PyObject *list = run ? PyList_New(0) : NULL;
+    if (!list) {
+        return NULL;
+    }
+    const char *const *texts;
+    size_t count = td_run_problems(run, &texts);
+    for (size_t i = 0; i < count; i++) {
+        PyObject *text = text_of(texts[i], strlen(texts[i]));
+        if (!text || PyList_Append(list, text) != 0) {
+            Py_XDECREF(text);
+            Py_DECREF(list);
+            return NULL;
+        }
+        Py_DECREF(text);
+    }
+    return list;
+}
+
+static PyObject *run_signals(PyObject *object, PyObject *unused) {
+    (void)unused;
+    td_run *run = opened(object);
+    PyObject *list = run ? PyList_New(0) : NULL;
+    if (!list) {
+        return NULL;
+    }
+    const td_run_signal *signals;
+    size_t count = td_run_signals(run, &signals);
+    for (size_t i = 0; i < count; i++) {
+        PyObject *name = text_of(signals[i].name, strlen(signals[i].name));
+        PyObject *item =
+            name ? Py_BuildValue("NILL", name, (unsigned)signals[i].forms,
+                                 (long long)signals[i].first_step, (long long)signals[i].last_step)
+                 : NULL;
+        if (!item || PyList_Append(list, item) != 0) {
+            Py_XDECREF(item);
+            Py_DECREF(list);
+            return NULL;
+        }
+        Py_DECREF(item);
+    }
+    return list;
+}
+
+static void add_note(void *user, const char *key, const char *value) {
+    PyObject *text = text_of(value, strlen(value)), *name = text_of(key, strlen(key));
+    if (text && name) {
+        (void)PyDict_SetItem(user, name, text);
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(name);
+}
+
+static PyObject *run_notes(PyObject *object, PyObject *arguments) {
+    const char *table = "run";
+    td_run *run = opened(object);
+    if (!run || !PyArg_ParseTuple(arguments, "|s", &table)) {
+        return NULL;
+    }
+    PyObject *notes = PyDict_New();
+    td_error error = {0};
+    if (notes && td_run_notes(run, table, add_note, notes, &error) != TD_OK) {
+        Py_DECREF(notes);
+        return tdpy_raise(&error);
+    }
+    if (PyErr_Occurred()) {
+        Py_XDECREF(notes);
+        return NULL;
+    }
+    return notes;
+}
+
+/* ---- Columns -------------------------------------------------------------------------------- */
+
+/* Every record is a row of doubles and integers of 8 bytes: epoch, step, wall time, then the value,
+ * or the statistics. Bytes of a row-major table. */
+enum { COLUMNS_OF_VALUE = 4, COLUMNS_OF_STATS = 12 };
+
+typedef union cell {
+    int64_t integer;
+    double number;
+} cell;
+
+typedef struct table {
+    cell *cells;
+    size_t used, room;
+} table;
+
+static td_status add_row(void *user, const td_record *record, td_error *error) {
+    table *t = user;
+    if (t->used + COLUMNS_OF_STATS > t->room) {
+        size_t room = t->room ? 2 * t->room : 4096;
+        cell *cells = realloc(t->cells, room * sizeof *cells);
+        if (!cells) {
+            return td_error_set(error, TD_MEMORY, "out of memory for a signal's values");
+        }
+        t->cells = cells;
+        t->room = room;
+    }
+    cell *row = t->cells + t->used;
+    row[0].integer = record->epoch;
+    row[1].integer = record->step;
+    row[2].number = record->wall_time;
+    t->used += 3;
+    if (record->form == TD_SCALAR) {
+        row[3].number = record->value;
+        t->used += 1;
+        return TD_OK;
+    }
+    const td_stats *s = record->stats;
+    const cell stats[] = {{.integer = s->count}, {.number = s->mean}, {.number = s->std},
+                          {.number = s->min},    {.number = s->max},  {.number = s->norm},
+                          {.integer = s->zeros}, {.integer = s->nan}, {.integer = s->inf}};
+    memcpy(row + 3, stats, sizeof stats);
+    t->used += sizeof stats / sizeof *stats;
+    return TD_OK;
+}
+
+/* A glob that matches this name and no other. */
+static char *exactly(const char *name) {
+    char *glob = malloc(2 * strlen(name) + 1), *out = glob;
+    for (; glob && *name; name++) {
+        if (strchr("*?[]\\,!", *name)) {
+            *out++ = '\\';
+        }
+        *out++ = *name;
+    }
+    if (out) {
+        *out = 0;
+    }
+    return glob;
+}
+
+static PyObject *run_table(PyObject *object, PyObject *arguments) {
+    td_run *run = opened(object);
+    const char *name;
+    unsigned form;
+    if (!run || !PyArg_ParseTuple(arguments, "sI", &name, &form)) {
+        return NULL;
+    }
+    if (form != TD_SCALAR && form != TD_STATS) {
+        PyErr_SetString(PyExc_ValueError, "only scalars and statistics are tables");
+        return NULL;
+    }
+    char *glob = exactly(name);
+    if (!glob) {
+        return PyErr_NoMemory();
+    }
+    table t = {0};
+    td_error error = {0};
+    td_run_query query = {.size = sizeof query, .what = glob, .forms = form};
+    td_status status = td_run_read(run, &query, add_row, &t, &error);
+    free(glob);
+    PyObject *result = status == TD_OK
+                           ? PyBytes_FromStringAndSize((const char *)t.cells,
+                                                       (Py_ssize_t)(t.used * sizeof *t.cells))
+                           : tdpy_raise(&error);
+    free(t.cells);
+    return result;
+}
+
+/* ---- One record ----------------------------------------------------------------------------- */
+
+static PyObject *shape_of(const td_shape *shape) {
+    PyObject *tuple = PyTuple_New(shape->rank);
+    for (int32_t i = 0; tuple && i < shape->rank; i++) {
+        PyObject *side = PyLong_FromLongLong(shape->dims[i]);
+        if (!side || PyTuple_SetItem(tuple, i, side) != 0) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+    }
+    return tuple;
+}
+
+/* (dtype, shape, bytes, file, record, samples) */
+static PyObject *tensor_of(const td_record *record) {
+    const td_view *view = record->view;
+    int64_t count = 0;
+    if (td_shape_check(&view->shape, view->dtype, &count, NULL) != TD_OK) {
+        return Py_NewRef(Py_None);
+    }
+    PyObject *shape = shape_of(&view->shape);
+    int64_t rows = view->shape.rank > 0 ? view->shape.dims[0] : 0;
+    const td_place *place = record->place;
+    return shape ? Py_BuildValue("sNy#sLy#", td_dtype_name(view->dtype), shape, view->data,
+                                 (Py_ssize_t)(count * (int64_t)td_dtype_size(view->dtype)),
+                                 place ? place->file : "", (long long)(place ? place->record : 0),
+                                 (const char *)record->samples,
+                                 (Py_ssize_t)(record->samples ? rows * 8 : 0))
+                 : NULL;
+}
+
+static PyObject *histogram_of(const td_histogram *histogram) {
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && i < histogram->bin_count; i++) {
+        td_range range = td_histogram_range(histogram, i);
+        PyObject *item = Py_BuildValue("ddd", range.left, range.right, range.count);
+        if (!item || PyList_Append(list, item) != 0) {
+            Py_XDECREF(item);
+            Py_DECREF(list);
+            return NULL;
+        }
+        Py_DECREF(item);
+    }
+    return list;
+}
+
+static PyObject *stats_of(const td_stats *s) {
+    return Py_BuildValue("{sLsdsdsdsdsdsLsLsL}", "count", (long long)s->count, "mean", s->mean,
+                         "std", s->std, "min", s->min, "max", s->max, "norm", s->norm, "zeros",
+                         (long long)s->zeros, "nan", (long long)s->nan, "inf", (long long)s->inf);
+}
+
+static PyObject *content_of(const td_record *record) {
+    switch (record->form) {
+    case TD_SCALAR:
+        return PyFloat_FromDouble(record->value);
+    case TD_STATS:
+        return stats_of(record->stats);
+    case TD_HISTOGRAM:
+        return histogram_of(record->histogram);
+    case TD_TEXT:
+        return text_of(record->text, record->text_length);
+    case TD_HASH:
+        return PyUnicode_FromFormat("%016llx", (unsigned long long)record->hash);
+    case TD_IMAGE:
+        if (record->png) {
+            return PyBytes_FromStringAndSize(record->png, (Py_ssize_t)record->png_size);
+        }
+        return record->view ? tensor_of(record) : Py_NewRef(Py_None);
+    default:
+        return record->view ? tensor_of(record) : Py_NewRef(Py_None);
+    }
+}
+
+/* Makes (epoch, step, content) of the record and puts it into *user. */
+static td_status take_record(void *user, const td_record *record, td_error *error) {
+    PyObject **result = user;
+    PyObject *content = content_of(record);
+    Py_XDECREF(*result);
+    *result = content
+                  ? Py_BuildValue("LLN", (long long)record->epoch, (long long)record->step, content)
+                  : NULL;
+    return *result ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory for a record");
+}
+
+static PyObject *run_at(PyObject *object, PyObject *arguments) {
+    td_run *run = opened(object);
+    const char *name;
+    unsigned form;
+    long long step;
+    if (!run || !PyArg_ParseTuple(arguments, "sIL", &name, &form, &step)) {
+        return NULL;
+    }
+    const td_run_signal *signal = td_run_signal_find(run, name);
+    if (!signal) {
+        return PyErr_Format(PyExc_KeyError, "there is no signal %s", name);
+    }
+    PyObject *result = NULL;
+    td_error error = {0};
+    td_status status = td_run_at(run, signal, (td_form)form, step, take_record, &result, &error);
+    if (status == TD_OK) {
+        return result;
+    }
+    Py_XDECREF(result);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    if (status == TD_NOT_FOUND) {
+        return Py_NewRef(Py_None);
+    }
+    return tdpy_raise(&error);
+}
+
+bool tdpy_run_add(PyObject *module) {
+    static PyMethodDef methods[] = {
+        {"about", run_about, METH_NOARGS, "td_run_about"},
+        {"refresh", run_refresh, METH_NOARGS, "td_run_refresh"},
+        {"problems", run_problems, METH_NOARGS, "td_run_problems"},
+        {"signals", run_signals, METH_NOARGS, "td_run_signals: (name, forms, first, last)"},
+        {"notes", run_notes, METH_VARARGS, "td_run_notes"},
+        {"table", run_table, METH_VARARGS, "Scalars or statistics as bytes of a table."},
+        {"at", run_at, METH_VARARGS, "td_run_at: (epoch, step, content)"},
+        {"close", run_close, METH_NOARGS, "td_run_close"},
+        {NULL, NULL, 0, NULL},
+    };
+    static PyType_Slot slots[] = {
+        {Py_tp_new, run_new},
+        {Py_tp_dealloc, run_dealloc},
+        {Py_tp_methods, methods},
+        {0, NULL},
+    };
+    static PyType_Spec spec = {"tapedeck._native.Run", sizeof(run_object), 0, Py_TPFLAGS_DEFAULT,
+                               slots};
+    PyObject *type = PyType_FromSpec(&spec);
+    bool good = type && PyModule_AddObjectRef(module, "Run", type) == 0;
+    Py_XDECREF(type);
+    return good;
+}

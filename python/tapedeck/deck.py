@@ -1,0 +1,345 @@
+"""The deck: records what happens inside a training loop, whatever it is written with."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from . import _native
+
+_FORMS = _native.FORMS
+_open: "weakref.WeakSet[Deck]" = weakref.WeakSet()
+
+
+def _form_bits(form: str | Iterable[str] | None) -> int:
+    words = form.split(",") if isinstance(form, str) else (form or ())
+    bits = 0
+    for word in words:
+        word = word.strip()
+        if word not in _FORMS:
+            raise ValueError(f"there is no form {word!r} (there are: {', '.join(_FORMS)})")
+        bits |= _FORMS[word]
+    return bits
+
+
+def _listed(names: str | Iterable[str] | None) -> str | None:
+    return names if names is None or isinstance(names, str) else ",".join(names)
+
+
+class Deck:
+    """Records one run into a folder of its own.
+
+    >>> deck = tapedeck.Deck("runs/c")
+    >>> for x, y in batches:
+    ...     deck.record("h.error", array)        # anything with DLPack or a buffer: NumPy, PyTorch, JAX, …
+    ...     deck.log(loss=0.3)
+    ...     deck.step()
+    >>> deck.finish()
+
+    The folder is ``folder``, or ``folder-2``, ``folder-3``, … when that exists: a run is never overwritten.
+    Without a track everything is recorded in every step: numbers as they are, arrays as the
+    sinks like them best (`track` has the details). A deck may be used as a context manager; one that is
+    still open when the interpreter exits is finished then. In a process forked from this one (a worker
+    of a data loader) its calls do nothing.
+
+    Args:
+        folder: where the run is written.
+        policy: when the queue to the writer is full: ``block`` (nothing is lost), ``drop`` or ``degrade``
+            (a tensor becomes a histogram, a histogram statistics).
+        queue: bytes that may wait for the writer (256 MiB).
+        history: bytes that tracks with ``when`` and ``history`` may keep back (64 MiB).
+        overhead: the deck's share of the time of a step that it keeps to, 0.05 is 5 %.
+        seed: of random samples.
+        metrics: record every number that `log` is given, every so many steps (0: only what tracks name).
+        exact_folder: fail when the folder exists.
+        resume: the run in ``folder`` goes on after this step.
+        rank: of this process among several; put beside every signal.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] = "runs/run",
+        *,
+        policy: str = "block",
+        queue: int = 0,
+        history: int = 0,
+        overhead: float = 0.0,
+        seed: int = 0,
+        metrics: int = 1,
+        exact_folder: bool = False,
+        resume: int = 0,
+        busy_cores: int = 0,
+        rank: int = 0,
+    ) -> None:
+        self._native = _native.Deck(
+            os.fspath(folder), policy=policy, queue_bytes=queue, history_bytes=history, overhead=overhead,
+            seed=seed, exact_folder=exact_folder, resume=resume, busy_cores=busy_cores,
+        )
+        self._pid = os.getpid()
+        self._metrics = metrics
+        self._tracked = False
+        self._begun = False
+        self._finished = False
+        self._parts: list[Any] = []  # that go with the deck: hooks, samplers
+        self.rank = rank
+        self.folder: str = self._native.folder
+        self.steps = resume  # closed so far
+        self.epoch = 1
+        _open.add(self)
+
+    # ---- what is recorded -----------------------------------------------------------------------
+
+    def track(
+        self,
+        what: str | Iterable[str] = "*",
+        *,
+        every: int | str = 0,
+        log_freq: int = 0,
+        every_epochs: int = 0,
+        at: Sequence[int] | None = None,
+        start: int = 0,
+        end: int = 0,
+        sample: int = 0,
+        when: str | None = None,
+        history: int = 0,
+        form: str | Iterable[str] | None = None,
+        to: str | Iterable[str] | None = None,
+    ) -> "Deck":
+        """Adds a wish: which signals, when, in which form, where to. It counts from the next step on.
+
+        >>> deck.track("*.error", every=50, form="histogram", to="tensorboard")
+        >>> deck.track("*.error", when="nan(*) > 0", history=20, form="tensor", to="npy")
+
+        Args:
+            what: names and globs (``* ? [a-z]``), a list or separated by commas.
+            every: steps; ``"2 epochs"`` is ``every_epochs=2``. Without a schedule: every step.
+            log_freq: another word for ``every``.
+            every_epochs: in the last step of every so many epochs.
+            at: in these steps.
+            start, end: only from, only up to and including this step.
+            sample: so many random rows of an array instead of all.
+            when: only when this holds at the end of a step: ``loss > 1.0``, ``hidden.error.norm < 1e-6``,
+                ``nan(*) > 0``; see docs/recording.md.
+            history: with ``when``, also the steps up to so many before it.
+            form: ``tensor rows long stats histogram image scalar hash``; each sink has its own default.
+            to: ``csv npy tensorboard png print sqlite``; by default csv and tensorboard. run.db has
+                an index of everything.
+        """
+        if isinstance(every, str):
+            every, every_epochs = _schedule(every, every_epochs)
+        self._native.track(
+            _listed(what), every=every or log_freq, every_epochs=every_epochs, at=at, start=start, end=end,
+            sample=sample, when=when, history=history, form=_form_bits(form), to=_listed(to),
+        )
+        self._tracked = True
+        return self
+
+    def _prepare(self) -> None:
+        """What a deck without tracks records; said as late as possible."""
+        self._begun = True
+        if not self._tracked:
+            self._native.track("*")
+        elif self._metrics:
+            self._native.track("*", every=self._metrics, metrics=True)
+
+    def record(self, name: str, value: Any) -> None:
+        """Records an array under this name, if a track wants it in this step. It is read, or
+        copied, before the call returns.
+
+        >>> deck.record("hidden.output", np.ones((4, 3), np.float32))
+        """
+        if not self._begun:
+            self._prepare()
+        try:
+            self._native.record(name, value)
+        except (TypeError, BufferError):
+            value, dtype = _as_array(value)
+            self._native.record(name, value, dtype=dtype)
+
+    def log(self, metrics: dict[str, Any] | None = None, /, **more: Any) -> None:
+        """Records numbers: Python's, or arrays of one element, which are not waited for.
+
+        >>> deck.log(loss=loss, accuracy=0.9)
+        >>> deck.log({"val/loss": 0.4})
+        """
+        if not self._begun:
+            self._prepare()
+        scalar = self._native.scalar
+        for name, value in (metrics or {}).items():
+            scalar(name, value)
+        for name, value in more.items():
+            try:
+                scalar(name, value)
+            except BufferError:
+                scalar(name, float(value))
+
+    def text(self, name: str, text: str) -> None:
+        """Records a text in this step."""
+        if not self._begun:
+            self._prepare()
+        self._native.text(name, text)
+
+    def note(self, key: str, value: Any) -> None:
+        """Records a fact about the run as a whole: the last value for a key counts."""
+        self._native.note(key, str(value))
+
+    def wants(self, name: str) -> bool:
+        """Whether a track wants this signal in the open step: ask when making it costs something."""
+        if not self._begun:
+            self._prepare()
+        return self._native.wants(name)
+
+    def due(self, step: int | None = None) -> bool:
+        """Whether any array may be wanted in a step (the open one)."""
+        if not self._begun:
+            self._prepare()
+        return self._native.due(self.steps + 1 if step is None else step)
+
+    def batch(self, rows: Any, labels: Any = None) -> None:
+        """Says which rows of the data set this step is about, and their labels."""
+        import numpy
+
+        rows = numpy.ascontiguousarray(rows, dtype=numpy.int64)
+        if labels is None:
+            self._native.batch(rows)
+        else:
+            self._native.batch(rows, labels)
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def step(self, *, epoch: int | None = None, step: int | None = None, last: bool = False) -> None:
+        """Closes the step: what was recorded since the last one belongs to it.
+
+        Args:
+            epoch: of the step, from 1; by default as before.
+            step: its number; by default one more than the last.
+            last: it is its epoch's last; the next one begins another.
+        """
+        if not self._begun:
+            self._prepare()
+        for part in self._parts:
+            part.before_step()
+        if epoch is not None:
+            self.epoch = epoch
+        self.steps = self.steps + 1 if step is None else step
+        self._native.step(self.epoch, self.steps, last)
+        self.epoch += last
+        for part in self._parts:
+            part.after_step()
+
+    def end_epoch(self) -> None:
+        """The step closed last was its epoch's last; another epoch begins.
+
+        For tracks with ``every_epochs`` the end of an epoch must be known when its step is closed:
+        use ``step(last=True)`` there.
+        """
+        self.epoch += 1
+
+    def flush(self) -> None:
+        """Returns when everything recorded in closed steps is safe on disk; raises the first error."""
+        self._native.flush()
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """What has been recorded, dropped, degraded, and what recording has cost."""
+        return self._native.counters()
+
+    # ---- the end --------------------------------------------------------------------------------
+
+    def finish(self, state: str | None = None) -> None:
+        """Writes everything and closes the run. Raises `Error` when not everything could be
+        recorded; calling it again does nothing.
+
+        Args:
+            state: how the run ended: ``finished`` (the default), ``interrupted`` or ``failed``.
+        """
+        if self._finished:
+            return
+        self._finished = True
+        _open.discard(self)
+        if os.getpid() != self._pid:
+            return
+        for part in self._parts:
+            part.finish()
+        if state:
+            self._native.note("state", state)
+        self._native.close()
+
+    def __enter__(self) -> "Deck":
+        return self
+
+    def __exit__(self, kind: type | None, value: BaseException | None, traceback: Any) -> None:
+        self.finish(_state_of(value))
+
+    def __repr__(self) -> str:
+        state = "finished" if self._finished else f"step {self.steps}"
+        return f"<tapedeck.Deck {self.folder}: {state}>"
+
+    def sample(
+        self, x: Any, y: Any = None, *, n: int = 10, every_epochs: int = 1, every: int = 0, predict: Any = None,
+        to: str = "csv,print",
+    ) -> None:
+        """Records a random sample of a validation set as ``prediction``, true labels beside predictions.
+
+        >>> deck = tapedeck.watch(model, "runs/a", optimizer=opt)
+        >>> deck.sample(x_val, y_val, n=10, every_epochs=2)
+
+        Args:
+            x, y: the validation set.
+            n: rows of it.
+            every_epochs, every: when.
+            predict: x -> predictions; by default the model that is watched, in evaluation mode.
+            to: sinks.
+        """
+        from ._sample import Sampler
+
+        self._parts.append(Sampler(self, x, y, n=n, every=every, every_epochs=every_epochs, predict=predict, to=to))
+
+
+def _state_of(error: BaseException | None) -> str | None:
+    if error is None:
+        return None
+    return "interrupted" if isinstance(error, (KeyboardInterrupt, SystemExit)) else "failed"
+
+
+def _schedule(every: str, epochs: int) -> tuple[int, int]:
+    count, _, unit = every.strip().partition(" ")
+    if not count.isdigit() or unit not in ("step", "steps", "epoch", "epochs"):
+        raise ValueError(f"every is a number of steps, \"N steps\" or \"N epochs\", not {every!r}")
+    return (0, int(count)) if unit.startswith("epoch") else (int(count), epochs)
+
+
+def _as_array(value: Any) -> tuple[Any, str | None]:
+    """What is no array for the library, as one: lists, device tensors, bfloat16 of ml_dtypes."""
+    import numpy
+
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        try:
+            return value.numpy(), None
+        except TypeError:  # PyTorch's bfloat16
+            import torch
+
+            return value.contiguous().view(torch.int16).numpy(), "bfloat16"
+    array = numpy.asarray(value)
+    if array.dtype.name == "bfloat16":
+        return numpy.ascontiguousarray(array).view(numpy.uint16), "bfloat16"
+    if array.dtype.hasobject or array.dtype.kind not in "fiub":
+        raise TypeError(f"arrays of {array.dtype} are not recorded")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array, None
+
+
+@atexit.register
+def _finish_all() -> None:
+    error = getattr(sys, "last_value", None)  # what ended the program, if something did
+    for deck in list(_open):
+        try:
+            deck.finish(_state_of(error))
+        except Exception as failure:
+            print(f"tapedeck: {deck.folder}: {failure}", file=sys.stderr)
