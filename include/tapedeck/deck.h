@@ -172,6 +172,21 @@ typedef struct td_event {
 /* "trigger", …; NULL for a value that is none. */
 TD_API const char *td_event_name(td_event_kind kind);
 
+/* A statement of the diagnosis, with its evidence; texts may be NULL. td_run_write_findings keeps
+ * them in the run, td_run_findings gives them back. */
+typedef struct td_run_finding {
+    const char *cause;      /* a word: "vanishing_gradient" */
+    const char *layer;      /* that it is about */
+    int64_t unit;           /* of the layer; -1: none */
+    int64_t since_step;     /* the first step that shows it; 0: not known */
+    const char *confidence; /* "sure", "likely" or "maybe" */
+    const char *severity;   /* "error", "warning" or "note" */
+    const char *symptoms;   /* JSON: a list of words */
+    const char *evidence;   /* JSON: a list of {"text", "signal", "step", "value"} */
+    const char *remedy;     /* what to do about it */
+    const char *origin;     /* JSON: {"cause", "layer", "row"} */
+} td_run_finding;
+
 /* A sink's own state: each class defines its struct td_sink. */
 typedef struct td_sink td_sink;
 

@@ -121,11 +121,10 @@ typedef struct td_run_step {
 TD_API bool td_run_when(td_run *run, int64_t step, td_run_step *when);
 
 /* The scalar recorded last, and the least and greatest with their steps; false when there is none.
- * Looks at all of them. */
+ * Kept by the run as it is written; of older runs, all are looked at. */
 typedef struct td_extremes {
     double last, least, greatest;
     int64_t last_step, least_step, greatest_step;
-    int64_t count;
 } td_extremes;
 TD_API bool td_run_extremes(td_run *run, const td_run_signal *signal, td_extremes *extremes);
 
@@ -165,6 +164,25 @@ typedef td_status td_example_function(void *user, const td_example *example, td_
 TD_API TD_NODISCARD td_status td_run_examples(td_run *run, const td_run_signal *signal,
                                               int64_t step, td_example_function *each, void *user,
                                               td_error *error);
+
+/* ---- What the deck did, and what is wrong --------------------------------------------------- */
+
+/* Triggers, drops, errors of sinks …, in their order; texts are valid during the call only. What
+ * each returns other than TD_OK ends the reading and is returned. */
+typedef td_status td_event_function(void *user, const td_event *event, td_error *error);
+TD_API TD_NODISCARD td_status td_run_events(td_run *run, td_event_function *each, void *user,
+                                            td_error *error);
+
+/* The diagnosis that was last kept, likewise. */
+typedef td_status td_run_finding_function(void *user, const td_run_finding *finding,
+                                          td_error *error);
+TD_API TD_NODISCARD td_status td_run_findings(td_run *run, td_run_finding_function *each,
+                                              void *user, td_error *error);
+/* Keeps a diagnosis in folder/run.db, in place of the one before, in one instant; also while a deck
+ * writes the run. TD_NOT_FOUND when there is no run.db. */
+TD_API TD_NODISCARD td_status td_run_write_findings(const char *folder,
+                                                    const td_run_finding *findings, size_t count,
+                                                    td_error *error);
 
 /* ---- Finding runs --------------------------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
 #ifndef TAPEDECK_RUN_EVENT_H
 #define TAPEDECK_RUN_EVENT_H
 
-#include "run/problems.h"
-#include "run/tags.h"
+#include "store/problems.h"
+#include "store/tags.h"
 #include "tapedeck/run.h"
 
 /* Set what is marked; all else is zero at first. Goes from file to file: a tag's plugin is said

@@ -2,35 +2,9 @@
 #include "run/run.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* A page looks at so many rows at most; of more, a share from each part of the time. */
 enum { MOST_ROWS = 400000 };
-
-static const char *const statistics[] = {"count", "mean",  "std", "min", "max",
-                                         "norm",  "zeros", "nan", "inf"};
-
-/* Rows of one signal, by step. NULL when there is no such statistic. */
-static sqlite3_stmt *prepare(td_run *run, const td_run_signal *signal, const char *statistic) {
-    const char *column = "value";
-    for (size_t i = 0; statistic && i < sizeof statistics / sizeof *statistics; i++) {
-        column = strcmp(statistic, statistics[i]) == 0 ? statistics[i] : column;
-    }
-    if (statistic && strcmp(column, "value") == 0) {
-        return NULL;
-    }
-    char sql[160];
-    (void)snprintf(sql, sizeof sql,
-                   "SELECT step, %s FROM %s WHERE signal=?1 AND step>=?2 AND step<=?3 ORDER BY step"
-                   " LIMIT ?4",
-                   column, statistic ? "stats" : "scalar");
-    sqlite3_stmt *rows = td__run_prepare(run, sql);
-    if (rows) {
-        sqlite3_bind_int64(rows, 1, signal->id);
-    }
-    return rows;
-}
 
 static void add(td_point *point, bool first, int64_t step, double value) {
     point->step = step;
@@ -39,63 +13,90 @@ static void add(td_point *point, bool first, int64_t step, double value) {
     point->high = first ? value : fmax(point->high, value);
 }
 
+/* The first step of part `part` of `parts` of first … last, which may be any two numbers. */
+static int64_t boundary(int64_t first, int64_t last, size_t part, size_t parts) {
+    double width = (double)((uint64_t)last - (uint64_t)first) + 1;
+    double offset = floor(width * (double)part / (double)parts);
+    return (int64_t)((uint64_t)first + (uint64_t)fmin(offset, 0x1p64 - 2048));
+}
+
 size_t td_run_points(td_run *run, const td_run_signal *signal, const char *statistic, int64_t first,
                      int64_t last, td_point *points, size_t most, bool *sampled) {
     first = first > signal->first_step ? first : signal->first_step;
     last = last < signal->last_step ? last : signal->last_step;
-    sqlite3_stmt *rows = first <= last && most > 0 ? prepare(run, signal, statistic) : NULL;
+    td__query query = {.source = statistic ? TD__STATISTICS : TD__SCALARS, .column = statistic};
+    td__rows *rows = first <= last && most > 0 ? td__run_select(run, &query) : NULL;
     size_t count = 0;
     if (sampled) {
         *sampled = false;
     }
-    double span = ((double)last - (double)first + 1) / (double)most;
     int64_t share = MOST_ROWS / (int64_t)(most ? most : 1) + 1;
     for (size_t i = 0; rows && i < most; i++) {
-        int64_t from = first + (int64_t)floor((double)i * span);
-        int64_t to = i + 1 < most ? first + (int64_t)floor((double)(i + 1) * span) - 1 : last;
+        int64_t from = boundary(first, last, i, most);
+        int64_t to = i + 1 < most ? boundary(first, last, i + 1, most) - 1 : last;
         if (from > to) {
             continue;
         }
-        sqlite3_bind_int64(rows, 2, from);
-        sqlite3_bind_int64(rows, 3, to);
-        sqlite3_bind_int64(rows, 4, share);
+        td__rows_bind(rows, signal->id, from, to, share);
         int64_t seen = 0;
         for (; td__run_next(run, rows); seen++) {
-            add(&points[count], seen == 0, sqlite3_column_int64(rows, 0),
-                td__column_number(rows, 1));
+            add(&points[count], seen == 0, td__rows_integer(rows, 0), td__rows_real(rows, 1));
         }
-        sqlite3_reset(rows);
         count += seen > 0;
         if (sampled && seen == share && points[count - 1].step < to) {
             *sampled = true;
         }
     }
-    sqlite3_finalize(rows);
+    td__rows_end(rows);
     return count;
+}
+
+static bool read_summary(td_run *run, const td_run_signal *signal, td_extremes *e) {
+    td__rows *rows = td__run_select(run, &(td__query){.source = TD__SUMMARIES});
+    if (rows) {
+        td__rows_bind(rows, signal->id, 0, 0, 0);
+    }
+    bool found = td__run_next(run, rows);
+    if (found) {
+        *e = (td_extremes){.last_step = td__rows_integer(rows, 0),
+                           .last = td__rows_real(rows, 1),
+                           .least_step = td__rows_integer(rows, 2),
+                           .least = td__rows_real(rows, 3),
+                           .greatest_step = td__rows_integer(rows, 4),
+                           .greatest = td__rows_real(rows, 5)};
+    }
+    td__rows_end(rows);
+    return found;
+}
+
+static bool look_at_all(td_run *run, const td_run_signal *signal, td_extremes *e) {
+    td__rows *rows = td__run_select(run, &(td__query){.source = TD__SCALARS});
+    if (!rows) {
+        return false;
+    }
+    bool any = false;
+    td__rows_bind(rows, signal->id, INT64_MIN, INT64_MAX, -1);
+    for (; td__run_next(run, rows); any = true) {
+        e->last_step = td__rows_integer(rows, 0);
+        e->last = td__rows_real(rows, 1);
+        if (!isnan(e->last) && !(e->last >= e->least)) {
+            e->least_step = e->last_step;
+            e->least = e->last;
+        }
+        if (!isnan(e->last) && !(e->last <= e->greatest)) {
+            e->greatest_step = e->last_step;
+            e->greatest = e->last;
+        }
+    }
+    td__rows_end(rows);
+    return any;
 }
 
 bool td_run_extremes(td_run *run, const td_run_signal *signal, td_extremes *extremes) {
     td_extremes e = {.least = NAN, .greatest = NAN};
-    sqlite3_stmt *rows =
-        td__run_prepare(run, "SELECT step, value FROM scalar WHERE signal=? ORDER BY step");
-    if (!rows) {
+    if (!read_summary(run, signal, &e) && !look_at_all(run, signal, &e)) {
         return false;
     }
-    sqlite3_bind_int64(rows, 1, signal->id);
-    while (td__run_next(run, rows)) {
-        e.count++;
-        e.last_step = sqlite3_column_int64(rows, 0);
-        e.last = td__column_number(rows, 1);
-        if (!(e.last >= e.least)) {
-            e.least_step = isnan(e.last) ? e.least_step : e.last_step;
-            e.least = isnan(e.last) ? e.least : e.last;
-        }
-        if (!(e.last <= e.greatest)) {
-            e.greatest_step = isnan(e.last) ? e.greatest_step : e.last_step;
-            e.greatest = isnan(e.last) ? e.greatest : e.last;
-        }
-    }
-    sqlite3_finalize(rows);
     *extremes = e;
-    return e.count > 0;
+    return true;
 }

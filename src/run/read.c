@@ -10,7 +10,7 @@
 static const size_t most_ranges = (size_t)1 << 24;
 
 typedef struct cursor {
-    sqlite3_stmt *rows; /* on a row; column 0 is its step */
+    td__rows *rows; /* on a row; column 0 is its step */
     size_t signal;
     td_form form;
     int64_t step;
@@ -18,7 +18,7 @@ typedef struct cursor {
 
 /* Epoch and time of steps, which come in order. */
 typedef struct calendar {
-    sqlite3_stmt *rows;
+    td__rows *rows;
     int64_t step, epoch;
     double wall_time;
     bool ended;
@@ -35,17 +35,17 @@ typedef struct reading {
 
 /* ---- Rows ----------------------------------------------------------------------------------- */
 
-static td_stats stats_of(sqlite3_stmt *row) {
-    return (td_stats){.count = sqlite3_column_int64(row, 1),
-                      .mean = td__column_number(row, 2),
-                      .std = td__column_number(row, 3),
-                      .min = td__column_number(row, 4),
-                      .max = td__column_number(row, 5),
-                      .norm = td__column_number(row, 6),
-                      .zeros = sqlite3_column_int64(row, 7),
-                      .nan = sqlite3_column_int64(row, 8),
-                      .inf = sqlite3_column_int64(row, 9),
-                      .first_nonfinite = sqlite3_column_int64(row, 10)};
+static td_stats stats_of(td__rows *row) {
+    return (td_stats){.count = td__rows_integer(row, 1),
+                      .mean = td__rows_real(row, 2),
+                      .std = td__rows_real(row, 3),
+                      .min = td__rows_real(row, 4),
+                      .max = td__rows_real(row, 5),
+                      .norm = td__rows_real(row, 6),
+                      .zeros = td__rows_integer(row, 7),
+                      .nan = td__rows_integer(row, 8),
+                      .inf = td__rows_integer(row, 9),
+                      .first_nonfinite = td__rows_integer(row, 10)};
 }
 
 /* [[left,right,count],…]; the number of ranges, or -1. */
@@ -74,15 +74,10 @@ static int32_t parse_ranges(td_run *run, const char *text) {
     return *text == ']' ? count : -1;
 }
 
-static const char *text_of(sqlite3_stmt *row, int column) {
-    const char *text = (const char *)sqlite3_column_text(row, column);
-    return text ? text : "";
-}
-
 /* What a row of `tensor` speaks of; false, and a problem, when it cannot be had. */
-static bool load(td_run *run, sqlite3_stmt *row, td_record *record, td_view *view) {
-    const char *file = text_of(row, 2);
-    int64_t index = sqlite3_column_int64(row, 3);
+static bool load(td_run *run, td__rows *row, td_record *record, td_view *view) {
+    const char *file = td__run_text(row, 2);
+    int64_t index = td__rows_integer(row, 3);
     td_error error = {0};
     td_status status;
     if (!*file) {
@@ -109,8 +104,8 @@ static bool load(td_run *run, sqlite3_stmt *row, td_record *record, td_view *vie
 }
 
 /* Hands on the record of a row. */
-static td_status hand_on(td_run *run, sqlite3_stmt *row, td_record *record,
-                         td_record_function *each, void *user, td_error *error) {
+static td_status hand_on(td_run *run, td__rows *row, td_record *record, td_record_function *each,
+                         void *user, td_error *error) {
     td_stats stats;
     td_histogram histogram = {0};
     td_view view = {0};
@@ -118,14 +113,14 @@ static td_status hand_on(td_run *run, sqlite3_stmt *row, td_record *record,
     record->place = &place;
     switch (record->form) {
     case TD_SCALAR:
-        record->value = td__column_number(row, 1);
+        record->value = td__rows_real(row, 1);
         break;
     case TD_STATS:
         stats = stats_of(row);
         record->stats = &stats;
         break;
     case TD_HISTOGRAM:
-        histogram.bin_count = parse_ranges(run, text_of(row, 1));
+        histogram.bin_count = parse_ranges(run, td__run_text(row, 1));
         if (histogram.bin_count < 0) {
             td__run_problem(&run->problems, "run.db: %s: a histogram is damaged", record->signal);
             return TD_OK;
@@ -134,14 +129,14 @@ static td_status hand_on(td_run *run, sqlite3_stmt *row, td_record *record,
         record->histogram = &histogram;
         break;
     case TD_HASH:
-        (void)sscanf(text_of(row, 1), "%16lx", &record->hash);
+        (void)sscanf(td__run_text(row, 1), "%16lx", &record->hash);
         break;
     case TD_TEXT:
-        record->text = text_of(row, 1);
-        record->text_length = (size_t)sqlite3_column_bytes(row, 1);
+        record->text = td__rows_text(row, 1, &record->text_length);
+        record->text = record->text ? record->text : "";
         break;
     default:
-        record->form = (td_form)td_form_find(text_of(row, 1));
+        record->form = (td_form)td_form_find(td__run_text(row, 1));
         if (!(record->form & (TD_TENSOR | TD_IMAGE)) || !load(run, row, record, &view)) {
             return TD_OK;
         }
@@ -151,18 +146,17 @@ static td_status hand_on(td_run *run, sqlite3_stmt *row, td_record *record,
 
 /* ---- Cursors -------------------------------------------------------------------------------- */
 
-/* The columns of each table after its step. */
 static const struct source {
     uint32_t forms;
     td_form form;
-    const char *table, *columns;
+    td__source rows;
 } sources[] = {
-    {TD_SCALAR, TD_SCALAR, "scalar", "value"},
-    {TD_STATS, TD_STATS, "stats", "count,mean,std,min,max,norm,zeros,nan,inf,first_nonfinite"},
-    {TD_HISTOGRAM, TD_HISTOGRAM, "histogram", "bins"},
-    {TD_TENSOR | TD_IMAGE, TD_TENSOR, "tensor", "form,file,record"},
-    {TD_HASH, TD_HASH, "hash", "hash"},
-    {TD_TEXT, TD_TEXT, "text", "text"},
+    {TD_SCALAR, TD_SCALAR, TD__SCALARS},
+    {TD_STATS, TD_STATS, TD__STATISTICS},
+    {TD_HISTOGRAM, TD_HISTOGRAM, TD__HISTOGRAMS},
+    {TD_TENSOR | TD_IMAGE, TD_TENSOR, TD__TENSORS},
+    {TD_HASH, TD_HASH, TD__HASHES},
+    {TD_TEXT, TD_TEXT, TD__TEXTS},
 };
 enum { SOURCES = sizeof sources / sizeof *sources };
 
@@ -193,9 +187,9 @@ static void sink_down(reading *r, size_t i) {
 static void advance(reading *r) {
     cursor *c = &r->heap[0];
     if (td__run_next(r->run, c->rows)) {
-        c->step = sqlite3_column_int64(c->rows, 0);
+        c->step = td__rows_integer(c->rows, 0);
     } else {
-        sqlite3_finalize(c->rows);
+        td__rows_end(c->rows);
         *c = r->heap[--r->count];
     }
     sink_down(r, 0);
@@ -203,21 +197,14 @@ static void advance(reading *r) {
 
 static void add_cursor(reading *r, size_t signal, const struct source *source,
                        const td_run_query *query) {
-    char sql[256];
-    (void)snprintf(sql, sizeof sql,
-                   "SELECT step,%s FROM %s WHERE signal=? AND step BETWEEN ? AND ? ORDER BY step",
-                   source->columns, source->table);
-    sqlite3_stmt *rows = td__run_prepare(r->run, sql);
-    if (!rows) {
-        return;
+    td__rows *rows = td__run_select(r->run, &(td__query){.source = source->rows});
+    if (rows) {
+        td__rows_bind(rows, r->run->signals[signal].id, query->first_step, query->last_step, -1);
     }
-    sqlite3_bind_int64(rows, 1, r->run->signals[signal].id);
-    sqlite3_bind_int64(rows, 2, query->first_step);
-    sqlite3_bind_int64(rows, 3, query->last_step);
     if (td__run_next(r->run, rows)) {
-        r->heap[r->count++] = (cursor){rows, signal, source->form, sqlite3_column_int64(rows, 0)};
+        r->heap[r->count++] = (cursor){rows, signal, source->form, td__rows_integer(rows, 0)};
     } else {
-        sqlite3_finalize(rows);
+        td__rows_end(rows);
     }
 }
 
@@ -226,9 +213,9 @@ static void look_up_step(reading *r, td_record *record) {
     while (!c->ended && c->step < record->step) {
         c->ended = !td__run_next(r->run, c->rows);
         if (!c->ended) {
-            c->step = sqlite3_column_int64(c->rows, 0);
-            c->epoch = sqlite3_column_int64(c->rows, 1);
-            c->wall_time = sqlite3_column_double(c->rows, 2);
+            c->step = td__rows_integer(c->rows, 0);
+            c->epoch = td__rows_integer(c->rows, 1);
+            c->wall_time = td__rows_real(c->rows, 2);
         }
     }
     if (!c->ended && c->step == record->step) {
@@ -246,7 +233,7 @@ static td_status read_all(reading *r, uint32_t forms, td_error *error) {
                             .form = c->form,
                             .step = c->step};
         look_up_step(r, &record);
-        bool wanted = c->form != TD_TENSOR || (td_form_find(text_of(c->rows, 1)) & forms) != 0;
+        bool wanted = c->form != TD_TENSOR || (td_form_find(td__run_text(c->rows, 1)) & forms) != 0;
         if (wanted) {
             status = hand_on(r->run, c->rows, &record, r->each, r->user, error);
         }
@@ -285,11 +272,11 @@ td_status td_run_read(td_run *run, const td_run_query *query, td_record_function
     for (size_t i = r.count; i-- > 0;) {
         sink_down(&r, i);
     }
-    r.calendar.rows = td__run_prepare(run, "SELECT step,epoch,wall_time FROM step ORDER BY step");
+    r.calendar.rows = td__run_select_all(run, TD__STEPS);
     td_status status = read_all(&r, full.forms, error);
-    sqlite3_finalize(r.calendar.rows);
+    td__rows_end(r.calendar.rows);
     for (size_t i = 0; i < r.count; i++) {
-        sqlite3_finalize(r.heap[i].rows);
+        td__rows_end(r.heap[i].rows);
     }
     td__free(r.heap);
     return status;
@@ -304,29 +291,24 @@ td_status td_run_at(td_run *run, const td_run_signal *signal, td_form form, int6
     if (k == SOURCES) {
         return td_error_set(error, TD_UNSUPPORTED, "a run keeps no records of this form");
     }
-    char sql[256];
-    (void)snprintf(sql, sizeof sql,
-                   "SELECT step,%s FROM %s WHERE signal=? AND step<=?%s ORDER BY step DESC LIMIT 1",
-                   sources[k].columns, sources[k].table,
-                   form == TD_IMAGE    ? " AND form='image'"
-                   : form == TD_TENSOR ? " AND form='tensor'"
-                                       : "");
-    sqlite3_stmt *rows = td__run_prepare(run, sql);
+    bool stored = (form & (TD_TENSOR | TD_IMAGE)) != 0;
+    td__rows *rows = td__run_select(run, &(td__query){.source = sources[k].rows,
+                                                      .backwards = true,
+                                                      .form = stored ? td_form_name(form) : NULL});
     td_status status = TD_NOT_FOUND;
     if (rows) {
-        sqlite3_bind_int64(rows, 1, signal->id);
-        sqlite3_bind_int64(rows, 2, step);
+        td__rows_bind(rows, signal->id, INT64_MIN, step, 1);
     }
     if (td__run_next(run, rows)) {
         td_record record = {.signal = signal->name,
                             .signal_index = (int32_t)(signal - run->signals),
                             .form = sources[k].form,
-                            .step = sqlite3_column_int64(rows, 0)};
+                            .step = td__rows_integer(rows, 0)};
         status = hand_on(run, rows, &record, each, user, error);
     } else {
         td_error_set(error, status, "%s has no %s at or before step %lld", signal->name,
                      td_form_name(form), (long long)step);
     }
-    sqlite3_finalize(rows);
+    td__rows_end(rows);
     return status;
 }

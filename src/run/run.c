@@ -5,16 +5,12 @@
 #include "deck/glob.h"
 #include "run/events.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { MOST_SIGNALS = 1 << 24 };
 
@@ -26,18 +22,8 @@ const char *td_run_state_name(td_run_state state) {
 
 /* ---- How it is doing ------------------------------------------------------------------------ */
 
-/* Whether a process holds the lock that a deck takes on its folder. */
-static bool is_being_written(const char *folder) {
-    int opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool locked = opened >= 0 && flock(opened, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (opened >= 0) {
-        close(opened);
-    }
-    return locked;
-}
-
 static td_run_state state_of(const char *folder, const char *noted) {
-    if (is_being_written(folder)) {
+    if (td__run_is_written(folder)) {
         return TD_RUN_RUNNING;
     }
     static const td_run_state ends[] = {TD_RUN_FINISHED, TD_RUN_INTERRUPTED, TD_RUN_FAILED};
@@ -73,20 +59,23 @@ static void read_info(td_run *run) {
     (void)td_run_notes(run, "run", keep_fact, &f, NULL);
     td_run_info *info = &run->info;
     info->state = run->events ? TD_RUN_UNKNOWN : state_of(run->folder, f.state);
-    sqlite3_stmt *last =
-        td__run_prepare(run, "SELECT step, epoch, wall_time FROM step ORDER BY step DESC LIMIT 1");
-    if (td__run_next(run, last)) {
-        info->last_step = sqlite3_column_int64(last, 0);
-        info->last_epoch = sqlite3_column_int64(last, 1);
-        info->last_record = sqlite3_column_double(last, 2);
-    }
-    sqlite3_finalize(last);
+    td__rows *last = td__run_select(run, &(td__query){.source = TD__STEPS, .backwards = true});
     info->started = f.started;
+    info->last_step = info->last_epoch = 0;
+    info->last_record = 0;
+    if (last) {
+        td__rows_bind(last, 0, INT64_MIN, INT64_MAX, 1);
+    }
+    if (td__run_next(run, last)) {
+        info->last_step = td__rows_integer(last, 0);
+        info->last_epoch = td__rows_integer(last, 1);
+        info->last_record = td__rows_real(last, 2);
+    }
+    td__rows_end(last);
     if (info->started == 0) {
-        sqlite3_stmt *first =
-            td__run_prepare(run, "SELECT wall_time FROM step ORDER BY step LIMIT 1");
-        info->started = td__run_next(run, first) ? sqlite3_column_double(first, 0) : 0;
-        sqlite3_finalize(first);
+        td__rows *first = td__run_select_all(run, TD__STEPS);
+        info->started = td__run_next(run, first) ? td__rows_real(first, 2) : 0;
+        td__rows_end(first);
     }
 }
 
@@ -103,20 +92,20 @@ void td_run_about(const td_run *run, td_run_info *info) {
 
 td_status td_run_notes(td_run *run, const char *table, td_note_function *each, void *user,
                        td_error *error) {
-    static const char *const tables[] = {"run", "environment", "experiment"};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        if (strcmp(table, tables[i]) != 0) {
+    static const struct {
+        const char *name;
+        td__source source;
+    } sources[] = {
+        {"run", TD__RUN_NOTES}, {"environment", TD__ENVIRONMENT}, {"experiment", TD__EXPERIMENT}};
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        if (strcmp(table, sources[i].name) != 0) {
             continue;
         }
-        char sql[80];
-        (void)snprintf(sql, sizeof sql, "SELECT key, value FROM %s ORDER BY key", tables[i]);
-        sqlite3_stmt *notes = td__run_prepare(run, sql);
+        td__rows *notes = td__run_select_all(run, sources[i].source);
         while (td__run_next(run, notes)) {
-            const char *key = (const char *)sqlite3_column_text(notes, 0);
-            const char *value = (const char *)sqlite3_column_text(notes, 1);
-            each(user, key ? key : "", value ? value : "");
+            each(user, td__run_text(notes, 0), td__run_text(notes, 1));
         }
-        sqlite3_finalize(notes);
+        td__rows_end(notes);
         return TD_OK;
     }
     return td_error_set(error, TD_INVALID, "a run has no table of notes '%s'", table);
@@ -125,11 +114,11 @@ td_status td_run_notes(td_run *run, const char *table, td_note_function *each, v
 /* ---- Signals -------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *table;
+    td__source source;
     uint32_t form;
-} tables[] = {{"scalar", TD_SCALAR},        {"stats", TD_STATS},  {"histogram", TD_HISTOGRAM},
-              {"tensor_series", TD_TENSOR}, {"example", TD_ROWS}, {"hash", TD_HASH}};
-enum { TABLES = sizeof tables / sizeof *tables };
+} sources[] = {{TD__SCALARS, TD_SCALAR}, {TD__STATISTICS, TD_STATS}, {TD__HISTOGRAMS, TD_HISTOGRAM},
+               {TD__TENSORS, TD_TENSOR}, {TD__HASHES, TD_HASH},      {TD__TEXTS, TD_TEXT}};
+enum { SOURCES = sizeof sources / sizeof *sources };
 
 static void extend(td_run_signal *signal, uint32_t forms, int64_t first, int64_t last) {
     signal->first_step = signal->forms && signal->first_step < first ? signal->first_step : first;
@@ -137,52 +126,22 @@ static void extend(td_run_signal *signal, uint32_t forms, int64_t first, int64_t
     signal->forms |= forms;
 }
 
-/* A signal's first and last row in one table: two look-ups, however many rows there are. */
-static void look_up(td_run *run, td_run_signal *signal, sqlite3_stmt *ends, uint32_t form) {
-    sqlite3_bind_int64(ends, 1, signal->id);
-    if (td__run_next(run, ends) && sqlite3_column_type(ends, 0) != SQLITE_NULL) {
-        uint32_t forms = form;
-        if (form == TD_TENSOR) {
-            forms = (sqlite3_column_int(ends, 2) ? TD_TENSOR : 0U) |
-                    (sqlite3_column_int(ends, 3) ? TD_IMAGE : 0U);
-        }
-        extend(signal, forms, sqlite3_column_int64(ends, 0), sqlite3_column_int64(ends, 1));
-    }
-    sqlite3_reset(ends);
-}
-
-static void look_up_all(td_run *run, const char *table, uint32_t form) {
-    char sql[400];
-    const char *forms =
-        form == TD_TENSOR
-            ? ", EXISTS (SELECT 1 FROM tensor_series WHERE signal=?1 AND form='tensor'),"
-              " EXISTS (SELECT 1 FROM tensor_series WHERE signal=?1 AND form='image')"
-            : "";
-    (void)snprintf(sql, sizeof sql,
-                   "SELECT (SELECT min(step) FROM %s WHERE signal=?1),"
-                   " (SELECT max(%s) FROM %s WHERE signal=?1)%s",
-                   table, form == TD_TENSOR ? "last" : "step", table, forms);
-    sqlite3_stmt *ends = td__run_prepare(run, sql);
+/* Each signal's first and last row of a source, and so which forms it was recorded in. */
+static void look_up(td_run *run, td__source source, uint32_t form) {
+    td__rows *ends = td__run_select(run, &(td__query){.source = source, .ends = true});
     for (size_t i = 0; ends && i < run->signal_count; i++) {
-        look_up(run, &run->signals[i], ends, form);
-    }
-    sqlite3_finalize(ends);
-}
-
-/* Texts are few and have no index. */
-static void look_up_texts(td_run *run) {
-    sqlite3_stmt *ends =
-        td__run_prepare(run, "SELECT signal, min(step), max(step) FROM text GROUP BY signal");
-    while (td__run_next(run, ends)) {
-        int64_t id = sqlite3_column_int64(ends, 0);
-        for (size_t i = 0; i < run->signal_count; i++) {
-            if (run->signals[i].id == id) {
-                extend(&run->signals[i], TD_TEXT, sqlite3_column_int64(ends, 1),
-                       sqlite3_column_int64(ends, 2));
+        td_run_signal *signal = &run->signals[i];
+        td__rows_bind(ends, signal->id, 0, 0, 0);
+        if (td__run_next(run, ends) && td__rows_text(ends, 0, NULL)) {
+            uint32_t forms = form;
+            if (form == TD_TENSOR) {
+                forms = (td__rows_integer(ends, 2) ? TD_TENSOR : 0U) |
+                        (td__rows_integer(ends, 3) ? TD_IMAGE : 0U);
             }
+            extend(signal, forms, td__rows_integer(ends, 0), td__rows_integer(ends, 1));
         }
     }
-    sqlite3_finalize(ends);
+    td__rows_end(ends);
 }
 
 static td_status add_signal(td_run *run, int64_t id, const char *name, td_error *error) {
@@ -201,28 +160,49 @@ static void forget_signals(td_run *run) {
         td__free((void *)(uintptr_t)run->signals[i].name);
     }
     run->signal_count = 0;
+    td__free(run->by_name);
+    run->by_name = NULL;
+}
+
+static int compare_names(const void *a, const void *b, void *user) {
+    const td_run_signal *signals = user;
+    return strcmp(signals[*(const uint32_t *)a].name, signals[*(const uint32_t *)b].name);
+}
+
+static td_status sort_signals(td_run *run, td_error *error) {
+    run->by_name = td__calloc(run->signal_count + 1, sizeof *run->by_name);
+    if (!run->by_name) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory for its signals", run->folder);
+    }
+    for (size_t i = 0; i < run->signal_count; i++) {
+        run->by_name[i] = (uint32_t)i;
+    }
+    qsort_r(run->by_name, run->signal_count, sizeof *run->by_name, compare_names, run->signals);
+    return TD_OK;
+}
+
+static td_status read_signals(td_run *run, td_error *error) {
+    td__rows *signals = td__run_select_all(run, TD__SIGNALS);
+    td_status status = TD_OK;
+    while (!status && td__run_next(run, signals)) {
+        status = add_signal(run, td__rows_integer(signals, 0), td__run_text(signals, 1), error);
+    }
+    td__rows_end(signals);
+    return status ? status : sort_signals(run, error);
 }
 
 td_status td_run_refresh(td_run *run, td_error *error) {
     forget_signals(run);
-    td_status status = run->events ? td__run_import(run, error) : TD_OK;
+    td_status status = run->events ? td__run_import(run, error) : td__run_open_store(run, error);
+    status = status ? status : read_signals(run, error);
     if (status) {
         return status;
     }
-    sqlite3_stmt *signals = td__run_prepare(run, "SELECT id, name FROM signal ORDER BY id");
-    while (!status && td__run_next(run, signals)) {
-        const char *name = (const char *)sqlite3_column_text(signals, 1);
-        status = add_signal(run, sqlite3_column_int64(signals, 0), name ? name : "", error);
+    for (size_t i = 0; i < SOURCES; i++) {
+        look_up(run, sources[i].source, sources[i].form);
     }
-    sqlite3_finalize(signals);
-    for (size_t i = 0; !status && i < TABLES; i++) {
-        look_up_all(run, tables[i].table, tables[i].form);
-    }
-    if (!status) {
-        look_up_texts(run);
-        read_info(run);
-    }
-    return status;
+    read_info(run);
+    return TD_OK;
 }
 
 size_t td_run_signals(const td_run *run, const td_run_signal **signals) {
@@ -231,9 +211,18 @@ size_t td_run_signals(const td_run *run, const td_run_signal **signals) {
 }
 
 const td_run_signal *td_run_signal_find(const td_run *run, const char *name) {
-    for (size_t i = 0; i < run->signal_count; i++) {
-        if (strcmp(run->signals[i].name, name) == 0) {
-            return &run->signals[i];
+    size_t low = 0, high = run->by_name ? run->signal_count : 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const td_run_signal *signal = &run->signals[run->by_name[middle]];
+        int order = strcmp(name, signal->name);
+        if (order == 0) {
+            return signal;
+        }
+        if (order < 0) {
+            high = middle;
+        } else {
+            low = middle + 1;
         }
     }
     return NULL;
@@ -289,7 +278,7 @@ static td_status open_kind(td_run *run, td_error *error) {
     struct stat about;
     (void)snprintf(path, sizeof path, "%s/run.db", run->folder);
     if (stat(path, &about) == 0) {
-        return td__run_open_database(run, error);
+        return TD_OK;
     }
     td_status status =
         td__events_list(run->folder, &run->event_files, &run->event_file_count, error);
@@ -330,7 +319,7 @@ void td_run_close(td_run *run) {
         return;
     }
     forget_signals(run);
-    sqlite3_close_v2(run->database);
+    td__store_close(run->store);
     for (size_t i = 0; i < run->event_file_count; i++) {
         td__free(run->event_files[i]);
     }

@@ -2,20 +2,21 @@
 #ifndef TAPEDECK_RUN_RUN_H
 #define TAPEDECK_RUN_RUN_H
 
-#include "run/problems.h"
+#include "store/problems.h"
+#include "store/store.h"
 #include "tapedeck/run.h"
-
-#include <sqlite3.h>
 
 struct td_run {
     char *folder, *name;
-    sqlite3 *database; /* run.db, or what was read from event files */
+    td__store *store; /* run.db, or what was read from event files */
+    bool shared;      /* opened while a deck wrote it */
     bool events;
     char **event_files; /* when events */
     size_t event_file_count;
     td_run_info info;
     td_run_signal *signals;
     size_t signal_count, signal_capacity;
+    uint32_t *by_name; /* indices of signals, sorted */
     td__problems problems;
     /* Of the record that is being handed on. */
     td_range *ranges;
@@ -26,17 +27,20 @@ struct td_run {
     size_t sample_capacity;
 };
 
-/* ---- The database (database.c) -------------------------------------------------------------- */
+/* ---- The store (rows.c) --------------------------------------------------------------------- */
 
-/* Opens FOLDER/run.db for reading: in place, or where that is not possible (a folder that cannot be
- * written to has no place for a log's index) as it is, or with its log as a copy. */
-td_status td__run_open_database(td_run *run, td_error *error);
-/* NULL, and a problem, when it cannot be prepared. */
-sqlite3_stmt *td__run_prepare(td_run *run, const char *sql);
-/* Whether there is another row; damage is a problem and the end. */
-bool td__run_next(td_run *run, sqlite3_stmt *statement);
-/* NULL is NaN. */
-double td__column_number(sqlite3_stmt *statement, int column);
+/* Opens FOLDER/run.db for reading, again when it is open already and may have changed. */
+td_status td__run_open_store(td_run *run, td_error *error);
+/* Whether a process holds the lock that a deck takes on its folder. */
+bool td__run_is_written(const char *folder);
+/* NULL, and a problem, when there are none to be had. */
+td__rows *td__run_select(td_run *run, const td__query *query);
+/* All of a source that is not a signal's. */
+td__rows *td__run_select_all(td_run *run, td__source source);
+/* Whether there is another row (of NULL there is none); damage is a problem and the end. */
+bool td__run_next(td_run *run, td__rows *rows);
+/* Never NULL. */
+const char *td__run_text(td__rows *rows, int column);
 
 /* ---- Files beside it (files.c) -------------------------------------------------------------- */
 

@@ -4,71 +4,44 @@
 #include "run/run.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const size_t most_numbers = (size_t)1 << 24;
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-/* NULL when there is no such statistic. */
-static sqlite3_stmt *prepare(td_run *run, const char *statistic) {
-    static const char *const statistics[] = {"count", "mean",  "std", "min", "max",
-                                             "norm",  "zeros", "nan", "inf"};
-    if (!statistic) {
-        return td__run_prepare(run, "SELECT step, value, 0 FROM scalar WHERE signal=?1"
-                                    " AND step>=?2 AND step<=?3 ORDER BY step LIMIT ?4");
-    }
-    for (size_t i = 0; i < sizeof statistics / sizeof *statistics; i++) {
-        if (strcmp(statistic, statistics[i]) == 0) {
-            char sql[160];
-            (void)snprintf(sql, sizeof sql,
-                           "SELECT step, %s, nan + inf FROM stats WHERE signal=?1"
-                           " AND step>=?2 AND step<=?3 ORDER BY step LIMIT ?4",
-                           statistics[i]);
-            return td__run_prepare(run, sql);
-        }
-    }
-    return NULL;
-}
-
 size_t td_run_values(td_run *run, const td_run_signal *signal, const char *statistic, int64_t first,
                      int64_t last, td_value *values, size_t most) {
-    sqlite3_stmt *rows = prepare(run, statistic);
+    td__query query = {.source = statistic ? TD__STATISTICS : TD__SCALARS, .column = statistic};
+    td__rows *rows = td__run_select(run, &query);
     if (!rows) {
         return 0;
     }
-    sqlite3_bind_int64(rows, 1, signal->id);
-    sqlite3_bind_int64(rows, 2, first);
-    sqlite3_bind_int64(rows, 3, last);
-    sqlite3_bind_int64(rows, 4, (int64_t)(most < INT64_MAX ? most : INT64_MAX));
+    td__rows_bind(rows, signal->id, first, last, (int64_t)(most < INT64_MAX ? most : INT64_MAX));
     size_t count = 0;
     while (count < most && td__run_next(run, rows)) {
-        td_value v = {sqlite3_column_int64(rows, 0), td__column_number(rows, 1),
-                      sqlite3_column_int64(rows, 2)};
-        v.nonfinite = statistic ? v.nonfinite : !isfinite(v.value);
+        td_value v = {.step = td__rows_integer(rows, 0), .value = td__rows_real(rows, 1)};
+        v.nonfinite = statistic ? td__rows_integer(rows, 2) : !isfinite(v.value);
         values[count++] = v;
     }
-    sqlite3_finalize(rows);
+    td__rows_end(rows);
     return count;
 }
 
 bool td_run_when(td_run *run, int64_t step, td_run_step *when) {
-    static const char *const queries[] = {
-        "SELECT step, epoch, wall_time FROM step WHERE step<=? ORDER BY step DESC LIMIT 1",
-        "SELECT step, epoch, wall_time FROM step WHERE step>? ORDER BY step LIMIT 1"};
     bool found = false;
-    for (size_t i = 0; !found && i < sizeof queries / sizeof *queries; i++) {
-        sqlite3_stmt *rows = td__run_prepare(run, queries[i]);
+    for (int later = 0; !found && later < 2; later++) {
+        td__rows *rows =
+            td__run_select(run, &(td__query){.source = TD__STEPS, .backwards = !later});
         if (rows) {
-            sqlite3_bind_int64(rows, 1, step);
+            td__rows_bind(rows, 0, later ? step : INT64_MIN, later ? INT64_MAX : step, 1);
         }
         found = td__run_next(run, rows);
         if (found) {
-            *when = (td_run_step){sqlite3_column_int64(rows, 0), sqlite3_column_int64(rows, 1),
-                                  sqlite3_column_double(rows, 2)};
+            *when = (td_run_step){td__rows_integer(rows, 0), td__rows_integer(rows, 1),
+                                  td__rows_real(rows, 2)};
         }
-        sqlite3_finalize(rows);
+        td__rows_end(rows);
     }
     return found;
 }
@@ -97,22 +70,25 @@ static size_t parse_numbers(const char *text, double **numbers, size_t *capacity
     return count;
 }
 
-static td_status read_examples(td_run *run, const td_run_signal *signal, sqlite3_stmt *rows,
+/* A label that is one number. */
+static double label_of(td__rows *row) {
+    const char *text = td__run_text(row, 2);
+    return strchr("-.0123456789I", *text) && *text ? td__rows_real(row, 2) : NAN;
+}
+
+static td_status read_examples(td_run *run, const td_run_signal *signal, td__rows *rows,
                                td_example_function *each, void *user, td_error *error) {
     double *numbers = NULL;
     size_t capacity = 0;
     td_status status = TD_OK;
     while (!status && td__run_next(run, rows)) {
-        const char *text = (const char *)sqlite3_column_text(rows, 3);
-        int type = sqlite3_column_type(rows, 2);
-        bool labelled = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
-        size_t count = parse_numbers(text ? text : "", &numbers, &capacity);
+        size_t count = parse_numbers(td__run_text(rows, 3), &numbers, &capacity);
         if (count == SIZE_MAX) {
             td__run_problem(&run->problems, "run.db: %s: an example is damaged", signal->name);
             continue;
         }
-        td_example example = {sqlite3_column_int64(rows, 0), sqlite3_column_int64(rows, 1),
-                              labelled ? sqlite3_column_double(rows, 2) : NAN, numbers, count};
+        td_example example = {td__rows_integer(rows, 0), td__rows_integer(rows, 1), label_of(rows),
+                              numbers, count};
         status = each(user, &example, error);
     }
     td__free(numbers);
@@ -121,27 +97,22 @@ static td_status read_examples(td_run *run, const td_run_signal *signal, sqlite3
 
 td_status td_run_examples(td_run *run, const td_run_signal *signal, int64_t step,
                           td_example_function *each, void *user, td_error *error) {
-    sqlite3_stmt *last =
-        td__run_prepare(run, "SELECT max(step) FROM example WHERE signal=? AND step<=?");
+    td__rows *last = td__run_select(run, &(td__query){.source = TD__EXAMPLES, .backwards = true});
     if (last) {
-        sqlite3_bind_int64(last, 1, signal->id);
-        sqlite3_bind_int64(last, 2, step);
+        td__rows_bind(last, signal->id, INT64_MIN, step, 1);
     }
-    bool found = td__run_next(run, last) && sqlite3_column_type(last, 0) != SQLITE_NULL;
-    int64_t at = found ? sqlite3_column_int64(last, 0) : 0;
-    sqlite3_finalize(last);
+    bool found = td__run_next(run, last);
+    int64_t at = found ? td__rows_integer(last, 0) : 0;
+    td__rows_end(last);
     if (!found) {
         return td_error_set(error, TD_NOT_FOUND, "%s has no examples at or before step %lld",
                             signal->name, (long long)step);
     }
-    sqlite3_stmt *rows = td__run_prepare(
-        run, "SELECT step, sample, label, value FROM example WHERE signal=? AND step=?"
-             " ORDER BY sample");
+    td__rows *rows = td__run_select(run, &(td__query){.source = TD__EXAMPLES});
     if (rows) {
-        sqlite3_bind_int64(rows, 1, signal->id);
-        sqlite3_bind_int64(rows, 2, at);
+        td__rows_bind(rows, signal->id, at, at, -1);
     }
     td_status status = read_examples(run, signal, rows, each, user, error);
-    sqlite3_finalize(rows);
+    td__rows_end(rows);
     return status;
 }

@@ -9,10 +9,10 @@
 #include "base/number.h"
 #include "sink/append.h"
 #include "sink/classes.h"
-#include "sink/element.h"
+#include "tensor/element.h"
 #include "sink/metrics.h"
 #include "sink/resume.h"
-#include "sink/signals.h"
+#include "deck/reach.h"
 #include "sink/text.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "sink/resume.h"
-#include "sink/signals.h"
+#include "deck/reach.h"
 #include "sink/text.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "sink/picture.h"
 
 #include "base/memory.h"
-#include "sink/element.h"
+#include "tensor/element.h"
 
 #include <math.h>
 #include <png.h>

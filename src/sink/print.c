@@ -3,8 +3,8 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "sink/classes.h"
-#include "sink/element.h"
-#include "sink/signals.h"
+#include "tensor/element.h"
+#include "deck/reach.h"
 #include "sink/text.h"
 
 #include <math.h>

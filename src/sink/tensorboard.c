@@ -10,7 +10,7 @@
 #include "sink/append.h"
 #include "sink/classes.h"
 #include "sink/picture.h"
-#include "sink/signals.h"
+#include "deck/reach.h"
 #include "sink/text.h"
 
 #include <endian.h>

@@ -3,12 +3,7 @@
 #define TAPEDECK_SINK_TEXT_H
 
 #include "base/file.h"
-
-/* Valid UTF-8: other bytes, and zeros, become %XX. Writes at most 3 * length bytes (no terminating
- * zero) and returns how many. */
-size_t td__clean_text(char *out, const char *text, size_t length);
-/* A copy of a cleaned C string, to be freed with td__free; NULL when memory is exhausted. */
-char *td__clean_copy(const char *text);
+#include "base/text.h"
 
 /* One CSV cell (RFC 4180): cleaned, quoted where needed, and with a leading ' where a spreadsheet
  * would take it for a formula. Writes at most TD__CSV_CELL(length) bytes and returns how many. */

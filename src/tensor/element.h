@@ -31,4 +31,13 @@ static inline double td__element(const td_view *view, int64_t i) {
 #undef ELEMENT
 }
 
+/* How many elements are in the dimensions from … rank. */
+static inline int64_t td__elements_from(const td_shape *shape, int32_t from) {
+    int64_t count = 1;
+    for (int32_t i = from; i < shape->rank; i++) {
+        count *= shape->dims[i];
+    }
+    return count;
+}
+
 #endif

@@ -315,6 +315,16 @@ class Show(Reading):
         page = self.tapedeck("show", os.path.join(EVENTS, "tf2"), "train/loss").stdout
         self.assertIn("train/loss\t0\t0.1", page)
 
+    def test_event_files_are_a_run_like_any_other(self):
+        for name in ("tf1", "tf2", "torch", "torch-new"):
+            for command in (("show", os.path.join(EVENTS, name)),
+                            ("compare", os.path.join(EVENTS, name), os.path.join(EVENTS, name))):
+                self.assertEqual(self.tapedeck(*command).stderr, "")
+        self.assertEqual(self.tapedeck("runs", EVENTS).stderr, "")
+        page = json.loads(self.tapedeck("show", os.path.join(EVENTS, "tf2"), "--json").stdout)
+        forms = {signal["name"]: signal["forms"] for signal in page["signals"]}
+        self.assertEqual((forms["digits/0"], forms["note"], forms["matrix"]), ("image", "text", "tensor"))
+
     def test_an_unknown_signal_is_said(self):
         self.train()
         self.assertIn("no signal 'lost'", self.tapedeck("show", "runs/small", "lost", status=1).stderr)

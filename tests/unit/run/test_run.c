@@ -97,6 +97,7 @@ static void points_are_single_steps_or_keep_lowest_and_highest(void **state) {
 
 typedef struct seen {
     int64_t records, last_step, tensors, bins;
+    bool undated; /* steps may have no epoch: memory ran out, and that is said */
 } seen;
 
 static td_status look(void *user, const td_record *record, td_error *error) {
@@ -105,8 +106,10 @@ static td_status look(void *user, const td_record *record, td_error *error) {
     assert_true(record->step >= s->last_step);
     s->last_step = record->step;
     s->records++;
-    assert_int_equal(record->epoch, 1 + record->step / 20);
-    assert_true(record->wall_time > 1.6e9);
+    if (!s->undated || record->epoch) {
+        assert_int_equal(record->epoch, 1 + record->step / 20);
+        assert_true(record->wall_time > 1.6e9);
+    }
     if (record->form == TD_TENSOR) {
         s->tensors++;
         assert_true(((const float *)record->view->data)[0] == (float)record->step);
@@ -204,7 +207,7 @@ static void every_allocation_may_fail(void **state) {
     assert_ok(td_deck_close(record(), &error), error);
     bool failed = true;
     for (uint64_t n = 1; failed; n++) {
-        seen s = {0};
+        seen s = {.undated = true};
         error = (td_error){0};
         td__allocation_fail_at(n);
         uint64_t before = td__allocation_count();

@@ -1,10 +1,10 @@
 /* Where tensors are, as run.db keeps it: a row of tensor_series for each stretch of records of one
  * signal that follow one another in one file at equal distances, however many there are. The view
  * `tensor` shows them one by one. */
-#ifndef TAPEDECK_SINK_TENSORS_H
-#define TAPEDECK_SINK_TENSORS_H
+#ifndef TAPEDECK_STORE_TENSORS_H
+#define TAPEDECK_STORE_TENSORS_H
 
-#include "sink/batch.h"
+#include "store/batch.h"
 #include "tapedeck/deck.h"
 
 typedef struct td__stretch {

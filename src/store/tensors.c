@@ -1,8 +1,8 @@
 /* Where tensors are; see tensors.h. */
-#include "sink/tensors.h"
+#include "store/tensors.h"
 
 #include "base/memory.h"
-#include "sink/signals.h"
+#include "deck/reach.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static size_t format_shape(char out[TD_SHAPE_TEXT_SIZE], const td_shape *shape) 
 static td_status say(td__stretch *stretch, td_form form, td__batch *batch, td_error *error) {
     const char *name = td_form_name(form), *dtype = td_dtype_name(stretch->dtype);
     char shape[TD_SHAPE_TEXT_SIZE];
-    td__batch_begin(batch, TD__TENSORS_ROW);
+    td__batch_begin(batch, TD__TENSOR_SERIES_ROW);
     td__batch_int(batch, stretch->signal);
     td__batch_int(batch, stretch->step);
     td__batch_int(batch, stretch->last);

@@ -1,6 +1,6 @@
-/* The tags of event files: each is stored once and has an index from 0 on, its signal's. */
-#ifndef TAPEDECK_RUN_TAGS_H
-#define TAPEDECK_RUN_TAGS_H
+/* Names, of tags or signals: each is stored once and has an index from 0 on. */
+#ifndef TAPEDECK_STORE_TAGS_H
+#define TAPEDECK_STORE_TAGS_H
 
 #include "tapedeck/base.h"
 

@@ -1,4 +1,4 @@
-#include "run/problems.h"
+#include "store/problems.h"
 
 #include "base/memory.h"
 

@@ -1,6 +1,6 @@
 /* Arrays that sinks index by td_record.signal_index. */
-#ifndef TAPEDECK_SINK_SIGNALS_H
-#define TAPEDECK_SINK_SIGNALS_H
+#ifndef TAPEDECK_DECK_REACH_H
+#define TAPEDECK_DECK_REACH_H
 
 #include "base/memory.h"
 

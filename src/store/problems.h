@@ -1,6 +1,6 @@
 /* What could not be read of a run, one sentence each; reading goes on. */
-#ifndef TAPEDECK_RUN_PROBLEMS_H
-#define TAPEDECK_RUN_PROBLEMS_H
+#ifndef TAPEDECK_STORE_PROBLEMS_H
+#define TAPEDECK_STORE_PROBLEMS_H
 
 #include "tapedeck/base.h"
 

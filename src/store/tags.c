@@ -1,4 +1,4 @@
-#include "run/tags.h"
+#include "store/tags.h"
 
 #include "base/memory.h"
 

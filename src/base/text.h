@@ -1,0 +1,16 @@
+/* Text of others: made valid for files, and visible for people. */
+#ifndef TAPEDECK_BASE_TEXT_H
+#define TAPEDECK_BASE_TEXT_H
+
+#include "tapedeck/base.h"
+
+/* Bytes of the UTF-8 character at text, 0 when there is none or it is a zero. */
+size_t td__character(const char *text, size_t length);
+
+/* Valid UTF-8: other bytes, and zeros, become %XX. Writes at most 3 * length bytes (no terminating
+ * zero) and returns how many. */
+size_t td__clean_text(char *out, const char *text, size_t length);
+/* A copy of a cleaned C string, to be freed with td__free; NULL when memory is exhausted. */
+char *td__clean_copy(const char *text);
+
+#endif

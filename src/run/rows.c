@@ -1,0 +1,67 @@
+/* A run's rows: what goes wrong with them is a problem of the run, and the end of the rows. */
+#include "run/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+bool td__run_is_written(const char *folder) {
+    int opened = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool locked = opened >= 0 && flock(opened, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (opened >= 0) {
+        close(opened);
+    }
+    return locked;
+}
+
+td_status td__run_open_store(td_run *run, td_error *error) {
+    bool writing = td__run_is_written(run->folder), damaged = false;
+    if (run->store && run->shared && writing) {
+        return TD_OK; /* sees what is written by itself */
+    }
+    td__store *store = NULL;
+    td_status status = td__store_read(run->folder, writing, &store, &damaged, error);
+    if (status) {
+        return status;
+    }
+    if (damaged) {
+        td__run_problem(&run->problems, "run.db is damaged or cut short; some of it is missing");
+    }
+    td__store_close(run->store);
+    run->store = store;
+    run->shared = writing;
+    return TD_OK;
+}
+
+td__rows *td__run_select(td_run *run, const td__query *query) {
+    td_error error = {0};
+    td__rows *rows = run->store ? run->store->class->select(run->store, query, &error) : NULL;
+    if (!rows && error.status) {
+        td__run_problem(&run->problems, "%s", error.text);
+    }
+    return rows;
+}
+
+td__rows *td__run_select_all(td_run *run, td__source source) {
+    td__rows *rows = td__run_select(run, &(td__query){.source = source});
+    if (rows) {
+        td__rows_bind(rows, 0, INT64_MIN, INT64_MAX, -1);
+    }
+    return rows;
+}
+
+bool td__run_next(td_run *run, td__rows *rows) {
+    td_error error;
+    error.text[0] = 0;
+    int next = rows ? td__rows_next(rows, &error) : 0;
+    if (next < 0) {
+        td__run_problem(&run->problems, "%s", error.text);
+    }
+    return next > 0;
+}
+
+const char *td__run_text(td__rows *rows, int column) {
+    const char *text = td__rows_text(rows, column, NULL);
+    return text ? text : "";
+}

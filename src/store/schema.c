@@ -1,0 +1,164 @@
+#include "store/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TENSOR_VIEW                                                                                \
+    "VIEW tensor AS SELECT signal, step.step AS step, form, dtype, shape, file,"                   \
+    " CASE every WHEN 0 THEN record ELSE record + (step.step - tensor_series.step) / every END"    \
+    " AS record FROM tensor_series JOIN step ON step.step BETWEEN tensor_series.step AND last"     \
+    " AND (every = 0 OR (step.step - tensor_series.step) % every = 0)"
+#define SUMMARY_TABLE                                                                              \
+    "CREATE TABLE summary(signal INTEGER PRIMARY KEY, last_step INTEGER, last REAL,"               \
+    " least_step INTEGER, least REAL, greatest_step INTEGER, greatest REAL);"
+#define FINDING_TABLE                                                                              \
+    "CREATE TABLE finding(id INTEGER PRIMARY KEY, cause TEXT, layer TEXT, unit INTEGER,"           \
+    " since_step INTEGER, confidence TEXT, severity TEXT, symptoms TEXT, evidence TEXT,"           \
+    " remedy TEXT, origin TEXT);"
+#define SIGNAL_INDEX "CREATE INDEX signal_name ON signal(name);"
+
+const char *const td__schema_tensor = "CREATE TEMP " TENSOR_VIEW;
+
+const char *const td__schema =
+    "CREATE TABLE run(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
+    "CREATE TABLE environment(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
+    "CREATE TABLE experiment(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
+    "CREATE TABLE signal(id INTEGER PRIMARY KEY, name TEXT NOT NULL, raw BLOB, kind TEXT,"
+    " layer TEXT, parameter TEXT, position INTEGER, batched INTEGER, better TEXT, units TEXT,"
+    " rank INTEGER);" SIGNAL_INDEX
+    "CREATE TABLE step(step INTEGER PRIMARY KEY, epoch INTEGER, wall_time REAL);"
+    "CREATE TABLE scalar(signal INTEGER, step INTEGER, value REAL,"
+    " PRIMARY KEY(signal, step)) WITHOUT ROWID;" SUMMARY_TABLE
+    "CREATE TABLE stats(signal INTEGER, step INTEGER, count INTEGER, mean REAL, std REAL, min REAL,"
+    " max REAL, norm REAL, zeros INTEGER, nan INTEGER, inf INTEGER, first_nonfinite INTEGER,"
+    " PRIMARY KEY(signal, step)) WITHOUT ROWID;"
+    "CREATE TABLE histogram(signal INTEGER, step INTEGER, bins TEXT,"
+    " PRIMARY KEY(signal, step)) WITHOUT ROWID;"
+    "CREATE TABLE tensor_series(signal INTEGER, step INTEGER, last INTEGER, every INTEGER,"
+    " form TEXT, dtype TEXT, shape TEXT, file TEXT, record INTEGER,"
+    " PRIMARY KEY(signal, step, form, file, record)) WITHOUT ROWID;"
+    "CREATE " TENSOR_VIEW ";"
+    "CREATE TABLE example(signal INTEGER, step INTEGER, sample INTEGER, label NUMERIC, value TEXT,"
+    " PRIMARY KEY(signal, step, sample)) WITHOUT ROWID;"
+    "CREATE TABLE hash(signal INTEGER, step INTEGER, hash TEXT,"
+    " PRIMARY KEY(signal, step)) WITHOUT ROWID;"
+    "CREATE TABLE text(signal INTEGER, step INTEGER, text TEXT);"
+    "CREATE INDEX text_signal ON text(signal, step);"
+    "CREATE TABLE event(id INTEGER PRIMARY KEY, kind TEXT, epoch INTEGER, step INTEGER,"
+    " wall_time REAL, count INTEGER, signal TEXT, text TEXT);" FINDING_TABLE
+    "PRAGMA user_version=2;";
+
+/* Names that a reader does not qualify are looked up among temporary ones first. */
+const td__migration td__migrations[TD__SCHEMA_VERSION] = {
+    [1] = {.write = "ALTER TABLE signal ADD COLUMN kind TEXT;"
+                    "ALTER TABLE signal ADD COLUMN layer TEXT;"
+                    "ALTER TABLE signal ADD COLUMN parameter TEXT;"
+                    "ALTER TABLE signal ADD COLUMN position INTEGER;"
+                    "ALTER TABLE signal ADD COLUMN batched INTEGER;"
+                    "ALTER TABLE signal ADD COLUMN better TEXT;"
+                    "ALTER TABLE signal ADD COLUMN units TEXT;"
+                    "ALTER TABLE signal ADD COLUMN rank INTEGER;"
+                    "DROP TABLE finding;" SIGNAL_INDEX SUMMARY_TABLE FINDING_TABLE
+                    "CREATE INDEX text_signal ON text(signal, step);"
+                    "PRAGMA user_version=2;",
+           .read = "CREATE TEMP VIEW signal AS SELECT id, name, raw, NULL AS kind, NULL AS layer,"
+                   " NULL AS parameter, NULL AS position, NULL AS batched, NULL AS better,"
+                   " NULL AS units, NULL AS rank FROM main.signal;"
+                   "CREATE TEMP TABLE summary(signal INTEGER PRIMARY KEY, last_step, last,"
+                   " least_step, least, greatest_step, greatest);"
+                   "CREATE TEMP TABLE finding(id INTEGER PRIMARY KEY, cause, layer, unit,"
+                   " since_step, confidence, severity, symptoms, evidence, remedy, origin);"},
+};
+
+const char *const td__schema_steps[] = {"step",    "scalar", "stats", "histogram", "tensor_series",
+                                        "example", "hash",   "text",  "event"};
+const size_t td__schema_step_count = sizeof td__schema_steps / sizeof *td__schema_steps;
+
+const td__table_facts td__tables[TD__TABLES] = {
+#define FACTS(name, text, conflict, types) {text, conflict, types},
+    TD__TABLE_LIST(FACTS)
+#undef FACTS
+};
+
+/* ---- Selecting ------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *table, *columns, *order;
+} sources[TD__SOURCES] = {
+    [TD__SCALARS] = {"scalar", "step, value", NULL},
+    [TD__STATISTICS] = {"stats",
+                        "step, count, mean, std, min, max, norm, zeros, nan, inf, first_nonfinite",
+                        NULL},
+    [TD__HISTOGRAMS] = {"histogram", "step, bins", NULL},
+    [TD__TENSORS] = {"tensor", "step, form, file, record", NULL},
+    [TD__HASHES] = {"hash", "step, hash", NULL},
+    [TD__TEXTS] = {"text", "step, text", NULL},
+    [TD__EXAMPLES] = {"example", "step, sample, label, value", NULL},
+    [TD__STEPS] = {"step", "step, epoch, wall_time", NULL},
+    [TD__SUMMARIES] = {"summary", "last_step, last, least_step, least, greatest_step, greatest",
+                       "WHERE signal=?1"},
+    [TD__SIGNALS] =
+        {"signal", "id, name, raw, kind, layer, parameter, position, batched, better, units, rank",
+         "ORDER BY id"},
+    [TD__EVENTS] = {"event", "kind, epoch, step, wall_time, count, signal, text", "ORDER BY id"},
+    [TD__FINDINGS] = {"finding",
+                      "cause, layer, unit, since_step, confidence, severity, symptoms, evidence, "
+                      "remedy, origin",
+                      "ORDER BY id"},
+    [TD__RUN_NOTES] = {"run", "key, value", "ORDER BY key"},
+    [TD__ENVIRONMENT] = {"environment", "key, value", "ORDER BY key"},
+    [TD__EXPERIMENT] = {"experiment", "key, value", "ORDER BY key"},
+};
+
+static bool is_statistic(const char *name) {
+    static const char *const names[] = {"count", "mean",  "std", "min", "max",
+                                        "norm",  "zeros", "nan", "inf"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A signal's first and last row: look-ups, however many rows there are. */
+static int select_ends(char *out, size_t size, td__source source) {
+    bool series = source == TD__TENSORS;
+    const char *table = series ? "tensor_series" : sources[source].table;
+    return snprintf(out, size,
+                    "SELECT (SELECT min(step) FROM %s WHERE signal=?1),"
+                    " (SELECT max(%s) FROM %s WHERE signal=?1)%s",
+                    table, series ? "last" : "step", table,
+                    series ? ", EXISTS (SELECT 1 FROM tensor_series WHERE signal=?1"
+                             " AND form='tensor'), EXISTS (SELECT 1 FROM tensor_series"
+                             " WHERE signal=?1 AND form='image')"
+                           : "");
+}
+
+bool td__schema_select(char *out, size_t size, const td__query *query) {
+    if (query->column && !is_statistic(query->column)) {
+        return false;
+    }
+    int length;
+    if (query->ends) {
+        length = select_ends(out, size, query->source);
+    } else if (sources[query->source].order) {
+        length = snprintf(out, size, "SELECT %s FROM %s %s", sources[query->source].columns,
+                          sources[query->source].table, sources[query->source].order);
+    } else {
+        const char *form = !query->form                        ? ""
+                           : strcmp(query->form, "image") == 0 ? "form='image' AND "
+                                                               : "form='tensor' AND ";
+        length = snprintf(out, size,
+                          "SELECT %s%s%s FROM %s WHERE %s%sstep BETWEEN ?2 AND ?3"
+                          " ORDER BY step%s LIMIT ?4",
+                          query->column ? "step, " : "",
+                          query->column ? query->column : sources[query->source].columns,
+                          query->column ? ", nan + inf" : "", sources[query->source].table,
+                          query->source == TD__STEPS ? "" : "signal=?1 AND ", form,
+                          query->backwards                ? " DESC"
+                          : query->source == TD__EXAMPLES ? ", sample"
+                                                          : "");
+    }
+    return length > 0 && (size_t)length < size;
+}

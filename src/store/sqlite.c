@@ -1,0 +1,370 @@
+/* run.db while it is written: WAL mode, so that it can be read meanwhile. It is made under another
+ * name and has its tables from its first moment. */
+#include "store/sqlite.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- The connection ------------------------------------------------------------------------- */
+
+td_status td__sqlite_error(const td__sqlite *store, int code, const char *verb, td_error *error) {
+    int kind = code & 0xff;
+    td_status status = kind == SQLITE_BUSY || kind == SQLITE_LOCKED ? TD_BUSY : TD_IO;
+    return td_error_set(error, status, "run.db: cannot %s: %s", verb,
+                        store->database ? sqlite3_errmsg(store->database) : sqlite3_errstr(code));
+}
+
+td_status td__sqlite_connect(const char *path, int flags, const char *vfs, td__sqlite **opened,
+                             td_error *error) {
+    td__sqlite *store = td__calloc(1, sizeof *store);
+    if (!store) {
+        return td_error_set(error, TD_MEMORY, "run.db: out of memory");
+    }
+    store->store.class = &td__sqlite_class;
+    int code = sqlite3_open_v2(path, &store->database, flags | SQLITE_OPEN_NOMUTEX, vfs);
+    if (code != SQLITE_OK) {
+        td_status status = td__sqlite_error(store, code, "open", error);
+        td__sqlite_close(&store->store);
+        return status;
+    }
+    sqlite3_busy_timeout(store->database, TD__SQLITE_BUSY_MILLISECONDS);
+    *opened = store;
+    return TD_OK;
+}
+
+td_status td__sqlite_execute(td__sqlite *store, const char *sql, const char *verb,
+                             td_error *error) {
+    int code = sqlite3_exec(store->database, sql, NULL, NULL, NULL);
+    return code == SQLITE_OK ? TD_OK : td__sqlite_error(store, code, verb, error);
+}
+
+td_status td__sqlite_harden(td__sqlite *store, bool damaged, td_error *error) {
+    enum { MOST_BYTES = 128 << 20 };
+    static const struct {
+        int option, value;
+    } options[] = {{SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+                   {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
+                   {SQLITE_DBCONFIG_ENABLE_VIEW, 0}, /* but for temporary ones */
+                   {SQLITE_DBCONFIG_DEFENSIVE, 1}};
+    size_t count = sizeof options / sizeof *options;
+    for (size_t i = 0; i < count - damaged; i++) {
+        sqlite3_db_config(store->database, options[i].option, options[i].value, NULL);
+    }
+    sqlite3_limit(store->database, SQLITE_LIMIT_LENGTH, MOST_BYTES);
+    return td__sqlite_execute(store, td__schema_tensor, "open", error);
+}
+
+int td__sqlite_version(td__sqlite *store) {
+    sqlite3_stmt *statement;
+    int version = -1;
+    if (sqlite3_prepare_v2(store->database, "PRAGMA user_version", -1, &statement, NULL) ==
+            SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW) {
+        version = sqlite3_column_int(statement, 0);
+    }
+    sqlite3_finalize(statement);
+    return version;
+}
+
+bool td__sqlite_is_plain(const char *path) {
+    struct stat about;
+    return lstat(path, &about) == 0 ? S_ISREG(about.st_mode) : errno == ENOENT;
+}
+
+void td__sqlite_close(td__store *base) {
+    td__sqlite *store = (td__sqlite *)base;
+    for (int i = 0; i < TD__TABLES; i++) {
+        sqlite3_finalize(store->inserts[i]);
+    }
+    sqlite3_close_v2(store->database);
+    td__free(store);
+}
+
+/* ---- Rows that go in ------------------------------------------------------------------------ */
+
+static sqlite3_stmt *insertion(td__sqlite *store, td__table table) {
+    const td__table_facts *facts = &td__tables[table];
+    if (!store->inserts[table]) {
+        char sql[160];
+        int length =
+            snprintf(sql, sizeof sql, "INSERT %s INTO %s VALUES(?", facts->conflict, facts->name);
+        for (size_t i = 1; facts->types[i]; i++) {
+            length += snprintf(sql + length, sizeof sql - (size_t)length, ",?");
+        }
+        (void)snprintf(sql + length, sizeof sql - (size_t)length, ")");
+        sqlite3_prepare_v3(store->database, sql, -1, SQLITE_PREPARE_PERSISTENT,
+                           &store->inserts[table], NULL);
+    }
+    return store->inserts[table];
+}
+
+static int bind_value(sqlite3_stmt *statement, int column, char type, const uint8_t **at) {
+    int64_t integer;
+    double real;
+    if (type == 'n') {
+        return sqlite3_bind_null(statement, column);
+    }
+    memcpy(&integer, *at, sizeof integer);
+    memcpy(&real, *at, sizeof real);
+    *at += sizeof integer;
+    if (type == 'd') {
+        return sqlite3_bind_double(statement, column, real);
+    }
+    if (type == 'i' || (type == 'o' && integer >= 0)) {
+        return sqlite3_bind_int64(statement, column, integer);
+    }
+    if (integer < 0) {
+        return sqlite3_bind_null(statement, column);
+    }
+    const char *text = (const char *)*at;
+    *at += integer;
+    return type == 't' ? sqlite3_bind_text(statement, column, text, (int)integer, SQLITE_STATIC)
+                       : sqlite3_bind_blob(statement, column, text, (int)integer, SQLITE_STATIC);
+}
+
+static int clear(td__sqlite *store, const char *table) {
+    char sql[64];
+    (void)snprintf(sql, sizeof sql, "DELETE FROM %s", table);
+    return sqlite3_exec(store->database, sql, NULL, NULL, NULL);
+}
+
+static int insert_row(td__sqlite *store, const uint8_t **at) {
+    int number = *(*at)++;
+    if (number >= TD__TABLES) {
+        return clear(store, td__tables[number - TD__TABLES].name);
+    }
+    td__table table = (td__table)number;
+    sqlite3_stmt *statement = insertion(store, table);
+    if (!statement) {
+        return sqlite3_errcode(store->database);
+    }
+    int code = SQLITE_OK;
+    const char *types = td__tables[table].types;
+    for (int i = 0; types[i] && code == SQLITE_OK; i++) {
+        code = bind_value(statement, i + 1, types[i], at);
+    }
+    if (code == SQLITE_OK) {
+        sqlite3_step(statement);
+        code = sqlite3_reset(statement);
+    }
+    return code;
+}
+
+static td_status sqlite_insert(td__store *base, const uint8_t *rows, size_t size, td_error *error) {
+    td__sqlite *store = (td__sqlite *)base;
+    int code = sqlite3_exec(store->database, "BEGIN", NULL, NULL, NULL);
+    for (const uint8_t *at = rows; at < rows + size && code == SQLITE_OK;) {
+        code = insert_row(store, &at);
+    }
+    if (code == SQLITE_OK) {
+        code = sqlite3_exec(store->database, "COMMIT", NULL, NULL, NULL);
+    }
+    if (code == SQLITE_OK) {
+        return TD_OK;
+    }
+    td_status status = td__sqlite_error(store, code, "write", error);
+    if (!sqlite3_get_autocommit(store->database)) {
+        sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
+    }
+    return status;
+}
+
+/* In WAL mode with synchronous=NORMAL a commit by itself does not wait for the disk. */
+static td_status sqlite_sync(td__store *base, td_error *error) {
+    td__sqlite *store = (td__sqlite *)base;
+    sqlite3_file *log = NULL;
+    sqlite3_file_control(store->database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    int code = log && log->pMethods ? log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) : SQLITE_OK;
+    return code == SQLITE_OK
+               ? TD_OK
+               : td_error_set(error, TD_IO, "run.db: cannot sync: %s", sqlite3_errstr(code));
+}
+
+/* ---- Changing what is there ----------------------------------------------------------------- */
+
+/* All of it or nothing. */
+static td_status change(td__sqlite *store, const char *const *sql, size_t count, const char *verb,
+                        td_error *error) {
+    td_status status = td__sqlite_execute(store, "BEGIN IMMEDIATE", verb, error);
+    if (status) {
+        return status;
+    }
+    for (size_t i = 0; i < count && !status; i++) {
+        status = td__sqlite_execute(store, sql[i], verb, error);
+    }
+    status = status ? status : td__sqlite_execute(store, "COMMIT", verb, error);
+    if (status) {
+        sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
+    }
+    return status;
+}
+
+static td_status sqlite_rewind(td__store *base, int64_t step, td_error *error) {
+    enum { STATEMENTS = 3, MOST_TABLES = 16 };
+    char texts[STATEMENTS + MOST_TABLES][480];
+    const char *sql[STATEMENTS + MOST_TABLES];
+    size_t count = 0;
+    long long at = step;
+    /* Arrays close up where records are taken out before others that stay (history). */
+    (void)snprintf(texts[count++], sizeof *texts,
+                   "UPDATE OR IGNORE tensor_series SET record = record - (SELECT count(*)"
+                   " FROM tensor t WHERE t.file = tensor_series.file AND t.step > %lld"
+                   " AND t.record < tensor_series.record)"
+                   " WHERE step <= %lld AND file <> '' AND EXISTS (SELECT 1 FROM tensor_series o"
+                   " WHERE o.file = tensor_series.file AND o.last > %lld"
+                   " AND o.record < tensor_series.record)",
+                   at, at, at);
+    for (size_t i = 0; i < td__schema_step_count; i++) {
+        (void)snprintf(texts[count++], sizeof *texts, "DELETE FROM %s WHERE step > %lld",
+                       td__schema_steps[i], at);
+    }
+    /* A stretch of tensors that goes on beyond the step. */
+    (void)snprintf(texts[count++], sizeof *texts,
+                   "UPDATE tensor_series SET last = step + (%lld - step) / every * every"
+                   " WHERE last > %lld AND every > 0",
+                   at, at);
+    (void)snprintf(texts[count++], sizeof *texts, "DELETE FROM summary WHERE last_step > %lld", at);
+    for (size_t i = 0; i < count; i++) {
+        sql[i] = texts[i];
+    }
+    return change((td__sqlite *)base, sql, count, "rewind", error);
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+/* Makes the database with its tables, empty, under draft, then gives it its name. */
+static td_status make_database(const char *draft, const char *path, td_error *error) {
+    td__sqlite *store = NULL;
+    unlink(draft);
+    td_status status =
+        td__sqlite_connect(draft, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, &store, error);
+    if (status) {
+        return status;
+    }
+    const char *const sql[] = {"PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY; BEGIN;",
+                               td__schema, "COMMIT; PRAGMA journal_mode=WAL;"};
+    for (size_t i = 0; i < sizeof sql / sizeof *sql && !status; i++) {
+        status = td__sqlite_execute(store, sql[i], "create", error);
+    }
+    td__sqlite_close(&store->store);
+    while (!status && rename(draft, path) != 0) {
+        status = errno == EINTR ? TD_OK : td__file_error(error, "run.db", "create");
+    }
+    if (status) {
+        unlink(draft);
+    }
+    return status;
+}
+
+static td_status migrate(td__sqlite *store, td_error *error) {
+    int version = td__sqlite_version(store);
+    if (version < 1 || version > TD__SCHEMA_VERSION) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "run.db is of version %d; this program writes version %d", version,
+                            TD__SCHEMA_VERSION);
+    }
+    td_status status = TD_OK;
+    for (; version < TD__SCHEMA_VERSION && !status; version++) {
+        status = change(store, &td__migrations[version].write, 1, "bring up to date", error);
+    }
+    return status;
+}
+
+static td_status open_for_writing(const char *path, td__store **opened, td_error *error) {
+    td__sqlite *store = NULL;
+    td_status status = td__sqlite_connect(path, SQLITE_OPEN_READWRITE, NULL, &store, error);
+    if (status) {
+        return status;
+    }
+    status = td__sqlite_execute(store,
+                                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+                                "PRAGMA wal_autocheckpoint=8000; PRAGMA cache_size=-16384",
+                                "configure", error);
+    status = status ? status : td__sqlite_harden(store, false, error);
+    status = status ? status : migrate(store, error);
+    if (status) {
+        td__sqlite_close(&store->store);
+        return status;
+    }
+    *opened = &store->store;
+    return TD_OK;
+}
+
+static td_status make_path(char out[TD__SQLITE_PATH], const char *folder, const char *name,
+                           td_error *error) {
+    return (size_t)snprintf(out, TD__SQLITE_PATH, "%s/%s", folder, name) < TD__SQLITE_PATH
+               ? TD_OK
+               : td_error_set(error, TD_INVALID, "%.200s…: the name is too long", folder);
+}
+
+td_status td__store_create(const char *folder, td__store **store, td_error *error) {
+    char path[TD__SQLITE_PATH], draft[TD__SQLITE_PATH];
+    struct stat about;
+    td_status status = make_path(path, folder, "run.db", error);
+    status = status ? status : make_path(draft, folder, ".run.db.new", error);
+    if (!status && lstat(path, &about) == 0) {
+        status = td_error_set(error, TD_EXISTS, "%s exists already", path);
+    }
+    status = status ? status : make_database(draft, path, error);
+    return status ? status : open_for_writing(path, store, error);
+}
+
+td_status td__store_open(const char *folder, td__store **store, td_error *error) {
+    static const char *const names[] = {"run.db", "run.db-wal", "run.db-shm"};
+    char path[TD__SQLITE_PATH];
+    struct stat about;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        td_status status = make_path(path, folder, names[i], error);
+        if (status) {
+            return status;
+        }
+        if (!td__sqlite_is_plain(path)) {
+            return td_error_set(error, TD_INVALID, "%s is no file of this run: nothing is written",
+                                path);
+        }
+    }
+    td_status status = make_path(path, folder, "run.db", error);
+    if (!status && lstat(path, &about) != 0) {
+        status = td_error_set(error, TD_NOT_FOUND, "%s: %s", path, strerror(errno));
+    }
+    return status ? status : open_for_writing(path, store, error);
+}
+
+td_status td__store_temporary(td__store **store, td_error *error) {
+    td__sqlite *made = NULL;
+    /* A database without a name is in memory, and in a file that nobody sees when it grows. */
+    td_status status =
+        td__sqlite_connect("", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, &made, error);
+    if (status) {
+        return status;
+    }
+    status = td__sqlite_execute(made, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;", "create",
+                                error);
+    status = status ? status : td__sqlite_execute(made, td__schema, "create", error);
+    if (status) {
+        td__sqlite_close(&made->store);
+        return status;
+    }
+    *store = &made->store;
+    return TD_OK;
+}
+
+const td__store_class td__sqlite_class = {
+    .insert = sqlite_insert,
+    .sync = sqlite_sync,
+    .rewind = sqlite_rewind,
+    .select = td__sqlite_select,
+    .bind = td__sqlite_bind,
+    .next = td__sqlite_next,
+    .integer = td__sqlite_integer,
+    .real = td__sqlite_real,
+    .text = td__sqlite_text,
+    .end = td__sqlite_end,
+    .close = td__sqlite_close,
+};

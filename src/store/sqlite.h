@@ -1,0 +1,49 @@
+/* run.db as a store: the connection, and what its files share. */
+#ifndef TAPEDECK_STORE_SQLITE_H
+#define TAPEDECK_STORE_SQLITE_H
+
+#include "store/schema.h"
+
+#include <sqlite3.h>
+
+enum { TD__SQLITE_BUSY_MILLISECONDS = 5000, TD__SQLITE_PATH = 4096 };
+
+typedef struct td__sqlite {
+    td__store store;
+    sqlite3 *database;
+    sqlite3_stmt *inserts[TD__TABLES]; /* prepared when they are first needed */
+    /* Of a database that is not trusted: how many instructions its statements may take until none
+     * is open. */
+    int open_statements;
+    int64_t budget;
+    int64_t bytes; /* of the file when it was opened */
+} td__sqlite;
+
+extern const td__store_class td__sqlite_class;
+
+/* A connection to path, which is taken over by *opened; sqlite3_open_v2's flags and VFS. */
+td_status td__sqlite_connect(const char *path, int flags, const char *vfs, td__sqlite **opened,
+                             td_error *error);
+td_status td__sqlite_execute(td__sqlite *store, const char *sql, const char *verb, td_error *error);
+/* "run.db: cannot VERB: …" */
+td_status td__sqlite_error(const td__sqlite *store, int code, const char *verb, td_error *error);
+/* Makes it safe to use whatever is in the file: its triggers and views do nothing, and texts have a
+ * limit. Not for what is damaged: SQLite reads what there is of a file that is shorter than it says
+ * only when it is not on its guard. */
+td_status td__sqlite_harden(td__sqlite *store, bool damaged, td_error *error);
+/* PRAGMA user_version, or -1. */
+int td__sqlite_version(td__sqlite *store);
+/* Whether path is a file of its own, not a link, a pipe or the like; or not there. */
+bool td__sqlite_is_plain(const char *path);
+void td__sqlite_close(td__store *store);
+
+/* The reading half of the class (sqlite_rows.c). */
+td__rows *td__sqlite_select(td__store *store, const td__query *query, td_error *error);
+void td__sqlite_bind(td__rows *rows, int64_t signal, int64_t first, int64_t last, int64_t limit);
+int td__sqlite_next(td__rows *rows, td_error *error);
+int64_t td__sqlite_integer(td__rows *rows, int column);
+double td__sqlite_real(td__rows *rows, int column);
+const char *td__sqlite_text(td__rows *rows, int column, size_t *length);
+void td__sqlite_end(td__rows *rows);
+
+#endif

@@ -1,0 +1,182 @@
+/* Opening run.db for reading: nothing is changed, nothing is left behind, nothing is trusted.
+ *
+ * While a deck writes it, it is opened as SQLite means it: log and index are there and shared.
+ * Otherwise nobody else may be there, and SQLite would leave an index behind that it cannot remove:
+ * a database with a log (of a run that was killed) is opened without locks and with an index in
+ * memory, one without as a file that does not change. */
+#include "base/memory.h"
+#include "store/sqlite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- The file ------------------------------------------------------------------------------- */
+
+/* "file:PATH?OPTIONS", with what has a meaning in it escaped. */
+static bool make_uri(char *out, size_t size, const char *path, const char *options) {
+    size_t used = (size_t)snprintf(out, size, "file:");
+    for (; *path && used + 4 < size; path++) {
+        bool plain = !strchr("%?#", *path);
+        used += (size_t)snprintf(out + used, size - used, plain ? "%c" : "%%%02X",
+                                 (unsigned char)*path);
+    }
+    return !*path && (size_t)snprintf(out + used, size - used, "?%s", options) < size - used;
+}
+
+/* SQLite fills what is missing of a last page with zeros, and says nothing. */
+static bool is_cut_short(const char *path, bool has_log, int64_t *size) {
+    uint8_t head[32];
+    struct stat about;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool read_it = file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+                   pread(file, head, sizeof head, 0) == (ssize_t)sizeof head;
+    if (file >= 0) {
+        close(file);
+    }
+    if (!read_it) {
+        return false;
+    }
+    *size = about.st_size;
+    int64_t page = head[16] << 8 | head[17];
+    page = page == 1 ? 65536 : page;
+    int64_t pages = (int64_t)head[28] << 24 | head[29] << 16 | head[30] << 8 | head[31];
+    return page > 0 && (about.st_size % page != 0 || (!has_log && pages * page > about.st_size));
+}
+
+/* ---- What is in it -------------------------------------------------------------------------- */
+
+static int out_of_budget(void *user) {
+    enum { INSTRUCTIONS = 10000 };
+    td__sqlite *store = user;
+    store->budget -= INSTRUCTIONS;
+    return store->budget < 0;
+}
+
+/* Columns that are computed and tables that are programs can be made to take for ever. */
+static bool has_programs(td__sqlite *store) {
+    static const char *const queries[] = {
+        "SELECT sql FROM main.sqlite_schema WHERE sql IS NOT NULL",
+        "SELECT 1 FROM pragma_table_list l WHERE schema='main' AND (type='virtual' OR EXISTS"
+        " (SELECT 1 FROM pragma_table_xinfo(l.name, 'main') x WHERE x.hidden > 1))"};
+    bool suspect = false;
+    sqlite3_stmt *rows = NULL;
+    if (sqlite3_prepare_v2(store->database, queries[0], -1, &rows, NULL) == SQLITE_OK) {
+        while (!suspect && sqlite3_step(rows) == SQLITE_ROW) {
+            const char *sql = (const char *)sqlite3_column_text(rows, 0);
+            suspect = !sql || !strstr(td__schema, sql); /* not one that we make */
+        }
+    }
+    sqlite3_finalize(rows);
+    if (suspect && sqlite3_prepare_v2(store->database, queries[1], -1, &rows, NULL) == SQLITE_OK) {
+        suspect = sqlite3_step(rows) == SQLITE_ROW;
+        sqlite3_finalize(rows);
+    }
+    return suspect;
+}
+
+static td_status make_safe(td__sqlite *store, bool damaged, td_error *error) {
+    enum { INSTRUCTIONS = 10000 };
+    td_status status = td__sqlite_harden(store, damaged, error);
+    if (!status && has_programs(store)) {
+        return td_error_set(error, TD_FORMAT,
+                            "run.db has tables or columns that are computed: it was not written "
+                            "by a deck, and is not read");
+    }
+    int version = td__sqlite_version(store);
+    for (; !status && version >= 1 && version < TD__SCHEMA_VERSION; version++) {
+        status = td__sqlite_execute(store, td__migrations[version].read, "open", error);
+    }
+    sqlite3_progress_handler(store->database, INSTRUCTIONS, out_of_budget, store);
+    return status;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+typedef struct manner {
+    const char *options, *vfs, *pragmas;
+} manner;
+static const manner shared = {"mode=ro", NULL, ""},
+                    alone = {"mode=ro", "unix-none", "PRAGMA locking_mode=EXCLUSIVE;"},
+                    unchanging = {"immutable=1", NULL, ""};
+
+/* Opens and reads the schema, the first thing that can fail. */
+static td_status try_open(const char *path, const manner *how, td__sqlite **opened, bool *damaged,
+                          td_error *error) {
+    static const char look[] = "SELECT count(*) FROM sqlite_schema";
+    char uri[3 * TD__SQLITE_PATH];
+    td__sqlite *store = NULL;
+    if (!make_uri(uri, sizeof uri, path, how->options)) {
+        return td_error_set(error, TD_INVALID, "%.200s…: the name is too long", path);
+    }
+    td_status status =
+        td__sqlite_connect(uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, how->vfs, &store, error);
+    if (status) {
+        return status;
+    }
+    store->budget = INT64_MAX;
+    sqlite3_db_config(store->database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_exec(store->database, how->pragmas, NULL, NULL, NULL);
+    sqlite3_exec(store->database, "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON", NULL, NULL,
+                 NULL);
+    int code = sqlite3_exec(store->database, look, NULL, NULL, NULL);
+    if ((code & 0xff) == SQLITE_CORRUPT) {
+        *damaged = true;
+        sqlite3_exec(store->database, "PRAGMA writable_schema=ON", NULL, NULL, NULL);
+        code = sqlite3_exec(store->database, look, NULL, NULL, NULL);
+    }
+    if (code != SQLITE_OK) {
+        int kind = code & 0xff;
+        status = td_error_set(error,
+                              kind == SQLITE_BUSY                               ? TD_BUSY
+                              : kind == SQLITE_NOTADB || kind == SQLITE_CORRUPT ? TD_FORMAT
+                                                                                : TD_IO,
+                              "%s cannot be read: %s", path, sqlite3_errstr(code));
+    }
+    status = status ? status : make_safe(store, *damaged, error);
+    if (status) {
+        td__sqlite_close(&store->store);
+        return status;
+    }
+    *opened = store;
+    return TD_OK;
+}
+
+td_status td__store_read(const char *folder, bool writing, td__store **opened, bool *damaged,
+                         td_error *error) {
+    static const char *const endings[] = {"", "-wal", "-shm"};
+    char path[TD__SQLITE_PATH];
+    bool has_log = false;
+    int64_t log_size = 0, size = 0;
+    struct stat about;
+    for (int i = writing ? 2 : 1; i >= 0; i--) { /* the database last, which stays in path */
+        if ((size_t)snprintf(path, sizeof path, "%s/run.db%s", folder, endings[i]) >= sizeof path) {
+            return td_error_set(error, TD_INVALID, "%.200s…: the name is too long", folder);
+        }
+        bool there = stat(path, &about) == 0;
+        if (there && !S_ISREG(about.st_mode)) {
+            return td_error_set(error, TD_FORMAT, "%s is not a regular file", path);
+        }
+        if (i == 1 && there) {
+            log_size = about.st_size;
+            has_log = log_size > 0;
+        }
+    }
+    bool cut = is_cut_short(path, has_log, &size);
+    td__sqlite *store = NULL;
+    const manner *own = has_log ? &alone : &unchanging;
+    td_status status = try_open(path, writing ? &shared : own, &store, &cut, error);
+    if (writing && status == TD_IO) { /* a folder that cannot be written to, without an index */
+        status = try_open(path, own, &store, &cut, error);
+    }
+    if (status) {
+        return status;
+    }
+    store->bytes = size + log_size;
+    *damaged = cut;
+    *opened = &store->store;
+    return TD_OK;
+}

@@ -1,0 +1,147 @@
+/* Where a run's records are kept: run.db, an SQLite database (docs/run-db.md).
+ *
+ * A store takes rows of tables and gives rows of sources. Nothing outside of this module speaks
+ * SQL; another database is another td__store_class and a way to open it. Each class has a struct of
+ * its own that begins with a td__store, and likewise for its rows. */
+#ifndef TAPEDECK_STORE_STORE_H
+#define TAPEDECK_STORE_STORE_H
+
+#include "tapedeck/base.h"
+
+typedef struct td__store td__store;
+typedef struct td__rows td__rows;
+
+/* ---- Rows that go in ------------------------------------------------------------------------ */
+
+/* Names, what happens to a row that is there already, and the types of columns: n none yet (the
+ * store numbers rows), i integer, o integer (negative is NULL), d real (NaN is NULL), t text, b bytes. */
+#define TD__TABLE_LIST(X)                                                                          \
+    X(SIGNAL, "signal", "OR REPLACE", "itbtttoitti")                                               \
+    X(STEP, "step", "OR IGNORE", "iid")                                                            \
+    X(SCALAR, "scalar", "OR REPLACE", "iid")                                                       \
+    X(SUMMARY, "summary", "OR REPLACE", "iididid")                                                 \
+    X(STATS, "stats", "OR REPLACE", "iiidddddiiii")                                                \
+    X(HISTOGRAM, "histogram", "OR REPLACE", "iit")                                                 \
+    X(TENSOR_SERIES, "tensor_series", "OR REPLACE", "iiiitttti")                                   \
+    X(EXAMPLE, "example", "OR REPLACE", "iiitt")                                                   \
+    X(HASH, "hash", "OR REPLACE", "iit")                                                           \
+    X(TEXT, "text", "", "iit")                                                                     \
+    X(EVENT, "event", "", "ntiiditt")                                                              \
+    X(FINDING, "finding", "", "nttoitttttt")                                                       \
+    X(RUN, "run", "OR REPLACE", "tt")                                                              \
+    X(ENVIRONMENT, "environment", "OR REPLACE", "tt")                                              \
+    X(EXPERIMENT, "experiment", "OR REPLACE", "tt")
+
+typedef enum td__table {
+#define TD__TABLE_MEMBER(name, text, conflict, types) TD__##name##_ROW,
+    TD__TABLE_LIST(TD__TABLE_MEMBER)
+#undef TD__TABLE_MEMBER
+        TD__TABLES
+} td__table;
+
+/* ---- Rows that come out --------------------------------------------------------------------- */
+
+/* Their columns. The first seven have the rows of one signal, by step. */
+typedef enum td__source {
+    TD__SCALARS,     /* step, value */
+    TD__STATISTICS,  /* step, count, mean, std, min, max, norm, zeros, nan, inf, first_nonfinite */
+    TD__HISTOGRAMS,  /* step, bins */
+    TD__TENSORS,     /* step, form, file, record */
+    TD__HASHES,      /* step, hash */
+    TD__TEXTS,       /* step, text */
+    TD__EXAMPLES,    /* step, sample, label, value: by step and sample */
+    TD__STEPS,       /* step, epoch, wall_time: by step */
+    TD__SUMMARIES,   /* last_step, last, least_step, least, greatest_step, greatest: of a signal */
+    TD__SIGNALS,     /* id, name, raw, kind, layer, …: as table signal has them; by id */
+    TD__EVENTS,      /* kind, epoch, step, wall_time, count, signal, text: in their order */
+    TD__FINDINGS,    /* cause, layer, …: as table finding has them, in their order */
+    TD__RUN_NOTES,   /* key, value: by key */
+    TD__ENVIRONMENT, /* likewise */
+    TD__EXPERIMENT,
+    TD__SOURCES
+} td__source;
+
+typedef struct td__query {
+    td__source source;
+    const char *column; /* of TD__STATISTICS: step, this one, and nan + inf (NULL: all) */
+    bool ends;          /* instead of rows one: the first and last step of the signal, NULL without
+                         * any; of TD__TENSORS then whether there are tensors, and pictures */
+    bool backwards;     /* the last first */
+    const char *form;   /* of TD__TENSORS: "tensor" or "image" only (NULL: both) */
+} td__query;
+
+/* ---- The interface -------------------------------------------------------------------------- */
+
+typedef struct td__store_class {
+    /* Puts the rows of a batch (batch.h has their layout) in, all of them or none. TD_BUSY when
+     * another program holds the store. */
+    td_status (*insert)(td__store *store, const uint8_t *rows, size_t size, td_error *error);
+    /* Once it returns TD_OK, what was put in survives loss of power. */
+    td_status (*sync)(td__store *store, td_error *error);
+    /* Removes what is of later steps. */
+    td_status (*rewind)(td__store *store, int64_t step, td_error *error);
+
+    /* The rows of a source, before the first; NULL with an error. To be bound first. */
+    td__rows *(*select)(td__store *store, const td__query *query, td_error *error);
+    /* Starts (again) with a signal's rows of steps first … last, limit at most. */
+    void (*bind)(td__rows *rows, int64_t signal, int64_t first, int64_t last, int64_t limit);
+    /* Goes to the next row: 1, or 0 at the end, or -1 with an error, which ends them too. */
+    int (*next)(td__rows *rows, td_error *error);
+    int64_t (*integer)(td__rows *rows, int column);
+    double (*real)(td__rows *rows, int column); /* NULL is NaN */
+    /* NULL is NULL; valid until next. length may be NULL. */
+    const char *(*text)(td__rows *rows, int column, size_t *length);
+    void (*end)(td__rows *rows); /* accepts NULL */
+
+    void (*close)(td__store *store);
+} td__store_class;
+
+struct td__store {
+    const td__store_class *class;
+};
+struct td__rows {
+    const td__store_class *class;
+};
+
+static inline void td__store_close(td__store *store) {
+    if (store) {
+        store->class->close(store);
+    }
+}
+static inline void td__rows_bind(td__rows *rows, int64_t signal, int64_t first, int64_t last,
+                                 int64_t limit) {
+    rows->class->bind(rows, signal, first, last, limit);
+}
+static inline int td__rows_next(td__rows *rows, td_error *error) {
+    return rows->class->next(rows, error);
+}
+static inline int64_t td__rows_integer(td__rows *rows, int column) {
+    return rows->class->integer(rows, column);
+}
+static inline double td__rows_real(td__rows *rows, int column) {
+    return rows->class->real(rows, column);
+}
+static inline const char *td__rows_text(td__rows *rows, int column, size_t *length) {
+    return rows->class->text(rows, column, length);
+}
+static inline void td__rows_end(td__rows *rows) {
+    if (rows) {
+        rows->class->end(rows);
+    }
+}
+
+/* ---- SQLite --------------------------------------------------------------------------------- */
+
+/* Makes FOLDER/run.db with its tables. TD_EXISTS when there is one. */
+TD_NODISCARD td_status td__store_create(const char *folder, td__store **store, td_error *error);
+/* FOLDER/run.db, brought to this version when it is older. TD_NOT_FOUND when there is none. */
+TD_NODISCARD td_status td__store_open(const char *folder, td__store **store, td_error *error);
+/* FOLDER/run.db for reading only: nothing is changed, nothing is left beside it, and nothing in it
+ * is trusted. writing: a deck writes it now. damaged: it is shorter than it says.
+ * TD_NOT_FOUND, TD_BUSY, TD_FORMAT. */
+TD_NODISCARD td_status td__store_read(const char *folder, bool writing, td__store **store,
+                                      bool *damaged, td_error *error);
+/* One that nobody else sees and that is gone when it is closed. */
+TD_NODISCARD td_status td__store_temporary(td__store **store, td_error *error);
+
+#endif
