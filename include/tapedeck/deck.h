@@ -199,6 +199,9 @@ typedef struct td_sink_options {
                          * records of later steps are removed and new ones appended, except that
                          * TensorBoard's events begin a new file that says from which step on it
                          * replaces the old one */
+    int64_t *held;      /* NULL, or where the sink counts the records that it has taken and that are
+                         * not in its files yet: what is left there after close is lost. The
+                         * caller's, zero at first, the sink's until close returns */
 } td_sink_options;
 
 /* How a sink is written. open is called by the thread that opens the deck or adds a track, all
@@ -374,13 +377,14 @@ TD_API td_status td_deck_flush(td_deck *deck, td_error *error);
 TD_API td_status td_deck_close(td_deck *deck, td_error *error);
 
 /* A record counts once for each sink that is to get it. At any instant
- * submitted == written + dropped + pending. */
+ * submitted == written + dropped + pending. Scalars are never dropped for want of room: whatever
+ * the policy, they wait for it. */
 typedef struct td_deck_counters {
     size_t size; /* in: sizeof(td_deck_counters) */
     int64_t submitted;
-    int64_t written;
+    int64_t written; /* in the sink's files */
     int64_t dropped; /* for want of room, memory or a working sink */
-    int64_t pending; /* in the queue */
+    int64_t pending; /* in the queue, or held by a sink that has not yet written them */
     int64_t failed;  /* of the dropped: those that a sink could not write */
     int64_t degraded;
     int64_t triggers;
@@ -395,6 +399,8 @@ typedef struct td_deck_counters {
     double writer_seconds;    /* what sinks have cost the writer thread */
 } td_deck_counters;
 TD_API void td_deck_count(td_deck *deck, td_deck_counters *counters);
+/* td_deck_close, and what the counters came to: nothing is pending then. */
+TD_API td_status td_deck_close_with(td_deck *deck, td_deck_counters *counters, td_error *error);
 
 #ifdef __cplusplus
 }

@@ -8,9 +8,35 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-bool td__write_all(int file, const void *data, size_t size, off_t offset) {
+static const int hushed[] = {SIGXFSZ, SIGPIPE};
+
+void td__hush(sigset_t *before) {
+    sigset_t both;
+    sigemptyset(&both);
+    for (size_t i = 0; i < sizeof hushed / sizeof *hushed; i++) {
+        sigaddset(&both, hushed[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &both, before);
+}
+
+void td__unhush(const sigset_t *before) {
+    int reason = errno;
+    for (size_t i = 0; i < sizeof hushed / sizeof *hushed; i++) {
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, hushed[i]);
+        if (sigismember(before, hushed[i]) == 0) { /* otherwise it waits, as it would have */
+            (void)sigtimedwait(&one, NULL, &(struct timespec){0});
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+    errno = reason;
+}
+
+static bool write_all(int file, const void *data, size_t size, off_t offset) {
     const char *bytes = data;
     while (size > 0) {
         ssize_t written = pwrite(file, bytes, size, offset);
@@ -26,6 +52,14 @@ bool td__write_all(int file, const void *data, size_t size, off_t offset) {
         size -= (size_t)written;
     }
     return true;
+}
+
+bool td__write_all(int file, const void *data, size_t size, off_t offset) {
+    sigset_t before;
+    td__hush(&before);
+    bool good = write_all(file, data, size, offset);
+    td__unhush(&before);
+    return good;
 }
 
 bool td__read_all(int file, void *data, size_t size, off_t offset) {

@@ -7,6 +7,7 @@
 
 #include "tapedeck/base.h"
 
+#include <signal.h>
 #include <sys/types.h>
 
 /* Writes all of it, whatever signals and short writes come between. False, with errno, when that
@@ -14,6 +15,12 @@
 bool td__write_all(int file, const void *data, size_t size, off_t offset);
 /* Reads all of it; false, with errno, when that is not possible or the file ends before. */
 bool td__read_all(int file, void *data, size_t size, off_t offset);
+
+/* Between the two, a write that fails is an error and nothing else: the signals of a file grown too
+ * large (SIGXFSZ) and of a pipe without a reader (SIGPIPE) do not reach this thread. td__write_all
+ * is so by itself. */
+void td__hush(sigset_t *before);
+void td__unhush(const sigset_t *before);
 
 /* Calls sync (fsync, fdatasync, syncfs) until no signal comes between; false, with errno, when it
  * fails. */

@@ -2,6 +2,7 @@
 #include "deck/deck.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/number.h"
 
@@ -125,14 +126,16 @@ void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, 
     (void)td__deck_message(deck, message, signal ? signal->name : "", text, false);
 }
 
-void td__deck_say_losses(td_deck *deck, bool urgent) {
-    int64_t dropped = deck->counters.dropped - deck->dropped_said;
+void td__deck_say_losses(td_deck *deck, bool closing) {
+    /* What a sink still holds when everything else is written, it could not write. */
+    int64_t held = closing ? deck->counters.pending : 0;
+    int64_t dropped = deck->counters.dropped + held - deck->dropped_said;
     int64_t degraded = deck->counters.degraded - deck->degraded_said;
     if (!dropped && !degraded) {
         return;
     }
     double now = td__seconds();
-    if (!urgent && now - deck->said_at < 1) {
+    if (!closing && now - deck->said_at < 1) {
         return;
     }
     deck->said_at = now;
@@ -183,13 +186,17 @@ static td_deck_counters count(const td_deck *deck) {
     return now;
 }
 
+static void give_counters(td_deck_counters now, td_deck_counters *counters) {
+    size_t size = counters->size < sizeof now ? counters->size : sizeof now;
+    now.size = counters->size;
+    memcpy(counters, &now, size);
+}
+
 void td_deck_count(td_deck *deck, td_deck_counters *counters) {
     td__deck_lock(deck);
     td_deck_counters now = count(deck);
     td__deck_unlock(deck);
-    size_t size = counters->size < sizeof now ? counters->size : sizeof now;
-    now.size = counters->size;
-    memcpy(counters, &now, size);
+    give_counters(now, counters);
 }
 
 /* The deck's own cost is part of the run. */
@@ -205,7 +212,7 @@ static void note_counters(td_deck *deck) {
         {"deck.writer_seconds", now.writer_seconds},
         {"deck.steps", (double)now.steps},
         {"deck.submitted", (double)now.submitted},
-        {"deck.dropped", (double)now.dropped},
+        {"deck.dropped", (double)(now.dropped + now.pending)}, /* a sink holds them: lost */
         {"deck.degraded", (double)now.degraded},
         {"deck.triggers", (double)now.triggers},
         {"deck.history_lost", (double)now.history_lost},
@@ -298,6 +305,10 @@ static void stop_writer(td_deck *deck) {
 }
 
 td_status td_deck_close(td_deck *deck, td_error *error) {
+    return td_deck_close_with(deck, NULL, error);
+}
+
+td_status td_deck_close_with(td_deck *deck, td_deck_counters *counters, td_error *error) {
     if (!deck) {
         return TD_OK;
     }
@@ -308,20 +319,24 @@ td_status td_deck_close(td_deck *deck, td_error *error) {
     if (open_step) {
         (void)td_deck_step(deck, epoch, step);
     }
+    td_error first = {0}, second = {0};
     td__deck_lock(deck);
+    td_status status = flush(deck, &first); /* what is lost shows now, and can be told */
     td__deck_say_losses(deck, true);
     note_counters(deck);
     note_end(deck);
-    td_error first = {0};
-    td_status status = flush(deck, &first);
+    td_status told = flush(deck, &second);
     td__deck_unlock(deck);
     stop_writer(deck);
-    if (status == TD_OK && deck->error.status != TD_OK) { /* of closing the sinks */
-        status = deck->error.status;
-        first = deck->error;
+    if (status == TD_OK && (told != TD_OK || deck->error.status != TD_OK)) {
+        first = told != TD_OK ? second : deck->error; /* the last: of closing the sinks */
+        status = first.status;
     }
     if (status != TD_OK && error) {
         *error = first;
+    }
+    if (counters) {
+        give_counters(count(deck), counters);
     }
     release(deck);
     return status;
@@ -348,10 +363,14 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
         .run = slash ? slash + 1 : deck->folder,
         .stream = deck->stream,
         .resume = deck->resume,
+        .held = &outlet->held,
     };
     td_sink *sink = NULL;
     td_error local = {0};
+    sigset_t before;
+    td__hush(&before); /* the writer thread, which calls all else, has its signals blocked */
     td_status status = outlet->class->open(&options, &sink, &local);
+    td__unhush(&before);
     td__deck_lock(deck);
     outlet->opening = false;
     outlet->sink = status == TD_OK ? sink : NULL;

@@ -67,6 +67,9 @@ typedef struct td__outlet {
     bool reported;
     double retry_at; /* td__seconds; 0: it works */
     double pause;
+    int64_t held; /* records that the sink has taken and not yet written */
+
+    int64_t held_counted; /* of those, what the counters have as pending; the deck's lock */
 } td__outlet;
 
 /* Keeps the deck's share of step time within a budget. */
@@ -181,8 +184,8 @@ td_status td__deck_fail(td_deck *deck, td_status status, const char *format, ...
 double td__deck_seconds(const td_deck *deck, uint64_t ticks);
 void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, int64_t count,
                     const char *format, ...) TD_PRINTF(5, 6);
-/* Tells of records dropped and degraded; unless it is urgent, at most once a second. */
-void td__deck_say_losses(td_deck *deck, bool urgent);
+/* Tells of records dropped and degraded; unless the deck is being closed, at most once a second. */
+void td__deck_say_losses(td_deck *deck, bool closing);
 /* A message with two strings. Waits for room if asked to. False when there is none. */
 bool td__deck_message(td_deck *deck, td__message *message, const char *first, const char *second,
                       bool wait);
@@ -232,9 +235,14 @@ void td__track_destroy(td__track *track);
 
 /* ---- queue.c -------------------------------------------------------------------------------- */
 
-/* Takes bytes of the queue's limit; under TD_POLICY_BLOCK waits for them. False: there are none,
- * or never will be (more than the limit). */
+/* Takes bytes of the queue's limit, waiting for them if asked to. False: there are none, or never
+ * will be (more than the limit). */
 bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait);
+/* Whether those that do not wait get so much: they leave some room to those that do, which under
+ * every policy are the scalars. */
+bool td__queue_fits(const td_deck *deck, size_t bytes);
+/* Whether something recorded as kind waits for room: by the deck's policy, and scalars always. */
+bool td__queue_waits(const td_deck *deck, uint32_t kind);
 /* Bytes that were acquired and are not used after all. */
 void td__queue_give_back(td_deck *deck, size_t bytes);
 void td__queue_push(td_deck *deck, td__entry *entry);

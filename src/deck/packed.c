@@ -31,14 +31,14 @@ static size_t block_size(const td_deck *deck, size_t bytes) {
 }
 
 /* A block with room for an item; NULL when there is none to be had. May wait. */
-static td__packed *room_for(td_deck *deck, size_t bytes, td__batch *batch) {
+static td__packed *room_for(td_deck *deck, uint32_t kind, size_t bytes, td__batch *batch) {
     if (fits(deck->packed_last, bytes, batch)) {
         return deck->packed_last;
     }
     uint64_t serial = deck->serial;
     int64_t epoch = deck->epoch, step = deck->step;
     size_t size = block_size(deck, bytes);
-    if (!td__queue_acquire(deck, size, deck->policy == TD_POLICY_BLOCK)) {
+    if (!td__queue_acquire(deck, size, td__queue_waits(deck, kind))) {
         return NULL;
     }
     td__packed *block = td__packed_create(&deck->recycler, size);
@@ -110,7 +110,7 @@ uint32_t td__scalar_sinks(const td_deck *deck, const td__tracks tracks) {
 
 void td__pack_scalar(td_deck *deck, td_signal *signal, uint32_t sinks, double value) {
     int deliveries = __builtin_popcount(sinks);
-    td__packed *block = sinks ? room_for(deck, sizeof(td__item), NULL) : NULL;
+    td__packed *block = sinks ? room_for(deck, TD_SCALAR, sizeof(td__item), NULL) : NULL;
     if (!block) {
         td__count_dropped(deck, deliveries);
         return;
@@ -175,7 +175,7 @@ bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size
     if (batch) {
         batch->references++;
     }
-    td__packed *block = room_for(deck, size, batch);
+    td__packed *block = room_for(deck, TD_TENSOR, size, batch);
     if (!block || !batch || block->batch) {
         td__batch_unref(&deck->recycler, batch);
     } else {

@@ -97,7 +97,7 @@ void td__plan_draw_up(const td_deck *deck, td__plan *p) {
 
 /* Room in the queue, by the deck's policy; tracks that get none are left out, and counted. */
 static void find_queue_room(td_deck *deck, td__plan *p) {
-    bool block = deck->policy == TD_POLICY_BLOCK;
+    bool block = td__queue_waits(deck, p->kind);
     bool found = td__queue_acquire(deck, p->bytes, block);
     p->waited_for = !found && block;
     while (!found && deck->policy == TD_POLICY_DEGRADE && td__plan_reduce(p)) {

@@ -98,14 +98,23 @@ void td__queue_give_back(td_deck *deck, size_t bytes) {
     }
 }
 
+bool td__queue_waits(const td_deck *deck, uint32_t kind) {
+    return deck->policy == TD_POLICY_BLOCK || kind == TD_SCALAR;
+}
+
+bool td__queue_fits(const td_deck *deck, size_t bytes) {
+    size_t reserve = deck->queue_limit / 16;
+    return deck->queue_used + bytes <= deck->queue_limit - reserve;
+}
+
 bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait) {
     if (bytes > deck->queue_limit) {
         return false;
     }
+    if (!wait && !td__queue_fits(deck, bytes)) {
+        return false;
+    }
     while (deck->queue_used + bytes > deck->queue_limit) {
-        if (!wait) {
-            return false;
-        }
         spill(deck);
         if (deck->queue_used + bytes > deck->queue_limit) { /* spilling may have freed enough */
             wait_for_writer(deck);
@@ -322,7 +331,7 @@ void td__submit(td_deck *deck, td__snapshot *snapshot, const td__tracks tracks, 
     td__tracks_add(deck->recorded, tracks);
     td__snapshot *made = NULL;
     if (!snapshot->queue_bytes && !snapshot->waited_for) {
-        bool block = deck->policy == TD_POLICY_BLOCK;
+        bool block = td__queue_waits(deck, snapshot->kind);
         if (td__queue_acquire(deck, snapshot->bytes, block)) {
             snapshot->queue_bytes = snapshot->bytes;
         } else if (block) { /* larger than the whole queue: it stays where it is until written */

@@ -131,7 +131,7 @@ static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
     td__snapshot *snapshot = NULL;
     bool copies = p->forms & TD__DATA_FORMS;
     if (copies && deck->policy == TD_POLICY_DEGRADE && td__plan_has_sure(p) &&
-        deck->queue_used + td__plan_bytes(p) > deck->queue_limit) {
+        !td__queue_fits(deck, td__plan_bytes(p))) {
         copies = !td__plan_reduce(p);
     }
     if (copies) {

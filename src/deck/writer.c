@@ -317,6 +317,29 @@ static void answer(td_deck *deck, td__flush *waiting) {
     deck->sink_status = TD_OK;
 }
 
+/* Records that sinks hold are pending still, until they are in a file; lock held. */
+static void count_held(td_deck *deck) {
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        int64_t more = outlet->held - outlet->held_counted;
+        outlet->held_counted = outlet->held;
+        deck->counters.pending += more;
+        deck->counters.written -= more;
+    }
+}
+
+/* What they hold when they have been closed is lost. */
+static void count_lost(td_deck *deck) {
+    td__deck_lock(deck);
+    count_held(deck);
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        deck->counters.pending -= deck->outlets[i].held;
+        deck->counters.dropped += deck->outlets[i].held;
+        deck->counters.failed += deck->outlets[i].held;
+    }
+    td__deck_unlock(deck);
+}
+
 static void finish(td_deck *deck, done *so_far) {
     td__deck_lock(deck);
     for (td__entry *entry = so_far->first, *next; entry; entry = next) {
@@ -334,6 +357,7 @@ static void finish(td_deck *deck, done *so_far) {
     deck->counters.written += so_far->written;
     deck->counters.dropped += so_far->failed;
     deck->counters.failed += so_far->failed;
+    count_held(deck);
     if (deck->waiters || deck->flushers) {
         pthread_cond_broadcast(&deck->room);
     }
@@ -423,6 +447,7 @@ void *td__writer_run(void *argument) {
         nap = 2 * nap < LONGEST_NAP ? 2 * nap : LONGEST_NAP;
         if (!stop && td__seconds() - busy > IDLE_FLUSH) {
             flush_sinks(deck);
+            finish(deck, &(done){0});
             busy = td__seconds();
         }
     }
@@ -433,5 +458,6 @@ void *td__writer_run(void *argument) {
             (void)call(deck, outlet, CLOSE, NULL);
         }
     }
+    count_lost(deck);
     return NULL;
 }

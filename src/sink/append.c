@@ -151,6 +151,10 @@ td_status td__append_commit(td__append *file, td_error *error) {
         memmove(file->buffer, file->buffer + size, file->used);
         file->set->buffered -= size;
     }
+    if (!status) {
+        *file->set->held -= file->records;
+        file->records = 0;
+    }
     return status;
 }
 
@@ -198,9 +202,11 @@ static td_status commit_all(td__append_set *set, td_error *error) {
 }
 
 /* While writing fails the buffer takes what it can; the error is the next tick's or sync's. */
-td_status td__append_end(td__append *file, td_error *error) {
+td_status td__append_end(td__append *file, int64_t records, td_error *error) {
     td__append_set *set = file->set;
     file->whole = file->used;
+    file->records += records;
+    *set->held += records;
     bool full = file->used >= BUFFER || set->buffered >= 2 * SET_BUFFERED;
     bool due = file->used >= TD__APPEND_PIECE || set->buffered >= SET_BUFFERED;
     if (!full && (!due || (set->failing && td__seconds() - set->committed_at < commit_seconds))) {
@@ -210,6 +216,9 @@ td_status td__append_end(td__append *file, td_error *error) {
         file->used >= TD__APPEND_PIECE ? td__append_commit(file, error) : commit_all(set, error);
     set->failing = status != TD_OK;
     if (status && full) {
+        int64_t unwritten = file->records < records ? file->records : records;
+        file->records -= unwritten;
+        *set->held -= unwritten;
         td__append_cancel(file);
         return status;
     }
@@ -234,7 +243,8 @@ void td__append_cancel(td__append *file) {
     file->whole = file->whole < keep ? file->whole : keep;
 }
 
-td_status td__append_bytes(td__append *file, const void *data, size_t size, td_error *error) {
+td_status td__append_bytes(td__append *file, const void *data, size_t size, int64_t records,
+                           td_error *error) {
     td__append_begin(file);
     char *room = td__append_room(file, size);
     if (!room) {
@@ -242,16 +252,17 @@ td_status td__append_bytes(td__append *file, const void *data, size_t size, td_e
     }
     memcpy(room, data, size);
     td__append_advance(file, size);
-    return td__append_end(file, error);
+    return td__append_end(file, records, error);
 }
 
 /* --- the set ---------------------------------------------------------------------------------- */
 
-td_status td__append_set_open(td__append_set *set, const char *folder, bool resumed,
+td_status td__append_set_open(td__append_set *set, const char *folder, bool resumed, int64_t *held,
                               td_error *error) {
     *set = (td__append_set){.folder = td__folder_open(folder, error),
                             .resumed = resumed,
                             .committed_at = td__seconds()};
+    set->held = held ? held : &set->unheard;
     if (set->folder < 0) {
         return TD_IO;
     }

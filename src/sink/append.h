@@ -25,6 +25,8 @@ typedef struct td__append_set {
     bool failing;        /* the last attempt to write failed */
     double committed_at; /* seconds; the last attempt */
     void *stack;         /* of the process that writes lines, see append.c */
+    int64_t *held;       /* records that are in no file yet, see td_sink_options */
+    int64_t unheard;     /* where that is counted when nobody asks */
 } td__append_set;
 
 typedef enum td__append_kind {
@@ -40,10 +42,11 @@ struct td__append {
     int64_t end;
     char *buffer;
     size_t used, whole, capacity;
-    int64_t record; /* where the record that is being written begins, from the file's start */
-    bool torn;      /* the file may be longer than end */
-    bool dirty;     /* written since the last sync */
-    bool stale;     /* the header is to be written again */
+    int64_t record;  /* where the record that is being written begins, from the file's start */
+    int64_t records; /* whole ones that the file does not show yet */
+    bool torn;       /* the file may be longer than end */
+    bool dirty;      /* written since the last sync */
+    bool stale;      /* the header is to be written again */
     /* Optional: fills in the header for `end`, at most TD__HEADER_SIZE bytes, and returns its size.
      * It is rewritten in place after the bytes it speaks of. */
     size_t (*header)(const td__append *file, char *out);
@@ -53,9 +56,9 @@ struct td__append {
 /* A buffer this full is handed to the system. */
 #define TD__APPEND_PIECE (256 << 10)
 
-/* resumed: files of an earlier session may be adopted. */
+/* resumed: files of an earlier session may be adopted. held: may be NULL. */
 TD_NODISCARD td_status td__append_set_open(td__append_set *set, const char *folder, bool resumed,
-                                           td_error *error);
+                                           int64_t *held, td_error *error);
 /* Syncs and frees everything, whatever it returns. */
 td_status td__append_set_close(td__append_set *set, td_error *error);
 /* Hands everything to the system if that was last done a moment ago, so that a run can be read
@@ -91,12 +94,14 @@ void td__append_advance(td__append *file, size_t size);
 td_status td__append_row(td__append *file, td_error *error);
 /* Large data, past the buffer. */
 td_status td__append_through(td__append *file, const void *data, size_t size, td_error *error);
-/* Cancels by itself when it fails: when the file cannot be written and its buffer is full. */
-td_status td__append_end(td__append *file, td_error *error);
+/* Cancels by itself when it fails: when the file cannot be written and its buffer is full.
+ * records: how many of the sink's are in the file with it. */
+td_status td__append_end(td__append *file, int64_t records, td_error *error);
 void td__append_cancel(td__append *file);
 
 /* begin, bytes, end. */
-td_status td__append_bytes(td__append *file, const void *data, size_t size, td_error *error);
+td_status td__append_bytes(td__append *file, const void *data, size_t size, int64_t records,
+                           td_error *error);
 /* Hands what is whole to the system. */
 td_status td__append_commit(td__append *file, td_error *error);
 

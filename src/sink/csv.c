@@ -315,7 +315,7 @@ static td_status write_rows(td_sink *sink, const td_record *record, td_error *er
         td__append_cancel(file);
         return status;
     }
-    return td__append_end(file, error);
+    return td__append_end(file, 1, error);
 }
 
 /* --- long ------------------------------------------------------------------------------------- */
@@ -375,7 +375,7 @@ static td_status write_long(td_sink *sink, const td_record *record, td_error *er
         td__append_cancel(file);
         return status;
     }
-    return td__append_end(file, error);
+    return td__append_end(file, 1, error);
 }
 
 /* --- the other forms -------------------------------------------------------------------------- */
@@ -394,7 +394,8 @@ static char *begin_named(td__append *file, const td_record *record, const char *
     return end;
 }
 
-static td_status append_stats(td__append *file, const td_record *record, td_error *error) {
+static td_status append_stats(td__append *file, const td_record *record, int64_t records,
+                              td_error *error) {
     const td_stats *stats = record->stats;
     char *start, *end;
     end =
@@ -409,15 +410,15 @@ static td_status append_stats(td__append *file, const td_record *record, td_erro
     }
     end = cell_int(cell_int(cell_int(end, stats->zeros), stats->nan), stats->inf);
     row_done(file, start, end);
-    return td__append_end(file, error);
+    return td__append_end(file, records, error);
 }
 
 static td_status write_stats(td_sink *sink, const td_record *record, td_error *error) {
     td__append *own;
     td_status status = fixed_table(sink, record, STATS_HEADER, &own, error);
     status = status ? status : shared_file(sink, &sink->stats, "stats.csv", STATS_HEADER, error);
-    status = status ? status : append_stats(own, record, error);
-    return status ? status : append_stats(sink->stats, record, error);
+    status = status ? status : append_stats(sink->stats, record, 0, error);
+    return status ? status : append_stats(own, record, 1, error);
 }
 
 /* Edges that other programs chose are doubles, and written as such. */
@@ -457,7 +458,7 @@ static td_status write_histogram(td_sink *sink, const td_record *record, td_erro
         *end++ = ',';
         row_done(file, start, cell_value(end, bin.count));
     }
-    return td__append_end(file, error);
+    return td__append_end(file, 1, error);
 }
 
 static td_status write_hash(td_sink *sink, const td_record *record, td_error *error) {
@@ -475,7 +476,7 @@ static td_status write_hash(td_sink *sink, const td_record *record, td_error *er
     /* x in front: sixteen digits alone might be read as a number, and lose some */
     end += snprintf(end, 32, "x%016llx,", (unsigned long long)record->hash);
     row_done(sink->hashes, start, end);
-    return td__append_end(sink->hashes, error);
+    return td__append_end(sink->hashes, 1, error);
 }
 
 static td_status write_text(td_sink *sink, const td_record *record, td_error *error) {
@@ -493,7 +494,7 @@ static td_status write_text(td_sink *sink, const td_record *record, td_error *er
     end += td__csv_cell(end, record->text, record->text_length);
     *end++ = ',';
     row_done(sink->texts, start, end);
-    return td__append_end(sink->texts, error);
+    return td__append_end(sink->texts, 1, error);
 }
 
 static td_status write_scalar(td_sink *sink, const td_record *record, td_error *error) {
@@ -550,7 +551,8 @@ static td_status csv_open(const td_sink_options *options, td_sink **sink, td_err
         return td_error_set(error, TD_MEMORY, "csv: out of memory");
     }
     bool resumed = options->resume != 0;
-    td_status status = td__append_set_open(&opened->set, options->folder, resumed, error);
+    td_status status =
+        td__append_set_open(&opened->set, options->folder, resumed, options->held, error);
     if (status) {
         td__free(opened);
         return status;

@@ -100,6 +100,7 @@ td_status td__metrics_put(td__metrics *metrics, const char *name, int32_t signal
     metrics->step = step;
     metrics->columns[column].value = value;
     metrics->columns[column].present = true;
+    *metrics->set->held += 1;
     metrics->widening |= !metrics->columns[column].in_file;
     return TD_OK;
 }
@@ -239,6 +240,7 @@ td_status td__metrics_end_row(td__metrics *metrics, td_error *error) {
     }
     td__append *file = metrics->file;
     size_t cell = TD__NUMBER_TEXT + 1;
+    int64_t values = 0;
     td__append_begin(file);
     char *start = td__append_room(file, cell * (metrics->count + 2) + TD__NUMBER_ROOM);
     if (!start) {
@@ -253,12 +255,14 @@ td_status td__metrics_end_row(td__metrics *metrics, td_error *error) {
         }
         if (metrics->columns[i].present) {
             end += td__format_value(end, metrics->columns[i].value);
+            values++;
         }
     }
     *end++ = '\n';
     td__append_advance(file, (size_t)(end - start));
-    status = td__append_end(file, error);
+    status = td__append_end(file, values, error);
     if (!status) {
+        *metrics->set->held -= values; /* the file's now */
         metrics->gathering = false;
         for (size_t i = 0; i < metrics->count; i++) {
             metrics->columns[i].present = false;

@@ -266,7 +266,7 @@ static td_status write_data(array *a, const void *data, td_error *error) {
         td__append_cancel(a->file);
         return status;
     }
-    status = td__append_end(a->file, error);
+    status = td__append_end(a->file, 1, error);
     if (!status && size == 0) {
         a->empty_records++;
         a->file->stale = true;
@@ -366,7 +366,8 @@ static td_status npy_open(const td_sink_options *options, td_sink **sink, td_err
         return td_error_set(error, TD_MEMORY, "npy: out of memory");
     }
     bool resumed = options->resume != 0;
-    td_status status = td__append_set_open(&opened->set, options->folder, resumed, error);
+    td_status status =
+        td__append_set_open(&opened->set, options->folder, resumed, options->held, error);
     if (status) {
         td__free(opened);
         return status;

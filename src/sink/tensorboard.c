@@ -345,7 +345,7 @@ static td_status tensorboard_write(td_sink *sink, const td_record *record, td_er
     td_status status = put_value(sink, record, described, error);
     close_message(sink, summary);
     status = status ? status : end_event(sink, error);
-    status = status ? status : td__append_bytes(sink->file, sink->bytes, sink->size, error);
+    status = status ? status : td__append_bytes(sink->file, sink->bytes, sink->size, 1, error);
     if (!status) {
         *forms |= record->form;
     }
@@ -381,7 +381,7 @@ static td_status create_file(td_sink *sink, const td_sink_options *options, td_e
     put_number(sink, SESSION_STATUS, SESSION_START);
     close_message(sink, session);
     status = end_event(sink, error);
-    return status ? status : td__append_bytes(sink->file, sink->bytes, sink->size, error);
+    return status ? status : td__append_bytes(sink->file, sink->bytes, sink->size, 0, error);
 }
 
 static td_status release(td_sink *sink, td_error *error) {
@@ -397,7 +397,8 @@ static td_status tensorboard_open(const td_sink_options *options, td_sink **sink
     if (!opened) {
         return td_error_set(error, TD_MEMORY, "tensorboard: out of memory");
     }
-    td_status status = td__append_set_open(&opened->set, options->folder, false, error);
+    td_status status =
+        td__append_set_open(&opened->set, options->folder, false, options->held, error);
     if (status) {
         td__free(opened);
         return status;

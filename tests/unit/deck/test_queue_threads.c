@@ -4,20 +4,25 @@
 
 #include "base/memory.h"
 
-enum { ELEMENTS = 4096, QUEUE = 257 * 1024 };
+enum { ELEMENTS = 4096, QUEUE = 260 * 1024 };
 
 static float tensor[ELEMENTS];
 
 typedef struct producer {
     td_deck *deck;
     int64_t steps;
+    bool metrics; /* else a second tensor in place of the scalar: those may be dropped */
     atomic_bool finished;
 } producer;
 
 static void *produce(void *argument) {
     producer *p = argument;
     for (int64_t step = 1; step <= p->steps; step++) {
-        td_deck_scalar(p->deck, "loss", (double)step);
+        if (p->metrics) {
+            td_deck_scalar(p->deck, "loss", (double)step);
+        } else {
+            td_deck_record(p->deck, "v", floats(tensor, ELEMENTS));
+        }
         td_deck_record(p->deck, "w", floats(tensor, ELEMENTS));
         td_deck_step(p->deck, 1, step);
     }
@@ -27,12 +32,12 @@ static void *produce(void *argument) {
 
 /* Runs a producer against a stalled sink for some milliseconds at most, then lets the sink go.
  * Returns whether the producer got through while the sink stood still. */
-static bool race(td_deck *deck, int64_t steps, int patience) {
+static bool race(td_deck *deck, int64_t steps, bool metrics, int patience) {
     for (int i = 0; i < ELEMENTS; i++) {
         tensor[i] = (float)(i % 100) - 50;
     }
     atomic_store(&mem.stalled, true);
-    producer p = {.deck = deck, .steps = steps};
+    producer p = {.deck = deck, .steps = steps, .metrics = metrics};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, produce, &p), 0);
     for (int i = 0; i < patience && !atomic_load(&p.finished); i++) {
@@ -62,7 +67,7 @@ static td_deck *open_small(td_policy policy) {
 static void block_makes_the_producer_wait_and_loses_nothing(void **state) {
     (void)state;
     td_deck *deck = open_small(TD_POLICY_BLOCK);
-    assert_false(race(deck, 500, 200));
+    assert_false(race(deck, 500, true, 200));
     td_deck_counters counters = counters_of(deck);
     assert_int_equal(counters.dropped, 0);
     assert_int_equal(counters.written, 1000);
@@ -76,7 +81,7 @@ static void block_makes_the_producer_wait_and_loses_nothing(void **state) {
 static void drop_never_waits_and_counts_what_it_drops(void **state) {
     (void)state;
     td_deck *deck = open_small(TD_POLICY_DROP);
-    assert_true(race(deck, 5000, 60000));
+    assert_true(race(deck, 5000, false, 60000));
     td_deck_counters counters = counters_of(deck);
     assert_true(counters.dropped > 4000);
     assert_true(counters.wait_seconds == 0);
@@ -85,10 +90,30 @@ static void drop_never_waits_and_counts_what_it_drops(void **state) {
     assert_non_null(strstr(mem.events, "drop@"));
 }
 
+static void metrics_are_never_dropped(void **state) {
+    (void)state;
+    const td_policy policies[] = {TD_POLICY_DROP, TD_POLICY_DEGRADE};
+    for (size_t i = 0; i < 2; i++) {
+        td_deck *deck = open_small(policies[i]);
+        mem.count = 0;
+        (void)race(deck, 8000, true, 200);
+        assert_true(counters_of(deck).dropped > 0);
+        close_deck(deck);
+        int64_t step = 0;
+        for (int64_t k = 0; k < mem.count; k++) {
+            if (!strcmp(mem.records[k].signal, "loss")) {
+                step++;
+                assert_int_equal(mem.records[k].step, step);
+            }
+        }
+        assert_int_equal(step, 8000);
+    }
+}
+
 static void degrade_writes_histograms_then_statistics_for_tensors(void **state) {
     (void)state;
     td_deck *deck = open_small(TD_POLICY_DEGRADE);
-    assert_true(race(deck, 5000, 60000));
+    assert_true(race(deck, 50, true, 60000)); /* scalars: no more than the room kept for them */
     td_deck_counters counters = counters_of(deck);
     assert_true(counters.degraded > 0);
     close_deck(deck);
@@ -399,6 +424,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(block_makes_the_producer_wait_and_loses_nothing),
         TEST(drop_never_waits_and_counts_what_it_drops),
+        TEST(metrics_are_never_dropped),
         TEST(degrade_writes_histograms_then_statistics_for_tensors),
         TEST(a_step_larger_than_the_queue_is_written_as_it_goes),
         TEST(a_tensor_larger_than_the_queue_is_written_before_the_call_returns),
