@@ -117,7 +117,8 @@ static const struct {
     td__source source;
     uint32_t form;
 } sources[] = {{TD__SCALARS, TD_SCALAR}, {TD__STATISTICS, TD_STATS}, {TD__HISTOGRAMS, TD_HISTOGRAM},
-               {TD__TENSORS, TD_TENSOR}, {TD__HASHES, TD_HASH},      {TD__TEXTS, TD_TEXT}};
+               {TD__TENSORS, TD_TENSOR}, {TD__HASHES, TD_HASH},      {TD__EXAMPLES, TD_ROWS},
+               {TD__TEXTS, TD_TEXT}};
 enum { SOURCES = sizeof sources / sizeof *sources };
 
 static void extend(td_run_signal *signal, uint32_t forms, int64_t first, int64_t last) {
