@@ -165,6 +165,10 @@ TD_API int64_t td_dataset_rows(const td_dataset *dataset, td_part part, int64_t 
 TD_API void td_dataset_place(const td_dataset *dataset, td_part part, int64_t row, char *text,
                              size_t size);
 
+/* The file that a row is, below the folder of images that was read: "cat/01.png"; NULL when its file
+ * has other rows too. Valid as long as the data set. */
+TD_API const char *td_dataset_file(const td_dataset *dataset, td_part part, int64_t row);
+
 /* Looks at every label of both parts: TD_RANGE, with place and value of the first, when one is no
  * finite number from minimum to maximum. Class numbers are numbers too. */
 TD_API TD_NODISCARD td_status td_dataset_check_labels(const td_dataset *dataset, double minimum,

@@ -98,6 +98,10 @@ typedef struct td_signal_info {
     const char *const *units; /* names of the columns of a row (classes); NULL: none */
     size_t unit_count;
     int32_t rank; /* of the process that recorded it, from 0 */
+    /* Predictions: rows are scores of so many classes, one each, or one that says the second of two
+     * classes above the threshold. 0: they are values. */
+    int64_t classes;
+    double threshold;
 } td_signal_info;
 
 enum { TD_SIGNAL_TEXT_SIZE = 512 };

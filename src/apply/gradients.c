@@ -48,7 +48,8 @@ static td_loss likely_loss(const td_model *model, const td_data_info *info, cons
         *what = "class labels";
         return TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     }
-    if (info->label_kind == TD_LABEL_CLASS && (info->classes == 2 || ends_with(model, "sigmoid"))) {
+    if (info->label_kind == TD_LABEL_CLASS &&
+        (info->classes == 2 || ends_with(model, "sigmoid"))) {
         *what = "two classes as labels";
         return TD_LOSS_BINARY_CROSSENTROPY;
     }

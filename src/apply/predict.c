@@ -76,7 +76,8 @@ static td_status keep_wanted(predictor *p, const char *record, td_error *error) 
     return status;
 }
 
-static td_status open_run(predictor *p, const td_predict_options *options, td_error *error) {
+static td_status open_run(predictor *p, const td_predict_options *options,
+                          const td_signal_info *scores, td_error *error) {
     td_status wanted = keep_wanted(p, options->record, error);
     if (wanted) {
         return wanted;
@@ -102,6 +103,9 @@ static td_status open_run(predictor *p, const td_predict_options *options, td_er
     if (!status) {
         status = td_deck_track_with(p->deck, &track, error);
     }
+    if (!status && !td_deck_signal_with(p->deck, "prediction", scores)) {
+        status = td_error_set(error, TD_MEMORY, "out of memory");
+    }
     return status;
 }
 
@@ -120,7 +124,42 @@ static bool has_one_output(const td_model *model) {
     return output.rank == 0 || output.dims[output.rank - 1] == 1;
 }
 
+/* What the outputs score: as the loss of training says, else (a model of others) as its last
+ * activation or the labels do. */
+static td_signal_info describe_scores(const td__saved *saved) {
+    const td_data_info *info = td_dataset_info(saved->data);
+    const td__notes *notes = &saved->notes;
+    td_signal_info scores = {.size = sizeof scores,
+                             .kind = TD_SIGNAL_PREDICTION,
+                             .batched = true,
+                             .units = notes->data.classes.items,
+                             .unit_count = notes->data.classes.count};
+    if (!scores.unit_count && info->class_names) {
+        scores.units = info->class_names;
+        scores.unit_count = (size_t)info->classes;
+    }
+    const td_layer_info *last =
+        td_model_layer(saved->model, td_model_layer_count(saved->model) - 1);
+    td_loss loss = notes->loss;
+    bool from_logits = notes->loss_options.from_logits;
+    if (!notes->has_loss) {
+        bool classes = info->label_kind == TD_LABEL_CLASS && !has_one_output(saved->model);
+        const char *activation = td__last_activation(saved->model);
+        bool categories = classes || (activation && !strcmp(activation, "softmax"));
+        bool two = activation && !strcmp(activation, "sigmoid") && has_one_output(saved->model);
+        loss = categories ? TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+               : two      ? TD_LOSS_BINARY_CROSSENTROPY
+                          : TD_LOSS_MSE;
+        from_logits = false;
+    }
+    if (notes->target == TD__TARGET_LABEL) {
+        scores.classes = td__scored_classes(loss, from_logits, &last->output, &scores.threshold);
+    }
+    return scores;
+}
+
 static td_status prepare(predictor *p, const td_predict_options *options, td_error *error) {
+    td_signal_info scores = describe_scores(&p->saved);
     td_tape_options inference = {.size = sizeof inference, .no_history = true};
     const td_data_info *info = td_dataset_info(p->saved.data);
     float nothing = 0;
@@ -136,13 +175,13 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
         }
     }
     if (options->to) {
-        p->output = td__output_open(options->to, info->training,
-                                    p->saved.labelled ? &info->label : NULL, error);
+        const td__output_about about = {p->saved.data, p->saved.labelled, scores};
+        p->output = td__output_open(options->to, &about, error);
         if (!p->output) {
             return error->status ? error->status : TD_IO;
         }
     }
-    td_status status = options->record ? open_run(p, options, error) : TD_OK;
+    td_status status = options->record ? open_run(p, options, &scores, error) : TD_OK;
     if (!status && p->deck) {
         td_model_watch(p->model, watch, p);
     }
@@ -184,7 +223,7 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
     td_status status = td_tape_status(p->tape, error);
     if (!status && p->output) {
         td_view view = td_view_of(prediction);
-        status = td__output_write(p->output, &view, &batch->label, error);
+        status = td__output_write(p->output, &view, batch, error);
     }
     if (!status) {
         status = measure(p, prediction, batch, error);

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "data/npy.h"
 #include "sink/picture.h"
+#include "sink/score.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include <unistd.h>
 
 typedef struct format {
-    td_status (*write)(td__output *output, const td_view *prediction, const td_view *label,
+    td_status (*write)(td__output *output, const td_view *prediction, const td_batch *batch,
                        td_error *error);
 } format;
 
@@ -23,10 +24,13 @@ struct td__output {
     char *path, *draft;
     FILE *stream; /* to draft */
     int folder;   /* of pictures, or -1 */
+    td__output_about about;
     int64_t examples, written;
-    bool labelled;
-    int64_t label_elements;
-    char *text; /* CSV: rows on their way to the stream */
+    int64_t label_elements; /* 0 without labels */
+    bool scores;            /* of classes; a column says which was predicted */
+    bool files;             /* examples have files of their own */
+    size_t name_room;       /* bytes of a class's name */
+    char *text;             /* CSV: rows on their way to the stream */
     size_t text_capacity;
 };
 
@@ -47,48 +51,81 @@ static td_status stream_error(const td__output *output, td_error *error) {
 /* ---- CSV --------------------------------------------------------------------------------------
  */
 
+/* label,class_0,…[,file][,predicted] */
 static void csv_header(td__output *output, int64_t classes) {
-    for (int64_t i = 0; output->labelled && i < output->label_elements; i++) {
+    for (int64_t i = 0; i < output->label_elements; i++) {
         (void)(output->label_elements == 1 ? fputs("label,", output->stream)
                                            : fprintf(output->stream, "label_%" PRId64 ",", i));
     }
     for (int64_t i = 0; i < classes; i++) {
-        (void)fprintf(output->stream, "class_%" PRId64 "%s", i, i + 1 < classes ? "," : "\n");
+        (void)fprintf(output->stream, "class_%" PRId64 "%s", i, i + 1 < classes ? "," : "");
     }
+    (void)fputs(output->files ? ",file" : "", output->stream);
+    (void)fputs(output->scores ? ",predicted\n" : "\n", output->stream);
 }
 
-/* A row at out, which has room for it; returns its end. */
-static char *csv_row(const td__output *output, char *out, int64_t row, const td_view *label,
-                     const float *values, int64_t classes) {
-    for (int64_t i = 0; output->labelled && i < output->label_elements; i++) {
+static char *label_cells(const td__output *output, char *out, int64_t row, const td_view *label) {
+    const td_signal_info *scores = &output->about.scores;
+    if (output->label_elements == 1 && scores->unit_count) {
+        return td__class_cell(out, scores, td__element(label, row));
+    }
+    for (int64_t i = 0; i < output->label_elements; i++) {
         int64_t at = row * output->label_elements + i;
         out += label->dtype == TD_INT32 ? td__format_int(out, ((const int32_t *)label->data)[at])
                                         : td__format_float(out, ((const float *)label->data)[at]);
         *out++ = ',';
     }
+    return out;
+}
+
+/* A row at out, which has room for it; returns its end. */
+static char *csv_row(const td__output *output, char *out, int64_t row, const td_batch *batch,
+                     const td_view *prediction, const char *file) {
+    int64_t classes = row_elements(prediction);
+    const float *values = (const float *)prediction->data + row * classes;
+    out = label_cells(output, out, row, &batch->label);
     for (int64_t i = 0; i < classes; i++) {
         out += td__format_float(out, values[i]);
         *out++ = ',';
+    }
+    if (output->files) {
+        out += td__csv_cell(out, file, strlen(file));
+        *out++ = ',';
+    }
+    if (output->scores) {
+        int64_t class = td__predicted(&output->about.scores, prediction, row, classes);
+        out = td__class_cell(out, &output->about.scores, (double)class);
     }
     out[-1] = '\n';
     return out;
 }
 
-static td_status csv_write(td__output *output, const td_view *prediction, const td_view *label,
+/* Which columns there are, known when the first outputs are. */
+static void csv_begin(td__output *output, int64_t classes) {
+    output->scores = td__are_scores(&output->about.scores, classes);
+    output->name_room = td__class_room(&output->about.scores);
+    output->files = td_dataset_file(output->about.data, TD_TRAINING, 0) != NULL;
+    csv_header(output, classes);
+}
+
+static td_status csv_write(td__output *output, const td_view *prediction, const td_batch *batch,
                            td_error *error) {
     int64_t classes = row_elements(prediction);
-    const float *values = prediction->data;
     if (output->written == 0) {
-        csv_header(output, classes);
+        csv_begin(output, classes);
     }
-    size_t cells = (size_t)(classes + output->label_elements);
-    if (!td__grow(&output->text, &output->text_capacity, cells * TD__NUMBER_ROOM + TEXT_BYTES,
-                  SIZE_MAX / 2, 1)) {
-        return td_error_set(error, TD_MEMORY, "%s: out of memory for a row", output->path);
-    }
+    size_t room = (size_t)(classes + output->label_elements) * TD__NUMBER_ROOM +
+                  2 * output->name_room + TEXT_BYTES;
     char *at = output->text;
     for (int64_t row = 0; row < prediction->shape.dims[0]; row++) {
-        at = csv_row(output, at, row, label, values + row * classes, classes);
+        const char *file =
+            output->files ? td_dataset_file(output->about.data, TD_TRAINING, batch->rows[row]) : "";
+        size_t used = output->text ? (size_t)(at - output->text) : 0;
+        if (!td__grow(&output->text, &output->text_capacity, room + TD__CSV_CELL(strlen(file)),
+                      SIZE_MAX / 2, 1)) {
+            return td_error_set(error, TD_MEMORY, "%s: out of memory for a row", output->path);
+        }
+        at = csv_row(output, output->text + used, row, batch, prediction, file);
         if (at - output->text >= TEXT_BYTES || row + 1 == prediction->shape.dims[0]) {
             (void)fwrite(output->text, 1, (size_t)(at - output->text), output->stream);
             at = output->text;
@@ -101,9 +138,9 @@ static td_status csv_write(td__output *output, const td_view *prediction, const 
 /* ---- NPY --------------------------------------------------------------------------------------
  */
 
-static td_status npy_write(td__output *output, const td_view *prediction, const td_view *label,
+static td_status npy_write(td__output *output, const td_view *prediction, const td_batch *batch,
                            td_error *error) {
-    (void)label;
+    (void)batch;
     if (output->written == 0) {
         char header[TD__NPY_HEADER];
         td_shape shape = prediction->shape;
@@ -131,9 +168,9 @@ static td_view picture_view(const td_view *prediction, int64_t row) {
     return one;
 }
 
-static td_status pictures_write(td__output *output, const td_view *prediction, const td_view *label,
-                                td_error *error) {
-    (void)label;
+static td_status pictures_write(td__output *output, const td_view *prediction,
+                                const td_batch *batch, td_error *error) {
+    (void)batch;
     td_status status = TD_OK;
     for (int64_t row = 0; !status && row < prediction->shape.dims[0]; row++) {
         td_view one = picture_view(prediction, row);
@@ -176,8 +213,7 @@ static td_status open_target(td__output *output, td_error *error) {
     return output->stream ? TD_OK : stream_error(output, error);
 }
 
-td__output *td__output_open(const char *path, int64_t examples, const td_shape *label,
-                            td_error *error) {
+td__output *td__output_open(const char *path, const td__output_about *about, td_error *error) {
     const format *found = format_of(path);
     if (!found) {
         td_error_set(
@@ -201,12 +237,10 @@ td__output *td__output_open(const char *path, int64_t examples, const td_shape *
     (void)snprintf(output->draft, room, "%s.new", path);
     output->format = found;
     output->folder = -1;
-    output->examples = examples;
-    output->labelled = label != NULL;
-    output->label_elements = 1;
-    for (int32_t i = 0; label && i < label->rank; i++) {
-        output->label_elements *= label->dims[i];
-    }
+    const td_data_info *info = td_dataset_info(about->data);
+    output->about = *about;
+    output->examples = info->training;
+    output->label_elements = about->labelled ? td__elements_from(&info->label, 0) : 0;
     if (open_target(output, error)) {
         (void)!td__output_close(output, false, NULL);
         return NULL;
@@ -214,9 +248,9 @@ td__output *td__output_open(const char *path, int64_t examples, const td_shape *
     return output;
 }
 
-td_status td__output_write(td__output *output, const td_view *prediction, const td_view *label,
+td_status td__output_write(td__output *output, const td_view *prediction, const td_batch *batch,
                            td_error *error) {
-    return output->format->write(output, prediction, label, error);
+    return output->format->write(output, prediction, batch, error);
 }
 
 td_status td__output_close(td__output *output, bool good, td_error *error) {

@@ -2,17 +2,23 @@
 #ifndef TAPEDECK_APPLY_PREDICT_OUTPUT_H
 #define TAPEDECK_APPLY_PREDICT_OUTPUT_H
 
-#include "tapedeck/tensor.h"
+#include "tapedeck/data.h"
+#include "tapedeck/deck.h"
 
 typedef struct td__output td__output;
 
-/* examples: how many there will be. labels: the shape of one example's, or NULL without labels.
- * NULL on failure. */
-td__output *td__output_open(const char *path, int64_t examples, const td_shape *label,
-                            td_error *error);
-/* prediction: float32 (count, …); label: int32 or float32 (count, …), ignored without labels. */
+/* What predictions are; everything is borrowed until the output is closed. */
+typedef struct td__output_about {
+    const td_dataset *data; /* its training part */
+    bool labelled;
+    td_signal_info scores; /* classes, threshold, and units: their names */
+} td__output_about;
+
+/* NULL on failure. */
+td__output *td__output_open(const char *path, const td__output_about *about, td_error *error);
+/* prediction: float32 (count, …) for the batch's examples. */
 TD_NODISCARD td_status td__output_write(td__output *output, const td_view *prediction,
-                                        const td_view *label, td_error *error);
+                                        const td_batch *batch, td_error *error);
 /* Publishes the file, or, when not good, removes what there is. Accepts NULL. */
 TD_NODISCARD td_status td__output_close(td__output *output, bool good, td_error *error);
 

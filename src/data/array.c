@@ -65,11 +65,11 @@ static const struct {
 #define DEFINE_ROW(name, type, unsigned_type) {sizeof(type), value_##name, read_##name},
     TD__ELEMENT_LIST(DEFINE_ROW)};
 
-size_t td__element_size(td__element element) {
+size_t td__element_size(td__element_type element) {
     return elements[element].size;
 }
 
-bool td__element_is_float(td__element element) {
+bool td__element_is_float(td__element_type element) {
     return element == TD__F16 || element == TD__F32 || element == TD__F64;
 }
 
@@ -100,8 +100,8 @@ static int64_t *fortran_offsets(const td_shape *shape, int64_t count, int64_t si
 }
 
 td_status td__array_describe(td__array *array, int64_t *rows, const uint8_t *data, size_t size,
-                             td__element element, bool swap, bool fortran, const td_shape *shape,
-                             const char *what, td_error *error) {
+                             td__element_type element, bool swap, bool fortran,
+                             const td_shape *shape, const char *what, td_error *error) {
     int64_t total = 1, bytes, width = (int64_t)elements[element].size;
     char text[TD_SHAPE_TEXT_SIZE];
     td_shape_text(shape, text);
@@ -144,7 +144,8 @@ td_status td__array_describe(td__array *array, int64_t *rows, const uint8_t *dat
     return TD_OK;
 }
 
-td__array td__array_plain(const void *data, td__element element, td_shape shape, int64_t count) {
+td__array td__array_plain(const void *data, td__element_type element, td_shape shape,
+                          int64_t count) {
     return (td__array){.data = data,
                        .element = element,
                        .shape = shape,

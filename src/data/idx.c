@@ -9,7 +9,7 @@ td_status td__idx_parse(td__array *array, int64_t *rows, const td__bytes *bytes,
                         td_error *error) {
     static const struct {
         uint8_t code;
-        td__element element;
+        td__element_type element;
     } types[] = {{0x08, TD__U8},  {0x09, TD__I8},  {0x0B, TD__I16},
                  {0x0C, TD__I32}, {0x0D, TD__F32}, {0x0E, TD__F64}};
     const uint8_t *b = bytes->data;

@@ -218,6 +218,16 @@ static td_status decode_all(const folder *f, td__table *table, const td__request
     return status;
 }
 
+/* The list becomes the table's, without the folder before each name. */
+static void take_names(td__table *table, list *images, const char *path) {
+    size_t before = strlen(path) + 1;
+    for (size_t i = 0; i < images->count; i++) {
+        memmove(images->items[i], images->items[i] + before, strlen(images->items[i] + before) + 1);
+    }
+    table->files = images->items;
+    *images = (list){0};
+}
+
 td_status td__images_read(td__table *table, const td__request *request, td_error *error) {
     folder f = {0};
     td_status status = TD_OK;
@@ -236,6 +246,9 @@ td_status td__images_read(td__table *table, const td__request *request, td_error
             (td__bytes){(const uint8_t *)f.numbers, f.images.count * sizeof *f.numbers, false};
         table->label = td__array_plain(f.numbers, TD__I32, TD_SHAPE(1), 1);
         f.numbers = NULL;
+    }
+    if (!status) {
+        take_names(table, &f.images, request->path);
     }
     release_list(&f.classes);
     release_list(&f.images);

@@ -9,7 +9,7 @@
 enum { HEADER_MAXIMUM = 65536 };
 
 typedef struct header {
-    td__element element;
+    td__element_type element;
     bool swap, fortran;
     td_shape shape;
     unsigned seen; /* keys: bit 0 descr, 1 fortran_order, 2 shape */
@@ -107,7 +107,7 @@ static td_status take_shape(cursor *c, td_shape *shape) {
 static td_status take_type(cursor *c, header *h) {
     static const struct {
         const char *code;
-        td__element element;
+        td__element_type element;
     } types[] = {{"u1", TD__U8},  {"i1", TD__I8},  {"b1", TD__U8},  {"u2", TD__U16},
                  {"i2", TD__I16}, {"u4", TD__U32}, {"i4", TD__I32}, {"u8", TD__U64},
                  {"i8", TD__I64}, {"f2", TD__F16}, {"f4", TD__F32}, {"f8", TD__F64}};

@@ -10,6 +10,10 @@
 const char *td__place(const td_dataset *dataset, int table, int64_t row, char *text, size_t size) {
     const td__table *t = &dataset->tables[table];
     const char *path = dataset->paths[table];
+    if (t->files) {
+        snprintf(text, size, "%s/%s", path, t->files[row]);
+        return text;
+    }
     int64_t line = path && t->is_csv ? td__csv_line(path, t->has_header, row) : 0;
     if (line > 0) {
         snprintf(text, size, "%s line %lld (row %lld)", path, (long long)line, (long long)row + 1);
@@ -17,6 +21,11 @@ const char *td__place(const td_dataset *dataset, int table, int64_t row, char *t
         snprintf(text, size, "%s%srow %lld", path ? path : "", path ? " " : "", (long long)row + 1);
     }
     return text;
+}
+
+const char *td_dataset_file(const td_dataset *dataset, td_part part, int64_t row) {
+    const td__table *table = &dataset->tables[dataset->parts[part].table];
+    return table->files && row >= 0 && row < table->rows ? table->files[row] : NULL;
 }
 
 void td_dataset_place(const td_dataset *dataset, td_part part, int64_t row, char *text,

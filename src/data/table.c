@@ -13,6 +13,10 @@ void td__table_release(td__table *table) {
     td__names_release(&table->input_names);
     td__names_release(&table->label_names);
     td__names_release(&table->remarks);
+    for (int64_t i = 0; table->files && i < table->rows; i++) {
+        td__free(table->files[i]);
+    }
+    td__free(table->files);
     td__bytes_release(&table->bytes[0]);
     td__bytes_release(&table->bytes[1]);
     *table = (td__table){0};

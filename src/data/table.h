@@ -22,21 +22,21 @@
     X(F32, float, uint32_t)                                                                        \
     X(F64, double, uint64_t)
 
-typedef enum td__element {
+typedef enum td__element_type {
 #define TD__ELEMENT_MEMBER(name, type, bits) TD__##name,
     TD__ELEMENT_LIST(TD__ELEMENT_MEMBER)
 #undef TD__ELEMENT_MEMBER
         TD__ELEMENT_COUNT
-} td__element;
+} td__element_type;
 
-size_t td__element_size(td__element element);
-bool td__element_is_float(td__element element);
+size_t td__element_size(td__element_type element);
+bool td__element_is_float(td__element_type element);
 
 /* Rows of numbers. Element i of row r is at data + r * row_stride + (offsets ? offsets[i] : i *
  * its size). */
 typedef struct td__array {
     const uint8_t *data; /* borrowed; NULL: no array */
-    td__element element;
+    td__element_type element;
     bool swap;          /* the file's byte order is not the machine's */
     td_shape shape;     /* of one row */
     int64_t count;      /* elements in a row: the shape's product */
@@ -47,10 +47,11 @@ typedef struct td__array {
 /* An array of the given rows, described as files do: type, shape with rows first, order. Checks
  * that it fits size bytes. what names it in messages. */
 td_status td__array_describe(td__array *array, int64_t *rows, const uint8_t *data, size_t size,
-                             td__element element, bool swap, bool fortran, const td_shape *shape,
-                             const char *what, td_error *error);
+                             td__element_type element, bool swap, bool fortran,
+                             const td_shape *shape, const char *what, td_error *error);
 /* Row-major native float32 or int32 in memory. */
-td__array td__array_plain(const void *data, td__element element, td_shape shape, int64_t count);
+td__array td__array_plain(const void *data, td__element_type element, td_shape shape,
+                          int64_t count);
 /* The row as float32. */
 void td__array_read(const td__array *array, int64_t row, float *values);
 /* Begins to fetch a row that will be read soon. */
@@ -89,7 +90,8 @@ typedef struct td__table {
     td__names remarks;      /* what should be said of how it was read */
     bool label_untyped;     /* the file does not say whether labels are whole numbers: CSV */
     bool is_csv, has_header;
-    float *floats;      /* input's data when that is plain float32 that may be written */
+    char **files;  /* the file of each row, below the folder that was read; NULL: one for all */
+    float *floats; /* input's data when that is plain float32 that may be written */
     td__bytes bytes[2]; /* what input and label point into */
 } td__table;
 

@@ -32,6 +32,19 @@ td_label_kind td__labels_for(td_loss loss, td_label_kind found) {
     return categories ? TD_LABEL_ONE_HOT : TD_LABEL_VALUES;
 }
 
+int64_t td__scored_classes(td_loss loss, bool from_logits, const td_shape *output,
+                           double *threshold) {
+    bool binary = loss == TD_LOSS_BINARY_CROSSENTROPY || loss == TD_LOSS_BINARY_FOCAL_CROSSENTROPY;
+    int64_t width = output->rank == 1 ? output->dims[0] : output->rank == 0 ? 1 : 0;
+    *threshold = from_logits ? 0 : 0.5;
+    if (binary) {
+        return width == 1 ? 2 : 0;
+    }
+    bool categorical = loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
+                       td__labels_for(loss, TD_LABEL_CLASS) == TD_LABEL_ONE_HOT;
+    return categorical && width > 1 ? width : 0;
+}
+
 td_shape td__known_input(const td_model *model) {
     td_shape shape = td_model_input_shape(model);
     for (int32_t i = 0; i < shape.rank; i++) {

@@ -20,6 +20,10 @@ const char *td__probabilities_by(td_loss loss);
 /* The activation that the model's last layer ends in: "linear", "softmax", …; NULL when that is not
  * known. */
 const char *td__last_activation(const td_model *model);
+/* How many classes the output of a model scores by this loss, and above which score a single output
+ * means the second of two; 0 when it scores none. */
+int64_t td__scored_classes(td_loss loss, bool from_logits, const td_shape *output,
+                           double *threshold);
 /* The shape of one example; rank 0 unless all of it is known. */
 td_shape td__known_input(const td_model *model);
 

@@ -13,6 +13,7 @@
 #include "sink/metrics.h"
 #include "sink/resume.h"
 #include "deck/reach.h"
+#include "sink/score.h"
 #include "sink/text.h"
 
 #include <math.h>
@@ -22,8 +23,10 @@
 typedef struct table {
     struct table *next;
     td_form form;
-    int64_t columns; /* ROWS: values in a row; otherwise 0 */
-    int64_t labels;  /* ROWS of predictions: label columns */
+    int64_t columns;  /* ROWS: values in a row; otherwise 0 */
+    int64_t labels;   /* ROWS of predictions: label columns */
+    bool scores;      /* of classes; then a column says which class was predicted */
+    size_t name_room; /* bytes of a class's name */
     td__append *file;
 } table;
 
@@ -252,7 +255,7 @@ static char *header_cells(char *out, const char *word, int64_t count, bool plain
     return out;
 }
 
-/* epoch,step,sample[,label…],PREFIX_0,… */
+/* epoch,step,sample[,label…],PREFIX_0,…[,predicted] */
 static td_status add_rows_table(td_sink *sink, const td_record *record, table **signal,
                                 const table *wanted, table **found, td_error *error) {
     bool predictions = wanted->labels >= 0;
@@ -260,7 +263,7 @@ static td_status add_rows_table(td_sink *sink, const td_record *record, table **
     snprintf(prefix, sizeof prefix, "%s", predictions ? "class" : last_word(record->signal));
     size_t cell = TD__CSV_CELL(sizeof prefix + TD__NUMBER_TEXT);
     int64_t count = wanted->columns + (predictions ? wanted->labels : 0);
-    char *header = td__calloc((size_t)count + 2, cell);
+    char *header = td__calloc((size_t)count + 3, cell);
     if (!header) {
         return td_error_set(error, TD_MEMORY, "csv: out of memory for %lld columns",
                             (long long)count);
@@ -269,11 +272,26 @@ static td_status add_rows_table(td_sink *sink, const td_record *record, table **
     end += snprintf(end, cell, "epoch,step,sample,");
     end = header_cells(end, "label", predictions ? wanted->labels : 0, true);
     end = header_cells(end, prefix, wanted->columns, false);
+    end = header_cells(end, "predicted", wanted->scores, true);
     end[-1] = '\n';
     td_status status =
         add_table(sink, record, signal, wanted, header, (size_t)(end - header), found, error);
     td__free(header);
     return status;
+}
+
+/* The labels of a row: by name where classes have names, the class where it is given one-hot. */
+static char *label_cells(char *out, const table *t, const td_record *record, int64_t row) {
+    const td_view *labels = record->labels;
+    int64_t each = t->labels > 0 ? td__elements_from(&labels->shape, 1) : 0;
+    if (t->scores && each == 1) {
+        return td__class_cell(out, record->info, td__element(labels, row));
+    }
+    if (t->scores && each == record->info->classes) {
+        return td__class_cell(out, record->info,
+                              (double)td__predicted(record->info, labels, row, each));
+    }
+    return each > 0 ? cells[labels->dtype](out, labels->data, row * each, each) : out;
 }
 
 static td_status write_rows(td_sink *sink, const td_record *record, td_error *error) {
@@ -283,6 +301,9 @@ static td_status write_rows(td_sink *sink, const td_record *record, td_error *er
     table wanted = {.form = TD_ROWS, .columns = td__elements_from(&view->shape, 1), .labels = -1};
     if (predictions) {
         wanted.labels = labels ? td__elements_from(&labels->shape, 1) : 0;
+        wanted.scores = td__are_scores(record->info, wanted.columns);
+        bool one_hot = wanted.scores && wanted.labels == record->info->classes;
+        wanted.labels = one_hot ? 1 : wanted.labels;
     }
     table **signal = find_signal(sink, record, error);
     if (!signal) {
@@ -294,8 +315,11 @@ static td_status write_rows(td_sink *sink, const td_record *record, td_error *er
         return status;
     }
     td__append *file = found->file;
+    if (found->scores && !found->name_room) {
+        found->name_room = td__class_room(record->info);
+    }
     int64_t label_count = wanted.labels > 0 ? wanted.labels : 0;
-    size_t size = WHEN + CELL * (size_t)(1 + label_count + wanted.columns);
+    size_t size = WHEN + CELL * (size_t)(1 + label_count + wanted.columns) + 2 * found->name_room;
     td__append_begin(file);
     for (int64_t i = 0; i < rows && !status; i++) {
         char *start = row_room(file, size, error);
@@ -304,10 +328,12 @@ static td_status write_rows(td_sink *sink, const td_record *record, td_error *er
             return TD_MEMORY;
         }
         char *end = cell_int(cells_when(start, record), record->samples ? record->samples[i] : i);
-        if (label_count > 0) {
-            end = cells[labels->dtype](end, labels->data, i * label_count, label_count);
-        }
+        end = label_cells(end, found, record, i);
         end = cells[view->dtype](end, view->data, i * wanted.columns, wanted.columns);
+        if (found->scores) {
+            int64_t class = td__predicted(record->info, view, i, wanted.columns);
+            end = td__class_cell(end, record->info, (double)class);
+        }
         row_done(file, start, end);
         status = td__append_row(file, error);
     }

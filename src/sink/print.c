@@ -5,6 +5,7 @@
 #include "sink/classes.h"
 #include "tensor/element.h"
 #include "deck/reach.h"
+#include "sink/score.h"
 #include "sink/text.h"
 
 #include <math.h>
@@ -47,6 +48,21 @@ static void print_number(FILE *stream, double value) {
     char text[TD__NUMBER_ROOM + 1];
     format(text, value);
     fprintf(stream, " %*s", WIDTH, text);
+}
+
+/* By its name where it is a class that has one. */
+static void print_label(FILE *stream, const td_record *record, int64_t row) {
+    double label = td__element(record->labels, row);
+    const char *name = record->info ? td__class_name(record->info, label) : NULL;
+    if (name) {
+        fputc(' ', stream);
+        for (size_t length = strlen(name); length < WIDTH; length++) {
+            fputc(' ', stream);
+        }
+        print_name(stream, name);
+    } else {
+        print_number(stream, label);
+    }
 }
 
 static void end_line(td_sink *sink) {
@@ -173,7 +189,7 @@ static td_status print_rows(td_sink *sink, const td_record *record, td_error *er
     for (int64_t i = 0; i < rows && i < ROWS; i++) {
         fprintf(sink->stream, "%8lld", (long long)(record->samples ? record->samples[i] : i));
         if (labelled) {
-            print_number(sink->stream, td__element(labels, i));
+            print_label(sink->stream, record, i);
         }
         for (int64_t k = 0; k < columns && k < COLUMNS; k++) {
             print_number(sink->stream, td__element(view, i * columns + k));

@@ -309,6 +309,15 @@ static td_signal **place_of(td_trainer *trainer, const td__signal_entry *entry) 
     return NULL;
 }
 
+static int64_t scored_classes(const td_trainer *trainer, double *threshold) {
+    const td__train_spec *train = &trainer->experiment->train;
+    const td_layer_info *last = td_model_layer(trainer->model, trainer->layer_count - 1);
+    return train->target == TD__TARGET_INPUT
+               ? 0
+               : td__scored_classes(train->loss, train->loss_options.from_logits, &last->output,
+                                    threshold);
+}
+
 static td_signal_info describe(const td_trainer *trainer, const td__signal_entry *entry) {
     static const td_signal_kind kinds[] = {
         [TD__SOURCE_VALUE] = TD_SIGNAL_METRIC,
@@ -332,6 +341,7 @@ static td_signal_info describe(const td_trainer *trainer, const td__signal_entry
     case TD__SOURCE_PREDICTION:
         info.units = trainer->info->class_names;
         info.unit_count = info.units ? (size_t)trainer->info->classes : 0;
+        info.classes = scored_classes(trainer, &info.threshold);
         break;
     case TD__SOURCE_OUTPUT:
     case TD__SOURCE_PREACTIVATION:

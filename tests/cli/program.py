@@ -1,9 +1,11 @@
 """Runs the program as a user would, in a folder of its own."""
 import json
 import os
+import struct
 import subprocess
 import tempfile
 import unittest
+import zlib
 
 PROGRAM = os.environ["TAPEDECK"]
 SOURCE = os.environ["TD_SOURCE"]
@@ -28,6 +30,17 @@ train:
   metrics: [accuracy]
   epochs: 4
 """
+
+
+def write_png(path, pixels):
+    """A grey image of 8 bits."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + bytes(row) for row in pixels.tolist())
+    head = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 8, 0, 0, 0, 0)
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows))
+                   + chunk(b"IEND", b""))
 
 
 class Case(unittest.TestCase):

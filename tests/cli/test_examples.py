@@ -125,7 +125,7 @@ class ResultsToCsv(Example):
         self.assertGreater(metrics.val_accuracy.iloc[-1], 0.9)
         predictions = self.table("results", "predictions.csv")
         self.assertEqual(list(predictions), ["epoch", "step", "sample", "label", "class_0",
-                                             "class_1", "class_2"])
+                                             "class_1", "class_2", "predicted"])
         self.assertEqual(len(predictions), 120)
         numpy.testing.assert_allclose(predictions.filter(like="class_").sum(axis=1), 1, atol=1e-5)
         self.run_program("weights", "runs/results", "--to", "weights.csv")
@@ -148,7 +148,7 @@ class RecordingOutputs(Example):
         printed = re.findall(r"(?m)^ +(\d+) +(\d) ( +[\d.e-]+){10}$", shown)
         table = self.table("digits", "predictions.csv")
         self.assertEqual(list(table), ["epoch", "step", "sample", "label"]
-                         + [f"class_{i}" for i in range(10)])
+                         + [f"class_{i}" for i in range(10)] + ["predicted"])
         self.assertEqual([(int(row[0]), int(row[1])) for row in printed],
                          list(zip(table["sample"], table.label)))
         self.assertEqual(list(table.epoch), [2] * 10 + [4] * 10)

@@ -39,19 +39,21 @@ class PredictAndWeights(Case):
         done = self.run_program("predict", "runs/small", "table.csv", "--to", "out.csv")
         self.assertRegex(done.stdout, r"40 examples, accuracy \d")
         out = pandas.read_csv(self.path("out.csv"))
-        self.assertEqual(list(out), ["label", "class_0", "class_1"])
-        self.assertEqual(list(out.label), list(self.labels))
+        self.assertEqual(list(out), ["label", "class_0", "class_1", "predicted"])
+        self.assertEqual(list(out.label), ["yes" if label else "no" for label in self.labels])
         recorded = pandas.read_csv(self.path("runs", "small", "predictions.csv"))
-        numpy.testing.assert_allclose(out.to_numpy()[recorded["sample"], 1:],
-                                      recorded.to_numpy()[:, 4:], atol=1e-5)
+        scores = ["class_0", "class_1"]
+        numpy.testing.assert_allclose(out[scores].to_numpy()[recorded["sample"]],
+                                      recorded[scores].to_numpy(), atol=1e-5)
 
     def test_without_labels_there_is_no_label_column(self):
         self.run_program("predict", "runs/small/model.safetensors", "new.csv", "--to", "out.csv",
                          "--quiet")
         out = pandas.read_csv(self.path("out.csv"))
-        self.assertEqual(list(out), ["class_0", "class_1"])
+        self.assertEqual(list(out), ["class_0", "class_1", "predicted"])
         self.run_program("predict", "runs/small", "new.csv", "--to", "out.npy", "--batch", "7")
-        numpy.testing.assert_allclose(numpy.load(self.path("out.npy")), out.to_numpy(), atol=1e-6)
+        numpy.testing.assert_allclose(numpy.load(self.path("out.npy")),
+                                      out[["class_0", "class_1"]].to_numpy(), atol=1e-6)
         self.run_program("predict", "runs/small", "new.csv", "--to", "pictures/")
         self.assertEqual(len(os.listdir(self.path("pictures"))), 40)
 

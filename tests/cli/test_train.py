@@ -42,7 +42,7 @@ class Train(Case):
         self.assertEqual(list(metrics.step[metrics.val_loss.notna()]), [5, 10, 15, 20])
         predictions = self.table("predictions.csv")
         self.assertEqual(list(predictions), ["epoch", "step", "sample", "label", "class_0",
-                                             "class_1"])
+                                             "class_1", "predicted"])
         self.assertEqual(list(predictions.step), [10] * 7 + [20] * 7)
         for name in ("experiment.yaml", "model.safetensors", "run.db", "checkpoints"):
             self.assertTrue(self.exists("runs", "small", name), name)
