@@ -72,8 +72,7 @@ static void print_row(const td_norm_history *h, const range *r, int columns, int
                       bool colour) {
     double means[MOST_COLUMNS];
     fill_columns(h, r, columns, means);
-    size_t length = strlen(h->signal) - strlen(".error");
-    printf("  %-*.*s ", name_width, (int)length, h->signal);
+    printf("  %-*s ", name_width, h->layer);
     int last = 0; /* a column without a record shows the one before it */
     for (int i = 0; i < columns; i++) {
         int level = isnan(means[i]) ? last : level_of(means[i], r);
@@ -94,7 +93,7 @@ void print_heat_map(const td_norm_history *histories, size_t count, int width, b
     }
     size_t name_width = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(histories[i].signal) - strlen(".error");
+        size_t length = strlen(histories[i].layer);
         name_width = length > name_width ? length : name_width;
     }
     name_width = name_width > 30 ? 30 : name_width;

@@ -68,6 +68,7 @@ typedef struct td_run_signal {
     int64_t id;     /* in table `signal` */
     uint32_t forms; /* td_form bits that it was recorded in */
     int64_t first_step, last_step;
+    td_signal_info info; /* texts never NULL; guessed from the name where the run does not say */
 } td_run_signal;
 
 /* In the order they were first recorded; valid until td_run_refresh. */

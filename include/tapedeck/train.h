@@ -94,6 +94,7 @@ typedef struct td_norm_history {
     size_t count;       /* at most 1024: evenly thinned out when there were more */
     const int64_t *steps;
     const double *norms;
+    const char *layer; /* "hidden" */
 } td_norm_history;
 
 /* After td_trainer_run; valid until td_trainer_destroy. In the order of the model's layers. Returns

@@ -231,7 +231,8 @@ static td_status read_all(reading *r, uint32_t forms, td_error *error) {
         td_record record = {.signal = r->run->signals[c->signal].name,
                             .signal_index = (int32_t)c->signal,
                             .form = c->form,
-                            .step = c->step};
+                            .step = c->step,
+                            .info = &r->run->signals[c->signal].info};
         look_up_step(r, &record);
         bool wanted = c->form != TD_TENSOR || (td_form_find(td__run_text(c->rows, 1)) & forms) != 0;
         if (wanted) {
@@ -303,7 +304,8 @@ td_status td_run_at(td_run *run, const td_run_signal *signal, td_form form, int6
         td_record record = {.signal = signal->name,
                             .signal_index = (int32_t)(signal - run->signals),
                             .form = sources[k].form,
-                            .step = td__rows_integer(rows, 0)};
+                            .step = td__rows_integer(rows, 0),
+                            .info = &signal->info};
         status = hand_on(run, rows, &record, each, user, error);
     } else {
         td_error_set(error, status, "%s has no %s at or before step %lld", signal->name,

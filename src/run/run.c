@@ -2,7 +2,6 @@
 #include "run/run.h"
 
 #include "base/memory.h"
-#include "deck/glob.h"
 #include "run/events.h"
 
 #include <limits.h>
@@ -11,8 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-
-enum { MOST_SIGNALS = 1 << 24 };
 
 const char *td_run_state_name(td_run_state state) {
     static const char *const names[] = {"unknown",     "running", "finished",
@@ -111,133 +108,14 @@ td_status td_run_notes(td_run *run, const char *table, td_note_function *each, v
     return td_error_set(error, TD_INVALID, "a run has no table of notes '%s'", table);
 }
 
-/* ---- Signals -------------------------------------------------------------------------------- */
-
-static const struct {
-    td__source source;
-    uint32_t form;
-} sources[] = {{TD__SCALARS, TD_SCALAR}, {TD__STATISTICS, TD_STATS}, {TD__HISTOGRAMS, TD_HISTOGRAM},
-               {TD__TENSORS, TD_TENSOR}, {TD__HASHES, TD_HASH},      {TD__EXAMPLES, TD_ROWS},
-               {TD__TEXTS, TD_TEXT}};
-enum { SOURCES = sizeof sources / sizeof *sources };
-
-static void extend(td_run_signal *signal, uint32_t forms, int64_t first, int64_t last) {
-    signal->first_step = signal->forms && signal->first_step < first ? signal->first_step : first;
-    signal->last_step = signal->forms && signal->last_step > last ? signal->last_step : last;
-    signal->forms |= forms;
-}
-
-/* Each signal's first and last row of a source, and so which forms it was recorded in. */
-static void look_up(td_run *run, td__source source, uint32_t form) {
-    td__rows *ends = td__run_select(run, &(td__query){.source = source, .ends = true});
-    for (size_t i = 0; ends && i < run->signal_count; i++) {
-        td_run_signal *signal = &run->signals[i];
-        td__rows_bind(ends, signal->id, 0, 0, 0);
-        if (td__run_next(run, ends) && td__rows_text(ends, 0, NULL)) {
-            uint32_t forms = form;
-            if (form == TD_TENSOR) {
-                forms = (td__rows_integer(ends, 2) ? TD_TENSOR : 0U) |
-                        (td__rows_integer(ends, 3) ? TD_IMAGE : 0U);
-            }
-            extend(signal, forms, td__rows_integer(ends, 0), td__rows_integer(ends, 1));
-        }
-    }
-    td__rows_end(ends);
-}
-
-static td_status add_signal(td_run *run, int64_t id, const char *name, td_error *error) {
-    char *copy = td__strdup(name);
-    if (!copy || !td__grow(&run->signals, &run->signal_capacity, run->signal_count + 1,
-                           MOST_SIGNALS, sizeof *run->signals)) {
-        td__free(copy);
-        return td_error_set(error, TD_MEMORY, "%s: out of memory for its signals", run->folder);
-    }
-    run->signals[run->signal_count++] = (td_run_signal){.name = copy, .id = id};
-    return TD_OK;
-}
-
-static void forget_signals(td_run *run) {
-    for (size_t i = 0; i < run->signal_count; i++) {
-        td__free((void *)(uintptr_t)run->signals[i].name);
-    }
-    run->signal_count = 0;
-    td__free(run->by_name);
-    run->by_name = NULL;
-}
-
-static int compare_names(const void *a, const void *b, void *user) {
-    const td_run_signal *signals = user;
-    return strcmp(signals[*(const uint32_t *)a].name, signals[*(const uint32_t *)b].name);
-}
-
-static td_status sort_signals(td_run *run, td_error *error) {
-    run->by_name = td__calloc(run->signal_count + 1, sizeof *run->by_name);
-    if (!run->by_name) {
-        return td_error_set(error, TD_MEMORY, "%s: out of memory for its signals", run->folder);
-    }
-    for (size_t i = 0; i < run->signal_count; i++) {
-        run->by_name[i] = (uint32_t)i;
-    }
-    qsort_r(run->by_name, run->signal_count, sizeof *run->by_name, compare_names, run->signals);
-    return TD_OK;
-}
-
-static td_status read_signals(td_run *run, td_error *error) {
-    td__rows *signals = td__run_select_all(run, TD__SIGNALS);
-    td_status status = TD_OK;
-    while (!status && td__run_next(run, signals)) {
-        status = add_signal(run, td__rows_integer(signals, 0), td__run_text(signals, 1), error);
-    }
-    td__rows_end(signals);
-    return status ? status : sort_signals(run, error);
-}
-
 td_status td_run_refresh(td_run *run, td_error *error) {
-    forget_signals(run);
+    td__run_forget_signals(run);
     td_status status = run->events ? td__run_import(run, error) : td__run_open_store(run, error);
-    status = status ? status : read_signals(run, error);
-    if (status) {
-        return status;
+    status = status ? status : td__run_read_signals(run, error);
+    if (!status) {
+        read_info(run);
     }
-    for (size_t i = 0; i < SOURCES; i++) {
-        look_up(run, sources[i].source, sources[i].form);
-    }
-    read_info(run);
-    return TD_OK;
-}
-
-size_t td_run_signals(const td_run *run, const td_run_signal **signals) {
-    *signals = run->signals;
-    return run->signal_count;
-}
-
-const td_run_signal *td_run_signal_find(const td_run *run, const char *name) {
-    size_t low = 0, high = run->by_name ? run->signal_count : 0;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const td_run_signal *signal = &run->signals[run->by_name[middle]];
-        int order = strcmp(name, signal->name);
-        if (order == 0) {
-            return signal;
-        }
-        if (order < 0) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return NULL;
-}
-
-bool td_run_matches(const char *globs, const char *name) {
-    size_t count = 0;
-    char **items = globs ? td__glob_split(globs, &count) : NULL;
-    bool matches = !globs;
-    for (size_t i = 0; items && i < count && !matches; i++) {
-        matches = td__glob_match(items[i], name);
-    }
-    td__free(items);
-    return matches;
+    return status;
 }
 
 size_t td_run_problems(const td_run *run, const char *const **texts) {
@@ -319,7 +197,7 @@ void td_run_close(td_run *run) {
     if (!run) {
         return;
     }
-    forget_signals(run);
+    td__run_forget_signals(run);
     td__store_close(run->store);
     for (size_t i = 0; i < run->event_file_count; i++) {
         td__free(run->event_files[i]);

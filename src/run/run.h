@@ -42,6 +42,11 @@ bool td__run_next(td_run *run, td__rows *rows);
 /* Never NULL. */
 const char *td__run_text(td__rows *rows, int column);
 
+/* ---- Signals (signals.c) -------------------------------------------------------------------- */
+
+td_status td__run_read_signals(td_run *run, td_error *error);
+void td__run_forget_signals(td_run *run);
+
 /* ---- Files beside it (files.c) -------------------------------------------------------------- */
 
 /* Record number `index` of an NPY file in the run's folder, into run->bytes. */

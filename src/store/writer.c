@@ -31,6 +31,51 @@ static td_status known_id(td__writer *writer, const char *name, int64_t *id, td_
     return TD_OK;
 }
 
+/* ["zero","one",…], or nothing when there are none. */
+static void put_units(td__writer *writer, const td_signal_info *info) {
+    size_t needed = 3;
+    for (size_t i = 0; i < info->unit_count; i++) {
+        needed += 6 * strlen(info->units[i]) + 4;
+    }
+    if (info->unit_count == 0 ||
+        !td__grow(&writer->text, &writer->text_capacity, needed, text_maximum, 1)) {
+        td__batch_text(&writer->batch, NULL, 0);
+        return;
+    }
+    char *at = writer->text;
+    for (size_t i = 0; i < info->unit_count; i++) {
+        *at++ = i ? ',' : '[';
+        *at++ = '"';
+        for (const char *c = info->units[i]; *c; c++) {
+            uint8_t byte = (uint8_t)*c;
+            if (byte < 0x20) {
+                at += snprintf(at, 8, "\\u%04x", byte);
+                continue;
+            }
+            if (byte == '"' || byte == '\\') {
+                *at++ = '\\';
+            }
+            *at++ = *c;
+        }
+        *at++ = '"';
+    }
+    *at++ = ']';
+    td__batch_clean(&writer->batch, writer->text, (size_t)(at - writer->text));
+}
+
+static void put_info(td__writer *writer, const td_signal_info *info) {
+    static const char *const betters[] = {NULL, "smaller", "larger"};
+    td__batch *batch = &writer->batch;
+    td__batch_words(batch, td_signal_kind_name(info->kind));
+    td__batch_words(batch, info->layer && *info->layer ? info->layer : NULL);
+    td__batch_words(batch, info->parameter && *info->parameter ? info->parameter : NULL);
+    td__batch_int(batch, info->order > 0 ? info->order : -1);
+    td__batch_int(batch, info->batched);
+    td__batch_words(batch, betters[info->better]);
+    put_units(writer, info);
+    td__batch_int(batch, info->rank);
+}
+
 static td_status put_signal(td__writer *writer, const td_record *record, int64_t id,
                             td_error *error) {
     td__batch *batch = &writer->batch;
@@ -43,15 +88,13 @@ static td_status put_signal(td__writer *writer, const td_record *record, int64_t
     td__batch_int(batch, id);
     td__batch_text(batch, clean, strlen(clean));
     td__batch_text(batch, strcmp(clean, name) == 0 ? NULL : name, strlen(name));
-    td__batch_text(batch, NULL, 0);
-    td__batch_text(batch, NULL, 0);
-    td__batch_text(batch, NULL, 0);
-    td__batch_int(batch, -1);
-    td__batch_int(batch, 1);
-    td__batch_text(batch, NULL, 0);
-    td__batch_text(batch, NULL, 0);
-    td__batch_int(batch, 0);
     td__free(clean);
+    td_signal_info guess;
+    char text[TD_SIGNAL_TEXT_SIZE];
+    if (!record->info) {
+        td_signal_guess(name, &guess, text);
+    }
+    put_info(writer, record->info ? record->info : &guess);
     return td__batch_end(batch, error);
 }
 

@@ -16,7 +16,7 @@
 enum { POINTS = 1024, MOST_SIGNALS = 4096 };
 
 typedef struct history {
-    char *signal;
+    char *signal, *layer;
     int64_t steps[POINTS];
     double norms[POINTS];
     size_t count;
@@ -50,17 +50,13 @@ void td__norms_destroy(td__norms *norms) {
     }
     for (size_t i = 0; i < norms->count; i++) {
         td__free(norms->histories[i]->signal);
+        td__free(norms->histories[i]->layer);
         td__free(norms->histories[i]);
     }
     td__free(norms->histories);
     td__free(norms->by_signal);
     td__free(norms->told);
     td__free(norms);
-}
-
-static bool is_error(const char *signal) {
-    size_t length = strlen(signal);
-    return length > 6 && !strcmp(signal + length - 6, ".error");
 }
 
 /* The history of a signal; NULL when it keeps none, or memory is exhausted. */
@@ -78,20 +74,22 @@ static history *find(td__norms *norms, const td_record *record) {
     if (norms->by_signal[index] > 0) {
         return norms->histories[norms->by_signal[index] - 1];
     }
-    if (norms->by_signal[index] < 0 || !is_error(record->signal)) {
+    if (norms->by_signal[index] < 0 || record->info->kind != TD_SIGNAL_ERROR) {
         norms->by_signal[index] = -1;
         return NULL;
     }
     history *made = td__calloc(1, sizeof *made);
-    char *name = td__strdup(record->signal);
-    if (!made || !name ||
+    char *name = td__strdup(record->signal), *layer = td__strdup(record->info->layer);
+    if (!made || !name || !layer ||
         !td__grow(&norms->histories, &norms->capacity, norms->count + 1, MOST_SIGNALS,
                   sizeof *norms->histories)) {
         td__free(made);
         td__free(name);
+        td__free(layer);
         return NULL;
     }
     made->signal = name;
+    made->layer = layer;
     made->stride = 1;
     norms->histories[norms->count++] = made;
     norms->by_signal[index] = (int32_t)norms->count;
@@ -187,11 +185,6 @@ td_deck *td__norms_open_deck(td__norms *norms, const char *folder, const td_deck
     return deck;
 }
 
-static bool is_of_layer(const char *signal, const char *layer) {
-    size_t length = strlen(layer);
-    return !strncmp(signal, layer, length) && !strcmp(signal + length, ".error");
-}
-
 size_t td__norms_tell(td__norms *norms, const td_model *model, const td_norm_history **histories) {
     size_t count = 0;
     td__free(norms->told);
@@ -199,8 +192,9 @@ size_t td__norms_tell(td__norms *norms, const td_model *model, const td_norm_his
     for (size_t layer = 0; norms->told && layer < td_model_layer_count(model); layer++) {
         for (size_t i = 0; i < norms->count; i++) {
             const history *h = norms->histories[i];
-            if (is_of_layer(h->signal, td_model_layer(model, layer)->name)) {
-                norms->told[count++] = (td_norm_history){h->signal, h->count, h->steps, h->norms};
+            if (strcmp(h->layer, td_model_layer(model, layer)->name) == 0) {
+                norms->told[count++] =
+                    (td_norm_history){h->signal, h->count, h->steps, h->norms, h->layer};
             }
         }
     }

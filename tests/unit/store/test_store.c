@@ -265,6 +265,62 @@ static void a_database_of_a_later_version_is_not_written(void **state) {
     assert_true(extremes_of("loss").last == 1); /* tables and columns are only ever added */
 }
 
+/* ---- What signals are ----------------------------------------------------------------------- */
+
+static void what_a_signal_is_comes_back(void **state) {
+    (void)state;
+    const char *const units[] = {"zero", "a \"one\"\n\x01", "z\xc3\xa9ro"};
+    td_signal_info given = {.size = sizeof given,
+                            .kind = TD_SIGNAL_GRADIENT,
+                            .layer = "c1",
+                            .parameter = "kernel",
+                            .order = 3,
+                            .better = TD_BETTER_LARGER,
+                            .units = units,
+                            .unit_count = 3,
+                            .rank = 2};
+    td_record records[] = {
+        {.signal = "anything", .form = TD_SCALAR, .step = 1, .value = 1, .info = &given},
+        {.signal = "conv.bias", .signal_index = 1, .form = TD_SCALAR, .step = 1, .value = 1}};
+    td__store *store;
+    td__writer writer;
+    assert_ok(td__store_create(folder, &store, &error), error);
+    assert_ok(td__writer_init(&writer, store, 0, &error), error);
+    for (size_t i = 0; i < 2; i++) {
+        assert_ok(td__writer_record(&writer, &records[i], &error), error);
+    }
+    assert_ok(td__batch_sync(&writer.batch, &error), error);
+    td__writer_release(&writer);
+    td_run *run = td_run_open(folder, &error);
+    const td_signal_info *info = &td_run_signal_find(run, "anything")->info;
+    assert_int_equal(info->kind, TD_SIGNAL_GRADIENT);
+    assert_string_equal(info->layer, "c1");
+    assert_string_equal(info->parameter, "kernel");
+    assert_int_equal(info->order, 3);
+    assert_int_equal(info->better, TD_BETTER_LARGER);
+    assert_int_equal(info->rank, 2);
+    assert_false(info->batched);
+    assert_int_equal(info->unit_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(info->units[i], units[i]);
+    }
+    info = &td_run_signal_find(run, "conv.bias")->info; /* guessed: it was not said */
+    assert_int_equal(info->kind, TD_SIGNAL_PARAMETER);
+    assert_string_equal(info->layer, "conv");
+    td_run_close(run);
+}
+
+static void what_a_signal_of_an_older_run_is_is_guessed(void **state) {
+    (void)state;
+    td_run *run = td_run_open(OLD, &error);
+    const td_signal_info *info = &td_run_signal_find(run, "hidden.error")->info;
+    assert_int_equal(info->kind, TD_SIGNAL_ERROR);
+    assert_string_equal(info->layer, "hidden");
+    assert_int_equal(td_run_signal_find(run, "val_accuracy")->info.better, TD_BETTER_LARGER);
+    assert_int_equal(td_run_signal_find(run, "loss")->info.better, TD_BETTER_SMALLER);
+    td_run_close(run);
+}
+
 /* ---- Findings ------------------------------------------------------------------------------- */
 
 static td_status check_finding(void *user, const td_run_finding *finding, td_error *reason) {
@@ -410,6 +466,8 @@ int main(void) {
         TEST(a_run_of_the_first_version_is_read),
         TEST(a_run_of_the_first_version_is_brought_up_to_date_when_it_goes_on),
         TEST(a_database_of_a_later_version_is_not_written),
+        TEST(what_a_signal_is_comes_back),
+        TEST(what_a_signal_of_an_older_run_is_is_guessed),
         TEST(findings_replace_those_before),
         TEST(views_in_a_file_do_nothing),
         TEST(the_view_of_tensors_is_our_own),
