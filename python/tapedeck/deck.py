@@ -221,8 +221,8 @@ class Deck:
         """
         if not self._begun:
             self._prepare()
-        for part in self._parts:
-            part.before_step()
+        if not all([part.before_step() for part in self._parts]):
+            return
         if epoch is not None:
             self.epoch = epoch
         self.steps = self.steps + 1 if step is None else step
