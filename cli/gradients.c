@@ -29,6 +29,9 @@ static const char help[] =
     "  --label COLUMN    CSV: the column of labels, when it is not the one of training\n"
     "  --labels FILE     NPY, IDX: the file of labels\n"
     "  --scale NUMBER    multiply inputs by this instead of what training did\n"
+    "  --layout LAYOUT   of arrays of images: channels_first or channels_last; without, the one of "
+    "the\n"
+    "                    model's file, and what else fits is said\n"
     "  --training        as in a step of training: dropout drops, batch normalisation uses the "
     "batch;\n"
     "                    otherwise as in inference\n"
@@ -110,7 +113,7 @@ static void print_all(const td_gradients *gradients) {
 
 static int run(int count, char **arguments) {
     bool quiet = false, json = false;
-    const char *batch = NULL, *scale = NULL, *to = NULL, *layers[MOST_VALUES];
+    const char *batch = NULL, *scale = NULL, *layout = NULL, *to = NULL, *layers[MOST_VALUES];
     size_t layer_count = 0;
     td_gradients_options gradients = {.size = sizeof gradients};
     const option options[] = {
@@ -120,6 +123,7 @@ static int run(int count, char **arguments) {
         {.name = "label", .text = &gradients.label},
         {.name = "labels", .text = &gradients.labels},
         {.name = "scale", .text = &scale},
+        {.name = "layout", .text = &layout},
         {.name = "training", .flag = &gradients.training},
         {.name = "to", .text = &to},
         {.name = "json", .flag = &json},
@@ -134,6 +138,9 @@ static int run(int count, char **arguments) {
     }
     if (batch && !whole_number(batch, &gradients.batch)) {
         return misuse(&command_gradients, "--batch: expected a whole number of at least 1");
+    }
+    if (layout && !layout_word(layout, &gradients.layout)) {
+        return misuse(&command_gradients, "--layout: expected channels_first or channels_last");
     }
     if (scale && !plain_number(scale, &gradients.scale)) {
         return misuse(&command_gradients, "--scale: expected a number that is not 0");

@@ -106,12 +106,22 @@ static void print_data(const td_inspection *about) {
     }
 }
 
+static void print_shapes(const td_inspection *about) {
+    char in[TD_SHAPE_TEXT_SIZE], out[TD_SHAPE_TEXT_SIZE];
+    printf("takes examples of shape %s\n", td_shape_text(&about->input, in));
+    if (about->input_first || about->output_first) {
+        printf("puts out %s; as in its file, %s the channels first, layers below have them last\n",
+               td_shape_text(&about->output, out),
+               about->input_first && about->output_first ? "both have"
+               : about->input_first                      ? "the input has"
+                                                         : "the output has");
+    }
+}
+
 static void print_page(const td_inspection *about) {
     char size[32];
     printf("%s: %s, %s\n", about->file, about->format, terminal_bytes(size, (double)about->bytes));
-    td_shape input = td_model_input_shape(about->model);
-    char shape[TD_SHAPE_TEXT_SIZE];
-    printf("takes examples of shape %s\n", td_shape_text(&input, shape));
+    print_shapes(about);
     print_data(about);
     if (about->origin) {
         printf("began from %s\n", about->origin);
@@ -179,8 +189,11 @@ static void print_json_layers(const td_model *model) {
     (void)fputs("], \"parameters\": [", stdout);
 }
 
+static const char *layout_name(bool first) {
+    return first ? "channels_first" : "channels_last";
+}
+
 static void print_json(const td_inspection *about) {
-    td_shape input = td_model_input_shape(about->model);
     (void)fputs("{\"file\": ", stdout);
     print_json_text(about->file);
     (void)fputs(", \"format\": ", stdout);
@@ -195,7 +208,10 @@ static void print_json(const td_inspection *about) {
     (void)fputs(", \"name\": ", stdout);
     print_json_text(td_model_name(about->model));
     (void)fputs(", \"input\": ", stdout);
-    print_json_shape(&input);
+    print_json_shape(&about->input);
+    printf(", \"input_layout\": \"%s\", \"output\": ", layout_name(about->input_first));
+    print_json_shape(&about->output);
+    printf(", \"output_layout\": \"%s\"", layout_name(about->output_first));
     print_json_layers(about->model);
     for (size_t i = 0; i < td_model_parameter_count(about->model); i++) {
         const td_parameter_info *parameter = td_model_parameter_at(about->model, i);

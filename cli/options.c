@@ -51,6 +51,12 @@ bool plain_number(const char *text, double *number) {
     return end != text && !*end && isfinite(*number) && *number != 0;
 }
 
+bool layout_word(const char *text, td_layout *layout) {
+    bool first = !strcmp(text, "channels_first");
+    *layout = first ? TD_LAYOUT_CHANNELS_FIRST : TD_LAYOUT_CHANNELS_LAST;
+    return first || !strcmp(text, "channels_last");
+}
+
 static const option *find(const option *options, size_t count, const char *name, size_t length) {
     for (size_t i = 0; i < count; i++) {
         if (strlen(options[i].name) == length && !strncmp(options[i].name, name, length)) {

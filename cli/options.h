@@ -4,6 +4,8 @@
 
 #include "command.h"
 
+#include "tapedeck/data.h"
+
 #include <stdbool.h>
 
 enum { MOST_VALUES = 64 };
@@ -26,6 +28,9 @@ bool parse_options(const command *of, const option *options, size_t option_count
 bool whole_number(const char *text, int64_t *number);
 /* A finite number that is not 0; false when text is none. */
 bool plain_number(const char *text, double *number);
+
+/* channels_first or channels_last; false when text is neither. */
+bool layout_word(const char *text, td_layout *layout);
 
 /* The word that was most likely meant, or NULL. */
 const char *nearest(const char *word, const char *const *words, size_t count);

@@ -35,6 +35,9 @@ static const char help[] =
     "  --label COLUMN    the column of labels, when it is not the one of training\n"
     "  --labels FILE     NPY, IDX: the file of labels\n"
     "  --scale NUMBER    multiply inputs by this instead of what training did\n"
+    "  --layout LAYOUT   of arrays of images: channels_first or channels_last; without, the one of "
+    "the\n"
+    "                    model's file, and what else fits is said\n"
     "  --batch N         examples at a time (256)\n"
     "  --record SIGNALS  also record these from inside the model, a step for each batch: names "
     "and\n"
@@ -141,7 +144,7 @@ static int predict_all(const char *model, const char *data, td_predict_options *
 
 static int run(int count, char **arguments) {
     bool quiet = false;
-    const char *batch = NULL, *scale = NULL, *to[MOST_VALUES];
+    const char *batch = NULL, *scale = NULL, *layout = NULL, *to[MOST_VALUES];
     size_t to_count = 0;
     td_predict_options predict = {.size = sizeof predict};
     const option options[] = {
@@ -149,6 +152,7 @@ static int run(int count, char **arguments) {
         {.name = "label", .text = &predict.label},
         {.name = "labels", .text = &predict.labels},
         {.name = "scale", .text = &scale},
+        {.name = "layout", .text = &layout},
         {.name = "batch", .text = &batch},
         {.name = "record", .text = &predict.record},
         {.name = "form", .text = &predict.form},
@@ -172,6 +176,9 @@ static int run(int count, char **arguments) {
     }
     if (batch && !whole_number(batch, &predict.batch)) {
         return misuse(&command_predict, "--batch: expected a whole number of at least 1");
+    }
+    if (layout && !layout_word(layout, &predict.layout)) {
+        return misuse(&command_predict, "--layout: expected channels_first or channels_last");
     }
     if (scale && !plain_number(scale, &predict.scale)) {
         return misuse(&command_predict, "--scale: expected a number that is not 0");

@@ -33,6 +33,8 @@ typedef struct td_predict_options {
     void *user;
     double scale; /* multiplies inputs, instead of what training did; 0: as in training */
     void (*remark)(void *user, const char *text); /* told what should be said of the data */
+    td_layout layout; /* of arrays of images that go in and come out; AS_IS: the one of the model's
+                       * file */
 } td_predict_options;
 
 typedef struct td_prediction {
@@ -63,6 +65,7 @@ typedef struct td_gradients_options {
     int64_t batch;      /* examples, the first of the data; 32 */
     bool training;      /* as in a step of training: dropout drops, batches are normalised by
                          * themselves; otherwise as in inference */
+    td_layout layout;   /* of arrays of images; AS_IS: the one of the model's file */
 } td_gradients_options;
 
 /* The gradient of the batch's (mean) loss with respect to a layer's output or parameter. */

@@ -75,6 +75,14 @@ typedef struct td_generate_options {
 
 /* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
  * pointers are borrowed for the duration of the call. */
+/* Where images and sequences have their channels. Pictures in folders have them last anyway. */
+typedef enum td_layout {
+    TD_LAYOUT_AS_IS, /* nothing is known of it, nothing is moved */
+    TD_LAYOUT_CHANNELS_LAST,
+    TD_LAYOUT_CHANNELS_FIRST,
+    TD_LAYOUT_FIRST_IF_FITS /* first, unless only last fits what a model takes; a remark says which */
+} td_layout;
+
 typedef struct td_data_options {
     size_t struct_size;            /* sizeof(td_data_options); TD_DATA fills it in */
     const char *train;             /* file or folder */
@@ -115,6 +123,9 @@ typedef struct td_data_options {
                              they may be there beside labels and what is ignored; columns to ignore
                              need not be there */
     td_names label_names; /* CSV with a header: what label means (info's, of another data set) */
+    td_layout layout;     /* of examples in the file; they are handed out with the channels last */
+    td_shape takes;       /* what a model takes, with the channels last; -1: any size. For
+                             TD_LAYOUT_FIRST_IF_FITS, and for rows of plain numbers */
 } td_data_options;
 
 #define TD_DATA(...) (&(td_data_options){.struct_size = sizeof(td_data_options), __VA_ARGS__})

@@ -89,6 +89,10 @@ typedef struct td_inspection {
     const td_finding *findings;
     size_t finding_count;
     td_finding_level worst; /* of the findings; TD_FINDING_NOTE when there are none */
+    /* Of one example, as the file has it: with the channels first where it says so, though the
+     * model's layers have them last. -1: any size. */
+    td_shape input, output;
+    bool input_first, output_first;
 } td_inspection;
 
 /* NULL on failure, as td_model_load. */

@@ -48,8 +48,7 @@ static td_loss likely_loss(const td_model *model, const td_data_info *info, cons
         *what = "class labels";
         return TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     }
-    if (info->label_kind == TD_LABEL_CLASS &&
-        (info->classes == 2 || ends_with(model, "sigmoid"))) {
+    if (info->label_kind == TD_LABEL_CLASS && (info->classes == 2 || ends_with(model, "sigmoid"))) {
         *what = "two classes as labels";
         return TD_LOSS_BINARY_CROSSENTROPY;
     }
@@ -259,6 +258,7 @@ static td_status prepare(td_gradients *g, const char *model, const char *data,
     td__saved_options opening = {.labels = options->labels,
                                  .label = options->label,
                                  .scale = options->scale,
+                                 .layout = options->layout,
                                  .batch = options->batch > 0 ? options->batch : BATCH};
     float nothing = 0;
     td_status status = td__saved_load(&g->saved, model, error);

@@ -25,6 +25,7 @@ typedef struct predictor {
     td_deck *deck;
     td_metric *accuracy;
     int64_t examples;
+    bool moves; /* outputs are written with the channels first */
 } predictor;
 
 /* ---- Opening ----------------------------------------------------------------------------------
@@ -180,6 +181,8 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
         if (!p->output) {
             return error->status ? error->status : TD_IO;
         }
+        p->moves = p->saved.output_first && options->layout != TD_LAYOUT_CHANNELS_LAST &&
+                   !td__output_is_pictures(p->output);
     }
     td_status status = options->record ? open_run(p, options, &scores, error) : TD_OK;
     if (!status && p->deck) {
@@ -210,6 +213,25 @@ static td_status measure(predictor *p, const td_tensor *prediction, const td_bat
     return TD_OK;
 }
 
+static td_tensor *channels_first(td_tape *tape, td_tensor *x) {
+    int32_t rank = td_tensor_shape(x).rank, order[TD_MAX_RANK] = {0, rank - 1};
+    for (int32_t i = 2; i < rank; i++) {
+        order[i] = i - 1;
+    }
+    return td_transpose(tape, x, order);
+}
+
+static td_status write_out(predictor *p, td_tensor *prediction, const td_batch *batch,
+                           td_error *error) {
+    td_tensor *written = p->moves ? channels_first(p->tape, prediction) : prediction;
+    td_status status = td_tape_status(p->tape, error);
+    if (status) {
+        return status;
+    }
+    td_view view = td_view_of(written);
+    return td__output_write(p->output, &view, batch, error);
+}
+
 static td_status run_batch(predictor *p, const td_batch *batch, td_error *error) {
     int64_t step = batch->index + 1;
     if (p->deck) {
@@ -222,8 +244,7 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
     td_tensor *prediction = td_model_forward(p->model, p->tape, p->input);
     td_status status = td_tape_status(p->tape, error);
     if (!status && p->output) {
-        td_view view = td_view_of(prediction);
-        status = td__output_write(p->output, &view, batch, error);
+        status = write_out(p, prediction, batch, error);
     }
     if (!status) {
         status = measure(p, prediction, batch, error);
@@ -272,6 +293,7 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
     td__saved_options opening = {.labels = all.labels,
                                  .label = all.label,
                                  .scale = all.scale,
+                                 .layout = all.layout,
                                  .batch = all.batch > 0 ? all.batch : BATCH};
     td_status status = td__saved_load(&p.saved, model, &reason);
     if (!status) {

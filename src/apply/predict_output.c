@@ -248,6 +248,10 @@ td__output *td__output_open(const char *path, const td__output_about *about, td_
     return output;
 }
 
+bool td__output_is_pictures(const td__output *output) {
+    return output->format == &pictures;
+}
+
 td_status td__output_write(td__output *output, const td_view *prediction, const td_batch *batch,
                            td_error *error) {
     return output->format->write(output, prediction, batch, error);

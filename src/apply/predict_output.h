@@ -16,6 +16,8 @@ typedef struct td__output_about {
 
 /* NULL on failure. */
 td__output *td__output_open(const char *path, const td__output_about *about, td_error *error);
+/* Pictures have the channels last, whatever the model says. */
+bool td__output_is_pictures(const td__output *output);
 /* prediction: float32 (count, …) for the batch's examples. */
 TD_NODISCARD td_status td__output_write(td__output *output, const td_view *prediction,
                                         const td_batch *batch, td_error *error);

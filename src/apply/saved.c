@@ -1,5 +1,7 @@
 #include "apply/saved.h"
 
+#include "onnx/model.h"
+
 #include <string.h>
 
 td_status td__saved_load(td__saved *saved, const char *model, td_error *error) {
@@ -12,6 +14,7 @@ td_status td__saved_load(td__saved *saved, const char *model, td_error *error) {
         return td_error_set(error, reason.status, "%s", reason.text);
     }
     saved->foreign = !texts[0];
+    td__onnx_channels_first(saved->model, &saved->input_first, &saved->output_first);
     if (texts[0]) {
         status = td__notes_read(&saved->notes, texts[0], model, error);
     }
@@ -40,6 +43,10 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
                             .input = td__known_input(saved->model),
                             .input_as_is = saved->foreign,
                             .label_kind = options->label_kind,
+                            .layout = options->layout || !saved->input_first
+                                          ? options->layout
+                                          : TD_LAYOUT_FIRST_IF_FITS,
+                            .takes = td_model_input_shape(saved->model),
                             .batch = options->batch,
                             .in_order = true};
     td__data_notes_apply(&saved->notes.data, &data);

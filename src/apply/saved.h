@@ -13,7 +13,8 @@ typedef struct td__saved {
     td_dataset *data;
     td_batches *batches; /* in the file's order */
     bool labelled;
-    bool foreign; /* says nothing of its training data */
+    bool foreign;                   /* says nothing of its training data */
+    bool input_first, output_first; /* its file has the channels first, here they are last */
 } td__saved;
 
 /* Zero means default. */
@@ -23,6 +24,7 @@ typedef struct td__saved_options {
     td_label_kind label_kind;
     double scale; /* of inputs; 0: as in training */
     int64_t batch;
+    td_layout layout; /* of arrays; AS_IS: the one of the model's file, or else what fits */
 } td__saved_options;
 
 TD_NODISCARD td_status td__saved_load(td__saved *saved, const char *model, td_error *error);

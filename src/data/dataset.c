@@ -116,8 +116,8 @@ static td_status check_as_is(const td_shape *found, const td_shape *wanted, cons
     char has[TD_SHAPE_TEXT_SIZE], takes[TD_SHAPE_TEXT_SIZE];
     return td_error_set(error, TD_SHAPE, "an example in %s is %s, but the model takes %s%s", path,
                         td_shape_text(found, has), td_shape_text(wanted, takes),
-                        has_first_last(found, wanted) ? ": channels come last here; in numpy, "
-                                                        "numpy.moveaxis(x, 1, -1)"
+                        has_first_last(found, wanted) ? ": its channels come first "
+                                                        "(layout: channels_first)"
                                                       : "");
 }
 
@@ -214,6 +214,9 @@ static td_status prepare(td_dataset *dataset, const td_data_options *options, td
     td_status status = keep_paths(dataset, options, error);
     if (!status) {
         status = read_tables(dataset, options, error);
+    }
+    if (!status) {
+        status = td__layout_prepare(dataset, options, error);
     }
     if (!status) {
         status = choose_input(dataset, options, error);

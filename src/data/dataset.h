@@ -47,6 +47,9 @@ void td__input_row(const td_dataset *dataset, int table, int64_t row, float *val
 /* All rows one after the other when they are in memory as batches hand them out; else NULL. */
 const float *td__input_rows(const td_dataset *dataset, int table);
 
+/* layout.c: inputs that have the channels first are read with them last. */
+td_status td__layout_prepare(td_dataset *dataset, const td_data_options *options, td_error *error);
+
 /* split.c */
 td_status td__split(td_dataset *dataset, double share, td_error *error);
 /* Puts count rows into an order that depends on seed and stream alone. */

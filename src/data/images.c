@@ -213,6 +213,7 @@ static td_status decode_all(const folder *f, td__table *table, const td__request
     status = status ? status : td__spill_take(&spill, &table->bytes[0], error);
     td__spill_release(&spill);
     table->rows = count;
+    table->is_picture = true;
     table->input = td__array_plain(table->bytes[0].data, TD__U8,
                                    TD_SHAPE(size.height, size.width, size.channels), one);
     return status;

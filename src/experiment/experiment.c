@@ -78,6 +78,7 @@ static void read_header(td__checker *checker, td__yaml_node *node, void *member)
     }
 }
 
+static const char *const layouts[] = {"as_is", "channels_last", "channels_first", NULL};
 static const char *const label_kinds[] = {"auto", "class", "values", "one_hot", "none", NULL};
 
 #define DATA(member) offsetof(td_experiment, data) + offsetof(td_data_options, member)
@@ -96,6 +97,7 @@ static const td__field data_fields[] = {
      .offset = offsetof(td_experiment, data),
      .read = read_label},
     {.key = "label_kind", .kind = TD__WORD, .offset = DATA(label_kind), .words = label_kinds},
+    {.key = "layout", .kind = TD__WORD, .offset = DATA(layout), .words = layouts},
     {.key = "ignore", .kind = TD__NAMES, .offset = DATA(ignore)},
     {.key = "header", .kind = TD__CUSTOM, .offset = DATA(header), .read = read_header},
     {.key = "scale", .kind = TD__NUMBER, .offset = DATA(scale), .fallback = "1"},

@@ -4,8 +4,10 @@
 #include "data/notes.h"
 #include "model/findings.h"
 #include "model/load.h"
+#include "onnx/model.h"
 
 #include <jansson.h>
+#include <string.h>
 #include <sys/stat.h>
 
 typedef struct inspection {
@@ -53,6 +55,22 @@ static td_status measure(inspection *i, td_error *error) {
     return status;
 }
 
+static td_shape as_in_the_file(td_shape shape, bool first) {
+    int64_t channels = shape.rank ? shape.dims[shape.rank - 1] : 0;
+    if (first) {
+        memmove(shape.dims + 1, shape.dims, sizeof *shape.dims * (size_t)(shape.rank - 1));
+        shape.dims[0] = channels;
+    }
+    return shape;
+}
+
+static void tell_shapes(const td_model *model, td_inspection *about) {
+    td__onnx_channels_first(model, &about->input_first, &about->output_first);
+    about->input = as_in_the_file(td_model_input_shape(model), about->input_first);
+    about->output = as_in_the_file(td_model_layer(model, td_model_layer_count(model) - 1)->output,
+                                   about->output_first);
+}
+
 static void tell(inspection *i) {
     struct stat file;
     td_inspection *about = &i->about;
@@ -67,6 +85,7 @@ static void tell(inspection *i) {
     about->deviation = i->data.deviation;
     about->normal_count = i->data.normal_count;
     about->model = i->model;
+    tell_shapes(i->model, about);
     about->stats = i->stats;
     about->findings = i->findings.items;
     about->finding_count = i->findings.count;

@@ -102,8 +102,9 @@ static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
             return NULL;
         }
     }
-    const td__onnx_value *output = td__onnx_run_value(source->run, layer->output);
-    return output->plain ? output->plain : output->channels_last;
+    td_tensor *last = td__onnx_run_value(source->run, layer->output)->channels_last;
+    bool wanted = source->facts[layer->output].last && last;
+    return wanted ? last : td__onnx_run_plain(source->run, tape, layer->output);
 }
 
 /* --- the input ---------------------------------------------------------------------------- */
@@ -156,6 +157,30 @@ static void choose_input(td__onnx_source *source) {
         int32_t to = source->input_last ? (i == 1 ? rank - 2 : i - 2) : i - 1;
         source->input.dims[to] = shape->dims[i];
     }
+}
+
+/* (…, channels) as (channels, …); the batch stays in front. */
+static td_shape channels_first(td_shape shape) {
+    int64_t channels = shape.dims[shape.rank - 1];
+    for (int32_t i = shape.rank - 1; i > 1; i--) {
+        shape.dims[i] = shape.dims[i - 1];
+    }
+    shape.dims[1] = channels;
+    return shape;
+}
+
+void td__onnx_choose_output(td__onnx_source *source) {
+    const td__onnx_graph *graph = source->graph;
+    for (size_t i = 0; i < graph->output_count; i++) {
+        td__onnx_fact *fact = &source->facts[graph->outputs[i]];
+        int32_t rank = fact->shape.rank;
+        bool sequence = rank == 3 && source->input_last && source->input.rank == 2;
+        if (fact->last && fact->users == 1 && rank != 4 && !sequence) {
+            fact->shape = channels_first(fact->shape);
+            fact->last = false;
+        }
+    }
+    source->output_last = source->facts[graph->outputs[0]].last;
 }
 
 static td_status check_input(const td__onnx_graph *graph, td_error *error) {
@@ -339,6 +364,9 @@ static td_model *make(const origin *from, td_error *error) {
     }
     status = status ? status : td__onnx_fold(source, limit / 2, &reason);
     status = status ? status : td__onnx_probe(source, limit, &reason);
+    if (!status) {
+        td__onnx_choose_output(source);
+    }
     status = status ? status : td__onnx_group(source, &reason);
     status = status ? status : td__onnx_strip(source, from->bytes, from->size, &reason);
     td_model *model = NULL;
@@ -377,6 +405,12 @@ const td__onnx_source *td__onnx_source_of(const td_model *model) {
     void *user;
     bool ours = td__model_custom(model, 0, &forward, &user) && forward == run_layer;
     return ours ? ((const td__onnx_layer *)user)->source : NULL;
+}
+
+void td__onnx_channels_first(const td_model *model, bool *input, bool *output) {
+    const td__onnx_source *source = td__onnx_source_of(model);
+    *input = source && source->input_last;
+    *output = source && source->output_last;
 }
 
 const void *td__onnx_stripped(const td_model *model, size_t *size) {

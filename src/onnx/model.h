@@ -16,6 +16,10 @@ td_model *td__onnx_load(const char *path, td_error *error);
  * data may lie; NULL: nowhere. */
 td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_error *error);
 
+/* Whether the file has the model's input and output with the channels first; the model has the
+ * channels last all the same. */
+void td__onnx_channels_first(const td_model *model, bool *input, bool *output);
+
 /* What is left of the file a model came from when its parameters' values are taken out: all that is
  * needed to make it again. NULL when it did not come from ONNX. */
 const void *td__onnx_stripped(const td_model *model, size_t *size);

@@ -47,11 +47,12 @@ static void let_go(probing *p, int32_t value) {
 }
 
 /* The second time only says what changes with the sizes of the input. */
-static void note(td__onnx_fact *fact, const td_tensor *made, const probing *p) {
+static void note(td__onnx_fact *fact, const td_tensor *made, bool last, const probing *p) {
     bool batch =
         made->dtype == TD_FLOAT32 && made->shape.rank > 0 && made->shape.dims[0] == p->batch;
     if (!p->again) {
         fact->shape = made->shape;
+        fact->last = last;
         fact->batch = batch;
     } else if (fact->shape.rank == made->shape.rank) {
         fact->batch = fact->batch && batch;
@@ -93,7 +94,7 @@ static td_status keep(probing *p, int32_t value) {
     p->kept[value] = (td__onnx_value){
         .type = made->type, .plain = last ? NULL : copy, .channels_last = last ? copy : NULL};
     *made = p->kept[value];
-    note(fact, copy, p);
+    note(fact, copy, last, p);
     return TD_OK;
 }
 

@@ -290,6 +290,10 @@ static td_tensor *plain_of(td_tape *tape, td__onnx_value *value) {
     return value->plain;
 }
 
+td_tensor *td__onnx_run_plain(td__onnx_run *run, td_tape *tape, int32_t value) {
+    return plain_of(tape, &run->values[value]);
+}
+
 td__onnx_value *td__onnx_input(td__onnx_call *call, size_t i) {
     const td__onnx_node *node = call->node;
     return i < node->input_count && node->inputs[i] >= 0 ? &call->run->values[node->inputs[i]]

@@ -24,6 +24,8 @@ void td__onnx_run_begin(td__onnx_run *run);
 void td__onnx_run_set(td__onnx_run *run, size_t input, td__onnx_type type, td_tensor *tensor);
 /* Runs nodes [first, end); the tape's error on failure. */
 TD_NODISCARD bool td__onnx_run_nodes(td__onnx_run *run, td_tape *tape, size_t first, size_t end);
+/* A value in ONNX's layout; NULL when memory is short (the tape's error). */
+td_tensor *td__onnx_run_plain(td__onnx_run *run, td_tape *tape, int32_t value);
 /* A value by number, as the nodes that have run left it; plain NULL in both forms: not made. */
 td__onnx_value *td__onnx_run_value(td__onnx_run *run, int32_t value);
 

@@ -49,7 +49,8 @@ typedef struct td__onnx_fact {
     bool parameter;              /* a constant that may be trained */
     bool batch;                  /* float, and its first axis is the batch */
     bool needed;                 /* for an output of the graph */
-    td_shape shape;              /* with the channels last where it was made so */
+    bool last;                   /* it was made with the channels last … */
+    td_shape shape;              /* … and so is this */
     int32_t users;               /* nodes that read it */
     int32_t user;                /* the last of them */
     int32_t layer;               /* that makes it; -1: none */
@@ -68,9 +69,10 @@ struct td__onnx_source {
     size_t parameter_count;
     size_t references; /* layers of the model that are still there */
 
-    bool input_last; /* the model's input has the channels last, the graph's has not */
-    td_shape input;  /* of one example, as the model takes it; -1: any */
-    uint8_t *bytes;  /* the file without its parameters' values */
+    bool input_last;  /* the model's input has the channels last, the graph's has not */
+    bool output_last; /* the same of its output */
+    td_shape input;   /* of one example, as the model takes it; -1: any */
+    uint8_t *bytes;   /* the file without its parameters' values */
     size_t size;
 };
 
@@ -79,6 +81,9 @@ struct td__onnx_source {
 TD_NODISCARD td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_error *error);
 /* Runs the rest on zeros, to learn shapes and types. */
 TD_NODISCARD td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error);
+/* What the model puts out is as the graph says, but for images and, where it takes such, sequences
+ * of channels: they have the channels last, as the input has. */
+void td__onnx_choose_output(td__onnx_source *source);
 /* Groups nodes into layers and names them and their parameters. */
 TD_NODISCARD td_status td__onnx_group(td__onnx_source *source, td_error *error);
 

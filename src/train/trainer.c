@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/memory.h"
+#include "onnx/model.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -62,6 +63,16 @@ static void match_model(const td_trainer *trainer, td_data_options *options) {
     }
 }
 
+/* A model's file that has the channels first takes data that has, too. */
+static void match_layout(const td_model *model, td_data_options *options) {
+    bool input_first, output_first;
+    td__onnx_channels_first(model, &input_first, &output_first);
+    options->takes = td_model_input_shape(model);
+    if (input_first && options->layout == TD_LAYOUT_AS_IS) {
+        options->layout = TD_LAYOUT_FIRST_IF_FITS;
+    }
+}
+
 static td_status open_data(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
     td_data_options options = experiment->data;
@@ -71,11 +82,13 @@ static td_status open_data(td_trainer *trainer, td_error *error) {
     if (trainer->model && !given) {
         options.input = td__known_input(trainer->model);
         options.input_as_is = true;
+        match_layout(trainer->model, &options);
         trainer->data = td_dataset_open(&options, NULL);
     }
     if (!trainer->data) { /* that it does not fit the model is said of the model */
         options.input = experiment->data.input;
         options.input_as_is = false;
+        options.layout = experiment->data.layout;
         trainer->data = td_dataset_open(&options, &reason);
     }
     const td_data_info *info = trainer->data ? td_dataset_info(trainer->data) : NULL;

@@ -105,17 +105,66 @@ class Foreign(Case):
             numpy.testing.assert_allclose(self.outputs(model), numpy.load(self.path("output.npy")),
                                           atol=1e-5)
 
-    def test_images_in_another_order_are_refused_and_plain_rows_taken(self):
+    def test_images_are_taken_in_the_layout_of_the_file(self):
         for model in self.each():
+            first = model.endswith(".onnx")
             x = numpy.load(self.path("input.npy"))
             want = self.outputs(model)
-            numpy.save(self.path("input.npy"), numpy.moveaxis(x, -1, 1))
-            text = self.run_program("predict", model, "input.npy", "--to", "no.npy", status=1).stderr
-            self.assertIn("channels come last here; in numpy, numpy.moveaxis(x, 1, -1)", text)
-            text = self.run_program("gradients", model, "input.npy", status=1).stderr
-            self.assertIn("an example in input.npy is", text)
-            numpy.save(self.path("input.npy"), x.reshape(len(x), -1))
-            numpy.testing.assert_array_equal(self.outputs(model), want)
+            moved = numpy.moveaxis(x, -1, 1)
+            numpy.save(self.path("input.npy"), moved)
+            if first:
+                text = self.run_program("predict", model, "input.npy", "--to", "out.npy").stderr
+                self.assertIn("with the channels first, as the model's file has them", text)
+                numpy.testing.assert_array_equal(numpy.load(self.path("out.npy")), want)
+            else:
+                text = self.run_program("predict", model, "input.npy", "--to", "no.npy", status=1).stderr
+                self.assertIn("its channels come first (layout: channels_first)", text)
+                text = self.run_program("gradients", model, "input.npy", status=1).stderr
+                self.assertIn("an example in input.npy is", text)
+            self.run_program("predict", model, "input.npy", "--layout", "channels_first", "--to", "out.npy", "--quiet")
+            numpy.testing.assert_array_equal(numpy.load(self.path("out.npy")), want)
+            for rows in (x, moved):
+                is_first = rows is moved
+                numpy.save(self.path("input.npy"), rows.reshape(len(x), -1))
+                if is_first == first:
+                    numpy.testing.assert_array_equal(self.outputs(model), want)
+                self.run_program("predict", model, "input.npy", "--quiet", "--to", "out.npy",
+                                 "--layout", "channels_first" if is_first else "channels_last")
+                numpy.testing.assert_array_equal(numpy.load(self.path("out.npy")), want)
+
+    def test_a_layout_that_could_be_either_is_the_file_s_and_said(self):
+        x = numpy.random.default_rng(4).normal(size=(2, 3, 3, 3)).astype("float32")
+        shutil.copy(os.path.join(MODELS, "onnx", "open_11.onnx"), self.path("model.onnx"))
+        numpy.save(self.path("x.npy"), x)
+        text = self.run_program("predict", "model.onnx", "x.npy", "--to", "first.npy").stderr
+        self.assertIn("though they could come last (layout: channels_last)", text)
+        self.run_program("predict", "model.onnx", "x.npy", "--to", "last.npy", "--layout", "channels_last")
+        numpy.save(self.path("x.npy"), numpy.moveaxis(x, 1, -1))
+        self.run_program("predict", "model.onnx", "x.npy", "--to", "moved.npy", "--layout", "channels_last")
+        first, last, moved = (numpy.load(self.path(f"{name}.npy")) for name in ("first", "last", "moved"))
+        numpy.testing.assert_array_equal(first, numpy.moveaxis(moved, -1, 1))
+        self.assertFalse(numpy.array_equal(last, moved))
+        numpy.save(self.path("x.npy"), numpy.zeros((2, 5, 4, 7), "float32"))
+        text = self.run_program("predict", "model.onnx", "x.npy", "--to", "no.npy", status=1).stderr
+        self.assertIn("an example in x.npy is (5, 4, 7), but the model takes (3, -1, -1), or (-1, -1, 3) with the "
+                      "channels last (-1: any size)", text)
+
+    def test_outputs_have_the_shape_that_the_file_declares(self):
+        for name in ("open_11", "transposed_11"):
+            fixture = os.path.join(MODELS, "onnx", name)
+            want = numpy.load(fixture + ".output.npy")
+            self.run_program("predict", fixture + ".onnx", fixture + ".input.npy", "--to", "y.npy", "--quiet")
+            got = numpy.load(self.path("y.npy"))
+            self.assertEqual(got.shape, want.shape)
+            numpy.testing.assert_allclose(got, want, atol=1e-5)
+            about = json.loads(self.run_program("inspect", fixture + ".onnx", "--json").stdout)
+            self.assertEqual([n for n in about["output"] if n >= 0],
+                             [n for n, open in zip(want.shape[1:], about["output"]) if open >= 0])
+
+    def test_pictures_of_outputs_have_the_channels_last(self):
+        fixture = os.path.join(MODELS, "onnx", "open_11")
+        self.run_program("predict", fixture + ".onnx", fixture + ".input.npy", "--to", "pictures/", "--quiet")
+        self.assertEqual(self.bytes("pictures", "000000.png")[16:26].hex(), "00000004000000060802")
 
     def test_the_loss_is_guessed_from_labels_and_output(self):
         self.fetch("model.keras")
