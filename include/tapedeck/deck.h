@@ -203,7 +203,11 @@ typedef struct td_sink_options {
                          * records of later steps are removed and new ones appended, except that
                          * TensorBoard's events begin a new file that says from which step on it
                          * replaces the old one */
-    int64_t *held;      /* NULL, or where the sink counts the records that it has taken and that are
+    /* Tells of something that went wrong and does not stop the sink; from any of its functions. NULL:
+     * nobody listens. */
+    void (*say)(void *listener, const td_error *problem);
+    void *listener;
+    int64_t *held; /* NULL, or where the sink counts the records that it has taken and that are
                          * not in its files yet: what is left there after close is lost. The
                          * caller's, zero at first, the sink's until close returns */
 } td_sink_options;

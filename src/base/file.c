@@ -80,10 +80,45 @@ bool td__read_all(int file, void *data, size_t size, off_t offset) {
     return true;
 }
 
+/* errno of what is no regular file. */
+enum { NOT_REGULAR = EMEDIUMTYPE };
+
+const char *td__file_reason(int reason) {
+    const char *text = strerrordesc_np(reason);
+    return reason == NOT_REGULAR ? "it is not a regular file"
+           : reason == ELOOP     ? "it is a symbolic link, or a loop of them"
+           : text                ? text
+                                 : "for an unknown reason";
+}
+
 td_status td__file_error(td_error *error, const char *name, const char *verb) {
-    char reason[128];
-    return td_error_set(error, TD_IO, "%s: cannot %s: %s", name, verb,
-                        strerror_r(errno, reason, sizeof reason));
+    return td_error_set(error, TD_IO, "%s: cannot %s: %s", name, verb, td__file_reason(errno));
+}
+
+int td__file_open(int folder, const char *name, int flags) {
+    struct stat about;
+    int file = openat(folder, name, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file >= 0 && (fstat(file, &about) != 0 || !S_ISREG(about.st_mode))) {
+        close(file);
+        errno = NOT_REGULAR;
+        return -1;
+    }
+    return file;
+}
+
+td_status td__file_set_aside(int folder, const char *name, char aside[TD__ASIDE_SIZE],
+                             td_error *error) {
+    enum { MOST = 1000 };
+    int failed = -1;
+    for (int number = 1; number <= MOST && failed != 0; number++) {
+        (void)snprintf(aside, TD__ASIDE_SIZE, number > 1 ? "%.255s.damaged-%d" : "%.255s.damaged",
+                       name, number);
+        failed = renameat2(folder, name, folder, aside, RENAME_NOREPLACE);
+        if (failed && errno != EEXIST) {
+            break;
+        }
+    }
+    return failed ? td__file_error(error, name, "set aside") : TD_OK;
 }
 
 int td__folder_open(const char *path, td_error *error) {
@@ -137,8 +172,9 @@ td_status td__draft_create(td__draft *draft, int folder, const char *name, td_er
     if ((size_t)snprintf(draft->hidden, room, ".%s.new", name) >= room) {
         return td_error_set(error, TD_INVALID, "%s: the name is too long", name);
     }
+    (void)unlinkat(folder, draft->hidden, 0); /* what a crash left, or nobody knows who */
     draft->file =
-        openat(folder, draft->hidden, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+        openat(folder, draft->hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     return draft->file < 0 ? td__file_error(error, name, "create") : TD_OK;
 }
 

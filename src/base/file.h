@@ -7,8 +7,11 @@
 
 #include "tapedeck/base.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/types.h>
+
+enum { TD__ASIDE_SIZE = 288 };
 
 /* Writes all of it, whatever signals and short writes come between. False, with errno, when that
  * is not possible; part of it may then have been written. */
@@ -25,6 +28,14 @@ void td__unhush(const sigset_t *before);
 /* Calls sync (fsync, fdatasync, syncfs) until no signal comes between; false, with errno, when it
  * fails. */
 bool td__sync(int (*sync)(int file), int file);
+
+/* Opens a regular file in folder (AT_FDCWD: anywhere) and never waits: a FIFO, a device or a folder
+ * is an error. flags: O_RDONLY, O_WRONLY or O_RDWR, and within a run's folder O_NOFOLLOW, so that
+ * nothing outside of it is touched. -1, with errno, on failure. */
+int td__file_open(int folder, const char *name, int flags);
+/* Gives a file another name, NAME.damaged (NAME.damaged-2, …), which is written to aside. */
+TD_NODISCARD td_status td__file_set_aside(int folder, const char *name, char aside[TD__ASIDE_SIZE],
+                                          td_error *error);
 
 /* Opens the folder for the functions below; -1 on failure. Close with close(). */
 int td__folder_open(const char *path, td_error *error);
@@ -52,6 +63,8 @@ TD_NODISCARD td_status td__draft_create(td__draft *draft, int folder, const char
 /* Ends it: published when good, else removed; a write that failed left its reason in errno. */
 TD_NODISCARD td_status td__draft_end(td__draft *draft, bool good, bool durable, td_error *error);
 
+/* What errno says, in words; also of td__file_open's own errors. */
+const char *td__file_reason(int reason);
 /* Fills error from errno: "metrics.csv: cannot write: No space left on device". */
 td_status td__file_error(td_error *error, const char *name, const char *verb);
 

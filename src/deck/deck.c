@@ -344,6 +344,17 @@ td_status td_deck_close_with(td_deck *deck, td_deck_counters *counters, td_error
 
 /* ---- Open ----------------------------------------------------------------------------------- */
 
+/* A sink's problem that does not stop it. */
+static void hear(void *listener, const td_error *problem) {
+    td__outlet *outlet = listener;
+    td_deck *deck = outlet->deck;
+    td__deck_lock(deck);
+    (void)td__deck_fail(deck, problem->status, "%s: %s", outlet->class->name, problem->text);
+    td__deck_event(deck, TD_EVENT_SINK_ERROR, NULL, 1, "%s: %s", outlet->class->name,
+                   problem->text);
+    td__deck_unlock(deck);
+}
+
 td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
     td__outlet *outlet = &deck->outlets[index];
     deck->flushers++;
@@ -363,6 +374,8 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
         .run = slash ? slash + 1 : deck->folder,
         .stream = deck->stream,
         .resume = deck->resume,
+        .say = hear,
+        .listener = outlet,
         .held = &outlet->held,
     };
     td_sink *sink = NULL;
@@ -387,6 +400,7 @@ static td_status list_sinks(td_deck *deck, const td_sink_class *const *sinks, td
         if (deck->outlet_count == TD__SINKS) {
             return td_error_set(error, TD_RANGE, "a deck has at most %d sinks", TD__SINKS);
         }
+        deck->outlets[deck->outlet_count].deck = deck;
         deck->outlets[deck->outlet_count++].class = *sinks;
     }
     return TD_OK;

@@ -56,6 +56,7 @@ typedef struct td__track {
 } td__track;
 
 typedef struct td__outlet {
+    td_deck *deck;
     const td_sink_class *class;
     td_sink *sink; /* NULL: not open */
     bool opening;

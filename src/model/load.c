@@ -136,7 +136,7 @@ enum { FORMATS = sizeof formats / sizeof *formats };
 /* NULL on failure. */
 static const format *recognise(const char *path, td_error *error) {
     unsigned char head[HEAD_SIZE];
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = td__file_open(AT_FDCWD, path, O_RDONLY);
     ssize_t size = file < 0 ? -1 : pread(file, head, sizeof head, 0);
     if (size < 0) {
         td__file_error(error, path, "read");

@@ -230,22 +230,20 @@ td__safetensors *td__safetensors_parse(const char *path, const void *bytes, size
 
 td__safetensors *td__safetensors_open(const char *path, td_error *error) {
     struct stat about;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    int descriptor = td__file_open(AT_FDCWD, path, O_RDONLY);
     if (descriptor < 0 || fstat(descriptor, &about)) {
         td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: cannot open: %s", path,
-                     strerror(errno));
+                     td__file_reason(errno));
         if (descriptor >= 0) {
             close(descriptor);
         }
         return NULL;
     }
     size_t size = (size_t)about.st_size;
-    void *map = S_ISREG(about.st_mode) && size > 0
-                    ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0)
-                    : MAP_FAILED;
+    void *map = size > 0 ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0) : MAP_FAILED;
     close(descriptor);
     if (map == MAP_FAILED) {
-        malformed(error, path, NULL, "empty, or no plain file");
+        malformed(error, path, NULL, "empty, or cannot be mapped");
         return NULL;
     }
     td__safetensors *file = td__safetensors_parse(path, map, size, error);

@@ -432,7 +432,7 @@ bool td__onnx_recognise(const unsigned char *head, size_t size) {
 }
 
 td_model *td__onnx_load(const char *path, td_error *error) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = td__file_open(AT_FDCWD, path, O_RDONLY);
     struct stat about;
     if (file < 0 || fstat(file, &about) < 0) {
         td__file_error(error, path, "open");

@@ -1,6 +1,7 @@
 #include "run/events.h"
 
 #include "base/crc32c.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/proto.h"
 
@@ -148,10 +149,10 @@ static ssize_t read_descriptor(void *source, void *buffer, size_t size) {
 }
 
 td_status td__events_read_file(td__decoder *decoder, const char *path, td_error *error) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = td__file_open(AT_FDCWD, path, O_RDONLY);
     if (file < 0) {
         return td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: %s", path,
-                            strerror(errno));
+                            td__file_reason(errno));
     }
     const char *slash = strrchr(path, '/');
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);

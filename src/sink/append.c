@@ -86,7 +86,7 @@ static bool write_at_end(td__append *file, int fd, const void *data, size_t size
 }
 
 static int open_file(const td__append *file) {
-    return openat(file->set->folder, file->name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    return td__file_open(file->set->folder, file->name, O_WRONLY | O_NOFOLLOW);
 }
 
 static bool write_header(td__append *file, int fd) {
@@ -257,12 +257,20 @@ td_status td__append_bytes(td__append *file, const void *data, size_t size, int6
 
 /* --- the set ---------------------------------------------------------------------------------- */
 
-td_status td__append_set_open(td__append_set *set, const char *folder, bool resumed, int64_t *held,
+void td__append_say(const td__append_set *set, const td_error *problem) {
+    if (set->say) {
+        set->say(set->listener, problem);
+    }
+}
+
+td_status td__append_set_open(td__append_set *set, const td_sink_options *options, bool resumed,
                               td_error *error) {
-    *set = (td__append_set){.folder = td__folder_open(folder, error),
+    *set = (td__append_set){.folder = td__folder_open(options->folder, error),
                             .resumed = resumed,
-                            .committed_at = td__seconds()};
-    set->held = held ? held : &set->unheard;
+                            .committed_at = td__seconds(),
+                            .say = options->say,
+                            .listener = options->listener};
+    set->held = options->held ? options->held : &set->unheard;
     if (set->folder < 0) {
         return TD_IO;
     }
@@ -393,7 +401,7 @@ td_status td__append_adopt(td__append_set *set, const char *name, td__append_kin
             return taken(name, error);
         }
     }
-    int fd = openat(set->folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = td__file_open(set->folder, name, O_RDONLY | O_NOFOLLOW);
     if (fd < 0) {
         td__file_error(error, name, "open");
         return errno == ENOENT ? TD_NOT_FOUND : TD_IO;
@@ -418,6 +426,18 @@ td_status td__append_open(td__append_set *set, const char *name, td__append_kind
         set->resumed ? td__append_adopt(set, name, kind, header, size, file, error) : TD_NOT_FOUND;
     return status == TD_NOT_FOUND ? td__append_create(set, name, kind, header, size, file, error)
                                   : status;
+}
+
+void td__append_forget(td__append *file) {
+    td__append **link = &file->set->files;
+    while (*link != file) {
+        link = &(*link)->next;
+    }
+    *link = file->next;
+    file->set->buffered -= file->used;
+    td__free(file->buffer);
+    td__free(file->name);
+    td__free(file);
 }
 
 td_status td__append_replace(td__append *file, const void *data, size_t size, td_error *error) {

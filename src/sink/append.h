@@ -11,7 +11,7 @@
 #ifndef TAPEDECK_SINK_APPEND_H
 #define TAPEDECK_SINK_APPEND_H
 
-#include "tapedeck/base.h"
+#include "tapedeck/deck.h"
 
 typedef struct td__append td__append;
 
@@ -27,6 +27,8 @@ typedef struct td__append_set {
     void *stack;         /* of the process that writes lines, see append.c */
     int64_t *held;       /* records that are in no file yet, see td_sink_options */
     int64_t unheard;     /* where that is counted when nobody asks */
+    void (*say)(void *listener, const td_error *problem); /* see there, too */
+    void *listener;
 } td__append_set;
 
 typedef enum td__append_kind {
@@ -56,9 +58,10 @@ struct td__append {
 /* A buffer this full is handed to the system. */
 #define TD__APPEND_PIECE (256 << 10)
 
-/* resumed: files of an earlier session may be adopted. held: may be NULL. */
-TD_NODISCARD td_status td__append_set_open(td__append_set *set, const char *folder, bool resumed,
-                                           int64_t *held, td_error *error);
+/* For a sink's options. resumed: files of an earlier session may be adopted. */
+TD_NODISCARD td_status td__append_set_open(td__append_set *set, const td_sink_options *options,
+                                           bool resumed, td_error *error);
+void td__append_say(const td__append_set *set, const td_error *problem);
 /* Syncs and frees everything, whatever it returns. */
 td_status td__append_set_close(td__append_set *set, td_error *error);
 /* Hands everything to the system if that was last done a moment ago, so that a run can be read
@@ -84,6 +87,9 @@ TD_NODISCARD td_status td__append_open(td__append_set *set, const char *name, td
 /* Replaces the whole file in one instant; what is in the buffer then follows it. */
 TD_NODISCARD td_status td__append_replace(td__append *file, const void *data, size_t size,
                                           td_error *error);
+
+/* The set has nothing to do with the file any more; what is in its buffer is lost. */
+void td__append_forget(td__append *file);
 
 /* A record is written between begin and end, or taken back by cancel. */
 void td__append_begin(td__append *file);

@@ -7,14 +7,14 @@
  */
 #include "base/memory.h"
 #include "base/number.h"
+#include "deck/reach.h"
 #include "sink/append.h"
 #include "sink/classes.h"
-#include "tensor/element.h"
 #include "sink/metrics.h"
 #include "sink/resume.h"
-#include "deck/reach.h"
 #include "sink/score.h"
 #include "sink/text.h"
+#include "tensor/element.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -577,8 +577,7 @@ static td_status csv_open(const td_sink_options *options, td_sink **sink, td_err
         return td_error_set(error, TD_MEMORY, "csv: out of memory");
     }
     bool resumed = options->resume != 0;
-    td_status status =
-        td__append_set_open(&opened->set, options->folder, resumed, options->held, error);
+    td_status status = td__append_set_open(&opened->set, options, resumed, error);
     if (status) {
         td__free(opened);
         return status;

@@ -4,8 +4,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/number.h"
-#include "sink/resume.h"
 #include "deck/reach.h"
+#include "sink/resume.h"
 #include "sink/text.h"
 
 #include <errno.h>
@@ -131,8 +131,27 @@ static char *make_header(const td__metrics *metrics, size_t *size) {
     return header;
 }
 
-/* One row of the old file with empty cells for the new columns; rows hold numbers only, so every
- * comma parts two cells. Returns the end of out and moves *row behind the line. */
+/* Whether every row from `rows` on is whole: epoch, step and a cell for each of `columns`, numbers
+ * only, so that every comma parts two cells. What else is in the file, this program did not write.
+ */
+static bool rows_are_ours(const char *rows, size_t size, size_t columns) {
+    size_t commas = 0;
+    bool begun = false;
+    for (const char *at = rows; at < rows + size; at++) {
+        if (*at == '\n' && commas != columns + 1) {
+            return false;
+        }
+        if (*at != '\n' && !strchr("0123456789+-.,eEinfa", *at)) { /* and nan, inf */
+            return false;
+        }
+        begun = *at != '\n';
+        commas = *at == '\n' ? 0 : commas + (*at == ',');
+    }
+    return !begun;
+}
+
+/* One row of the old file with empty cells for the new columns. Returns the end of out and moves
+ * *row behind the line. */
 static char *widen_row(char *out, const char **row, const td__metrics *metrics) {
     const char *at = *row;
     for (int commas = 0; *at != '\n' && !(*at == ',' && commas == 1); at++) {
@@ -154,10 +173,31 @@ static char *widen_row(char *out, const char **row, const td__metrics *metrics) 
     return out;
 }
 
+/* The file is not what was written: from the next row on there is a new one. */
+static td_status set_aside(td__metrics *metrics, td_error *error) {
+    char aside[TD__ASIDE_SIZE];
+    td_status status = td__file_set_aside(metrics->set->folder, FILE_NAME, aside, error);
+    if (status) {
+        return status;
+    }
+    if (metrics->file) {
+        td__append_forget(metrics->file);
+    }
+    metrics->file = NULL;
+    for (size_t i = 0; i < metrics->count; i++) {
+        metrics->columns[i].in_file = false;
+    }
+    td_error said = {0};
+    td_error_set(&said, TD_FORMAT, FILE_NAME " is not as this run wrote it; it is set aside as %s",
+                 aside);
+    td__append_say(metrics->set, &said);
+    return TD_OK;
+}
+
 /* The file's rows, to be freed; NULL, with error, on failure. */
 static char *read_rows(const td__metrics *metrics, size_t size, td_error *error) {
     char *rows = td__calloc(size, 1);
-    int fd = openat(metrics->set->folder, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = td__file_open(metrics->set->folder, FILE_NAME, O_RDONLY | O_NOFOLLOW);
     if (!rows) {
         out_of_memory(error);
     } else if (fd < 0 || !td__read_all(fd, rows, size, (off_t)metrics->header_size)) {
@@ -171,7 +211,7 @@ static char *read_rows(const td__metrics *metrics, size_t size, td_error *error)
     return rows;
 }
 
-/* The file as it is, with the new header and columns. */
+/* The file as it is, with the new header and columns; or none, when it is set aside. */
 static td_status widen(td__metrics *metrics, const char *header, size_t header_size,
                        td_error *error) {
     td__append *file = metrics->file;
@@ -179,7 +219,7 @@ static td_status widen(td__metrics *metrics, const char *header, size_t header_s
     if (status) {
         return status;
     }
-    size_t size = (size_t)file->end - metrics->header_size, lines = 0, added = 0;
+    size_t size = (size_t)file->end - metrics->header_size, lines = 0, added = 0, columns = 0;
     char *rows = read_rows(metrics, size, error);
     if (!rows) {
         return TD_IO;
@@ -188,7 +228,12 @@ static td_status widen(td__metrics *metrics, const char *header, size_t header_s
         lines += rows[i] == '\n';
     }
     for (size_t i = 0; i < metrics->count; i++) {
+        columns += metrics->columns[i].in_file;
         added += metrics->columns[i].present && !metrics->columns[i].in_file;
+    }
+    if (!rows_are_ours(rows, size, columns)) {
+        td__free(rows);
+        return set_aside(metrics, error);
     }
     char *whole = td__calloc(header_size + size + lines * added, 1);
     if (whole) {
@@ -219,6 +264,10 @@ static td_status fit_header(td__metrics *metrics, td_error *error) {
     td_status status = metrics->file ? widen(metrics, header, size, error)
                                      : td__append_create(metrics->set, FILE_NAME, TD__APPEND_LINES,
                                                          header, size, &metrics->file, error);
+    if (!status && !metrics->file) {
+        td__free(header);
+        return fit_header(metrics, error); /* a file of its own now */
+    }
     if (!status) {
         metrics->header_size = size;
         metrics->widening = false;
@@ -271,44 +320,71 @@ td_status td__metrics_end_row(td__metrics *metrics, td_error *error) {
     return status;
 }
 
-/* The end of a header's cell: the ',' or '\n' behind it. */
-static const char *cell_end(const char *cell) {
-    for (bool quoted = false; quoted || (*cell != ',' && *cell != '\n'); cell++) {
+/* The end of a header's cell: the ',' or '\n' behind it, or end when there is neither. */
+static const char *cell_end(const char *cell, const char *end) {
+    for (bool quoted = false; cell < end && (quoted || (*cell != ',' && *cell != '\n')); cell++) {
         quoted ^= *cell == '"';
     }
     return cell;
 }
 
+/* The columns of a header that ends at end with its '\n'; *ours: it is one that was written here. */
+static td_status read_columns(td__metrics *metrics, const char *header, const char *end, bool *ours,
+                              td_error *error) {
+    size_t length = strlen(START);
+    *ours = (size_t)(end - header) > length + 1 && memcmp(header, START, length) == 0 &&
+            end[-1] == '\n';
+    const char *at = header + length;
+    while (*ours && *at == ',') {
+        const char *next = cell_end(at + 1, end);
+        char *cell = td__calloc((size_t)(next - at), 1);
+        if (cell) {
+            memcpy(cell, at + 1, (size_t)(next - at - 1));
+        }
+        td_status status = add_column(metrics, cell, error);
+        if (status) {
+            return status;
+        }
+        metrics->columns[metrics->count - 1].in_file = true;
+        *ours = next < end;
+        at = next;
+    }
+    *ours = *ours && *at == '\n';
+    return TD_OK;
+}
+
+static td_status take_up(td__metrics *metrics, const char *text, size_t size, td_error *error) {
+    const char *end = td__csv_line_end(text, text + size);
+    size_t length = (size_t)(end - text);
+    bool ours;
+    td_status status = read_columns(metrics, text, end, &ours, error);
+    if (status) {
+        return status;
+    }
+    if (!ours || !rows_are_ours(end, size - length, metrics->count)) {
+        while (metrics->count > 0) {
+            td__free(metrics->columns[--metrics->count].cell);
+        }
+        return set_aside(metrics, error);
+    }
+    metrics->header_size = length;
+    return td__append_adopt(metrics->set, FILE_NAME, TD__APPEND_LINES, text, length, &metrics->file,
+                            error);
+}
+
 td_status td__metrics_resume(td__metrics *metrics, td_error *error) {
-    int fd = openat(metrics->set->folder, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = td__file_open(metrics->set->folder, FILE_NAME, O_RDONLY | O_NOFOLLOW);
     if (fd < 0) {
         return errno == ENOENT ? TD_OK : td__file_error(error, FILE_NAME, "open");
     }
     off_t size = lseek(fd, 0, SEEK_END);
     char *text = td__calloc(size > 0 ? (size_t)size : 1, 1);
-    bool good = text && size > 0 && td__read_all(fd, text, (size_t)size, 0);
+    td_status status = text ? TD_OK : out_of_memory(error);
+    if (!status && !td__read_all(fd, text, (size_t)size, 0)) {
+        status = td__file_error(error, FILE_NAME, "read");
+    }
     close(fd);
-    size_t length = good ? (size_t)(td__csv_line_end(text, text + size) - text) : 0;
-    td_status status = TD_OK;
-    if (length <= sizeof START || text[length - 1] != '\n') {
-        status = td_error_set(error, TD_FORMAT, FILE_NAME ": its header cannot be read");
-    }
-    for (const char *at = status ? NULL : text + strlen(START); at && *at == ',' && !status;) {
-        const char *end = cell_end(at + 1);
-        char *cell = td__calloc((size_t)(end - at), 1);
-        if (cell) {
-            memcpy(cell, at + 1, (size_t)(end - at - 1));
-        }
-        status = add_column(metrics, cell, error);
-        if (!status) {
-            metrics->columns[metrics->count - 1].in_file = true;
-        }
-        at = end;
-    }
-    status = status ? status
-                    : td__append_adopt(metrics->set, FILE_NAME, TD__APPEND_LINES, text, length,
-                                       &metrics->file, error);
-    metrics->header_size = length;
+    status = status ? status : take_up(metrics, text, (size_t)size, error);
     td__free(text);
     return status;
 }

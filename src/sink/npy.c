@@ -7,13 +7,14 @@
  * The data is appended before the header says so, and steps and samples before the data: what a
  * header speaks of is there, and no record is without its step.
  */
+#include "base/file.h"
 #include "base/memory.h"
+#include "deck/reach.h"
 #include "sink/append.h"
 #include "sink/classes.h"
-#include "tensor/element.h"
 #include "sink/resume.h"
-#include "deck/reach.h"
 #include "sink/text.h"
+#include "tensor/element.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -94,7 +95,7 @@ static size_t current_header(const td__append *file, char *out) {
 static td_status adopt_array(td_sink *sink, array *a, const char *name, td_error *error) {
     char header[TD__HEADER_SIZE], found[TD__HEADER_SIZE];
     size_t size = format_header(header, a, 0);
-    int fd = openat(sink->set.folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = td__file_open(sink->set.folder, name, O_RDONLY | O_NOFOLLOW);
     if (fd < 0) {
         return TD_NOT_FOUND;
     }
@@ -366,8 +367,7 @@ static td_status npy_open(const td_sink_options *options, td_sink **sink, td_err
         return td_error_set(error, TD_MEMORY, "npy: out of memory");
     }
     bool resumed = options->resume != 0;
-    td_status status =
-        td__append_set_open(&opened->set, options->folder, resumed, options->held, error);
+    td_status status = td__append_set_open(&opened->set, options, resumed, error);
     if (status) {
         td__free(opened);
         return status;

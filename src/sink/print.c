@@ -2,11 +2,11 @@
  * predictions, tensors as numpy prints them. Nothing here is meant to be parsed. */
 #include "base/memory.h"
 #include "base/number.h"
-#include "sink/classes.h"
-#include "tensor/element.h"
 #include "deck/reach.h"
+#include "sink/classes.h"
 #include "sink/score.h"
 #include "sink/text.h"
+#include "tensor/element.h"
 
 #include <math.h>
 #include <stdio.h>

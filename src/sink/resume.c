@@ -62,7 +62,7 @@ static int64_t step_of(const char *line, const char *end) {
     const char *comma = memchr(line, ',', (size_t)(end - line));
     int64_t step = 0;
     for (const char *at = comma ? comma + 1 : end; at < end && *at >= '0' && *at <= '9'; at++) {
-        step = step * 10 + (*at - '0');
+        step = step < INT64_MAX / 10 ? step * 10 + (*at - '0') : INT64_MAX;
     }
     return step;
 }
@@ -117,7 +117,7 @@ static td_status filter_file(int folder, int file, const char *name, const char 
 static td_status resume_csv_file(int folder, const char *name, int64_t step, td_error *error) {
     static const char start[] = "epoch,step";
     struct stat stat;
-    int file = openat(folder, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    int file = td__file_open(folder, name, O_RDWR | O_NOFOLLOW);
     if (file < 0 || fstat(file, &stat) != 0) {
         td_status status = td__file_error(error, name, "open");
         if (file >= 0) {
@@ -127,7 +127,7 @@ static td_status resume_csv_file(int folder, const char *name, int64_t step, td_
     }
     td_status status = TD_OK;
     size_t size = (size_t)stat.st_size;
-    if (S_ISREG(stat.st_mode) && size >= sizeof start) {
+    if (size >= sizeof start) {
         char *text = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
         if (text == MAP_FAILED) {
             status = td__file_error(error, name, "read");
@@ -184,7 +184,7 @@ static td_status read_header(array *a, td_error *error) {
 }
 
 static td_status open_array(array *a, int folder, td_error *error) {
-    a->file = openat(folder, a->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    a->file = td__file_open(folder, a->name, O_RDWR | O_NOFOLLOW);
     if (a->file < 0) {
         return errno == ENOENT ? TD_OK : td__file_error(error, a->name, "open");
     }

@@ -1,19 +1,40 @@
 /* run.db: the run's index, which can be read while it is written. The store does the work. */
+#include "base/file.h"
 #include "base/memory.h"
 #include "sink/classes.h"
 #include "store/writer.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 struct td_sink {
     td__writer writer;
+    int folder;
+    struct stat file;  /* run.db, as it was opened */
+    int64_t taken;     /* records */
+    int64_t committed; /* of those */
+    int64_t *held;     /* the others; see td_sink_options */
+    int64_t unheard;
 };
 
+/* After whatever may have committed: everything or nothing. */
+static td_status settle(td_sink *sink, td_status status) {
+    if (sink->writer.batch.rows == 0 && !sink->writer.batch.more) {
+        sink->committed = sink->taken;
+    }
+    *sink->held = sink->taken - sink->committed;
+    return status;
+}
+
 static td_status sqlite_write(td_sink *sink, const td_record *record, td_error *error) {
-    return td__writer_record(&sink->writer, record, error);
+    td_status status = td__writer_record(&sink->writer, record, error);
+    sink->taken += !status;
+    return settle(sink, status);
 }
 
 static td_status sqlite_end_step(td_sink *sink, int64_t epoch, int64_t step, td_error *error) {
     (void)epoch, (void)step;
-    return td__batch_commit_if_old(&sink->writer.batch, error);
+    return settle(sink, td__batch_commit_if_old(&sink->writer.batch, error));
 }
 
 static td_status sqlite_event(td_sink *sink, const td_event *event, td_error *error) {
@@ -24,12 +45,29 @@ static td_status sqlite_note(td_sink *sink, const char *key, const char *value, 
     return td__writer_note(&sink->writer, key, value, error);
 }
 
+/* A file that has lost its name takes what is written and shows it to nobody. */
+static bool is_there(const td_sink *sink) {
+    struct stat now;
+    return fstatat(sink->folder, "run.db", &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+           now.st_dev == sink->file.st_dev && now.st_ino == sink->file.st_ino;
+}
+
 static td_status sqlite_flush(td_sink *sink, td_error *error) {
-    return td__batch_sync(&sink->writer.batch, error);
+    td_status status = settle(sink, td__batch_sync(&sink->writer.batch, error));
+    if (is_there(sink)) {
+        return status;
+    }
+    sink->committed = 0;
+    *sink->held = sink->taken;
+    return td_error_set(error, TD_IO,
+                        "run.db was removed or replaced while the run was being recorded");
 }
 
 static void release(td_sink *sink) {
     td__writer_release(&sink->writer);
+    if (sink->folder >= 0) {
+        close(sink->folder);
+    }
     td__free(sink);
 }
 
@@ -48,6 +86,9 @@ static td_status open_writer(td_sink *sink, const td_sink_options *options, td_e
         status = td__store_create(options->folder, &store, error);
     }
     status = status ? status : td__writer_init(&sink->writer, store, resume, error);
+    if (!status && fstatat(sink->folder, "run.db", &sink->file, AT_SYMLINK_NOFOLLOW) != 0) {
+        status = td__file_error(error, "run.db", "open");
+    }
     status = status ? status : sqlite_note(sink, "name", options->run ? options->run : "", error);
     status = status ? status : sqlite_note(sink, "version", td_version(), error);
     return status ? status : td__batch_commit(&sink->writer.batch, error);
@@ -58,7 +99,9 @@ static td_status sqlite_open(const td_sink_options *options, td_sink **sink, td_
     if (!opened) {
         return td_error_set(error, TD_MEMORY, "run.db: out of memory");
     }
-    td_status status = open_writer(opened, options, error);
+    opened->held = options->held ? options->held : &opened->unheard;
+    opened->folder = td__folder_open(options->folder, error);
+    td_status status = opened->folder < 0 ? TD_IO : open_writer(opened, options, error);
     if (status) {
         release(opened);
         return status;

@@ -7,10 +7,10 @@
  */
 #include "base/crc32c.h"
 #include "base/memory.h"
+#include "deck/reach.h"
 #include "sink/append.h"
 #include "sink/classes.h"
 #include "sink/picture.h"
-#include "deck/reach.h"
 #include "sink/text.h"
 
 #include <endian.h>
@@ -397,8 +397,7 @@ static td_status tensorboard_open(const td_sink_options *options, td_sink **sink
     if (!opened) {
         return td_error_set(error, TD_MEMORY, "tensorboard: out of memory");
     }
-    td_status status =
-        td__append_set_open(&opened->set, options->folder, false, options->held, error);
+    td_status status = td__append_set_open(&opened->set, options, false, error);
     if (status) {
         td__free(opened);
         return status;

@@ -185,13 +185,28 @@ static void prune(const char *folder, int64_t keep) {
     }
 }
 
+/* A link in its place is refused: what it leads to is not the run's. */
+static bool make_folder(const char *run, td_error *error) {
+    int folder = td__folder_open(run, error);
+    int made = folder < 0 ? -1 : td__folder_create(folder, "checkpoints", error);
+    if (made >= 0) {
+        close(made);
+    }
+    if (folder >= 0) {
+        close(folder);
+    }
+    return made >= 0;
+}
+
 static td_status write_checkpoint(td_trainer *trainer, td_error *error) {
     char folder[4200], path[4300];
     if ((size_t)snprintf(folder, sizeof folder, "%s/checkpoints", trainer->folder) >=
         sizeof folder) {
         return td_error_set(error, TD_RANGE, "%s: the path is too long", trainer->folder);
     }
-    (void)mkdir(folder, 0777); /* there already, or writing fails and says so */
+    if (!make_folder(trainer->folder, error)) {
+        return TD_IO;
+    }
     (void)snprintf(path, sizeof path, "%s/step-%09lld.safetensors", folder,
                    (long long)trainer->step);
     td_status status = write_parts(trainer, path, error);

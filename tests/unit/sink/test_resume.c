@@ -169,6 +169,147 @@ static void a_strange_array_is_refused(void **state) {
     fixture_remove(&f);
 }
 
+/* ---- Files that somebody else had in hand --------------------------------------------------- */
+
+static td_error heard;
+static int64_t held;
+
+static void listen(void *listener, const td_error *problem) {
+    (void)listener;
+    heard = *problem;
+}
+
+static td_status resume_tampered(const char *name, const char *text) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", f.folder, name);
+    (void)unlink(path);
+    write_raw(name, text);
+    heard = (td_error){0};
+    held = 0;
+    td_sink_options options = {
+        .size = sizeof options, .folder = f.folder, .resume = 2, .say = listen, .held = &held};
+    return f.class->open(&options, &f.sink, &f.error);
+}
+
+/* A new column makes the file be written anew, from what is in it. */
+static void go_on(void) {
+    fixture_scalar(&f, "new", 0, 3, 5);
+    fixture_end_step(&f, 3);
+    fixture_scalar(&f, "newer", 1, 4, 6);
+    fixture_end_step(&f, 4);
+    fixture_close(&f);
+    assert_int_equal(held, 0);
+}
+
+static void metrics_that_are_not_ours_are_set_aside(void **state) {
+    (void)state;
+    static const char *const tampered[] = {
+        "",
+        "\n",
+        "epoch,step",
+        "epoch,step,",
+        "epoch,step,loss",
+        "epoch,step,\"loss\n1,1,2\n",
+        "epoch,step,loss\n1,1,2,3,4,5,6,7,8,9,10,11,12\n",
+        "epoch,step,loss\n1\n",
+        "epoch,step,loss\n\n\n\n",
+        "epoch,step,loss\n1,1\n1,2,3\n",
+        "epoch,step,loss\n1,1,\"a,b\"\n",
+        "epoch,step,loss\n1,1,hello\n",
+        "step,epoch,loss\n1,1,2\n",
+        "epoch,step,loss\n,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
+        "\n",
+    };
+    for (size_t i = 0; i < sizeof tampered / sizeof *tampered; i++) {
+        open_sink(&td__sink_csv);
+        fixture_close(&f);
+        assert_ok(resume_tampered("metrics.csv", tampered[i]), f.error);
+        go_on();
+        if (heard.status != TD_FORMAT || !fixture_has(&f, "metrics.csv.damaged")) {
+            fail_msg("'%s' was taken for metrics.csv: %s", tampered[i], heard.text);
+        }
+        assert_string_equal(fixture_read(&f, "metrics.csv"),
+                            "epoch,step,new,newer\n1,3,5,\n1,4,,6\n");
+        fixture_remove(&f);
+    }
+}
+
+static void metrics_changed_under_way_are_set_aside(void **state) {
+    (void)state;
+    open_sink(&td__sink_csv);
+    fixture_close(&f);
+    assert_ok(resume_tampered("metrics.csv", "epoch,step,loss\n1,1,2\n1,2,3\n"), f.error);
+    assert_int_equal(heard.status, TD_OK);
+    char path[128];
+    snprintf(path, sizeof path, "%s/metrics.csv", f.folder);
+    FILE *file = fopen(path, "r+");
+    fputs("epoch,step,loss\n1,,,,,,,,,,\n", file);
+    fclose(file);
+    go_on();
+    assert_int_equal(heard.status, TD_FORMAT);
+    assert_true(fixture_has(&f, "metrics.csv.damaged"));
+    fixture_remove(&f);
+}
+
+static void a_number_of_a_step_without_end_is_no_step(void **state) {
+    (void)state;
+    open_sink(&td__sink_csv);
+    fixture_close(&f);
+    assert_ok(resume_tampered("metrics.csv", "epoch,step,loss\n1,1,2\n"
+                                             "1,99999999999999999999999999999999,3\n"),
+              f.error);
+    fixture_close(&f);
+    assert_string_equal(fixture_read(&f, "metrics.csv"), "epoch,step,loss\n1,1,2\n");
+    fixture_remove(&f);
+}
+
+/* Neither waits for a FIFO's other end nor writes where a link leads. */
+static void only_regular_files_are_opened(void **state) {
+    (void)state;
+    const struct {
+        const td_sink_class *class;
+        const char *name;
+    } files[] = {{&td__sink_csv, "metrics.csv"},
+                 {&td__sink_csv, "x.csv"},
+                 {&td__sink_npy, "x.steps.npy"},
+                 {&td__sink_sqlite, "run.db"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        for (int link = 0; link < 2; link++) {
+            open_sink(files[i].class);
+            fixture_close(&f);
+            char path[128], other[128];
+            snprintf(path, sizeof path, "%s/%s", f.folder, files[i].name);
+            snprintf(other, sizeof other, "%s/other", f.folder);
+            (void)unlink(path);
+            write_raw("other", "epoch,step,a\n1,9,2\n");
+            assert_int_equal(link ? symlink(other, path) : mkfifo(path, 0600), 0);
+            td_sink_options options = {.size = sizeof options, .folder = f.folder, .resume = 1};
+            td_status status = f.class->open(&options, &f.sink, &f.error);
+            if (status == TD_OK) {
+                fail_msg("%s: a %s was opened", files[i].name, link ? "link" : "FIFO");
+            }
+            assert_string_equal(fixture_read(&f, "other"), "epoch,step,a\n1,9,2\n");
+            fixture_remove(&f);
+        }
+    }
+}
+
+static void a_database_that_is_removed_is_missed(void **state) {
+    (void)state;
+    fixture_open(&f, &td__sink_sqlite, NULL);
+    fixture_scalar(&f, "loss", 0, 1, 2);
+    fixture_end_step(&f, 1);
+    assert_ok(f.class->flush(f.sink, &f.error), f.error);
+    char path[128];
+    snprintf(path, sizeof path, "%s/run.db", f.folder);
+    assert_int_equal(unlink(path), 0);
+    fixture_scalar(&f, "loss", 0, 2, 2);
+    assert_int_equal(f.class->flush(f.sink, &f.error), TD_IO);
+    assert_non_null(strstr(f.error.text, "run.db was removed"));
+    assert_int_equal(f.class->close(f.sink, &f.error), TD_IO);
+    fixture_remove(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metrics_go_on_with_their_columns),
@@ -178,6 +319,11 @@ int main(void) {
         cmocka_unit_test(arrays_that_a_crash_left_uneven_are_made_even),
         cmocka_unit_test(later_pictures_go),
         cmocka_unit_test(a_strange_array_is_refused),
+        cmocka_unit_test(metrics_that_are_not_ours_are_set_aside),
+        cmocka_unit_test(metrics_changed_under_way_are_set_aside),
+        cmocka_unit_test(a_number_of_a_step_without_end_is_no_step),
+        cmocka_unit_test(only_regular_files_are_opened),
+        cmocka_unit_test(a_database_that_is_removed_is_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
