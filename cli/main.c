@@ -8,6 +8,7 @@
 static const command *const commands[] = {
     &command_train, &command_predict, &command_gradients, &command_weights, &command_inspect,
     &command_runs,  &command_show,    &command_export,    &command_compare,
+    &command_view,  &command_report,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -3,6 +3,11 @@
 include(GNUInstallDirs)
 
 install(TARGETS tapedeck LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+get_property(plugins GLOBAL PROPERTY TD_PLUGINS)
+if(plugins)
+    set_target_properties(${plugins} PROPERTIES INSTALL_RPATH "$ORIGIN")
+    install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/tapedeck DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 

@@ -20,3 +20,19 @@ function(td_module_extras_hdf5 target)
         target_compile_definitions(${target} PRIVATE FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
     endif()
 endfunction()
+
+# The page of the viewer: the files of web/, compressed, as C. Modules in the order they need each
+# other.
+set(TD_WEB_MODULES dom.js format.js colour.js source.js state.js surface.js export.js time.js
+    chart.js heat.js layers.js runs.js layer.js network.js tensor.js triggers.js examples.js compare.js
+    findings.js recorder.js app.js)
+function(td_module_extras_view target)
+    add_executable(embed ${CMAKE_SOURCE_DIR}/cmake/embed.c)
+    target_link_libraries(embed PRIVATE PkgConfig::ZLIB)
+    list(TRANSFORM TD_WEB_MODULES PREPEND ${CMAKE_SOURCE_DIR}/web/ OUTPUT_VARIABLE files)
+    add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/page.c
+        COMMAND embed ${CMAKE_BINARY_DIR}/page.c ${CMAKE_SOURCE_DIR}/web ${TD_WEB_MODULES}
+        DEPENDS embed ${files} ${CMAKE_SOURCE_DIR}/web/index.html ${CMAKE_SOURCE_DIR}/web/app.css
+                ${CMAKE_SOURCE_DIR}/web/icon.svg)
+    target_sources(${target} PRIVATE ${CMAKE_BINARY_DIR}/page.c)
+endfunction()

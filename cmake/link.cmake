@@ -36,6 +36,10 @@ function(td_program name folder)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME tapedeck)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/${folder})
     target_link_libraries(${name} PRIVATE td_flags tapedeck Threads::Threads m)
+    get_property(plugins GLOBAL PROPERTY TD_PLUGINS)
+    if(plugins)
+        add_dependencies(${name} ${plugins})
+    endif()
 endfunction()
 
 # td_folder_programs(PREFIX LIBRARY FOLDER): every FOLDER/*.c is a program of its own, built into the
@@ -51,4 +55,21 @@ function(td_folder_programs prefix library folder)
         list(APPEND names ${name})
     endforeach()
     set(${prefix}_PROGRAMS ${names} PARENT_SCOPE)
+endfunction()
+
+# td_plugin(NAME PREFIX PACKAGE): libtapedeck-NAME.so of src/NAME/, an optional engine that the library
+# loads when it is needed; built where pkg-config has PACKAGE.
+function(td_plugin name prefix package)
+    pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${package})
+    if(NOT ${prefix}_FOUND)
+        message(STATUS "no ${package}: built without libtapedeck-${name}.so")
+        return()
+    endif()
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c)
+    add_library(tapedeck_${name} MODULE ${sources})
+    set_target_properties(tapedeck_${name} PROPERTIES PREFIX lib OUTPUT_NAME tapedeck-${name})
+    target_include_directories(tapedeck_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(tapedeck_${name} PRIVATE td_flags tapedeck Threads::Threads
+                          PkgConfig::${prefix})
+    set_property(GLOBAL APPEND PROPERTY TD_PLUGINS tapedeck_${name})
 endfunction()

@@ -33,5 +33,6 @@
 #include "tapedeck/tape.h"
 #include "tapedeck/tensor.h"
 #include "tapedeck/train.h"
+#include "tapedeck/view.h"
 
 #endif

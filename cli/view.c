@@ -1,0 +1,106 @@
+/* tapedeck view: runs in a browser. */
+#include "tapedeck/view.h"
+#include "options.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "tapedeck view [FOLDER] [--port N] [--host H] [--no-open]\n"
+    "\n"
+    "Shows the runs at and below FOLDER (default runs), and anybody's TensorBoard event files, in "
+    "a\n"
+    "browser, live while they train. Prints the page's address, opens it, and serves until "
+    "Ctrl-C.\n"
+    "\n"
+    "The page is for you alone: it is at 127.0.0.1, and answers only with the token that its "
+    "address\n"
+    "has. Nothing is ever written.\n"
+    "\n"
+    "  --port N     listen at this port (default 6464, or any that is free when that is taken)\n"
+    "  --host H     listen at this address, for others too: 0.0.0.0 is everywhere. The token is "
+    "sent\n"
+    "               as it is: prefer `ssh -L 6464:127.0.0.1:6464 MACHINE`\n"
+    "  --no-open    do not open a browser\n"
+    "\n"
+    "Examples\n"
+    "  tapedeck view\n"
+    "  tapedeck view runs/demo --port 7000 --no-open\n"
+    "  tapedeck view ~/tensorboard-logs\n";
+
+extern char **environ;
+
+/* In the background; whether it worked is for the person to see. */
+static void open_browser(const char *url) {
+    bool screen = getenv("DISPLAY") || getenv("WAYLAND_DISPLAY");
+    const char *arguments[] = {"xdg-open", url, NULL};
+    posix_spawn_file_actions_t silent;
+    pid_t child;
+    if (!screen || posix_spawn_file_actions_init(&silent) != 0) {
+        return;
+    }
+    (void)posix_spawn_file_actions_addopen(&silent, STDOUT_FILENO, "/dev/null", 1, 0);
+    (void)posix_spawn_file_actions_addopen(&silent, STDERR_FILENO, "/dev/null", 1, 0);
+    (void)posix_spawnp(&child, arguments[0], &silent, NULL, (char *const *)(uintptr_t)arguments,
+                       environ);
+    posix_spawn_file_actions_destroy(&silent);
+}
+
+static int serve(const char *folder, const td_viewer_options *options, bool open) {
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    /* Before the viewer's threads are there: they inherit it. */
+    if (sigprocmask(SIG_BLOCK, &ends, NULL) != 0) {
+        return fail(EXIT_BAD, "cannot wait for Ctrl-C");
+    }
+    td_error error = {0};
+    td_viewer *viewer = td_viewer_open(folder, options, &error);
+    if (!viewer) {
+        return fail(status_of(error.status), "%s", error.text);
+    }
+    printf("%s\n", td_viewer_url(viewer));
+    bool told = fflush(stdout) == 0;
+    if (open && told) {
+        open_browser(td_viewer_url(viewer));
+    }
+    int ending = 0;
+    if (told) {
+        (void)sigwait(&ends, &ending);
+    }
+    td_viewer_close(viewer);
+    return told ? EXIT_GOOD : EXIT_BAD;
+}
+
+static int run(int count, char **arguments) {
+    const char *port = NULL;
+    td_viewer_options options = {.size = sizeof options};
+    bool no_open = false;
+    const option table[] = {{.name = "port", .text = &port},
+                            {.name = "host", .text = &options.host},
+                            {.name = "no-open", .flag = &no_open}};
+    if (!parse_options(&command_view, table, sizeof table / sizeof *table, &count, arguments)) {
+        return EXIT_USAGE;
+    }
+    int64_t number = 0;
+    if (count > 1) {
+        return misuse(&command_view, "expected one FOLDER");
+    }
+    if (port && (!whole_number(port, &number) || number > 65535)) {
+        return misuse(&command_view, "--port is a number from 1 to 65535");
+    }
+    options.port = (int)number;
+    return serve(count ? arguments[0] : "runs", &options, !no_open);
+}
+
+const command command_view = {
+    .name = "view",
+    .summary = "look at runs in a browser, live",
+    .help = help,
+    .run = run,
+};

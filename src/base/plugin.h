@@ -1,0 +1,12 @@
+/* Optional engines: shared objects beside the library that bring a third-party library of their
+ * own, loaded when they are first needed. */
+#ifndef TAPEDECK_BASE_PLUGIN_H
+#define TAPEDECK_BASE_PLUGIN_H
+
+#include "tapedeck/base.h"
+
+/* The symbol of libtapedeck-NAME.so, which stays loaded. NULL: TD_UNSUPPORTED, with a sentence that
+ * says what for, and which Debian package it is missing. */
+void *td__plugin_symbol(const char *name, const char *symbol, const char *package, td_error *error);
+
+#endif

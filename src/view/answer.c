@@ -1,0 +1,326 @@
+#include "view/answer.h"
+
+#include "base/memory.h"
+#include "view/page.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One row for each thing the page asks for. */
+static const struct route {
+    const char *path;
+    bool about_run; /* parameter "run" says which */
+    td__route_function *answer;
+} routes[] = {
+    {"/api/runs", false, td__route_runs},    {"/api/run", true, td__route_run},
+    {"/api/series", true, td__route_series}, {"/api/heat", true, td__route_heat},
+    {"/api/steps", true, td__route_steps},   {"/api/histograms", true, td__route_histograms},
+    {"/api/stats", true, td__route_stats},   {"/api/tensor", true, td__route_tensor},
+    {"/api/units", true, td__route_units},   {"/api/image", true, td__route_image},
+    {"/api/texts", true, td__route_texts},   {"/api/examples", true, td__route_examples},
+    {"/api/batch", true, td__route_batch},   {"/api/files", true, td__route_files},
+};
+
+/* ---- Parameters ----------------------------------------------------------------------------- */
+
+static int digit(char c) {
+    return isdigit((unsigned char)c)    ? c - '0'
+           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
+                                        : -1;
+}
+
+/* %XX and + in place. A zero byte ends the text, as it does for everybody in C. */
+static void decode(char *text) {
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        if (*from == '%' && digit(from[1]) >= 0 && digit(from[2]) >= 0) {
+            *to++ = (char)(digit(from[1]) << 4 | digit(from[2]));
+            from += 2;
+        } else {
+            *to++ = (char)(*from == '+' ? ' ' : *from);
+        }
+    }
+    *to = 0;
+}
+
+/* Cuts "a=1&b=2" up in place; what is too much is left out. */
+static void parse_query(td__call *call, char *query) {
+    char *rest = query;
+    while (rest && *rest && call->parameter_count < TD__MOST_PARAMETERS) {
+        char *name = strsep(&rest, "&"), *value = strchr(name, '=');
+        if (value) {
+            *value++ = 0;
+        } else {
+            value = name + strlen(name);
+        }
+        decode(name);
+        decode(value);
+        call->names[call->parameter_count] = name;
+        call->values[call->parameter_count++] = value;
+    }
+}
+
+const char *td__call_text(const td__call *call, const char *name) {
+    for (size_t i = 0; i < call->parameter_count; i++) {
+        if (strcmp(call->names[i], name) == 0) {
+            return call->values[i];
+        }
+    }
+    return "";
+}
+
+int64_t td__call_number(const td__call *call, const char *name, int64_t least, int64_t most,
+                        int64_t otherwise) {
+    const char *text = td__call_text(call, name);
+    char *end;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end) {
+        return otherwise;
+    }
+    return number < least ? least : number > most ? most : number;
+}
+
+const td_run_signal *td__call_signal(const td__call *call, td_error *error) {
+    const td_run_signal *signal =
+        td__shelf_signal(call->run, td__call_number(call, "signal", 0, INT64_MAX, 0));
+    if (!signal) {
+        td_error_set(error, TD_NOT_FOUND, "the run has no such signal");
+    }
+    return signal;
+}
+
+td_status td__call_statistic(const td__call *call, const char **statistic, td_error *error) {
+    const char *name = td__call_text(call, "stat");
+    *statistic = *name ? td__statistic(name) : NULL;
+    if (*name && !*statistic) {
+        return td_error_set(error, TD_INVALID, "there is no such statistic");
+    }
+    return TD_OK;
+}
+
+void td__call_binary(td__call *call, td__output *head) {
+    while (head->size % 8 != 4 && !head->failed) {
+        td__put_text(head, " ");
+    }
+    uint8_t length[4];
+    for (int i = 0; i < 4; i++) {
+        length[i] = (uint8_t)(head->size >> 8 * i);
+    }
+    td__put(call->out, length, sizeof length);
+    td__put(call->out, head->data, head->size);
+    call->out->failed |= head->failed;
+    call->type = "application/octet-stream";
+    td__output_release(head);
+}
+
+/* ---- Who may ask ---------------------------------------------------------------------------- */
+
+/* Takes the same time wherever they differ. */
+static bool is_token(const td__desk *desk, const char *text, size_t length) {
+    size_t wanted = strlen(desk->token);
+    unsigned char differ = (unsigned char)(length != wanted);
+    for (size_t i = 0; i < wanted; i++) {
+        differ |= (unsigned char)(desk->token[i] ^ (i < length ? text[i] : 0));
+    }
+    return !differ;
+}
+
+static void cookie_name(const td__desk *desk, char name[32]) {
+    (void)snprintf(name, 32, "tapedeck-%d", desk->port);
+}
+
+static bool has_cookie(const td__desk *desk, const char *cookies) {
+    char name[32];
+    cookie_name(desk, name);
+    for (const char *at = cookies; at && *at;) {
+        at += strspn(at, "; ");
+        size_t length = strcspn(at, ";"), named = strlen(name);
+        if (length > named && strncmp(at, name, named) == 0 && at[named] == '=' &&
+            is_token(desk, at + named + 1, length - named - 1)) {
+            return true;
+        }
+        at += length;
+    }
+    return false;
+}
+
+/* An IPv4 address, or an IPv6 one in brackets: nobody's name, which could be made to lead here. */
+static bool is_address(const char *text, size_t length) {
+    bool six = length > 2 && text[0] == '[' && text[length - 1] == ']';
+    size_t dots = 0;
+    for (size_t i = six; i < length - six; i++) {
+        dots += text[i] == '.';
+        if (!(six ? isxdigit((unsigned char)text[i]) || text[i] == ':' || text[i] == '.'
+                  : isdigit((unsigned char)text[i]) || text[i] == '.')) {
+            return false;
+        }
+    }
+    return six || dots == 3;
+}
+
+static bool is_name(const char *text, size_t length, const char *name) {
+    return strlen(name) == length && strncasecmp(text, name, length) == 0;
+}
+
+/* "127.0.0.1:6464", as Host and the end of Origin have it. */
+static bool is_host(const td__desk *desk, const char *text) {
+    char port[16];
+    (void)snprintf(port, sizeof port, ":%d", desk->port);
+    size_t length = strlen(text), ending = strlen(port);
+    if (length <= ending || strcmp(text + length - ending, port) != 0) {
+        return false;
+    }
+    length -= ending;
+    if (is_name(text, length, "127.0.0.1") || is_name(text, length, "localhost") ||
+        is_name(text, length, "[::1]")) {
+        return true;
+    }
+    char own[256] = "";
+    (void)gethostname(own, sizeof own - 1);
+    return *desk->host && (is_name(text, length, desk->host) || is_name(text, length, own) ||
+                           is_address(text, length));
+}
+
+static bool is_origin(const td__desk *desk, const char *origin) {
+    return strncmp(origin, "http://", 7) == 0 && is_host(desk, origin + 7);
+}
+
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+static void say(td__response *response, int status, const char *text) {
+    td__output_release(&response->body);
+    response->status = status;
+    response->type = "text/plain; charset=utf-8";
+    td__put_text(&response->body, text);
+}
+
+/* What is wrong as JSON: {"error": "…"}. */
+static void say_error(td__response *response, td_status status, const td_error *error) {
+    static const struct {
+        td_status status;
+        int code;
+    } codes[] = {{TD_NOT_FOUND, 404}, {TD_BUSY, 503},   {TD_INVALID, 400},
+                 {TD_RANGE, 400},     {TD_MEMORY, 500}, {TD_UNSUPPORTED, 400}};
+    td__output_release(&response->body);
+    response->status = 500;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        response->status = codes[i].status == status ? codes[i].code : response->status;
+    }
+    response->type = "application/json";
+    td__put_text(&response->body, "{\"error\":");
+    td__put_json(&response->body, *error->text ? error->text : td_status_text(status));
+    td__put_text(&response->body, "}");
+}
+
+static td_status run_route(const struct route *route, td__call *call, td_error *error) {
+    if (route->about_run) {
+        call->run = td__shelf_take(call->shelf, td__call_text(call, "run"), error);
+        if (!call->run) {
+            return error->status;
+        }
+    }
+    call->type = "application/json";
+    td_status status = route->answer(call, error);
+    if (call->run) {
+        td__shelf_give(call->run);
+    }
+    if (!status && call->out->failed) {
+        status = td_error_set(error, TD_RANGE, "the answer is too large");
+    }
+    return status;
+}
+
+/* target is cut up. NULL when no route has that path. */
+static const struct route *find_route(char *target, td__call *call) {
+    char *question = strchr(target, '?');
+    if (question) {
+        *question = 0;
+        parse_query(call, question + 1);
+    }
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        if (strcmp(routes[i].path, target) == 0) {
+            return &routes[i];
+        }
+    }
+    return NULL;
+}
+
+td_status td__answer_route(td__shelf *shelf, const char *target, td__output *out, td_error *error) {
+    char *copy = td__strdup(target);
+    td__call call = {.shelf = shelf, .out = out};
+    const struct route *route = copy ? find_route(copy, &call) : NULL;
+    td_status status = route ? run_route(route, &call, error)
+                             : td_error_set(error, TD_NOT_FOUND, "nothing is at %s", target);
+    td__free(copy);
+    return status;
+}
+
+static void serve_file(const td__desk *desk, const td__page_file *file, const td__request *request,
+                       bool by_token, td__response *response) {
+    char name[32];
+    cookie_name(desk, name);
+    response->status = 200;
+    response->type = file->type;
+    response->gzip = request->gzip;
+    if (request->gzip) {
+        td__put(&response->body, file->data, file->size);
+    } else if (!td__page_text(file, &response->body)) {
+        say(response, 500, "out of memory\n");
+    }
+    if (by_token) {
+        (void)snprintf(response->cookie, sizeof response->cookie,
+                       "%s=%s; Path=/; HttpOnly; SameSite=Strict", name, desk->token);
+    }
+}
+
+static void answer_allowed(const td__desk *desk, const td__request *request, char *target,
+                           td__response *response) {
+    td__call call = {.shelf = desk->shelf, .out = &response->body};
+    const struct route *route = find_route(target, &call);
+    const char *token = td__call_text(&call, "token");
+    bool by_token = is_token(desk, token, strlen(token));
+    if (!by_token && !has_cookie(desk, request->cookie)) {
+        say(response, 403, "403: open the address that `tapedeck view` printed, token and all\n");
+        return;
+    }
+    const td__page_file *file = td__page_find(target);
+    if (file) {
+        serve_file(desk, file, request, by_token, response);
+    } else if (strcmp(target, "/api/follow") == 0) {
+        response->status = 200;
+        response->type = "text/event-stream";
+        response->follow = true;
+    } else if (route) {
+        td_error error = {0};
+        td_status status = run_route(route, &call, &error);
+        response->status = 200;
+        response->type = call.type;
+        if (status) {
+            say_error(response, status, &error);
+        }
+    } else {
+        say(response, 404, "404: nothing is here\n");
+    }
+}
+
+void td__answer(const td__desk *desk, const td__request *request, td__response *response) {
+    if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0) {
+        say(response, 405, "405: the viewer only shows\n");
+        return;
+    }
+    if (!request->host || !is_host(desk, request->host) ||
+        (request->origin && !is_origin(desk, request->origin))) {
+        say(response, 403, "403: this address is not the viewer's\n");
+        return;
+    }
+    char *target = td__strdup(request->target);
+    if (!target) {
+        say(response, 500, "out of memory\n");
+        return;
+    }
+    answer_allowed(desk, request, target, response);
+    td__free(target);
+}

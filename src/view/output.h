@@ -1,0 +1,27 @@
+/* Bytes that are put together for an answer: text, JSON, numbers. Grows to a maximum; what does not
+ * fit sets `failed`, and the bytes are then of no use. */
+#ifndef TAPEDECK_VIEW_OUTPUT_H
+#define TAPEDECK_VIEW_OUTPUT_H
+
+#include "tapedeck/base.h"
+
+/* All zero at first. */
+typedef struct td__output {
+    uint8_t *data;
+    size_t size, capacity;
+    bool failed;
+} td__output;
+
+void td__put(td__output *out, const void *data, size_t size);
+void td__put_text(td__output *out, const char *text);
+void td__put_format(td__output *out, const char *format, ...) TD_PRINTF(2, 3);
+/* A JSON string; bytes that are not UTF-8 become U+FFFD. */
+void td__put_json(td__output *out, const char *text);
+/* A JSON number: null for NaN, ±1e999 (which reads as infinity) for infinities. */
+void td__put_number(td__output *out, double number);
+void td__put_double(td__output *out, double number);
+/* Zeros up to a multiple of eight bytes. */
+void td__put_padding(td__output *out);
+void td__output_release(td__output *out);
+
+#endif

@@ -1,0 +1,44 @@
+/* A signal's numbers over time at every zoom: buckets of 16, 256, 4 096, … values, each with the
+ * least, the greatest, the sum, and how many were not finite. Nothing is lost in any of them: a
+ * spike of one step is the greatest value of every bucket it is in. Extended as a run grows. */
+#ifndef TAPEDECK_VIEW_PYRAMID_H
+#define TAPEDECK_VIEW_PYRAMID_H
+
+#include "tapedeck/run.h"
+
+enum { TD__PYRAMID_LEVELS = 6, TD__PYRAMID_FACTOR = 16 };
+
+typedef struct td__bucket {
+    int64_t first, last; /* steps */
+    double min, max;     /* of the finite values; NaN when there are none */
+    double sum;
+    uint32_t rows, valued; /* values, and the finite ones of them */
+    uint32_t nonfinite;    /* rows in which something was NaN or infinite */
+} td__bucket;
+
+typedef struct td__pyramid_level {
+    td__bucket *buckets;
+    size_t count, capacity;
+} td__pyramid_level;
+
+/* All zero at first. */
+typedef struct td__pyramid {
+    td__pyramid_level levels[TD__PYRAMID_LEVELS]; /* the finest first */
+    td_extremes extremes;
+} td__pyramid;
+
+/* Values come by step. False when memory is exhausted; the pyramid is then of no use. */
+bool td__pyramid_add(td__pyramid *pyramid, const td_value *value);
+/* How many values there are from first to last, at most a bucket at either end too many. */
+uint64_t td__pyramid_rows(const td__pyramid *pyramid, int64_t first, int64_t last);
+/* At most `most` buckets that cover first to last; their number. */
+size_t td__pyramid_query(const td__pyramid *pyramid, int64_t first, int64_t last,
+                         td__bucket *buckets, size_t most);
+size_t td__pyramid_bytes(const td__pyramid *pyramid);
+void td__pyramid_release(td__pyramid *pyramid);
+
+/* A bucket of one value, and one more bucket into another; they follow each other. */
+td__bucket td__bucket_of(const td_value *value);
+void td__bucket_merge(td__bucket *bucket, const td__bucket *next);
+
+#endif

@@ -1,0 +1,256 @@
+/* Reports: the page with the answers to what it will ask, in one file.
+ *
+ * An answer is what a browser would have got, compressed on its own and written as base64, so that
+ * the page unpacks only what it shows. They are asked for in the order of their worth until the
+ * file is full; what found no room is counted and said on the page. */
+#include "tapedeck/view.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "view/answer.h"
+#include "view/page.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+static const size_t most_bytes = (size_t)4500 << 10; /* of all answers */
+enum { MOST_STEPS = 6, TARGET = 256 };
+
+typedef struct report {
+    td__shelf *shelf;
+    td__output out;
+    size_t answers, left_out, budget;
+} report;
+
+static void put_base64(td__output *out, const uint8_t *data, size_t size) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        uint32_t bits = (uint32_t)data[i] << 16 | (i + 1 < size ? (uint32_t)data[i + 1] << 8 : 0) |
+                        (i + 2 < size ? data[i + 2] : 0);
+        const char text[4] = {digits[bits >> 18], digits[bits >> 12 & 63],
+                              i + 1 < size ? digits[bits >> 6 & 63] : '=',
+                              i + 2 < size ? digits[bits & 63] : '='};
+        td__put(out, text, 4);
+    }
+}
+
+/* gzip; false when memory is exhausted. */
+static bool pack(const td__output *plain, td__output *packed) {
+    size_t room = compressBound((uLong)plain->size) + 64;
+    uint8_t *data = td__calloc(room, 1);
+    z_stream stream = {.next_in = plain->data,
+                       .avail_in = (uInt)plain->size,
+                       .next_out = data,
+                       .avail_out = (uInt)room};
+    bool good =
+        data && deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK;
+    if (good) {
+        good = deflate(&stream, Z_FINISH) == Z_STREAM_END;
+        td__put(packed, data, stream.total_out);
+        deflateEnd(&stream);
+    }
+    td__free(data);
+    return good && !packed->failed;
+}
+
+/* Adds an answer under its key; one that there is none to is not asked for by the page either. */
+static td_status keep(report *r, const char *key, const char *target, td_error *error) {
+    td__output plain = {0}, packed = {0};
+    td_error reason = {0};
+    td_status status = td__answer_route(r->shelf, target, &plain, &reason);
+    if (!status && plain.size && !pack(&plain, &packed)) {
+        status = td_error_set(error, TD_MEMORY, "out of memory for a report");
+    } else if (status) {
+        status = TD_OK;
+    } else if (packed.size / 3 * 4 > r->budget) {
+        r->left_out++;
+    } else {
+        r->budget -= packed.size / 3 * 4;
+        td__put_text(&r->out, r->answers++ ? ",\n" : "");
+        td__put_json(&r->out, key);
+        td__put_text(&r->out, ":\"");
+        put_base64(&r->out, packed.data, packed.size);
+        td__put_text(&r->out, "\"");
+    }
+    td__output_release(&plain);
+    td__output_release(&packed);
+    return status;
+}
+
+/* What is asked about each signal, the most telling first. */
+static const struct wish {
+    uint32_t forms;
+    const char *key, *more; /* the page asks with the key, a report is filled with more */
+    bool steps;             /* at several of them */
+} wishes[] = {
+    {TD_SCALAR, "/api/series?run=%s&signals=%lld&stat=", "&points=768", false},
+    {TD_STATS, "/api/series?run=%s&signals=%lld&stat=norm", "&points=512", false},
+    {TD_ROWS, "/api/examples?run=%s&signal=%lld", "", false},
+    {TD_HISTOGRAM, "/api/histograms?run=%s&signal=%lld", "&bins=1&most=40", false},
+    {TD_STATS, "/api/series?run=%s&signals=%lld&stat=mean", "&points=256", false},
+    {TD_STATS, "/api/series?run=%s&signals=%lld&stat=std", "&points=256", false},
+    {TD_STATS, "/api/series?run=%s&signals=%lld&stat=max", "&points=256", false},
+    {TD_STATS, "/api/series?run=%s&signals=%lld&stat=min", "&points=256", false},
+    {TD_STATS, "/api/series?run=%s&signals=%lld&stat=zeros", "&points=256", false},
+    {TD_STATS, "/api/series?run=%s&signals=%lld&stat=nan", "&points=64", false},
+    {TD_STATS, "/api/series?run=%s&signals=%lld&stat=inf", "&points=64", false},
+    {TD_STATS, "/api/series?run=%s&signals=%lld&stat=count", "&points=64", false},
+    {TD_TENSOR, "/api/units?run=%s&signal=%lld", "", false},
+    {TD_TENSOR, "/api/tensor?run=%s&signal=%lld", "", true},
+    {TD_IMAGE, "/api/image?run=%s&signal=%lld", "", true},
+    {TD_TEXT, "/api/texts?run=%s&signal=%lld", "", false},
+};
+
+static td_status keep_wish(report *r, const struct wish *wish, const char *id,
+                           const td_run_signal *signal, td_error *error) {
+    char key[TARGET], target[TARGET + 64], stepped[TARGET + 32];
+    td_status status = TD_OK;
+    int made = snprintf(key, sizeof key, wish->key, id, (long long)signal->id); // NOLINT: a table's
+    if (made < 0 || (size_t)made >= sizeof key) {
+        return td_error_set(error, TD_RANGE, "a signal's number is too long");
+    }
+    if (!wish->steps) {
+        (void)snprintf(target, sizeof target, "%s%s", key, wish->more);
+        return keep(r, key, target, error);
+    }
+    for (int64_t i = 0; !status && i < MOST_STEPS; i++) { /* the last one first */
+        double span = (double)signal->last_step - (double)signal->first_step;
+        int64_t step = signal->last_step - (int64_t)(span * (double)i / (MOST_STEPS - 1));
+        (void)snprintf(stepped, sizeof stepped, "%s&step=%lld", key, (long long)step);
+        status = keep(r, stepped, stepped, error);
+    }
+    return status;
+}
+
+static td_status keep_run(report *r, const char *id, td_error *error) {
+    static const char *const about[] = {"/api/run?run=%s", "/api/steps?run=%s",
+                                        "/api/files?run=%s"};
+    td_status status = TD_OK;
+    for (size_t i = 0; !status && i < sizeof about / sizeof *about; i++) {
+        char target[TARGET];
+        (void)snprintf(target, sizeof target, about[i], id); // NOLINT: a table's
+        status = keep(r, target, target, error);
+    }
+    td__shelf_run *run = status ? NULL : td__shelf_take(r->shelf, id, error);
+    if (!run) {
+        return status ? status : error->status;
+    }
+    const td_run_signal *signals;
+    size_t count = td_run_signals(run->run, &signals);
+    td__shelf_give(run); /* nobody else is there: the signals stay */
+    for (size_t k = 0; !status && k < sizeof wishes / sizeof *wishes; k++) {
+        for (size_t i = 0; !status && i < count; i++) {
+            if (signals[i].forms & wishes[k].forms) {
+                status = keep_wish(r, &wishes[k], id, &signals[i], error);
+            }
+        }
+    }
+    return status;
+}
+
+typedef struct ids {
+    char (*ids)[TD__ID_SIZE];
+    size_t count;
+} ids;
+
+static void keep_id(void *user, const td__shelf_run *run, bool loading) {
+    (void)loading;
+    ids *list = user;
+    memcpy(list->ids[list->count++], run->id, TD__ID_SIZE);
+}
+
+/* Opens each run, so that the list of runs says all of them. */
+static td_status open_runs(report *r, ids *list, td_error *error) {
+    td__shelf_each(r->shelf, keep_id, list);
+    for (size_t i = 0; i < list->count; i++) {
+        td__shelf_run *run = td__shelf_take(r->shelf, list->ids[i], error);
+        td_status status = run ? td__shelf_read(run, error) : error->status;
+        if (run) {
+            td__shelf_give(run);
+        }
+        if (status) {
+            return status;
+        }
+    }
+    return TD_OK;
+}
+
+/* The page's parts, in place of the links to them. */
+static bool put_page(report *r, const td__output *answers) {
+    static const struct {
+        const char *link, *before, *path, *after;
+    } parts[] = {
+        {"<link rel=\"stylesheet\" href=\"app.css\">", "<style>\n", "/app.css", "</style>"},
+        {"<script src=\"app.js\" defer></script>", "<script type=\"module\">\n", "/app.js",
+         "</script>"},
+    };
+    td__output page = {0};
+    bool good = td__page_text(td__page_find("/"), &page);
+    td__put(&page, "", 1);
+    const char *rest = (const char *)page.data;
+    for (size_t i = 0; good && i < sizeof parts / sizeof *parts; i++) {
+        const char *at = strstr(rest, parts[i].link);
+        good = at != NULL;
+        if (good) {
+            td__put(&r->out, rest, (size_t)(at - rest));
+            td__put_text(&r->out, parts[i].before);
+            good = td__page_text(td__page_find(parts[i].path), &r->out);
+            td__put_text(&r->out, parts[i].after);
+            rest = at + strlen(parts[i].link);
+        }
+    }
+    if (good) {
+        td__put_text(&r->out, "<script type=\"application/json\" id=\"report\">");
+        td__put(&r->out, answers->data, answers->size);
+        td__put_text(&r->out, "</script>");
+        td__put_text(&r->out, rest);
+    }
+    td__output_release(&page);
+    return good && !r->out.failed;
+}
+
+static td_status fill(report *r, size_t count, td_error *error) {
+    ids list = {td__calloc(count, TD__ID_SIZE), 0};
+    td_status status = list.ids ? open_runs(r, &list, error)
+                                : td_error_set(error, TD_MEMORY, "out of memory for a report");
+    td__put_text(&r->out, "{\"answers\":{");
+    if (!status) {
+        status = keep(r, "/api/runs", "/api/runs", error);
+    }
+    for (size_t i = 0; !status && i < list.count; i++) {
+        r->budget += most_bytes / list.count;
+        status = keep_run(r, list.ids[i], error);
+    }
+    td__put_format(&r->out, "},\"leftOut\":%zu}", r->left_out);
+    td__output answers = r->out;
+    r->out = (td__output){0};
+    if (!status && (answers.failed || !put_page(r, &answers))) {
+        status = td_error_set(error, TD_MEMORY, "out of memory for a report");
+    }
+    td__output_release(&answers);
+    td__free(list.ids);
+    return status;
+}
+
+td_status td_report(const char *const *runs, size_t count, const char *path, td_error *error) {
+    td_error reason = {0};
+    const char *name;
+    report r = {.budget = (size_t)1 << 18}; /* for what runs say of themselves */
+    r.shelf = td__shelf_of(runs, count, &reason);
+    td_status status = r.shelf ? fill(&r, count, &reason) : reason.status;
+    int folder = status ? -1 : td__folder_of(path, &name, &reason);
+    if (!status && folder < 0) {
+        status = reason.status;
+    }
+    if (!status) {
+        status = td__file_publish(folder, name, r.out.data, r.out.size, false, &reason);
+    }
+    if (folder >= 0) {
+        close(folder);
+    }
+    td__output_release(&r.out);
+    td__shelf_destroy(r.shelf);
+    return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
+}

@@ -1,0 +1,414 @@
+/* /api/histograms, /api/tensor, /api/units, /api/image, /api/texts, /api/examples, /api/batch: what
+ * was inside of a tensor. */
+#include "base/memory.h"
+#include "view/answer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_HISTOGRAMS = 512, MOST_SIDE = 1024, MOST_UNITS = 1024, MOST_RECORDS = 128 };
+enum { MOST_BINS = 4096, MOST_EXAMPLES = 4096, MOST_VALUES = 256, MOST_TEXTS = 64 };
+static const int64_t most_read = (int64_t)256 << 20; /* bytes of tensors for one answer */
+
+/* Calls each with the records at up to `most` steps, evenly from first to last. */
+static void sample(td__call *call, const td_run_signal *signal, td_form form, int64_t most,
+                   int64_t *previous, td_record_function *each, void *user) {
+    int64_t first =
+        td__call_number(call, "from", signal->first_step, signal->last_step, signal->first_step);
+    int64_t last = td__call_number(call, "to", first, signal->last_step, signal->last_step);
+    double span = (double)last - (double)first;
+    for (int64_t i = 0; i < most; i++) {
+        double at = (double)first + (most > 1 ? span * (double)i / (double)(most - 1) : span);
+        td_error error = {0};
+        td_status status = td_run_at(call->run->run, signal, form,
+                                     i + 1 < most ? (int64_t)at : last, each, user, &error);
+        if (status == TD_RANGE) {
+            break;
+        }
+        if (*previous >= last) {
+            break;
+        }
+    }
+}
+
+/* ---- Histograms ----------------------------------------------------------------------------- */
+
+static const double shares[] = {0, 0.05, 0.25, 0.5, 0.75, 0.95, 1};
+enum { SHARES = sizeof shares / sizeof *shares };
+
+typedef struct histograms {
+    td__output *head, *out;
+    int64_t previous; /* step */
+    size_t count;
+    bool bins;
+} histograms;
+
+/* Where so much of the whole is below, as if the values of a bin lay evenly in it. */
+static double quantile(const td_histogram *h, double total, double share) {
+    double below = 0, wanted = share * total;
+    for (int32_t i = 0; i < h->bin_count; i++) {
+        td_range r = td_histogram_range(h, i);
+        if (r.count > 0 && (below + r.count >= wanted)) {
+            double inside = fmin(fmax((wanted - below) / r.count, 0), 1);
+            return r.left + inside * (r.right - r.left);
+        }
+        below += r.count;
+    }
+    return NAN;
+}
+
+static td_status put_histogram(void *user, const td_record *record, td_error *error) {
+    (void)error;
+    histograms *to = user;
+    const td_histogram *h = record->histogram;
+    if (record->step <= to->previous && to->count) {
+        return TD_OK;
+    }
+    to->previous = record->step;
+    double total = 0;
+    int32_t bins = h->bin_count < MOST_BINS ? h->bin_count : MOST_BINS;
+    for (int32_t i = 0; i < h->bin_count; i++) {
+        total += td_histogram_range(h, i).count;
+    }
+    td__put_format(to->head, "%s[%lld,%d]", to->count++ ? "," : "", (long long)record->step,
+                   to->bins ? bins : 0);
+    for (int i = 0; i < SHARES; i++) {
+        td__put_double(to->out, quantile(h, total, shares[i]));
+    }
+    for (int32_t i = 0; to->bins && i < bins; i++) {
+        td_range r = td_histogram_range(h, i);
+        td__put_double(to->out, r.left);
+        td__put_double(to->out, r.right);
+        td__put_double(to->out, r.count);
+    }
+    return TD_OK;
+}
+
+/* For each step: seven quantiles and, with bins=1, left, right and count of each bin. */
+td_status td__route_histograms(td__call *call, td_error *error) {
+    const td_run_signal *signal = td__call_signal(call, error);
+    if (!signal) {
+        return error->status;
+    }
+    td__output head = {0}, out = {0};
+    histograms to = {.head = &head, .out = &out, .previous = INT64_MIN};
+    to.bins = td__call_number(call, "bins", 0, 1, 0) == 1;
+    int64_t most = td__call_number(call, "most", 1, MOST_HISTOGRAMS, 64);
+    td__put_text(&head, "{\"records\":[");
+    if (signal->forms & TD_HISTOGRAM) {
+        sample(call, signal, TD_HISTOGRAM, most, &to.previous, put_histogram, &to);
+    }
+    td__put_text(&head, "]}");
+    td__call_binary(call, &head);
+    td__put(call->out, out.data, out.size);
+    call->out->failed |= out.failed;
+    td__output_release(&out);
+    return TD_OK;
+}
+
+/* ---- Tensors -------------------------------------------------------------------------------- */
+
+static double element(const td_view *view, int64_t index) {
+    switch (view->dtype) {
+    case TD_FLOAT32:
+        return (double)((const float *)view->data)[index];
+    case TD_FLOAT64:
+        return ((const double *)view->data)[index];
+    case TD_INT32:
+        return ((const int32_t *)view->data)[index];
+    case TD_INT64:
+        return (double)((const int64_t *)view->data)[index];
+    case TD_UINT8:
+        return ((const uint8_t *)view->data)[index];
+    default:
+        return NAN;
+    }
+}
+
+static void put_dims(td__output *out, const td_shape *shape) {
+    td__put_text(out, "\"shape\":[");
+    for (int32_t i = 0; i < shape->rank; i++) {
+        td__put_format(out, "%s%lld", i ? "," : "", (long long)shape->dims[i]);
+    }
+    td__put_text(out, "]");
+}
+
+/* at=3,:,:,0: an index for each axis, ':' for the two that are shown. Axes that are not given are
+ * shown from the last one on, the others at 0. */
+typedef struct slice {
+    int rows, columns; /* axes; -1: none */
+    int64_t at[TD_MAX_RANK];
+} slice;
+
+static slice parse_slice(const char *text, const td_shape *shape) {
+    slice s = {-1, -1, {0}};
+    for (int axis = 0; axis < shape->rank && *text; axis++) {
+        char *end;
+        int64_t index = strtoll(text, &end, 10);
+        if (*text == ':' && (s.rows < 0 || s.columns < 0)) {
+            *(s.rows < 0 ? &s.rows : &s.columns) = axis;
+            end = (char *)(uintptr_t)(text + 1);
+        } else if (end > text && index >= 0 && index < shape->dims[axis]) {
+            s.at[axis] = index;
+        }
+        text = *end == ',' ? end + 1 : "";
+    }
+    if (s.rows < 0) {
+        s.columns = shape->rank - 1;
+        s.rows = shape->rank >= 2 ? shape->rank - 2 : -1;
+    }
+    return s;
+}
+
+typedef struct tensor {
+    td__call *call;
+    const char *at;
+} tensor;
+
+static void put_samples(td__output *out, const td_record *record) {
+    td__put_text(out, ",\"samples\":[");
+    int64_t count = record->samples ? record->view->shape.dims[0] : 0;
+    for (int64_t i = 0; i < count && i < MOST_EXAMPLES; i++) {
+        td__put_format(out, "%s%lld", i ? "," : "", (long long)record->samples[i]);
+    }
+    td__put_text(out, "]");
+}
+
+static td_status put_tensor(void *user, const td_record *record, td_error *error) {
+    const tensor *t = user;
+    const td_view *view = record->view;
+    int64_t strides[TD_MAX_RANK], total = 1, base = 0;
+    for (int axis = view->shape.rank - 1; axis >= 0; axis--) {
+        strides[axis] = total;
+        total *= view->shape.dims[axis];
+    }
+    if (total == 0) {
+        return td_error_set(error, TD_NOT_FOUND, "the tensor is empty");
+    }
+    slice s = parse_slice(t->at, &view->shape);
+    int64_t rows = s.rows >= 0 ? view->shape.dims[s.rows] : 1;
+    int64_t columns = s.columns >= 0 ? view->shape.dims[s.columns] : 1;
+    int64_t row_stride = s.rows >= 0 ? strides[s.rows] : 0;
+    int64_t column_stride = s.columns >= 0 ? strides[s.columns] : 0;
+    for (int axis = 0; axis < view->shape.rank; axis++) {
+        base += axis == s.rows || axis == s.columns ? 0 : s.at[axis] * strides[axis];
+    }
+    td_stats stats;
+    td_status status = td_stats_of(view, &stats, error);
+    if (status) {
+        return status;
+    }
+    int64_t shown_rows = rows < MOST_SIDE ? rows : MOST_SIDE;
+    int64_t shown_columns = columns < MOST_SIDE ? columns : MOST_SIDE;
+    td__output head = {0};
+    td__put_format(&head,
+                   "{\"step\":%lld,\"dtype\":\"%s\",\"rows\":%lld,\"columns\":%lld,\"rowAxis\":%d,"
+                   "\"columnAxis\":%d,",
+                   (long long)record->step, td_dtype_name(view->dtype), (long long)shown_rows,
+                   (long long)shown_columns, s.rows, s.columns);
+    put_dims(&head, &view->shape);
+    td__put_format(&head,
+                   ",\"nan\":%lld,\"inf\":%lld,\"zeros\":%lld,\"min\":", (long long)stats.nan,
+                   (long long)stats.inf, (long long)stats.zeros);
+    td__put_number(&head, stats.min);
+    td__put_text(&head, ",\"max\":");
+    td__put_number(&head, stats.max);
+    td__put_text(&head, ",\"norm\":");
+    td__put_number(&head, stats.norm);
+    put_samples(&head, record);
+    td__put_text(&head, "}");
+    td__call_binary(t->call, &head);
+    for (int64_t r = 0; r < shown_rows; r++) {
+        for (int64_t c = 0; c < shown_columns; c++) {
+            td__put_double(t->call->out, element(view, base + r * row_stride + c * column_stride));
+        }
+    }
+    return TD_OK;
+}
+
+td_status td__route_tensor(td__call *call, td_error *error) {
+    const td_run_signal *signal = td__call_signal(call, error);
+    if (!signal) {
+        return error->status;
+    }
+    tensor t = {call, td__call_text(call, "at")};
+    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
+    return td_run_at(call->run->run, signal, TD_TENSOR, step, put_tensor, &t, error);
+}
+
+/* ---- Units x time --------------------------------------------------------------------------- */
+
+typedef struct units {
+    td__output *head, *out;
+    int64_t previous, read;
+    int64_t width; /* of all records; others are left out */
+    size_t count;
+} units;
+
+/* Of each unit (the last axis): the mean of its magnitude, and its share of zeros. */
+static td_status put_units(void *user, const td_record *record, td_error *error) {
+    units *to = user;
+    const td_view *view = record->view;
+    if (record->step <= to->previous && to->count) {
+        return TD_OK;
+    }
+    to->previous = record->step;
+    int64_t total = 1;
+    for (int axis = 0; axis < view->shape.rank; axis++) {
+        total *= view->shape.dims[axis];
+    }
+    int64_t width = view->shape.rank ? view->shape.dims[view->shape.rank - 1] : 1;
+    to->width = to->count ? to->width : width;
+    if (total == 0 || width != to->width) {
+        return TD_OK;
+    }
+    int64_t shown = width < MOST_UNITS ? width : MOST_UNITS, each = total / width;
+    td__put_format(to->head, "%s%lld", to->count++ ? "," : "", (long long)record->step);
+    for (int64_t u = 0; u < shown; u++) {
+        double magnitude = 0, zeros = 0;
+        for (int64_t i = 0; i < each; i++) {
+            double value = element(view, i * width + u);
+            magnitude += fabs(value);
+            zeros += value == 0;
+        }
+        td__put_double(to->out, magnitude / (double)each);
+        td__put_double(to->out, zeros / (double)each);
+    }
+    to->read += total * (int64_t)td_dtype_size(view->dtype);
+    return to->read > most_read ? td_error_set(error, TD_RANGE, "enough") : TD_OK;
+}
+
+td_status td__route_units(td__call *call, td_error *error) {
+    const td_run_signal *signal = td__call_signal(call, error);
+    if (!signal) {
+        return error->status;
+    }
+    td__output head = {0}, out = {0};
+    units to = {.head = &head, .out = &out, .previous = INT64_MIN};
+    td__put_text(&head, "{\"steps\":[");
+    if (signal->forms & TD_TENSOR) {
+        sample(call, signal, TD_TENSOR, MOST_RECORDS, &to.previous, put_units, &to);
+    }
+    td__put_format(&head, "],\"units\":%lld,\"shown\":%lld}", (long long)to.width,
+                   (long long)(to.width < MOST_UNITS ? to.width : MOST_UNITS));
+    td__call_binary(call, &head);
+    td__put(call->out, out.data, out.size);
+    call->out->failed |= out.failed;
+    td__output_release(&out);
+    return TD_OK;
+}
+
+/* ---- Pictures and texts --------------------------------------------------------------------- */
+
+static td_status put_png(void *user, const td_record *record, td_error *error) {
+    td__call *call = user;
+    if (!record->png) {
+        return td_error_set(error, TD_NOT_FOUND, "the picture is in no file");
+    }
+    td__put(call->out, record->png, record->png_size);
+    call->type = "image/png";
+    return TD_OK;
+}
+
+td_status td__route_image(td__call *call, td_error *error) {
+    const td_run_signal *signal = td__call_signal(call, error);
+    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
+    return signal ? td_run_at(call->run->run, signal, TD_IMAGE, step, put_png, call, error)
+                  : error->status;
+}
+
+static td_status put_text(void *user, const td_record *record, td_error *error) {
+    (void)error;
+    td__call *call = user;
+    td__put_format(call->out, "{\"step\":%lld,\"text\":", (long long)record->step);
+    td__put_json(call->out, record->text);
+    td__put_text(call->out, "}");
+    return TD_OK;
+}
+
+td_status td__route_texts(td__call *call, td_error *error) {
+    const td_run_signal *signal = td__call_signal(call, error);
+    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
+    return signal ? td_run_at(call->run->run, signal, TD_TEXT, step, put_text, call, error)
+                  : error->status;
+}
+
+/* ---- Examples ------------------------------------------------------------------------------- */
+
+typedef struct examples {
+    td__output *out;
+    size_t count;
+    int64_t step;
+} examples;
+
+static td_status put_example(void *user, const td_example *example, td_error *error) {
+    examples *e = user;
+    if (e->count == MOST_EXAMPLES) {
+        return td_error_set(error, TD_RANGE, "enough");
+    }
+    e->step = example->step;
+    td__put_format(e->out, "%s{\"sample\":%lld,\"label\":", e->count++ ? "," : "",
+                   (long long)example->sample);
+    td__put_number(e->out, example->label);
+    td__put_text(e->out, ",\"values\":[");
+    for (size_t i = 0; i < example->count && i < MOST_VALUES; i++) {
+        td__put_text(e->out, i ? "," : "");
+        td__put_number(e->out, example->values[i]);
+    }
+    td__put_text(e->out, "]}");
+    return TD_OK;
+}
+
+td_status td__route_examples(td__call *call, td_error *error) {
+    const td_run_signal *signal = td__call_signal(call, error);
+    if (!signal) {
+        return error->status;
+    }
+    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
+    examples e = {.out = call->out};
+    td__put_text(call->out, "{\"examples\":[");
+    td_status status = td_run_examples(call->run->run, signal, step, put_example, &e, error);
+    td__put_format(call->out, "],\"step\":%lld,\"all\":%s}", (long long)e.step,
+                   status == TD_RANGE ? "false" : "true");
+    return status == TD_RANGE ? TD_OK : status;
+}
+
+typedef struct batch {
+    td__output *out;
+    int64_t step;
+    bool found;
+} batch;
+
+static td_status put_batch(void *user, const td_record *record, td_error *error) {
+    (void)error;
+    batch *b = user;
+    if (record->samples && !b->found) {
+        b->found = true;
+        b->step = record->step;
+        put_samples(b->out, record);
+    }
+    return TD_OK;
+}
+
+/* The rows of the data set that a step was about, as far as a tensor recorded at or before it
+ * says. */
+td_status td__route_batch(td__call *call, td_error *error) {
+    int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
+    const td_run_signal *signals;
+    size_t count = td_run_signals(call->run->run, &signals);
+    batch b = {.out = call->out};
+    td__put_text(call->out, "{\"about\":\"batch\"");
+    for (size_t i = 0; i < count && !b.found; i++) {
+        if (signals[i].forms & TD_TENSOR && signals[i].first_step <= step) {
+            td_status status =
+                td_run_at(call->run->run, &signals[i], TD_TENSOR, step, put_batch, &b, error);
+            if (!status && b.found) {
+                td__put_text(call->out, ",\"signal\":");
+                td__put_json(call->out, signals[i].name);
+            }
+        }
+    }
+    td__put_format(call->out, ",\"step\":%lld}", (long long)b.step);
+    return TD_OK;
+}

@@ -1,0 +1,250 @@
+/* A viewer: the shelf, the engine that speaks HTTP, and a thread that looks after both. */
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/plugin.h"
+#include "tapedeck/view.h"
+#include "view/answer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* Messages are kept for those who are a little late; who is later is told to look at everything. */
+enum { RING = 64, DEFAULT_PORT = 6464 };
+static const double pause_seconds = 0.25, heartbeat_seconds = 15, awake_seconds = 20;
+
+struct td_viewer {
+    td__desk desk;
+    td__http_engine engine;
+    td__http_server *server;
+    char url[512];
+    pthread_t tender;
+    bool tending;
+    pthread_mutex_t lock;
+    pthread_cond_t ending;
+    bool ended;                /* lock */
+    td__output messages[RING]; /* lock; message n is at n % RING, from 1 on */
+    uint64_t message_count;    /* lock */
+    _Atomic double last_asked;
+};
+
+/* ---- What is told --------------------------------------------------------------------------- */
+
+static void publish(td_viewer *viewer, const void *text, size_t size) {
+    pthread_mutex_lock(&viewer->lock);
+    td__output *message = &viewer->messages[++viewer->message_count % RING];
+    message->size = 0;
+    message->failed = false;
+    td__put(message, text, size);
+    if (message->failed) {
+        message->size = 0;
+    }
+    pthread_mutex_unlock(&viewer->lock);
+    viewer->engine.wake(viewer->server);
+}
+
+static size_t next_message(void *user, uint64_t *sequence, char *text, size_t size) {
+    static const char reset[] = "data: {\"reset\":true}\n\n";
+    td_viewer *viewer = user;
+    size_t length = 0;
+    pthread_mutex_lock(&viewer->lock);
+    if (*sequence == 0 || *sequence + RING <= viewer->message_count) {
+        *sequence = viewer->message_count + 1;
+        length = sizeof reset - 1;
+        memcpy(text, reset, length < size ? length : size);
+    } else if (*sequence <= viewer->message_count) {
+        const td__output *message = &viewer->messages[*sequence % RING];
+        length = message->size;
+        if (length > size) {
+            length = sizeof reset - 1;
+            memcpy(text, reset, length);
+        } else if (length) {
+            memcpy(text, message->data, length);
+        }
+        ++*sequence;
+    }
+    pthread_mutex_unlock(&viewer->lock);
+    return length;
+}
+
+static void answer(void *user, const td__request *request, td__response *response) {
+    td_viewer *viewer = user;
+    td__answer(&viewer->desk, request, response);
+    if (response->status < 400) {
+        atomic_store(&viewer->last_asked, td__seconds());
+    }
+}
+
+static void release(void *user, td__response *response) {
+    (void)user;
+    td__output_release(&response->body);
+}
+
+/* ---- The thread ----------------------------------------------------------------------------- */
+
+static bool wait(td_viewer *viewer) {
+    struct timespec until = td__deadline(pause_seconds);
+    pthread_mutex_lock(&viewer->lock);
+    if (!viewer->ended) {
+        (void)pthread_cond_timedwait(&viewer->ending, &viewer->lock, &until);
+    }
+    bool going_on = !viewer->ended;
+    pthread_mutex_unlock(&viewer->lock);
+    return going_on;
+}
+
+/* Nothing is looked at while nobody looks. */
+static void *tend(void *user) {
+    td_viewer *viewer = user;
+    double last_message = td__seconds();
+    do {
+        double now = td__seconds();
+        bool awake = now - atomic_load(&viewer->last_asked) < awake_seconds ||
+                     viewer->engine.followed(viewer->server);
+        td__output news = {0}, message = {0};
+        if (awake && td__shelf_tend(viewer->desk.shelf, &news)) {
+            td__put_text(&message, "data: ");
+            td__put(&message, news.data, news.size);
+            td__put_text(&message, "\n\n");
+            message.failed |= news.failed;
+        } else if (now - last_message > heartbeat_seconds) {
+            td__put_text(&message, ":\n\n"); /* finds out who has gone */
+        }
+        if (message.size && !message.failed) {
+            publish(viewer, message.data, message.size);
+            last_message = now;
+        }
+        td__output_release(&message);
+        td__output_release(&news);
+    } while (wait(viewer));
+    return NULL;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static bool make_token(char token[TD__TOKEN_SIZE]) {
+    uint8_t bytes[(TD__TOKEN_SIZE - 1) / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        (void)snprintf(token + 2 * i, 3, "%02x", bytes[i]);
+    }
+    return true;
+}
+
+static td_status listen_at(td_viewer *viewer, const char *host, int port, td_error *error) {
+    td__http_options options = {.host = host ? host : "127.0.0.1",
+                                .port = port ? port : DEFAULT_PORT,
+                                .user = viewer,
+                                .answer = answer,
+                                .release = release,
+                                .message = next_message};
+    /* The port has to be known before the first request is answered: Host is checked against it. */
+    viewer->desk.port = options.port;
+    td_status status = viewer->engine.start(&options, &viewer->server, &viewer->desk.port, error);
+    if (status && !port) {
+        options.port = 0;
+        status = viewer->engine.start(&options, &viewer->server, &viewer->desk.port, error);
+    }
+    return status;
+}
+
+static td_status load_engine(td_viewer *viewer, td_error *error) {
+    const td__http_engine *engine =
+        td__plugin_symbol("http", "td_http_engine", "libmicrohttpd12", error);
+    if (!engine) {
+        return TD_UNSUPPORTED;
+    }
+    if (engine->size != sizeof *engine) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "libtapedeck-http.so is of another version of tapedeck");
+    }
+    viewer->engine = *engine;
+    return TD_OK;
+}
+
+static td_status start(td_viewer *viewer, const char *folder, const td_viewer_options *options,
+                       td_error *error) {
+    td_status status = load_engine(viewer, error);
+    if (status) {
+        return status;
+    }
+    const char *host = options->host;
+    (void)snprintf(viewer->desk.host, sizeof viewer->desk.host, "%s", host ? host : "");
+    viewer->desk.shelf = td__shelf_create(folder, error);
+    if (!viewer->desk.shelf) {
+        return error && error->status ? error->status : TD_NOT_FOUND;
+    }
+    if (!make_token(viewer->desk.token)) {
+        return td_error_set(error, TD_IO, "no random numbers for a token: %s", strerror(errno));
+    }
+    status = listen_at(viewer, host, options->port, error);
+    if (status) {
+        return status;
+    }
+    bool any = host && (!strcmp(host, "0.0.0.0") || !strcmp(host, "::"));
+    const char *shown = host && !any ? host : "127.0.0.1";
+    bool six = strchr(shown, ':') != NULL;
+    (void)snprintf(viewer->url, sizeof viewer->url, "http://%s%s%s:%d/?token=%s", six ? "[" : "",
+                   shown, six ? "]" : "", viewer->desk.port, viewer->desk.token);
+    if (pthread_create(&viewer->tender, NULL, tend, viewer) != 0) {
+        return td_error_set(error, TD_MEMORY, "no thread to look after the runs");
+    }
+    viewer->tending = true;
+    return TD_OK;
+}
+
+td_viewer *td_viewer_open(const char *folder, const td_viewer_options *options, td_error *error) {
+    td_viewer_options full = {0};
+    if (options) {
+        memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
+    }
+    td_viewer *viewer = td__calloc(1, sizeof *viewer);
+    if (!viewer) {
+        td_error_set(error, TD_MEMORY, "out of memory");
+        return NULL;
+    }
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&viewer->ending, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&viewer->lock, NULL);
+    atomic_store(&viewer->last_asked,
+                 td__seconds()); /* the first look is before the first request */
+    if (start(viewer, folder, &full, error)) {
+        td_viewer_close(viewer);
+        return NULL;
+    }
+    return viewer;
+}
+
+const char *td_viewer_url(const td_viewer *viewer) {
+    return viewer->url;
+}
+
+void td_viewer_close(td_viewer *viewer) {
+    if (!viewer) {
+        return;
+    }
+    if (viewer->tending) {
+        pthread_mutex_lock(&viewer->lock);
+        viewer->ended = true;
+        pthread_cond_signal(&viewer->ending);
+        pthread_mutex_unlock(&viewer->lock);
+        pthread_join(viewer->tender, NULL);
+    }
+    if (viewer->server) {
+        viewer->engine.stop(viewer->server);
+    }
+    td__shelf_destroy(viewer->desk.shelf);
+    for (int i = 0; i < RING; i++) {
+        td__output_release(&viewer->messages[i]);
+    }
+    pthread_cond_destroy(&viewer->ending);
+    pthread_mutex_destroy(&viewer->lock);
+    td__free(viewer);
+}

@@ -1,0 +1,73 @@
+// Elements. Text is only ever text: nothing here, or anywhere else, parses markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, properties, children) {
+    for (const [key, value] of Object.entries(properties || {})) {
+        if (value === undefined || value === null || value === false) {
+            continue;
+        }
+        if (key.startsWith("on")) {
+            node.addEventListener(key.slice(2), value);
+        } else if (key === "style") {
+            Object.assign(node.style, value);
+        } else {
+            node.setAttribute(key, value === true ? "" : value);
+        }
+    }
+    node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+    return node;
+}
+
+// el("p", { class: "quiet" }, "text", other)
+export function el(tag, properties, ...children) {
+    return fill(document.createElement(tag), properties, children);
+}
+
+export function svg(tag, properties, ...children) {
+    return fill(document.createElementNS(SVG, tag), properties, children);
+}
+
+export function replace(node, ...children) {
+    node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+    return node;
+}
+
+// A name that may be 10 kB long or turn the text around: shown in one line, by itself, in full on hover.
+export function nameText(text, most) {
+    const shown = text.length > (most || 80) ? text.slice(0, (most || 80) - 1) + "…" : text;
+    return el("bdi", { class: "name", title: text.length > 2000 ? text.slice(0, 2000) + "…" : text }, shown);
+}
+
+// A labelled choice: options are [value, text].
+export function choice(label, options, value, onchange) {
+    const select = el("select", { "aria-label": label, onchange: () => onchange(select.value) },
+        options.map(([key, text]) => el("option", { value: key, selected: key === value }, text)));
+    return el("label", { class: "choice" }, el("span", {}, label), select);
+}
+
+export function toggle(label, on, onchange) {
+    const box = el("input", { type: "checkbox", onchange: () => onchange(box.checked) });
+    box.checked = on;
+    return el("label", { class: "choice" }, box, el("span", {}, label));
+}
+
+// A state that was designed: nothing yet, something went wrong, it is being read.
+export function message(title, ...lines) {
+    return el("section", { class: "message", role: "status" }, el("h2", {}, title), lines.map((line) =>
+        typeof line === "string" ? el("p", {}, line) : line));
+}
+
+export function code(text) {
+    return el("pre", { class: "code" }, text);
+}
+
+export function copy(text, node) {
+    const done = () => {
+        node.classList.add("copied");
+        setTimeout(() => node.classList.remove("copied"), 700);
+    };
+    if (navigator.clipboard) {
+        navigator.clipboard.writeText(text).then(done, () => {});
+    }
+}

@@ -1,0 +1,303 @@
+// A heat map: rows over time, one colour a cell. What is not finite has a colour of its own and is counted.
+import { el, replace, nameText } from "./dom.js";
+import { short, exact, whole, ticks, logTicks } from "./format.js";
+import { theme, colouring, css, BAD, BAD_TEXT } from "./colour.js";
+import { Screen } from "./surface.js";
+import { exportMenu } from "./export.js";
+import { timeGestures } from "./time.js";
+
+const RIGHT = 10, BOTTOM = 24, MARKS = 14;
+
+// rows: { name, values, bad } from top to bottom; columns go evenly from time.from to time.to.
+// options: { title, label: what a number is, onopen(row, step), scale }
+export class Heat {
+    constructor(time, options) {
+        this.time = time;
+        this.options = options;
+        this.title = options.title;
+        this.rows_ = [];
+        this.marks = [];
+        this.row = -1;
+        this.canvas = el("canvas", { class: "base" });
+        this.over = el("canvas", { class: "over", tabindex: 0, role: "application",
+            "aria-label": `${options.title}: arrow keys move, Enter opens` });
+        this.screen = new Screen(this.canvas);
+        this.overlay = new Screen(this.over);
+        this.readout = el("output", { class: "readout" });
+        this.key = el("div", { class: "key" });
+        this.box = el("div", { class: "plot heat" }, this.canvas, this.over);
+        this.scroll = el("div", { class: "heat-scroll" }, this.box);
+        this.caption = el("span", {}, options.title);
+        this.element = el("figure", { class: "chart" },
+            el("figcaption", {}, this.caption, exportMenu(this)), el("div", { class: "heat-head" }, this.readout, this.key), this.scroll);
+        this.listen();
+    }
+
+    listen() {
+        const time = this.time;
+        timeGestures(this.over, time, () => ({ left: this.left, width: this.width - this.left - RIGHT }), (x) => this.stepAt(x),
+            (step, event) => this.click(step, event));
+        this.over.addEventListener("pointermove", (event) => this.pointRow(this.rowAt(event.offsetY)));
+        this.over.addEventListener("pointerleave", () => this.pointRow(-1));
+        this.over.addEventListener("brush", (event) => {
+            this.brush = event.detail;
+            this.drawOver();
+        });
+        this.over.addEventListener("keydown", (event) => this.press(event));
+        this.stop = time.on((kind) => {
+            if (kind === "hover" || kind === "step") {
+                this.drawOver();
+            }
+        });
+        this.observer = new ResizeObserver(() => this.redraw());
+        this.observer.observe(this.scroll);
+    }
+
+    remove() {
+        this.stop();
+        this.observer.disconnect();
+    }
+
+    set(rows, marks) {
+        this.rows_ = rows.map((row) => ({ ...row, ...held(row) }));
+        this.marks = marks || [];
+        this.redraw();
+    }
+
+    click(step, event) {
+        const row = this.rowAt(event.offsetY);
+        this.time.scrub(step, true);
+        if (row >= 0 && this.options.onopen) {
+            this.options.onopen(this.rows_[row], Math.round(step));
+        }
+    }
+
+    press(event) {
+        const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+        if (by) {
+            this.pointRow(Math.max(0, Math.min(this.rows_.length - 1, this.row + by)));
+            event.preventDefault();
+            event.stopPropagation();
+        } else if (event.key === "Enter" && this.row >= 0 && this.options.onopen) {
+            this.options.onopen(this.rows_[this.row], this.time.step);
+        }
+    }
+
+    pointRow(row) {
+        if (row !== this.row) {
+            this.row = row;
+            this.drawOver();
+        }
+    }
+
+    // ---- Places ----
+
+    get width() {
+        return this.scroll.clientWidth || 300;
+    }
+
+    get left() {
+        return Math.min(190, this.width * 0.3, 24 + 7 * Math.max(4, ...this.rows_.map((row) => Math.min(row.name.length, 26))));
+    }
+
+    // Between a line of three pixels for a thousand layers and a comfortable bar for a few.
+    get rowHeight() {
+        return Math.max(3, Math.min(34, Math.floor((this.options.height || 420) / Math.max(this.rows_.length, 1))));
+    }
+
+    get height() {
+        return MARKS + this.rowHeight * this.rows_.length + BOTTOM;
+    }
+
+    rowAt(y) {
+        const row = Math.floor((y - MARKS) / this.rowHeight);
+        return row >= 0 && row < this.rows_.length ? row : -1;
+    }
+
+    xOf(step) {
+        return this.left + (step - this.time.from) / (this.time.to - this.time.from + 1) * (this.width - this.left - RIGHT);
+    }
+
+    stepAt(x) {
+        const share = (x - this.left) / (this.width - this.left - RIGHT);
+        return this.time.from + share * (this.time.to - this.time.from + 1);
+    }
+
+    columnAt(step) {
+        const count = this.rows_.length ? this.rows_[0].values.length : 0;
+        const column = Math.floor((step - this.time.from) / (this.time.to - this.time.from + 1) * count);
+        return Math.max(0, Math.min(count - 1, column));
+    }
+
+    // ---- Drawing ----
+
+    redraw() {
+        cancelAnimationFrame(this.frame);
+        this.frame = requestAnimationFrame(() => {
+            this.box.style.height = `${this.height}px`;
+            this.draw(this.screen);
+            this.drawKey();
+            this.drawOver();
+        });
+    }
+
+    measure() {
+        let low = Infinity, high = -Infinity, least = Infinity, bad = 0;
+        for (const row of this.rows_) {
+            for (let i = 0; i < row.values.length; i++) {
+                const value = row.values[i];
+                bad += row.bad[i] > 0 && row.own[i] ? row.bad[i] : 0;
+                if (Number.isFinite(value)) {
+                    low = Math.min(low, value);
+                    high = Math.max(high, value);
+                    least = value > 0 && value < least ? value : least;
+                }
+            }
+        }
+        this.badCount = bad;
+        this.colours = low <= high ? colouring(low, high, least, this.options.scale) : null;
+    }
+
+    draw(surface) {
+        const page = theme(), width = this.width, columns = this.rows_.length ? this.rows_[0].values.length : 0;
+        surface.begin(width, this.height);
+        this.measure();
+        if (!columns) {
+            return;
+        }
+        const plot = width - this.left - RIGHT, tall = this.rowHeight;
+        const pixels = new ImageData(columns, this.rows_.length), none = parseColour(page.none);
+        this.rows_.forEach((row, r) => this.paint(pixels, row, r, none));
+        surface.image(pixels, this.left, MARKS, plot, tall * this.rows_.length);
+        if (tall >= 8) {
+            for (let r = 1; r < this.rows_.length; r++) {
+                surface.rect(this.left, MARKS + r * tall - 0.5, plot, tall >= 14 ? 1.5 : 1, page.back);
+            }
+        }
+        this.drawLabels(surface, page, tall);
+        for (const tick of ticks(this.time.from, this.time.to, Math.max(2, Math.floor(plot / 90)))) {
+            surface.text(Math.min(this.xOf(tick), width - 14), this.height - 10, whole(tick), page.quiet, "center", 12);
+        }
+        for (const mark of this.marks) {
+            const x = this.xOf(mark.step);
+            if (x >= this.left - 1 && x <= width - RIGHT + 1) {
+                surface.area([x - 5, 1, x + 5, 1, x, MARKS - 3], mark.colour || page.accent, 0.9);
+            }
+        }
+    }
+
+    paint(pixels, row, r, none) {
+        for (let c = 0; c < row.values.length; c++) {
+            const at = 4 * (r * pixels.width + c), value = row.values[c];
+            let colour = none;
+            if (row.bad[c] > 0 || value === Infinity || value === -Infinity) {
+                colour = BAD;
+            } else if (!Number.isNaN(value) && this.colours) {
+                const index = 3 * Math.max(0, Math.min(255, Math.round(this.colours.share(value) * 255)));
+                colour = this.colours.scale.subarray(index, index + 3);
+            }
+            pixels.data[at] = colour[0];
+            pixels.data[at + 1] = colour[1];
+            pixels.data[at + 2] = colour[2];
+            pixels.data[at + 3] = colour[3] ?? 255;
+        }
+    }
+
+    drawLabels(surface, page, tall) {
+        const every = Math.max(1, Math.ceil(13 / tall));
+        this.rows_.forEach((row, r) => {
+            if (r % every === 0) {
+                const most = Math.floor((this.left - 10) / 6.6), name = row.name.length > most ? row.name.slice(0, most - 1) + "…" : row.name;
+                surface.text(this.left - 8, MARKS + (r + (every > 1 ? 0.5 : 0.5)) * tall, name.replace(/[\u0000-\u001f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "·"), page.text, "right", 12);
+            }
+        });
+    }
+
+    drawKey() {
+        const key = [], c = this.colours;
+        if (c) {
+            const bar = el("canvas", { width: 128, height: 10, class: "bar" }), context = bar.getContext("2d");
+            for (let i = 0; i < 128; i++) {
+                context.fillStyle = css(c.scale, i / 127);
+                context.fillRect(i, 0, 1, 10);
+            }
+            key.push(el("span", {}, short(c.low)), bar, el("span", {}, short(c.high)),
+                el("span", { class: "quiet" }, `${this.options.label} · ${{ log: "logarithmic", linear: "linear", signed: "about zero" }[c.kind]}`));
+        }
+        key.push(el("span", { class: "bad-key" + (this.badCount ? " some" : "") },
+            el("span", { class: "bad-swatch" }), this.badCount ? `${whole(this.badCount)} × NaN or ∞` : "no NaN or ∞"));
+        replace(this.key, key);
+    }
+
+    drawOver() {
+        const page = theme(), time = this.time, height = this.height, tall = this.rowHeight;
+        this.overlay.begin(this.width, height);
+        if (this.brush) {
+            this.overlay.rect(Math.min(...this.brush), MARKS, Math.abs(this.brush[1] - this.brush[0]), height - BOTTOM - MARKS, page.back, 0.4);
+        }
+        const scrubbed = this.xOf(time.step + 0.5);
+        if (scrubbed >= this.left && scrubbed <= this.width - RIGHT + 1) {
+            this.overlay.line([scrubbed, 0, scrubbed, height - BOTTOM + 4], page.back, 4);
+            this.overlay.line([scrubbed, 0, scrubbed, height - BOTTOM + 4], page.accent, 2);
+        }
+        const step = time.hover ?? time.step;
+        if (time.hover !== null) {
+            const x = this.xOf(time.hover);
+            this.overlay.line([x, MARKS, x, height - BOTTOM], page.text, 1, [3, 3]);
+        }
+        if (this.row >= 0) {
+            const y = MARKS + this.row * tall;
+            this.overlay.line([this.left, y, this.width - RIGHT, y, this.width - RIGHT, y + tall, this.left, y + tall, this.left, y], page.text, 1.5);
+        }
+        this.say(step);
+    }
+
+    say(step) {
+        const row = this.rows_[this.row];
+        if (!row) {
+            replace(this.readout, el("span", { class: "quiet" }, this.options.hint || "point at a cell"));
+            return;
+        }
+        const column = this.columnAt(step), bad = row.bad[column];
+        replace(this.readout, nameText(row.name, 48), ` · step ${whole(Math.round(row.steps ? row.steps[column] : step))} · ${this.options.label} `,
+            el("strong", { class: bad > 0 ? "bad" : "" }, bad > 0 ? `not finite (${exact(row.values[column])} of the rest)` : exact(row.values[column])));
+    }
+
+    rows() {
+        const head = ["row"], count = this.rows_.length ? this.rows_[0].values.length : 0;
+        for (let c = 0; c < count; c++) {
+            head.push(Math.round(this.time.from + c / count * (this.time.to - this.time.from + 1)));
+        }
+        return [head, ...this.rows_.map((row) => [row.name, ...Array.from(row.values, (value, c) => row.bad[c] > 0 ? "nonfinite" : value)])];
+    }
+}
+
+// A value holds until the next one: a layer that is recorded every hundred steps is no row of dots.
+function held(row) {
+    const values = Float64Array.from(row.values), bad = Float64Array.from(row.bad), own = new Uint8Array(values.length);
+    let last = values.length - 1;
+    while (last >= 0 && bad[last] < 0) {
+        last--;
+    }
+    let widest = 1;
+    for (let c = 0, since = -1; c <= last; c++) {
+        own[c] = row.bad[c] >= 0 ? 1 : 0;
+        if (own[c]) {
+            widest = since >= 0 ? Math.max(widest, c - since) : widest;
+            since = c;
+        } else if (since >= 0) {
+            values[c] = row.values[since];
+            bad[c] = row.bad[since];
+        }
+    }
+    for (let c = last + 1; last >= 0 && c < Math.min(values.length, last + widest); c++) {
+        values[c] = row.values[last];
+        bad[c] = row.bad[last];
+    }
+    return { values, bad, own };
+}
+
+function parseColour(text) {
+    const hex = /^#([0-9a-f]{6})$/i.exec(text);
+    return hex ? [0, 2, 4].map((at) => parseInt(hex[1].slice(at, at + 2), 16)) : [128, 128, 128];
+}

@@ -1,0 +1,239 @@
+// Where data comes from: the server while it is there, or what a report holds. Everything longer than a table
+// comes as typed arrays.
+
+const embedded = document.getElementById("report");
+const report = embedded ? JSON.parse(embedded.textContent) : null;
+
+export const isReport = report !== null;
+export const leftOut = report ? report.leftOut : 0;
+
+export class Missing extends Error {}
+
+// ---- Bytes -----------------------------------------------------------------------------------------------
+
+async function unpack(base64) {
+    const text = atob(base64), data = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) {
+        data[i] = text.charCodeAt(i);
+    }
+    const stream = new Blob([data]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).arrayBuffer();
+}
+
+// A report has one answer for each signal, for the whole run; records of single steps are kept for a few.
+async function fromReport(target) {
+    const [path, query] = target.split("?"), asked = new URLSearchParams(query);
+    const wanted = Number(asked.get("step") ?? Infinity);
+    for (const name of ["from", "to", "points", "columns", "most", "bins", "at", "step"]) {
+        asked.delete(name);
+    }
+    const rest = asked.toString().replaceAll("%2C", ","), key = path + (rest ? "?" + rest : "");
+    if (report.answers[key]) {
+        return unpack(report.answers[key]);
+    }
+    const steps = Object.keys(report.answers).filter((name) => name.startsWith(key + "&step="))
+        .map((name) => [Number(name.slice(key.length + 6)), name]).sort((a, b) => a[0] - b[0]);
+    const found = steps.filter(([step]) => step <= wanted).pop() || steps[0];
+    if (found) {
+        return unpack(report.answers[found[1]]);
+    }
+    throw new Missing("the report does not hold this");
+}
+
+async function fromServer(target, signal) {
+    for (let attempt = 0; ; attempt++) {
+        const response = await fetch(target, { signal });
+        if (response.ok) {
+            return response.arrayBuffer();
+        }
+        let text = "";
+        try {
+            text = (await response.json()).error;
+        } catch {
+            text = response.status === 403 ? "this page's token is of another viewer: open the address it printed" : response.statusText;
+        }
+        if (response.status !== 503 || attempt > 120) {
+            throw response.status === 404 ? new Missing(text) : new Error(text);
+        }
+        await new Promise((resolve) => setTimeout(resolve, Math.min(250 * (attempt + 1), 2000)));
+    }
+}
+
+function get(path, parameters, signal) {
+    const query = Object.entries(parameters || {}).filter(([, value]) => value !== undefined && value !== null)
+        .map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`).join("&");
+    const target = `/api/${path}${query ? "?" + query : ""}`;
+    return isReport ? fromReport(target) : fromServer(target, signal);
+}
+
+async function json(path, parameters) {
+    return JSON.parse(new TextDecoder().decode(await get(path, parameters)));
+}
+
+// A head of JSON, and doubles.
+async function binary(path, parameters) {
+    const buffer = await get(path, parameters);
+    const length = new DataView(buffer).getUint32(0, true);
+    const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+    return { head, data: new Float64Array(buffer, 4 + length) };
+}
+
+// ---- What can be asked -----------------------------------------------------------------------------------
+
+export function fetchRuns() {
+    return json("runs");
+}
+
+export async function fetchRun(run) {
+    return json("run", { run });
+}
+
+export async function fetchFiles(run) {
+    return json("files", { run });
+}
+
+export async function fetchSteps(run) {
+    const { head, data } = await binary("steps", { run, points: isReport ? undefined : 512 });
+    return { step: data.subarray(0, head.count), epoch: data.subarray(head.count, 2 * head.count), time: data.subarray(2 * head.count) };
+}
+
+function cut(data, start, count) {
+    const part = (k) => data.subarray(start + k * count, start + (k + 1) * count);
+    return { count, first: part(0), last: part(1), mean: part(2), min: part(3), max: part(4), bad: part(5) };
+}
+
+// Lines of several signals: { first, last, mean, min, max, bad, values } each, in the order of signals.
+export async function fetchSeries(run, signals, stat, from, to, points) {
+    if (isReport || signals.length > 64) {
+        const size = isReport ? 1 : 64, parts = [];
+        for (let i = 0; i < signals.length; i += size) {
+            parts.push(fetchPart(run, signals.slice(i, i + size), stat, from, to, points));
+        }
+        return (await Promise.all(parts)).flat();
+    }
+    return fetchPart(run, signals, stat, from, to, points);
+}
+
+async function fetchPart(run, signals, stat, from, to, points) {
+    let answer;
+    try {
+        answer = await binary("series", { run, signals: signals.join(","), stat: stat || "", from, to, points });
+    } catch (error) {
+        if (isReport && error instanceof Missing) {
+            return signals.map(() => ({ ...cut(new Float64Array(0), 0, 0), values: 0 }));
+        }
+        throw error;
+    }
+    let at = 0;
+    return answer.head.series.map((part) => {
+        const made = cut(answer.data, at, part.count);
+        at += 6 * part.count;
+        return { ...made, values: part.values };
+    });
+}
+
+// Rows of a heat map: { values, bad } each, one number a column; bad is -1 where nothing was recorded.
+export async function fetchHeat(run, signals, stat, from, to, columns) {
+    if (isReport) {
+        return (await fetchSeries(run, signals, stat)).map((series) => heatOf(series, from, to, columns));
+    }
+    const { head, data } = await binary("heat", { run, signals: signals.join(","), stat: stat || "", from, to, columns });
+    const rows = [];
+    for (let i = 0; i < head.rows; i++) {
+        const at = 2 * i * head.columns;
+        rows.push({ values: data.slice(at, at + head.columns), bad: data.slice(at + head.columns, at + 2 * head.columns) });
+    }
+    return rows;
+}
+
+function heatOf(series, from, to, columns) {
+    const values = new Float64Array(columns).fill(NaN), bad = new Float64Array(columns).fill(-1);
+    for (let i = 0; i < series.count; i++) {
+        if (series.last[i] < from || series.first[i] > to) {
+            continue;
+        }
+        const column = (step) => Math.max(0, Math.min(columns - 1, Math.floor((step - from) / (to - from + 1) * columns)));
+        const value = Math.abs(series.min[i]) > Math.abs(series.max[i]) ? series.min[i] : series.max[i];
+        for (let c = column(series.first[i]); c <= column(series.last[i]); c++) {
+            values[c] = !(Math.abs(value) <= Math.abs(values[c])) && !Number.isNaN(value) ? value : values[c];
+            bad[c] = Math.max(bad[c], 0) + series.bad[i];
+        }
+    }
+    return { values, bad };
+}
+
+const names = ["norm", "mean", "std", "min", "max", "zeros", "nan", "inf", "count"];
+
+// Statistics of signals at a step: by name.
+export async function fetchStats(run, signals, step) {
+    if (!isReport) {
+        const made = [];
+        for (let i = 0; i < signals.length; i += 64) {
+            made.push(...(await json("stats", { run, signals: signals.slice(i, i + 64).map((s) => s.id).join(","), step })).stats);
+        }
+        return made;
+    }
+    const made = signals.map((signal) => ({ name: signal.name }));
+    for (const stat of names) {
+        const all = await fetchSeries(run, signals.map((signal) => signal.id), stat);
+        all.forEach((series, i) => {
+            let at = 0;
+            while (at + 1 < series.count && series.first[at + 1] <= step) {
+                at++;
+            }
+            made[i][stat] = series.mean[at];
+            made[i].step = series.last[at];
+        });
+    }
+    return made.filter((row) => row.step !== undefined);
+}
+
+// [{ step, quantiles (0 5 25 50 75 95 100 %), bins: [left, right, count, …] }]
+export async function fetchHistograms(run, signal, from, to, most, bins) {
+    const { head, data } = await binary("histograms", { run, signal, from, to, most, bins: bins ? 1 : 0 });
+    let at = 0;
+    return head.records.map(([step, count]) => {
+        const record = { step, quantiles: data.subarray(at, at + 7), bins: data.subarray(at + 7, at + 7 + 3 * count) };
+        at += 7 + 3 * count;
+        return record;
+    }).filter((record) => (from === undefined || record.step >= from) && (to === undefined || record.step <= to));
+}
+
+export async function fetchTensor(run, signal, step, at) {
+    const { head, data } = await binary("tensor", { run, signal, step, at });
+    return { ...head, values: data };
+}
+
+export async function fetchUnits(run, signal) {
+    const { head, data } = await binary("units", { run, signal });
+    return { ...head, values: data };
+}
+
+export async function fetchImage(run, signal, step) {
+    return createImageBitmap(new Blob([await get("image", { run, signal, step })], { type: "image/png" }));
+}
+
+export function fetchText(run, signal, step) {
+    return json("texts", { run, signal, step });
+}
+
+export function fetchExamples(run, signal, step) {
+    return json("examples", { run, signal, step });
+}
+
+export function fetchBatch(run, step) {
+    return json("batch", { run, step });
+}
+
+// ---- News ------------------------------------------------------------------------------------------------
+
+// onnews({ reset } | { listed, runs: [{ id, state, step, signals }] }), onstate("live" | "gone").
+export function follow(onnews, onstate) {
+    if (isReport) {
+        return;
+    }
+    const events = new EventSource("/api/follow");
+    events.onopen = () => onstate("live");
+    events.onerror = () => onstate("gone");
+    events.onmessage = (event) => onnews(JSON.parse(event.data));
+}

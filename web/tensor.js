@@ -1,0 +1,6 @@
+import { message } from "./dom.js";
+
+export const tensorPage = {
+    name: "tensor", title: "Tensor",
+    open() {},
+};

@@ -1,0 +1,232 @@
+// One time for everything on a page: the range that is shown, the step that is looked at, the step under the
+// pointer. Charts listen; whoever changes it tells it.
+import { el, replace } from "./dom.js";
+import { whole } from "./format.js";
+import { number, set, value } from "./state.js";
+
+export class Time {
+    constructor(first, last) {
+        this.first = first;
+        this.last = Math.max(last, first);
+        this.from = number("from", first);
+        this.to = number("to", this.last);
+        this.step = number("step", this.last);
+        this.following = !value("step");
+        this.hover = null;
+        this.table = null;
+        this.axis = value("x", "step");
+        this.log = value("xlog") === "1";
+        this.listeners = new Set();
+        this.timer = 0;
+    }
+
+    on(listener) {
+        this.listeners.add(listener);
+        return () => this.listeners.delete(listener);
+    }
+
+    tell(kind) {
+        for (const listener of [...this.listeners]) {
+            listener(kind);
+        }
+    }
+
+    // The run has grown.
+    grow(last) {
+        const whole = this.to >= this.last;
+        this.last = Math.max(this.last, last);
+        if (whole) {
+            this.to = this.last;
+        }
+        if (this.following) {
+            this.step = this.last;
+        }
+        this.tell("range");
+    }
+
+    zoom(from, to) {
+        this.from = Math.max(this.first, Math.min(from, to));
+        this.to = Math.min(this.last, Math.max(from, to));
+        if (this.to - this.from < 1) {
+            this.to = Math.min(this.last, this.from + 1);
+        }
+        const all = this.from <= this.first && this.to >= this.last;
+        set({ from: all ? "" : Math.round(this.from), to: all ? "" : Math.round(this.to) }, true);
+        this.tell("range");
+    }
+
+    unzoom() {
+        this.zoom(this.first, this.last);
+    }
+
+    scrub(step, keep) {
+        this.step = Math.max(this.first, Math.min(this.last, Math.round(step)));
+        this.following = this.step === this.last && !keep;
+        set({ step: this.following ? "" : this.step }, true);
+        this.tell("step");
+    }
+
+    point(step) {
+        if (step !== this.hover) {
+            this.hover = step;
+            this.tell("hover");
+        }
+    }
+
+    // 200 pictures for the whole range, some twenty a second.
+    play() {
+        if (this.timer) {
+            this.pause();
+            return;
+        }
+        if (this.step >= this.to) {
+            this.scrub(this.from, true);
+        }
+        this.timer = setInterval(() => {
+            const next = this.step + Math.max(1, (this.to - this.from) / 200);
+            this.scrub(Math.min(next, this.to), true);
+            if (next >= this.to) {
+                this.pause();
+            }
+        }, 50);
+        this.tell("play");
+    }
+
+    pause() {
+        clearInterval(this.timer);
+        this.timer = 0;
+        this.tell("play");
+    }
+
+    // ---- The axis: steps, epochs or seconds since the start ----
+
+    setAxis(axis) {
+        this.axis = axis;
+        set({ x: axis === "step" ? "" : axis }, true);
+        this.tell("range");
+    }
+
+    setLog(log) {
+        this.log = log;
+        set({ xlog: log ? "1" : "" }, true);
+        this.tell("range");
+    }
+
+    column() {
+        return this.table && this.axis !== "step" ? this.table[this.axis] : null;
+    }
+
+    // The place of a step on the axis.
+    toAxis(step) {
+        const column = this.column();
+        if (!column || column.length < 2) {
+            return step;
+        }
+        const place = interpolate(this.table.step, column, step);
+        return this.axis === "time" ? place - column[0] : place;
+    }
+
+    fromAxis(place) {
+        const column = this.column();
+        if (!column || column.length < 2) {
+            return place;
+        }
+        return interpolate(column, this.table.step, this.axis === "time" ? place + column[0] : place);
+    }
+
+    domain() {
+        return [this.toAxis(this.from), this.toAxis(this.to)];
+    }
+
+    label() {
+        return { step: "step", epoch: "epoch", time: "seconds" }[this.axis] + (this.log ? " (log)" : "");
+    }
+}
+
+function interpolate(xs, ys, x) {
+    let low = 0, high = xs.length - 1;
+    if (x <= xs[0]) {
+        return ys[0] + (x - xs[0]) * slope(xs, ys, 0);
+    }
+    if (x >= xs[high]) {
+        return ys[high] + (x - xs[high]) * slope(xs, ys, high - 1);
+    }
+    while (high - low > 1) {
+        const middle = (low + high) >> 1;
+        if (xs[middle] <= x) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return ys[low] + (x - xs[low]) * slope(xs, ys, low);
+}
+
+function slope(xs, ys, i) {
+    return xs[i + 1] > xs[i] ? (ys[i + 1] - ys[i]) / (xs[i + 1] - xs[i]) : 0;
+}
+
+// The bar at the bottom: play, a slider, the step.
+export function scrubber(time) {
+    const slider = el("input", { type: "range", min: time.first, max: time.last, step: 1, "aria-label": "step", class: "slider",
+        oninput: () => time.scrub(Number(slider.value)) });
+    const button = el("button", { type: "button", class: "play", onclick: () => time.play() });
+    const label = el("output", { class: "step" });
+    const zoomed = el("button", { type: "button", class: "plain", title: "show the whole run (double click in a chart)", onclick: () => time.unzoom() });
+    const move = (by) => el("button", { type: "button", class: "plain", "aria-label": by < 0 ? "one step back" : "one step on",
+        onclick: () => time.scrub(time.step + by, true) }, by < 0 ? "◀" : "▶");
+    const bar = el("div", { class: "scrubber", role: "group", "aria-label": "time" }, move(-1), button, move(1), slider, label, zoomed);
+    const show = () => {
+        slider.min = time.first;
+        slider.max = time.last;
+        slider.value = time.step;
+        button.textContent = time.timer ? "Pause" : "Play";
+        button.setAttribute("aria-pressed", time.timer ? "true" : "false");
+        replace(label, `step ${whole(time.step)}`, time.following ? el("span", { class: "quiet" }, " · follows") : "");
+        const all = time.from <= time.first && time.to >= time.last;
+        zoomed.hidden = all;
+        zoomed.textContent = `${whole(Math.round(time.from))} – ${whole(Math.round(time.to))} ×`;
+    };
+    time.on((kind) => kind !== "hover" && show());
+    show();
+    return bar;
+}
+
+// Charts that share this time take the pointer this way: hover, click to scrub, drag to zoom, double click for
+// everything. plot(): { left, width } in CSS pixels; step(x): the step at a pixel.
+export function timeGestures(node, time, plot, step, onclick) {
+    let start = null;
+    node.addEventListener("pointermove", (event) => {
+        const x = event.offsetX, area = plot();
+        if (start !== null) {
+            node.dispatchEvent(new CustomEvent("brush", { detail: [start, x] }));
+        }
+        time.point(x >= area.left && x <= area.left + area.width ? step(x) : null);
+    });
+    node.addEventListener("pointerleave", () => time.point(null));
+    node.addEventListener("pointerdown", (event) => {
+        if (event.button === 0 && event.offsetX >= plot().left) {
+            start = event.offsetX;
+            node.setPointerCapture(event.pointerId);
+        }
+    });
+    node.addEventListener("pointerup", (event) => {
+        if (start === null) {
+            return;
+        }
+        const from = start, x = event.offsetX;
+        start = null;
+        node.dispatchEvent(new CustomEvent("brush", { detail: null }));
+        if (Math.abs(x - from) > 6) {
+            time.zoom(step(from), step(x));
+        } else if (onclick) {
+            onclick(step(x), event);
+        } else {
+            time.scrub(step(x), true);
+        }
+    });
+    node.addEventListener("pointercancel", () => {
+        start = null;
+    });
+    node.addEventListener("dblclick", () => time.unzoom());
+}
