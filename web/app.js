@@ -88,7 +88,7 @@ function contextOf(page) {
 function marksOf(context) {
     const run = context.run;
     return [...(run.events_ || []).filter((event) => event.kind === "trigger").map((event) => ({ step: event.step, colour: "#e69f00" })),
-        ...(run.findings || []).map((finding) => ({ step: finding.first, colour: "#d55e00" }))];
+        ...(run.findings || []).map((finding) => ({ step: finding.since, colour: "#d55e00" }))];
 }
 
 function learn(run) {

@@ -13,14 +13,20 @@ export const statistics = [["norm", "norm"], ["mean", "mean"], ["std", "standard
 export const kinds = [["error", "errors"], ["output", "outputs"], ["preactivation", "pre-activations"], ["gradient", "gradients"],
     ["parameter", "weights"], ["update", "updates"]];
 
-// Names of layers from the input on.
+// Names of layers from the input on: as the network has them, or else as they were recorded, outputs on the way
+// there and errors on the way back.
 export function layerNames(run) {
     const known = new Map(), forward = ["output", "preactivation", "parameter"];
     (run.network || []).forEach((layer, i) => known.set(layer.name, i));
+    for (const signal of run.signals) {
+        if (signal.layer && signal.order && !known.has(signal.layer)) {
+            known.set(signal.layer, signal.order);
+        }
+    }
     const seen = (wanted) => [...new Set(run.signals.filter((s) => s.layer && wanted(s)).map((s) => s.layer))];
     const ahead = seen((s) => forward.includes(s.kind)), back = seen((s) => !forward.includes(s.kind)).reverse();
     const order = back.length > ahead.length ? [...back, ...ahead] : [...ahead, ...back];
-    return [...new Set(order)].map((name, i) => [known.get(name) ?? known.size + i, name]).sort((a, b) => a[0] - b[0]).map(([, name]) => name);
+    return [...new Set(order)].map((name, i) => [known.get(name) ?? 1e9 + i, name]).sort((a, b) => a[0] - b[0]).map(([, name]) => name);
 }
 
 // Signals of a kind from the output (top) to the input (bottom).

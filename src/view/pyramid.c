@@ -23,8 +23,7 @@ void td__bucket_merge(td__bucket *bucket, const td__bucket *next) {
     bucket->nonfinite += next->nonfinite;
 }
 
-static void extend_extremes(td_extremes *e, const td_value *value) {
-    bool first = e->count++ == 0;
+static void extend_extremes(td_extremes *e, const td_value *value, bool first) {
     e->last = value->value;
     e->last_step = value->step;
     if (first) {
@@ -55,7 +54,7 @@ bool td__pyramid_add(td__pyramid *pyramid, const td_value *value) {
         }
         level->buckets[level->count++] = one;
     }
-    extend_extremes(&pyramid->extremes, value);
+    extend_extremes(&pyramid->extremes, value, pyramid->count++ == 0);
     return true;
 }
 

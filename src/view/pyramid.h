@@ -25,6 +25,7 @@ typedef struct td__pyramid_level {
 typedef struct td__pyramid {
     td__pyramid_level levels[TD__PYRAMID_LEVELS]; /* the finest first */
     td_extremes extremes;
+    uint64_t count; /* of values */
 } td__pyramid;
 
 /* Values come by step. False when memory is exhausted; the pyramid is then of no use. */

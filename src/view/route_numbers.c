@@ -1,7 +1,6 @@
 /* /api/series, /api/heat, /api/stats: numbers over time, at any zoom. */
 #include "base/memory.h"
 #include "view/answer.h"
-#include "view/kinds.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* /api/runs, /api/run, /api/steps, /api/files: what runs there are, and what one is. */
 #include "view/answer.h"
-#include "view/kinds.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 enum { MOST_STEPS = 4096, MOST_FILES = 4096, DEEPEST = 8 };
+enum { MOST_UNITS = 256, MOST_EVENTS = 2000, MOST_FINDINGS = 200 };
 
 /* ---- All runs ------------------------------------------------------------------------------- */
 
@@ -114,25 +114,79 @@ static td_status put_notes(td__call *call, td_error *error) {
     return status;
 }
 
-static void put_part(td__output *out, const char *key, const char *text, int length) {
-    char copy[256];
-    size_t size = (size_t)length < sizeof copy ? (size_t)length : sizeof copy - 1;
-    memcpy(copy, text, size);
-    copy[size] = 0;
+static void put_pair(td__output *out, const char *key, const char *text) {
     td__put_format(out, ",\"%s\":", key);
-    td__put_json(out, copy);
+    td__put_json(out, text ? text : "");
 }
 
 static void put_signal(td__output *out, const td_run_signal *signal) {
-    td__kind kind = td__kind_of(signal);
-    td__put_format(out, "{\"id\":%lld,\"forms\":%u,\"first\":%lld,\"last\":%lld,\"kind\":\"%s\"",
+    const td_signal_info *info = &signal->info;
+    td__put_format(out, "{\"id\":%lld,\"forms\":%u,\"first\":%lld,\"last\":%lld",
                    (long long)signal->id, signal->forms, (long long)signal->first_step,
-                   (long long)signal->last_step, kind.kind);
-    td__put_text(out, ",\"name\":");
-    td__put_json(out, signal->name);
-    put_part(out, "layer", kind.layer, kind.layer_length);
-    put_part(out, "parameter", kind.parameter, kind.parameter_length);
-    td__put_text(out, td__larger_is_better(signal) ? ",\"larger\":true}" : "}");
+                   (long long)signal->last_step);
+    put_pair(out, "name", signal->name);
+    put_pair(out, "kind", td_signal_kind_name(info->kind));
+    put_pair(out, "layer", info->layer);
+    put_pair(out, "parameter", info->parameter);
+    td__put_format(out, ",\"order\":%lld,\"classes\":%lld,\"threshold\":", (long long)info->order,
+                   (long long)info->classes);
+    td__put_number(out, info->threshold);
+    td__put_format(out, ",\"better\":%d,\"units\":[", (int)info->better);
+    for (size_t i = 0; i < info->unit_count && i < MOST_UNITS; i++) {
+        td__put_text(out, i ? "," : "");
+        td__put_json(out, info->units[i] ? info->units[i] : "");
+    }
+    td__put_text(out, "]}");
+}
+
+static td_status put_event(void *user, const td_event *event, td_error *error) {
+    listing *l = user;
+    if (l->count >= MOST_EVENTS) {
+        return td_error_set(error, TD_RANGE, "enough");
+    }
+    const char *kind = td_event_name(event->kind);
+    td__put_format(
+        l->out, "%s{\"step\":%lld,\"epoch\":%lld,\"count\":%lld,\"time\":", l->count++ ? "," : "",
+        (long long)event->step, (long long)event->epoch, (long long)event->count);
+    td__put_number(l->out, event->wall_time);
+    put_pair(l->out, "kind", kind);
+    put_pair(l->out, "signal", event->signal);
+    put_pair(l->out, "text", event->text);
+    td__put_text(l->out, "}");
+    return TD_OK;
+}
+
+static td_status put_finding(void *user, const td_run_finding *finding, td_error *error) {
+    listing *l = user;
+    if (l->count >= MOST_FINDINGS) {
+        return td_error_set(error, TD_RANGE, "enough");
+    }
+    td__put_format(l->out, "%s{\"unit\":%lld,\"since\":%lld", l->count++ ? "," : "",
+                   (long long)finding->unit, (long long)finding->since_step);
+    put_pair(l->out, "cause", finding->cause);
+    put_pair(l->out, "layer", finding->layer);
+    put_pair(l->out, "confidence", finding->confidence);
+    put_pair(l->out, "severity", finding->severity);
+    put_pair(l->out, "symptoms", finding->symptoms);
+    put_pair(l->out, "evidence", finding->evidence);
+    put_pair(l->out, "remedy", finding->remedy);
+    put_pair(l->out, "origin", finding->origin);
+    td__put_text(l->out, "}");
+    return TD_OK;
+}
+
+/* What the deck did, and what is wrong: the first so many of each. */
+static td_status put_events(td__call *call, td_error *error) {
+    listing l = {call->out, 0};
+    td__put_text(call->out, ",\"events_\":[");
+    td_status status = td_run_events(call->run->run, put_event, &l, error);
+    td__put_format(call->out, "],\"allEvents\":%s,\"findings\":[", status ? "false" : "true");
+    if (!status || status == TD_RANGE) {
+        l.count = 0;
+        status = td_run_findings(call->run->run, put_finding, &l, error);
+    }
+    td__put_text(call->out, "]");
+    return status == TD_RANGE ? TD_OK : status;
 }
 
 td_status td__route_run(td__call *call, td_error *error) {
@@ -151,6 +205,9 @@ td_status td__route_run(td__call *call, td_error *error) {
     }
     td__put_text(out, "]");
     td_status status = put_notes(call, error);
+    if (!status) {
+        status = put_events(call, error);
+    }
     const char *const *texts;
     size_t problems = td_run_problems(call->run->run, &texts);
     td__put_text(out, ",\"problems\":[");

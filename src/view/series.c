@@ -78,7 +78,7 @@ static bool extend(td__shelf_run *run, td__series *series, const td_run_signal *
     td__pyramid *pyramid = &series->pyramid;
     bool good = values != NULL;
     for (size_t got = CHUNK; good && got == CHUNK;) {
-        int64_t first = pyramid->extremes.count ? pyramid->extremes.last_step + 1 : INT64_MIN;
+        int64_t first = pyramid->count ? pyramid->extremes.last_step + 1 : INT64_MIN;
         got = td_run_values(run->run, signal, series->statistic, first, INT64_MAX, values, CHUNK);
         for (size_t i = 0; good && i < got; i++) {
             good = td__pyramid_add(pyramid, &values[i]);
@@ -96,7 +96,7 @@ const td__pyramid *td__shelf_pyramid(td__shelf_run *run, const td_run_signal *si
     }
     series->used = ++run->shelf->clock;
     td__pyramid *pyramid = &series->pyramid;
-    if (pyramid->extremes.count && pyramid->extremes.last_step >= signal->last_step) {
+    if (pyramid->count && pyramid->extremes.last_step >= signal->last_step) {
         return pyramid;
     }
     size_t before = td__pyramid_bytes(pyramid);

@@ -2,7 +2,6 @@
  * that is cheap, and the ones that nobody has asked for in a while closed. */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "view/kinds.h"
 #include "view/shelf_private.h"
 
 #include <math.h>
@@ -21,7 +20,7 @@ static void summarise_spark(td__shelf_run *run, const td_run_signal *signal) {
     td__bucket buckets[TD__SPARK];
     td_value values[TD__SPARK];
     run->spark_count = 0;
-    if (pyramid && pyramid->extremes.count <= TD__SPARK) {
+    if (pyramid && pyramid->count <= TD__SPARK) {
         run->spark_count =
             td_run_values(run->run, signal, NULL, INT64_MIN, INT64_MAX, values, TD__SPARK);
         for (size_t i = 0; i < run->spark_count; i++) {
@@ -36,10 +35,38 @@ static void summarise_spark(td__shelf_run *run, const td_run_signal *signal) {
     }
 }
 
+static bool is_listed(const td_run_signal *const *list, size_t count, const td_run_signal *signal) {
+    for (size_t i = 0; i < count; i++) {
+        if (list[i] == signal) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The metrics that say most about a run, at most `most`; their number. */
+static size_t main_metrics(const td_run *run, const td_run_signal **chosen, size_t most) {
+    static const char *const known[] = {"loss", "val_loss", "accuracy", "val_accuracy"};
+    const td_run_signal *signals;
+    size_t count = td_run_signals(run, &signals), used = 0;
+    for (size_t k = 0; k < sizeof known / sizeof *known && used < most; k++) {
+        const td_run_signal *signal = td_run_signal_find(run, known[k]);
+        if (signal && signal->forms & TD_SCALAR) {
+            chosen[used++] = signal;
+        }
+    }
+    for (size_t i = 0; i < count && used < most; i++) {
+        if (signals[i].forms & TD_SCALAR && !is_listed(chosen, used, &signals[i])) {
+            chosen[used++] = &signals[i];
+        }
+    }
+    return used;
+}
+
 static void summarise(td__shelf_run *run) {
     const td_run_signal *signals, *chosen[TD__MOST_METRICS];
     run->signal_count = td_run_signals(run->run, &signals);
-    size_t count = td__main_metrics(run->run, chosen, TD__MOST_METRICS);
+    size_t count = main_metrics(run->run, chosen, TD__MOST_METRICS);
     for (size_t i = 0; i < run->metric_count; i++) {
         td__free(run->metrics[i].name);
     }
@@ -52,7 +79,7 @@ static void summarise(td__shelf_run *run) {
             continue;
         }
         run->metrics[run->metric_count++] =
-            (td__summary){name, td__larger_is_better(chosen[i]), pyramid->extremes};
+            (td__summary){name, chosen[i]->info.better == TD_BETTER_LARGER, pyramid->extremes};
     }
     if (count > 0) {
         summarise_spark(run, chosen[0]);
