@@ -1,6 +1,5 @@
 #include "reading.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +55,8 @@ bool parse_steps(const char *text, int64_t *first, int64_t *last) {
 }
 
 bool larger_is_better(const char *metric) {
-    td_signal_info info;
     char text[TD_SIGNAL_TEXT_SIZE];
+    td_signal_info info;
     td_signal_guess(metric, &info, text);
     return info.better == TD_BETTER_LARGER;
 }

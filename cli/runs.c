@@ -115,6 +115,9 @@ static void print_row(const row *r, int name_width, bool colour) {
         printf("  %s %s (%s)", r->metrics[i].name, format_number(last, values->last),
                format_number(top, best(r->metrics[i].name, values)));
     }
+    if (r->info.dropped) {
+        printf("  %lld records dropped", (long long)r->info.dropped);
+    }
     putchar('\n');
 }
 
@@ -141,10 +144,10 @@ static void print_json(const table *t) {
         (void)fputs(",\"folder\":", stdout);
         print_json_text(r->folder);
         printf(",\"state\":\"%s\",\"started\":%.0f,\"epoch\":%lld,\"step\":%lld,\"bytes\":%lld,"
-               "\"metrics\":{",
+               "\"dropped\":%lld,\"metrics\":{",
                r->info.events ? "events" : td_run_state_name(r->info.state), r->info.started,
                (long long)r->info.last_epoch, (long long)r->info.last_step,
-               (long long)r->info.bytes);
+               (long long)r->info.bytes, (long long)r->info.dropped);
         for (size_t k = 0; k < r->metric_count; k++) {
             const td_extremes *values = &r->metrics[k].values;
             (void)fputs(k ? "," : "", stdout);

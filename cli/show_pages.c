@@ -21,6 +21,18 @@ static const char *run_name(const td_run *run) {
     return info.name;
 }
 
+/* What was recorded and is not there. */
+static void print_losses(const td_run_info *info) {
+    if (info->dropped) {
+        printf("%lld records were dropped: they could not be written, or not fast enough\n",
+               (long long)info->dropped);
+    }
+    if (info->degraded) {
+        printf("%lld records were written in a smaller form: there was no room for more\n",
+               (long long)info->degraded);
+    }
+}
+
 static void print_head(const page *p, const td_run *run) {
     td_run_info info = {.size = sizeof info};
     char when[32], bytes[32];
@@ -30,6 +42,7 @@ static void print_head(const page *p, const td_run *run) {
            info.events ? "event files" : td_run_state_name(info.state),
            format_when(when, info.started), (long long)info.last_epoch, (long long)info.last_step,
            terminal_bytes(bytes, (double)info.bytes));
+    print_losses(&info);
 }
 
 /* ---- Lines ---------------------------------------------------------------------------------- */
@@ -396,9 +409,10 @@ void show_json(const page *p) {
         td_run_about(p->runs[i], &info);
         (void)fputs("{\"name\":", stdout);
         print_json_text(info.name);
-        printf(",\"state\":\"%s\",\"epoch\":%lld,\"step\":%lld,\"bytes\":%lld,\"signals\":[",
+        printf(",\"state\":\"%s\",\"epoch\":%lld,\"step\":%lld,\"bytes\":%lld,\"dropped\":%lld,"
+               "\"signals\":[",
                info.events ? "events" : td_run_state_name(info.state), (long long)info.last_epoch,
-               (long long)info.last_step, (long long)info.bytes);
+               (long long)info.last_step, (long long)info.bytes, (long long)info.dropped);
         const td_run_signal *signals;
         size_t count = td_run_signals(p->runs[i], &signals);
         bool first = true;

@@ -51,10 +51,26 @@ static void keep_fact(void *user, const char *key, const char *value) {
     }
 }
 
+static td_status add_losses(void *user, const td_event *event, td_error *error) {
+    (void)error;
+    td_run_info *info = user;
+    int64_t *sum = event->kind == TD_EVENT_DROP      ? &info->dropped
+                   : event->kind == TD_EVENT_DEGRADE ? &info->degraded
+                                                     : NULL;
+    if (sum && event->count > 0 && __builtin_add_overflow(*sum, event->count, sum)) {
+        *sum = INT64_MAX;
+    }
+    return TD_OK;
+}
+
 static void read_info(td_run *run) {
     facts f = {0};
     (void)td_run_notes(run, "run", keep_fact, &f, NULL);
     td_run_info *info = &run->info;
+    info->dropped = info->degraded = 0;
+    if (!run->events) {
+        (void)!td_run_events(run, add_losses, info, NULL); /* what cannot be read is a problem */
+    }
     info->state = run->events ? TD_RUN_UNKNOWN : state_of(run->folder, f.state);
     td__rows *last = td__run_select(run, &(td__query){.source = TD__STEPS, .backwards = true});
     info->started = f.started;

@@ -247,6 +247,25 @@ void td__trainer_unrecorded(td_trainer *trainer, const td_error *error) {
     }
 }
 
+/* What the policy, a full queue or a sink has cost. */
+static void say_losses(const td_trainer *trainer, const td_deck_counters *counters) {
+    const struct {
+        int64_t count;
+        const char *what;
+    } losses[] = {
+        {counters->dropped, "were dropped: they could not be written, or not fast enough"},
+        {counters->degraded, "were written in a smaller form: there was no room for more"},
+    };
+    for (size_t i = 0; trainer->options.remark && i < sizeof losses / sizeof *losses; i++) {
+        char text[160];
+        (void)snprintf(text, sizeof text, "%lld of %lld records %s", (long long)losses[i].count,
+                       (long long)counters->submitted, losses[i].what);
+        if (losses[i].count) {
+            trainer->options.remark(trainer->options.user, text);
+        }
+    }
+}
+
 /* An error of a sink, said when it happens and not at the next flush. */
 static void notice_problem(td_trainer *trainer) {
     const char *problem = td__norms_problem(trainer->norms);
@@ -421,9 +440,11 @@ td_status td_trainer_run(td_trainer *trainer, td_error *error) {
         say_idle_tracks(trainer);
     }
     td_error closing = {0};
-    if (td_deck_close(trainer->deck, &closing)) {
+    td_deck_counters counters = {.size = sizeof counters};
+    if (td_deck_close_with(trainer->deck, &counters, &closing)) {
         td__trainer_unrecorded(trainer, &closing);
     }
+    say_losses(trainer, &counters);
     trainer->deck = NULL;
     if (!status && interrupted) {
         return td_error_set(error, TD_INTERRUPTED, "stopped after step %lld",

@@ -1,4 +1,5 @@
 """What is recorded is what was there: tensors of their own step, and every loss of a record said."""
+import json
 import unittest
 
 import numpy
@@ -21,7 +22,7 @@ train: {loss: mse, optimizer: {sgd: {learning_rate: 0.0001}}, epochs: 1}
 """
 
 
-class Tensors(Case):
+class Wide(Case):
     def setUp(self):
         super().setUp()
         random = numpy.random.default_rng(1)
@@ -29,6 +30,8 @@ class Tensors(Case):
         numpy.savez(self.path("wide.npz"), x=self.x, y=self.x[:, :1])
         numpy.save(self.path("x.npy"), self.x)
 
+
+class Tensors(Wide):
     def load(self, *parts):
         return numpy.load(self.path(*parts))
 
@@ -48,6 +51,36 @@ class Tensors(Case):
                          "--to", "npy", "--to", "o.npy", "--out", "p", "--batch", "32")
         passed = self.load("p", "l.output.npy").reshape(-1, 2000)
         self.assertTrue((passed == self.x * numpy.float32(0.5)).all())
+
+
+# More than the smallest queue and the writer can take, of steps without work.
+FLOOD = """
+name: flood
+seed: 1
+threads: 1
+data: {train: wide.npz, batch: 1}
+model:
+  - dense: {name: d, units: 64}
+  - dense: {name: e, units: 1}
+train: {loss: mse, optimizer: {sgd: {learning_rate: 0.0001}}, epochs: 4}
+policy: drop
+queue: 16 KiB
+record:
+  - {what: [loss], to: [csv]}
+  - {what: [d.kernel], form: long, to: [csv]}
+"""
+
+
+class Losses(Wide):
+    def test_drops_are_said_by_train_show_and_runs_and_spare_metrics(self):
+        said = self.train(FLOOD).stderr
+        self.assertRegex(said, r"\d+ of \d+ records were dropped")
+        steps = [line.split(",")[1] for line in self.read("runs", "flood", "metrics.csv").split()[1:]]
+        self.assertEqual(steps, [str(step) for step in range(1, 1281)])
+        self.assertRegex(self.run_program("show", "runs/flood").stdout, r"\d+ records were dropped")
+        self.assertRegex(self.run_program("runs").stdout, r"\d+ records dropped")
+        listed = json.loads(self.run_program("runs", "--json").stdout)
+        self.assertGreater(listed[0]["dropped"], 0)
 
 
 if __name__ == "__main__":
