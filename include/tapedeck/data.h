@@ -60,6 +60,14 @@ typedef enum td_label_kind {
 
 typedef enum td_header { TD_HEADER_AUTO, TD_HEADER_YES, TD_HEADER_NO } td_header;
 
+/* What becomes of missing values: empty cells and the like in CSV files, NaN elsewhere. */
+typedef enum td_missing {
+    TD_MISSING_REFUSED, /* CSV: an error that counts them; elsewhere NaN stays NaN */
+    TD_MISSING_MEAN,    /* the mean of their input over the training part */
+    TD_MISSING_DROP,    /* examples that have any are left out */
+    TD_MISSING_VALUE,   /* missing_value */
+} td_missing;
+
 /* Synthetic data; zero is each field's default. Which generator takes which field is in
  * docs/data.md; td_generate_set knows too. */
 typedef struct td_generate_options {
@@ -126,6 +134,14 @@ typedef struct td_data_options {
     td_layout layout;     /* of examples in the file; they are handed out with the channels last */
     td_shape takes;       /* what a model takes, with the channels last; -1: any size. For
                              TD_LAYOUT_FIRST_IF_FITS, and for rows of plain numbers */
+    td_names categories;  /* CSV: columns of text, each of which becomes an input for every text it
+                             has, COLUMN=TEXT, 1 where it stands and 0 elsewhere; in alphabetical
+                             order, or as inputs has them */
+    char separator;       /* CSV: ',', ';', tab or '|'; 0: found out from the first two lines */
+    td_missing missing;
+    double missing_value;
+    const float *fill;  /* fill missing values with these (info's, of another data set) … */
+    int64_t fill_count; /* … one for each input */
 } td_data_options;
 
 #define TD_DATA(...) (&(td_data_options){.struct_size = sizeof(td_data_options), __VA_ARGS__})
@@ -155,7 +171,9 @@ typedef struct td_data_info {
     int64_t batch;                  /* as the options have it */
     td_names inputs;                /* name of each input; none when the file has no names */
     td_names label_names;           /* columns that are labels; none when the file has no names */
-    td_names remarks; /* what should be said of how files were read, a sentence each */
+    td_names remarks;  /* what should be said of how files were read, a sentence each */
+    const float *fill; /* what stands for a missing value of each input; NULL unless filled */
+    int64_t fill_count;
 } td_data_info;
 
 TD_API const td_data_info *td_dataset_info(const td_dataset *dataset);

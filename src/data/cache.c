@@ -29,7 +29,7 @@ typedef struct header {
     int64_t source_size, source_seconds, source_nanoseconds;
     int64_t rows, inputs, labels;     /* inputs, labels: in a row */
     int64_t text_size, counts[LISTS]; /* of the texts in each list */
-    int64_t has_header;
+    int64_t has_header, separator;
     uint64_t check; /* hash of the fields above and of the text */
 } header;
 
@@ -75,12 +75,14 @@ static char *key_of(const td__request *request) {
     const td_data_options *options = request->options;
     char *absolute = realpath(request->path, NULL);
     const char *path = absolute ? absolute : request->path;
-    char modes[32];
-    snprintf(modes, sizeof modes, "\nheader %d", (int)options->header);
+    char modes[64];
+    snprintf(modes, sizeof modes, "\nheader %d separator %d missing %d", (int)options->header,
+             options->separator, (int)options->missing);
     growing key = {0};
     bool done = append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
                 append_names(&key, "\nlabel", &options->label) &&
                 append_names(&key, "\nignore", &options->ignore) &&
+                append_names(&key, "\ncategories", &options->categories) &&
                 append_names(&key, "\ninputs", &request->inputs) &&
                 append_names(&key, "\nlabel names", &request->label_names);
     free(absolute);
@@ -230,6 +232,7 @@ bool td__cache_load(const td__cache *cache, td__table *table) {
     table->label_untyped = true;
     table->is_csv = true;
     table->has_header = h.has_header != 0;
+    table->separator = (char)h.separator;
     table->input = td__array_plain(data, TD__F32, TD_SHAPE(h.inputs), h.inputs);
     if (h.labels > 0) {
         data += h.rows * h.inputs * (int64_t)sizeof(float);
@@ -272,7 +275,8 @@ td_status td__cache_publish(const td__cache *cache, td__store *store, const td__
                 .inputs = store->inputs.total / table->rows,
                 .labels = store->labels.total / table->rows,
                 .text_size = (int64_t)t.length,
-                .has_header = table->has_header};
+                .has_header = table->has_header,
+                .separator = table->separator};
     for (int k = 0; k < LISTS; k++) {
         h.counts[k] = (int64_t)list_of(table, k)->count;
     }

@@ -65,8 +65,8 @@ td__csv_outcome td__csv_skip_empty(const td__csv *csv, char **next, int64_t *lin
     }
 }
 
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t';
+static inline bool is_blank(const td__csv *csv, char c) {
+    return c == ' ' || c == csv->blank;
 }
 
 /* From behind the opening quote to the closing one. */
@@ -97,7 +97,7 @@ static td__csv_outcome scan_quoted(td__csv *csv, char *from, td__csv_cell *cell)
 
 td__csv_outcome td__csv_scan(td__csv *csv, char *from, td__csv_cell *cell) {
     char *p = from;
-    while (is_blank(*p)) {
+    while (is_blank(csv, *p)) {
         p++;
     }
     if (*p == '"') {
@@ -106,12 +106,12 @@ td__csv_outcome td__csv_scan(td__csv *csv, char *from, td__csv_cell *cell) {
             return outcome;
         }
         p = cell->behind;
-        while (is_blank(*p)) {
+        while (is_blank(csv, *p)) {
             p++;
         }
     } else {
         *cell = (td__csv_cell){.text = p};
-        while (!td__csv_is_cell_end(p)) {
+        while (!td__csv_is_cell_end(p, csv->separator)) {
             p++;
         }
         cell->length = (size_t)(p - cell->text);
@@ -121,7 +121,7 @@ td__csv_outcome td__csv_scan(td__csv *csv, char *from, td__csv_cell *cell) {
                                 "LF or CRLF",
                                 csv->path, (long long)csv->line);
         }
-        while (cell->length > 0 && is_blank(cell->text[cell->length - 1])) {
+        while (cell->length > 0 && is_blank(csv, cell->text[cell->length - 1])) {
             cell->length--;
         }
     }
@@ -129,7 +129,7 @@ td__csv_outcome td__csv_scan(td__csv *csv, char *from, td__csv_cell *cell) {
     if (p + (*p == '\r') >= csv->end && !csv->finished) {
         return TD__CSV_INCOMPLETE;
     }
-    if (!td__csv_is_cell_end(p)) {
+    if (!td__csv_is_cell_end(p, csv->separator)) {
         return td__csv_fail(csv, TD_FORMAT,
                             "%s line %lld: text behind a closing quote; double the quotes inside "
                             "a quoted field",
@@ -155,14 +155,9 @@ bool td__csv_is_number(const td__csv_cell *cell, float *value) {
     if (!td__csv_text(cell, text, sizeof text)) {
         return false;
     }
-    const char *p = text;
-    while (is_blank(*p)) {
-        p++;
-    }
+    const char *p = text + strspn(text, " \t");
     const char *end = td__parse_float32(p, value);
-    while (end && is_blank(*end)) {
-        end++;
-    }
+    end = end ? end + strspn(end, " \t") : NULL;
     return end && *end == 0;
 }
 
@@ -176,7 +171,7 @@ static const char *place(const td__csv *csv, int64_t column, char *text, size_t 
     return text;
 }
 
-static bool is_missing(const char *text) {
+bool td__csv_is_missing(const char *text) {
     static const char *const words[] = {"", "na", "n/a", "nan", "null", "?"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (strcasecmp(text, words[i]) == 0) {
@@ -186,34 +181,57 @@ static bool is_missing(const char *text) {
     return false;
 }
 
+bool td__csv_has_decimal_comma(const char *text) {
+    const char *comma = strchr(text, ',');
+    char point[64];
+    float value;
+    if (!comma || strlen(text) >= sizeof point) {
+        return false;
+    }
+    snprintf(point, sizeof point, "%s", text);
+    point[comma - text] = '.';
+    const char *end = td__parse_float32(point, &value);
+    return end && *end == 0;
+}
+
 static td__csv_outcome bad_number(td__csv *csv, int64_t column, const td__csv_cell *cell) {
     char where[512], text[64];
     bool whole = td__csv_text(cell, text, sizeof text);
     place(csv, column, where, sizeof where);
-    if (whole && is_missing(text)) {
-        return td__csv_fail(csv, TD_FORMAT,
-                            "%s: the value is missing%s%s%s; fill it in, remove the row, or "
-                            "`ignore` the column",
-                            where, *text ? " ('" : "", text, *text ? "')" : "");
-    }
     float value;
     if (td__csv_is_number(cell, &value)) {
         return td__csv_fail(csv, TD_RANGE, "%s: '%s' is not a finite float32", where, text);
     }
+    if (whole && td__csv_has_decimal_comma(text)) {
+        return td__csv_fail(csv, TD_FORMAT,
+                            "%s: '%s' has a decimal comma; numbers have a point here, as in 1.5 "
+                            "(sed 's/,/./g')",
+                            where, text);
+    }
     return td__csv_fail(csv, TD_FORMAT,
-                        "%s: a number was expected, found '%s%s'; `ignore` the column, or name it "
-                        "as the `label`",
+                        "%s: a number was expected, found '%s%s'; `ignore` the column, name it as "
+                        "the `label`, or in `categories`",
                         where, text, whole ? "" : "…");
 }
 
-/* A cell that the fast path could not take: quoted, cut off by the buffer's end, or wrong. */
+/* A missing value is NaN, which no cell can be otherwise. */
+static bool is_missing_cell(td__csv *csv, const td__csv_cell *cell) {
+    char text[16];
+    bool missing = td__csv_text(cell, text, sizeof text) && td__csv_is_missing(text);
+    csv->value_missing = csv->value_missing || missing;
+    return missing;
+}
+
+/* A cell that the fast path could not take: quoted, cut off by the buffer's end, missing or wrong. */
 static td__csv_outcome number_slowly(td__csv *csv, char **p, int64_t column, float *value) {
     td__csv_cell cell;
     td__csv_outcome outcome = td__csv_scan(csv, *p, &cell);
     if (outcome != TD__CSV_RECORD) {
         return outcome;
     }
-    if (!td__csv_is_number(&cell, value) || !isfinite(*value)) {
+    if (is_missing_cell(csv, &cell)) {
+        *value = NAN;
+    } else if (!td__csv_is_number(&cell, value) || !isfinite(*value)) {
         return bad_number(csv, column, &cell);
     }
     *p = cell.behind;
@@ -228,8 +246,10 @@ static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *v
     }
     char text[TD__NAME_LENGTH_MAXIMUM + 1], where[512];
     bool whole = td__csv_text(&cell, text, sizeof text);
-    if (is_missing(text)) {
-        return bad_number(csv, column, &cell);
+    *p = cell.behind;
+    if (is_missing_cell(csv, &cell)) {
+        *value = NAN;
+        return TD__CSV_RECORD;
     }
     if (td__csv_is_number(&cell, value) && isfinite(*value)) {
         return td__csv_fail(csv, TD_FORMAT,
@@ -249,8 +269,44 @@ static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *v
                             place(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
     }
     *value = (float)number;
-    *p = cell.behind;
     return TD__CSV_RECORD;
+}
+
+static td__csv_outcome unknown_category(td__csv *csv, int64_t column, const char *text) {
+    const td__names *known = &csv->categories[csv->columns[column].category];
+    char where[512];
+    return td__csv_fail(csv, TD_FORMAT,
+                        "%s: '%.60s' is none of the %zu categories of training ('%.60s', …)",
+                        place(csv, column, where, sizeof where), text, known->count,
+                        known->count ? known->items[0] : "");
+}
+
+/* 1 for the text's own input, 0 for those of the others. */
+static td__csv_outcome category_of(td__csv *csv, char **p, int64_t column, float *values) {
+    td__names *known = &csv->categories[csv->columns[column].category];
+    td__csv_cell cell;
+    char text[TD__NAME_LENGTH_MAXIMUM + 1], where[512];
+    td__csv_outcome outcome = td__csv_scan(csv, *p, &cell);
+    if (outcome != TD__CSV_RECORD) {
+        return outcome;
+    }
+    *p = cell.behind;
+    bool missing = is_missing_cell(csv, &cell);
+    if (!td__csv_text(&cell, text, sizeof text)) {
+        return td__csv_fail(csv, TD_RANGE, "%s: a category of more than %d bytes",
+                            place(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
+    }
+    if (csv->survey) {
+        bool room = missing || td__names_add(known, text) >= 0;
+        return room ? TD__CSV_RECORD
+                    : td__csv_fail(csv, TD_RANGE, "%s: no memory, or more than %d categories",
+                                   place(csv, column, where, sizeof where), TD__NAMES_MAXIMUM);
+    }
+    int64_t number = missing ? -1 : td__names_find(known, text);
+    for (size_t i = 0; i < known->count; i++) {
+        values[i] = missing ? NAN : (int64_t)i == number;
+    }
+    return missing || number >= 0 ? TD__CSV_RECORD : unknown_category(csv, column, text);
 }
 
 static td__csv_outcome wrong_width(td__csv *csv, int64_t found, bool more) {
@@ -260,11 +316,11 @@ static td__csv_outcome wrong_width(td__csv *csv, int64_t found, bool more) {
         more ? " or more" : "", csv->names ? "header" : "first row", (long long)csv->column_count);
 }
 
-/* One or two digits and a comma, without a branch on which: the bulk of image data. */
-static inline bool parse_tiny(char **p, float *value) {
+/* One or two digits and a separator, without a branch on which: the bulk of image data. */
+static inline bool parse_tiny(char **p, char separator, float *value) {
     const char *c = *p;
     unsigned a = (unsigned char)c[0] - (unsigned)'0', b = (unsigned char)c[1] - (unsigned)'0';
-    bool one = c[1] == ',', two = b < 10 && c[2] == ',';
+    bool one = c[1] == separator, two = b < 10 && c[2] == separator;
     if (a >= 10 || !(one | two)) {
         return false;
     }
@@ -273,16 +329,16 @@ static inline bool parse_tiny(char **p, float *value) {
     return true;
 }
 
-/* One cell, whatever its column is for; p moves to the comma or line end behind it. */
+/* One cell, whatever its column is for; p moves to the separator or line end behind it. */
 static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
     const td__csv_column *c = &csv->columns[column];
     float *value = &csv->values[c->slot];
     if (c->use == TD__CSV_NUMBER) {
-        if (parse_tiny(p, value)) {
+        if (parse_tiny(p, csv->separator, value)) {
             return TD__CSV_RECORD;
         }
         char *from = *p;
-        while (is_blank(*from)) {
+        while (is_blank(csv, *from)) {
             from++;
         }
         bool quoted = *from == '"';
@@ -290,10 +346,10 @@ static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
         if (end && quoted) {
             end = *end == '"' ? end + 1 : NULL;
         }
-        while (end && is_blank(*end)) {
+        while (end && is_blank(csv, *end)) {
             end++;
         }
-        if (!end || !td__csv_is_cell_end(end) || !isfinite(*value)) {
+        if (!end || !td__csv_is_cell_end(end, csv->separator) || !isfinite(*value)) {
             return number_slowly(csv, p, column, value);
         }
         *p = end;
@@ -301,6 +357,9 @@ static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
     }
     if (c->use == TD__CSV_CLASS) {
         return class_of(csv, p, column, value);
+    }
+    if (c->use == TD__CSV_CATEGORY) {
+        return category_of(csv, p, column, value);
     }
     td__csv_cell cell;
     td__csv_outcome outcome = td__csv_scan(csv, *p, &cell);
@@ -315,20 +374,23 @@ static td__csv_outcome parse_record(td__csv *csv) {
     }
     char *p = csv->next;
     int64_t last = csv->column_count - 1;
+    csv->value_missing = false;
+    csv->record_line = csv->line;
     for (int64_t column = 0;; column++) {
         outcome = parse_cell(csv, &p, column);
         if (outcome != TD__CSV_RECORD) {
             return outcome;
         }
-        if (*p == ',' && column < last) {
+        if (*p == csv->separator && column < last) {
             p++;
             continue;
         }
         if (p + (*p == '\r') >= csv->end && !csv->finished) {
             return TD__CSV_INCOMPLETE;
         }
-        if (*p == ',' || column < last) {
-            return wrong_width(csv, *p == ',' ? column + 2 : column + 1, *p == ',');
+        bool more = *p == csv->separator;
+        if (more || column < last) {
+            return wrong_width(csv, more ? column + 2 : column + 1, more);
         }
         break;
     }
@@ -343,11 +405,11 @@ static td__csv_outcome parse_record(td__csv *csv) {
     return TD__CSV_RECORD;
 }
 
-int64_t td__csv_line(const char *path, bool header, int64_t row) {
-    td_data_options options = {.header = header ? TD_HEADER_YES : TD_HEADER_NO};
+int64_t td__csv_line(const char *path, bool header, char separator, int64_t row) {
+    td_data_options options = {.header = header ? TD_HEADER_YES : TD_HEADER_NO,
+                               .separator = separator};
     td_error unused;
-    td__csv csv = {.options = &options, .error = &unused};
-    int64_t line = 0;
+    td__csv csv = {.options = &options, .error = &unused, .survey = true};
     if (td__input_open(&csv.input, path, &unused)) {
         return 0;
     }
@@ -356,17 +418,46 @@ int64_t td__csv_line(const char *path, bool header, int64_t row) {
         csv.columns[i].use = TD__CSV_IGNORED;
     }
     for (int64_t i = 0; going && i <= row;) {
-        td__csv_outcome outcome = td__csv_skip_empty(&csv, &csv.next, &csv.line);
-        line = csv.line;
-        outcome = outcome == TD__CSV_RECORD ? parse_record(&csv) : outcome;
+        td__csv_outcome outcome = parse_record(&csv);
         i += outcome == TD__CSV_RECORD;
         going = outcome == TD__CSV_RECORD ||
                 (outcome == TD__CSV_INCOMPLETE && td__csv_fill(&csv) == TD__CSV_RECORD);
     }
+    int64_t line = going ? csv.record_line : 0;
     td__input *input = csv.input;
     td__csv_release(&csv);
     td__input_close(input);
-    return going ? line : 0;
+    return line;
+}
+
+/* Which columns of a row that is complete have no value. */
+static void count_missing(td__csv *csv) {
+    for (int64_t i = 0; i < csv->column_count; i++) {
+        td__csv_column *c = &csv->columns[i];
+        bool used =
+            c->use == TD__CSV_NUMBER || c->use == TD__CSV_CLASS || c->use == TD__CSV_CATEGORY;
+        if (used && isnan(csv->values[c->slot])) {
+            c->missing_line = c->missing++ ? c->missing_line : csv->record_line;
+        }
+    }
+    csv->any_missing = true;
+}
+
+/* A row goes into the store, unless the file is refused in the end. */
+static td_status take_row(td__csv *csv, td__store *store) {
+    csv->rows++;
+    if (csv->survey) {
+        return TD_OK;
+    }
+    if (csv->value_missing) {
+        count_missing(csv);
+    }
+    if (csv->any_missing && csv->options->missing == TD_MISSING_REFUSED) {
+        return TD_OK;
+    }
+    return csv->status =
+               td__store_add(store, csv->values, (size_t)csv->input_count,
+                             csv->values + csv->input_count, (size_t)csv->label_count, csv->error);
 }
 
 td_status td__csv_parse(td__csv *csv, td__store *store) {
@@ -384,16 +475,12 @@ td_status td__csv_parse(td__csv *csv, td__store *store) {
         if (outcome == TD__CSV_END) {
             break;
         }
-        csv->status =
-            td__store_add(store, csv->values, (size_t)csv->input_count,
-                          csv->values + csv->input_count, (size_t)csv->label_count, csv->error);
-        if (csv->status) {
+        if (take_row(csv, store)) {
             return csv->status;
         }
-        csv->rows++;
     }
     if (csv->rows == 0) {
         csv->status = td_error_set(csv->error, TD_FORMAT, "%s has a header but no rows", csv->path);
     }
-    return csv->status;
+    return csv->status ? csv->status : td__csv_check_missing(csv);
 }

@@ -28,12 +28,17 @@ typedef enum td__csv_use {
     TD__CSV_NUMBER,
     TD__CSV_CLASS,
     TD__CSV_IGNORED,
-    TD__CSV_LABEL, /* not yet known whether NUMBER or CLASS */
+    TD__CSV_CATEGORY, /* an input for each text */
+    TD__CSV_LABEL,    /* not yet known whether NUMBER or CLASS */
+    TD__CSV_SKIPPED,  /* an input that a survey does not look at */
 } td__csv_use;
 
 typedef struct td__csv_column {
     td__csv_use use;
-    int32_t slot; /* in values */
+    int32_t slot;     /* in values; the first of a category's */
+    int32_t category; /* in categories */
+    int64_t missing;  /* values so far */
+    int64_t missing_line;
 } td__csv_column;
 
 typedef struct td__csv {
@@ -49,8 +54,11 @@ typedef struct td__csv {
     char *next; /* the next record */
     char *end;  /* of what was read; line ends stand here */
     bool finished;
-    int64_t line;     /* of the next record, from 1 */
-    bool quotes_seen; /* so a record may span lines */
+    char separator;
+    char blank;          /* beside the space: the tab, unless it is the separator */
+    int64_t line;        /* of the next record, from 1 */
+    int64_t record_line; /* of the record that was parsed last */
+    bool quotes_seen;    /* so a record may span lines */
 
     char **names;            /* from the header; NULL without */
     td__csv_column *columns; /* column_count of each */
@@ -61,6 +69,12 @@ typedef struct td__csv {
     td__names classes;                  /* texts of the label column */
     td__names input_names, label_names; /* one for each, or none */
     td__names remarks;
+    td__names *categories; /* the texts of each column that is one; as many as the options name */
+    size_t category_count; /* found in a survey so far */
+    bool survey;           /* only categories are looked at, to find their texts */
+    bool surveyed;         /* inputs come from a survey of this file */
+    bool value_missing;    /* in the row that is being parsed */
+    bool any_missing;      /* in the file */
 } td__csv;
 
 /* A cell as it stands in the buffer. */
@@ -68,7 +82,7 @@ typedef struct td__csv_cell {
     const char *text; /* without quotes and surrounding blanks */
     size_t length;
     bool quoted;  /* text may hold doubled quotes and line ends */
-    char *behind; /* the comma or line end behind it */
+    char *behind; /* the separator or line end behind it */
 } td__csv_cell;
 
 /* Zero-initialised but for options, input, error and, if it should not be TD__CSV_BUFFER, capacity.
@@ -78,7 +92,11 @@ td_status td__csv_start(td__csv *csv);
 td_status td__csv_parse(td__csv *csv, td__store *store);
 void td__csv_release(td__csv *csv);
 /* The line that a row (from 0) begins in; 0 when the file cannot be read. */
-int64_t td__csv_line(const char *path, bool header, int64_t row);
+int64_t td__csv_line(const char *path, bool header, char separator, int64_t row);
+
+/* The names of all inputs of a file that has categories, found by reading it through. */
+td_status td__csv_survey(td__input *input, const td_data_options *options, td_names named_labels,
+                         td__names *inputs, td_error *error);
 
 /* --- shared by csv.c, csv_header.c and csv_columns.c ------------------------------------------ */
 
@@ -97,10 +115,16 @@ bool td__csv_is_number(const td__csv_cell *cell, float *value);
 td__csv_outcome td__csv_fill(td__csv *csv);
 /* Moves next past empty lines, counting them: RECORD, INCOMPLETE or END. */
 td__csv_outcome td__csv_skip_empty(const td__csv *csv, char **next, int64_t *line);
-/* Whether a cell ends at p: comma, LF or CRLF. */
-static inline bool td__csv_is_cell_end(const char *p) {
-    return *p == ',' || *p == '\n' || (*p == '\r' && p[1] == '\n');
+/* Whether a cell ends at p: separator, LF or CRLF. */
+static inline bool td__csv_is_cell_end(const char *p, char separator) {
+    return *p == separator || *p == '\n' || (*p == '\r' && p[1] == '\n');
 }
+/* What stands for a missing value: nothing, NA, NaN, … */
+bool td__csv_is_missing(const char *text);
+/* Whether text is a number with a decimal comma. */
+bool td__csv_has_decimal_comma(const char *text);
+/* An error that counts the values that are missing in each column and may not be. */
+td_status td__csv_check_missing(td__csv *csv);
 /* Behind the line end at p, at most end. */
 static inline char *td__csv_behind_line(const td__csv *csv, char *p) {
     p += 1 + (*p == '\r');

@@ -1,12 +1,15 @@
-/* What each column of a CSV file is for: label, input, nothing.
+/* What each column of a CSV file is for: label, input, category, nothing.
  *
  * Inputs have names when the file has a header. Where names are wanted (a model's, or those of the
- * training file) they decide which column is which input; the order of the columns does not. */
+ * training file) they decide which column is which input; the order of the columns does not. A
+ * category COLUMN is an input COLUMN=TEXT for each of its texts, one after the other; so a list of
+ * inputs and the names of the categories say all that is known of them. */
 #include "base/memory.h"
 #include "base/words.h"
 #include "data/csv.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -40,11 +43,13 @@ static td_status use_column(td__csv *csv, const char *name, td__csv_use use) {
     td__csv_column *c = &csv->columns[column];
     if (c->use != TD__CSV_NUMBER) {
         return csv->status = td_error_set(csv->error, TD_INVALID,
-                                          "%s: column '%s' is named twice in `label` and `ignore`",
+                                          "%s: column '%s' is named twice in `label`, `ignore` and "
+                                          "`categories`",
                                           csv->path, column_name(csv, column, text));
     }
     c->use = use;
     c->slot = use == TD__CSV_LABEL ? (int32_t)csv->label_count++ : 0;
+    c->category = use == TD__CSV_CATEGORY ? (int32_t)csv->category_count++ : 0;
     if (use == TD__CSV_LABEL && csv->names &&
         td__names_add(&csv->label_names, csv->names[column]) < 0) {
         return no_memory(csv);
@@ -84,6 +89,21 @@ static td_status use_labels(td__csv *csv) {
     return TD_OK;
 }
 
+/* Found by name only in a survey; afterwards the wanted inputs say which columns they are. */
+static td_status use_categories(td__csv *csv) {
+    const td_names *names = &csv->options->categories;
+    csv->categories = td__calloc(names->count + 1, sizeof *csv->categories);
+    if (!csv->categories) {
+        return no_memory(csv);
+    }
+    for (size_t i = 0; csv->survey && i < names->count; i++) {
+        if (use_column(csv, names->items[i], TD__CSV_CATEGORY)) {
+            return csv->status;
+        }
+    }
+    return TD_OK;
+}
+
 static bool is_input(const td__csv_column *column) {
     return column->use == TD__CSV_NUMBER && column->slot < 0;
 }
@@ -102,7 +122,7 @@ static bool add_unique(td__names *names, const char *name) {
 }
 
 /* The names of the columns that are inputs, in the file's order; none when there are too many. */
-static td_status name_inputs(td__csv *csv, td__names *names) {
+static td_status name_columns(td__csv *csv, td__names *names) {
     size_t bytes = 0, count = 0;
     for (int64_t i = 0; csv->names && i < csv->column_count; i++) {
         count += is_input(&csv->columns[i]);
@@ -124,6 +144,14 @@ typedef struct list {
     char text[LIST_SIZE];
     size_t length, count;
 } list;
+
+static void list_item(list *l, const char *text) {
+    if (l->count++ < LISTED && l->length < sizeof l->text) {
+        int wrote = snprintf(l->text + l->length, sizeof l->text - l->length, "%s%s",
+                             l->count > 1 ? "; " : "", text);
+        l->length += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
 
 static void list_name(list *l, const char *name, const char *meant) {
     if (l->count++ < LISTED && l->length < sizeof l->text) {
@@ -184,6 +212,70 @@ static const char *list_all(list *l, const td__names *names) {
     return list_end(l);
 }
 
+/* ---- Wanted inputs ----------------------------------------------------------------------------
+ */
+
+/* The columns that a list of inputs comes from. */
+typedef struct wanted_columns {
+    td__names names;
+    int32_t *first;    /* each column's first input */
+    int32_t *category; /* each column's category, or -1 */
+} wanted_columns;
+
+/* Which category an input belongs to, -1 for none; text receives what stands behind "COLUMN=". */
+static int64_t category_of(const td__csv *csv, const char *input, const char **text) {
+    const td_names *names = &csv->options->categories;
+    for (size_t i = 0; i < names->count; i++) {
+        size_t length = strlen(names->items[i]);
+        if (strncmp(input, names->items[i], length) == 0 && input[length] == '=') {
+            *text = input + length + 1;
+            return (int64_t)i;
+        }
+    }
+    return -1;
+}
+
+static td_status bad_inputs(td__csv *csv, const char *input) {
+    return csv->status = td_error_set(csv->error, TD_INVALID,
+                                      "%s: the input '%.100s' is given twice, or not beside the "
+                                      "others of its category",
+                                      csv->path, input);
+}
+
+/* Takes the list apart; what belongs to a category becomes a text of it. */
+static td_status read_wanted(td__csv *csv, wanted_columns *wanted) {
+    size_t count = csv->inputs.count;
+    int64_t before = -1;
+    wanted->first = td__calloc(count + 1, sizeof *wanted->first);
+    wanted->category = td__calloc(count + 1, sizeof *wanted->category);
+    if (!wanted->first || !wanted->category) {
+        return no_memory(csv);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const char *input = csv->inputs.items[i], *text = NULL;
+        int64_t category = category_of(csv, input, &text);
+        bool new = category < 0 || category != before;
+        size_t columns = wanted->names.count, texts = 0;
+        if (category >= 0) {
+            texts = csv->categories[category].count;
+            if (td__names_add(&csv->categories[category], text) != (int64_t)texts ||
+                new != (texts == 0)) {
+                return bad_inputs(csv, input);
+            }
+        }
+        const char *name = category < 0 ? input : csv->options->categories.items[category];
+        if (new &&td__names_add(&wanted->names, name) != (int64_t)columns) {
+            return bad_inputs(csv, input);
+        }
+        if (new) {
+            wanted->first[columns] = (int32_t)i;
+            wanted->category[columns] = (int32_t)category;
+        }
+        before = category;
+    }
+    return TD_OK;
+}
+
 /* ---- Places -----------------------------------------------------------------------------------
  */
 
@@ -196,73 +288,119 @@ static void take_in_order(td__csv *csv) {
     }
 }
 
-/* wanted has a place for each name that was found. */
-static td_status take_by_name(td__csv *csv, const td__names *wanted, const td__names *found) {
-    list order = {0};
-    bool moved = false;
+/* Gives the columns that are inputs the places of the wanted ones; order[i] is the wanted column
+ * that the i-th of them is, NULL: they come in order. */
+static void take_wanted(td__csv *csv, const wanted_columns *wanted, const int32_t *order) {
     size_t next = 0;
-    bool all = wanted->count == found->count;
-    for (size_t i = 0; all && i < found->count; i++) {
-        all = td__names_find(wanted, found->items[i]) >= 0;
-    }
-    if (!all) {
-        return other_names(csv, wanted, found);
-    }
     for (int64_t i = 0; i < csv->column_count; i++) {
         td__csv_column *c = &csv->columns[i];
         if (is_input(c)) {
-            c->slot = (int32_t)td__names_find(wanted, found->items[next]);
-            moved = moved || c->slot != (int32_t)next;
+            size_t k = order ? (size_t)order[next] : next;
+            c->slot = wanted->first[k];
+            if (wanted->category[k] >= 0) {
+                c->use = TD__CSV_CATEGORY;
+                c->category = wanted->category[k];
+            }
             next++;
         }
     }
-    csv->input_count = (int64_t)next;
+    csv->input_count = (int64_t)csv->inputs.count;
+}
+
+static td_status take_by_name(td__csv *csv, const wanted_columns *wanted, const td__names *found) {
+    list names = {0};
+    bool moved = false, all = wanted->names.count == found->count;
+    int32_t *order = td__calloc(found->count + 1, sizeof *order);
+    if (!order) {
+        return no_memory(csv);
+    }
+    for (size_t i = 0; all && i < found->count; i++) {
+        order[i] = (int32_t)td__names_find(&wanted->names, found->items[i]);
+        all = order[i] >= 0;
+        moved = moved || order[i] != (int32_t)i;
+    }
+    if (all) {
+        take_wanted(csv, wanted, order);
+    }
+    td__free(order);
+    if (!all) {
+        return other_names(csv, &wanted->names, found);
+    }
     return moved ? remark(csv,
                           ": its columns are in another order than in training; they were "
                           "taken by their names: ",
-                          list_all(&order, wanted))
+                          list_all(&names, &wanted->names))
                  : TD_OK;
 }
 
 /* One of the two has no names: the order must do. */
-static td_status take_by_place(td__csv *csv, const td__names *wanted) {
-    list order = {0};
-    take_in_order(csv);
-    if (csv->input_count != (int64_t)wanted->count) {
+static td_status take_by_place(td__csv *csv, const wanted_columns *wanted) {
+    list names = {0};
+    size_t count = 0;
+    for (int64_t i = 0; i < csv->column_count; i++) {
+        count += is_input(&csv->columns[i]);
+    }
+    if (count != wanted->names.count) {
         return csv->status = td_error_set(
                    csv->error, TD_SHAPE,
-                   "%s: it has no header, and %lld columns for the %zu inputs of training: %s",
-                   csv->path, (long long)csv->input_count, wanted->count, list_all(&order, wanted));
+                   "%s: it has no header, and %zu columns for the %zu inputs of training: %s",
+                   csv->path, count, wanted->names.count, list_all(&names, &wanted->names));
     }
-    return remark(csv, ": it has no header; its columns were taken in this order: ",
-                  list_all(&order, wanted));
+    take_wanted(csv, wanted, NULL);
+    return csv->surveyed ? TD_OK
+                         : remark(csv, ": it has no header; its columns were taken in this order: ",
+                                  list_all(&names, &wanted->names));
 }
 
-static td_status assign_inputs(td__csv *csv) {
-    td__names wanted = {0}, found = {0};
-    bool twice = false;
-    for (size_t i = 0; i < csv->inputs.count && !twice; i++) {
-        int64_t number = td__names_add(&wanted, csv->inputs.items[i]);
-        twice = number >= 0 && number < (int64_t)i;
-        if (number < 0) {
+static td_status assign_wanted(td__csv *csv, const td__names *found) {
+    wanted_columns wanted = {0};
+    if (!read_wanted(csv, &wanted)) {
+        (void)(found->count ? take_by_name(csv, &wanted, found) : take_by_place(csv, &wanted));
+    }
+    for (size_t i = 0; !csv->status && i < csv->inputs.count; i++) {
+        if (td__names_add(&csv->input_names, csv->inputs.items[i]) < 0) {
             no_memory(csv);
         }
     }
-    if (twice) {
-        csv->status =
-            td_error_set(csv->error, TD_INVALID, "%s: two inputs have one name", csv->path);
-    }
-    if (!csv->status && !name_inputs(csv, &found)) {
-        if (wanted.count == 0) {
-            take_in_order(csv);
+    td__names_release(&wanted.names);
+    td__free(wanted.first);
+    td__free(wanted.category);
+    return csv->status;
+}
+
+static td_status assign_inputs(td__csv *csv) {
+    td__names found = {0};
+    if (!name_columns(csv, &found)) {
+        if (csv->inputs.count) {
+            assign_wanted(csv, &found);
         } else {
-            (void)(found.count ? take_by_name(csv, &wanted, &found) : take_by_place(csv, &wanted));
+            take_in_order(csv);
+            csv->input_names = found;
+            return csv->status;
         }
     }
-    bool keep_wanted = wanted.count > 0;
-    csv->input_names = keep_wanted ? wanted : found;
-    td__names_release(keep_wanted ? &found : &wanted);
+    td__names_release(&found);
     return csv->status;
+}
+
+/* Text where numbers should be, all of it at once as far as the first row shows it. */
+static td_status check_text(td__csv *csv, char *const *texts, const bool *numbers, size_t count) {
+    list columns = {0};
+    char name[NAME_SIZE];
+    for (int64_t i = 0; i < csv->column_count && (size_t)i < count; i++) {
+        const td__csv_column *c = &csv->columns[i];
+        bool input = c->use == TD__CSV_NUMBER && c->slot < csv->input_count;
+        if (input && !numbers[i] && !td__csv_is_missing(texts[i])) {
+            list_name(&columns, column_name(csv, i, name), NULL);
+        }
+    }
+    return columns.count == 0
+               ? TD_OK
+               : (csv->status = td_error_set(
+                      csv->error, TD_FORMAT,
+                      "%s line %lld: text among the inputs, in %s; `categories` makes an input of "
+                      "each of its texts, `ignore` leaves a column out, `label` makes it the label",
+                      csv->path, (long long)csv->line, list_end(&columns)));
 }
 
 /* Labels stand behind the inputs; a single one may be text. */
@@ -277,24 +415,122 @@ static void assign_labels(td__csv *csv, char *const *texts, const bool *numbers,
     }
 }
 
+/* A survey looks at categories alone. */
+static void skip_others(td__csv *csv) {
+    for (int64_t i = 0; i < csv->column_count; i++) {
+        td__csv_column *c = &csv->columns[i];
+        if (c->use == TD__CSV_NUMBER) {
+            c->use = TD__CSV_SKIPPED;
+        } else if (c->use == TD__CSV_LABEL) {
+            c->use = TD__CSV_IGNORED;
+        }
+        c->slot = 0;
+    }
+}
+
 td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, size_t count) {
     csv->columns = td__calloc((size_t)csv->column_count, sizeof *csv->columns);
-    csv->values = td__calloc((size_t)csv->column_count, sizeof *csv->values);
-    if (!csv->columns || !csv->values) {
+    if (!csv->columns) {
         return no_memory(csv);
     }
     for (int64_t i = 0; i < csv->column_count; i++) {
         csv->columns[i].slot = -1;
     }
-    if (use_ignored(csv) || use_labels(csv) || assign_inputs(csv)) {
+    if (use_ignored(csv) || use_labels(csv) || use_categories(csv)) {
         return csv->status;
     }
-    if (csv->input_count == 0) {
+    if (csv->survey) {
+        skip_others(csv);
+    } else if (assign_inputs(csv)) {
+        return csv->status;
+    } else if (csv->input_count == 0) {
         return csv->status = td_error_set(csv->error, TD_INVALID,
                                           "%s: all %lld columns are labels or ignored; no input is "
                                           "left",
                                           csv->path, (long long)csv->column_count);
     }
+    csv->values =
+        td__calloc((size_t)(csv->input_count + csv->label_count) + 1, sizeof *csv->values);
+    if (!csv->values) {
+        return no_memory(csv);
+    }
     assign_labels(csv, texts, numbers, count);
-    return TD_OK;
+    return csv->survey ? TD_OK : check_text(csv, texts, numbers, count);
+}
+
+/* ---- After reading ----------------------------------------------------------------------------
+ */
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds an input for each text of a category, in alphabetical order. */
+static bool name_category(td__names *inputs, const char *column, td__names *texts) {
+    char name[2 * NAME_SIZE];
+    if (texts->count) {
+        qsort(texts->items, texts->count, sizeof *texts->items, by_text);
+    }
+    bool room = true;
+    for (size_t i = 0; room && i < texts->count; i++) {
+        snprintf(name, sizeof name, "%s=%s", column, texts->items[i]);
+        room = td__names_add(inputs, name) == (int64_t)inputs->count - 1;
+    }
+    return room;
+}
+
+td_status td__csv_survey(td__input *input, const td_data_options *options, td_names named_labels,
+                         td__names *inputs, td_error *error) {
+    td__csv csv = {.options = options,
+                   .named_labels = named_labels,
+                   .input = input,
+                   .error = error,
+                   .survey = true};
+    td_status status = td__csv_start(&csv);
+    status = status ? status : td__csv_parse(&csv, NULL);
+    for (int64_t i = 0; !status && i < csv.column_count; i++) {
+        const td__csv_column *c = &csv.columns[i];
+        char number[NAME_SIZE];
+        const char *name = column_name(&csv, i, number);
+        bool named = c->use == TD__CSV_SKIPPED ? add_unique(inputs, name)
+                     : c->use == TD__CSV_CATEGORY
+                         ? name_category(inputs, name, &csv.categories[c->category])
+                         : true;
+        if (!named) {
+            status = td_error_set(error, TD_RANGE,
+                                  "%s: no memory, more than %d inputs, or two of one name with "
+                                  "those of '%s'",
+                                  csv.path, TD__NAMES_MAXIMUM, name);
+        }
+    }
+    td__csv_release(&csv);
+    return status;
+}
+
+td_status td__csv_check_missing(td__csv *csv) {
+    td_missing missing = csv->options->missing;
+    list columns = {0};
+    int64_t total = 0;
+    for (int64_t i = 0; csv->any_missing && i < csv->column_count; i++) {
+        const td__csv_column *c = &csv->columns[i];
+        bool label = c->slot >= csv->input_count;
+        bool allowed = missing == TD_MISSING_DROP || (missing != TD_MISSING_REFUSED && !label);
+        if (c->missing && !allowed) {
+            char name[NAME_SIZE], text[NAME_SIZE + 64];
+            snprintf(text, sizeof text, "%.60s: %lld, the first in line %lld",
+                     column_name(csv, i, name), (long long)c->missing, (long long)c->missing_line);
+            list_item(&columns, text);
+            total += c->missing;
+        }
+    }
+    if (total == 0) {
+        return csv->status;
+    }
+    return csv->status = td_error_set(
+               csv->error, TD_FORMAT, "%s: %lld value%s missing (%s); %s", csv->path,
+               (long long)total, total == 1 ? " is" : "s are", list_end(&columns),
+               missing == TD_MISSING_REFUSED
+                   ? "`missing: mean`, `drop` or a number fills them or leaves their rows out, "
+                     "`ignore` leaves the column out"
+                   : "labels are not filled in; `missing: drop` leaves such rows out");
 }

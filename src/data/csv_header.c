@@ -37,7 +37,8 @@ static td__csv_outcome add_field(td__csv *csv, fields *f, const td__csv_cell *ce
         !(f->texts[f->count] = td__strdup(text))) {
         return td__csv_fail(csv, TD_MEMORY, "%s: no memory", csv->path);
     }
-    f->numbers[f->count++] = td__csv_is_number(cell, &value);
+    /* A decimal comma is refused as a number, not taken for text. */
+    f->numbers[f->count++] = td__csv_is_number(cell, &value) || td__csv_has_decimal_comma(text);
     return TD__CSV_RECORD;
 }
 
@@ -52,27 +53,28 @@ static td__csv_outcome read_fields(td__csv *csv, char *from, fields *f, char **b
         if (outcome != TD__CSV_RECORD) {
             return outcome;
         }
-    } while (*cell.behind == ',');
+    } while (*cell.behind == csv->separator);
     *behind = td__csv_behind_line(csv, cell.behind);
     return TD__CSV_RECORD;
 }
 
-/* A header names columns: somewhere it has text where the row below has a number. A first line of
- * numbers is data, and so is one with text only where the second line has text too. */
+static bool is_text(const fields *f, size_t i) {
+    return !f->numbers[i] && !td__csv_is_missing(f->texts[i]);
+}
+
+/* A header names columns: somewhere it has text where the row below has a number, or, without any
+ * number of its own, where a value is missing below. A first line of numbers is data, and so is one
+ * with text only where the second line has text too. */
 static bool is_header(const fields *first, const fields *second) {
-    if (second->count == 0) {
-        bool text = false;
-        for (size_t i = 0; i < first->count; i++) {
-            text = text || !first->numbers[i];
-        }
-        return text;
+    bool text = false, number = false, over_number = false, over_missing = false;
+    for (size_t i = 0; i < first->count; i++) {
+        bool below = i < second->count, named = is_text(first, i);
+        text = text || named;
+        number = number || first->numbers[i];
+        over_number = over_number || (named && below && second->numbers[i]);
+        over_missing = over_missing || (named && below && td__csv_is_missing(second->texts[i]));
     }
-    for (size_t i = 0; i < first->count && i < second->count; i++) {
-        if (!first->numbers[i] && second->numbers[i]) {
-            return true;
-        }
-    }
-    return false;
+    return second->count == 0 ? text : over_number || (over_missing && !number);
 }
 
 static int64_t line_ends(const char *from, const char *end) {
@@ -104,6 +106,58 @@ static td__csv_outcome read_beginning(td__csv *csv, fields *first, fields *secon
     return outcome == TD__CSV_END ? TD__CSV_RECORD : outcome;
 }
 
+/* ---- Separator --------------------------------------------------------------------------------
+ */
+
+/* How likely it is that a record was split where it should be: the share of numbers, with a decimal
+ * comma too where commas do not separate. Below 0 when it was not split, or not as the other. */
+static double likelihood(const fields *f, const fields *other) {
+    size_t numbers = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        numbers += f->numbers[i];
+    }
+    bool split = f->count > 1 && (other->count == 0 || other->count == f->count);
+    return split ? (double)numbers / (double)f->count : -1;
+}
+
+static void set_separator(td__csv *csv, char separator) {
+    csv->separator = separator;
+    csv->blank = separator == '\t' ? ' ' : '\t';
+}
+
+/* The separator that gives both first records equally many cells, and most numbers among them; a
+ * comma when nothing speaks against it. Reads both records. */
+static td__csv_outcome find_separator(td__csv *csv, fields *first, fields *second, char **behind,
+                                      int64_t *start) {
+    static const char candidates[] = {',', ';', '\t', '|'};
+    char given = csv->options->separator, best = given ? given : ',';
+    double most = -1;
+    int64_t line = csv->line;
+    for (size_t i = 0; !given && i < sizeof candidates; i++) {
+        set_separator(csv, candidates[i]);
+        td__csv_outcome outcome = read_beginning(csv, first, second, behind, start);
+        if (outcome == TD__CSV_INCOMPLETE || outcome == TD__CSV_END) {
+            return outcome;
+        }
+        double likely = outcome == TD__CSV_RECORD ? likelihood(second->count ? second : first,
+                                                               second->count ? first : second)
+                                                  : -1;
+        if (likely > most) {
+            most = likely;
+            best = candidates[i];
+        }
+        release_fields(first);
+        release_fields(second);
+        csv->line = line;
+        csv->status = TD_OK;
+    }
+    set_separator(csv, best);
+    return read_beginning(csv, first, second, behind, start);
+}
+
+/* ---- Header -----------------------------------------------------------------------------------
+ */
+
 /* Decides on the header and takes it, so that next is the first row of data. */
 static td_status take_header(td__csv *csv, fields *first, const fields *second, char *behind) {
     td_header wanted = csv->options->header;
@@ -132,7 +186,7 @@ td_status td__csv_start(td__csv *csv) {
         if (csv->end - csv->next >= 3 && memcmp(csv->next, "\xEF\xBB\xBF", 3) == 0) {
             csv->next += 3;
         }
-        while ((outcome = read_beginning(csv, &first, &second, &behind, &start)) ==
+        while ((outcome = find_separator(csv, &first, &second, &behind, &start)) ==
                TD__CSV_INCOMPLETE) {
             release_fields(&first);
             release_fields(&second);
@@ -166,5 +220,9 @@ void td__csv_release(td__csv *csv) {
     td__names_release(&csv->input_names);
     td__names_release(&csv->label_names);
     td__names_release(&csv->remarks);
+    for (size_t i = 0; csv->categories && i < csv->options->categories.count; i++) {
+        td__names_release(&csv->categories[i]);
+    }
+    td__free(csv->categories);
     *csv = (td__csv){0};
 }

@@ -9,6 +9,7 @@ static void take_findings(td__table *table, td__csv *csv) {
     table->label_untyped = true;
     table->is_csv = true;
     table->has_header = csv->names != NULL;
+    table->separator = csv->separator;
     table->classes = csv->classes;
     table->input_names = csv->input_names;
     table->label_names = csv->label_names;
@@ -45,10 +46,11 @@ static td_status take_file(td__table *table, td__store *store, const td__cache *
     return status;
 }
 
-static td_status parse(td__table *table, const td__request *request, td__input *input,
-                       const td__cache *cache, td_error *error) {
+static td_status parse(td__table *table, const td__request *request, td_names inputs,
+                       td__input *input, const td__cache *cache, td_error *error) {
     td__csv csv = {.options = request->options,
-                   .inputs = request->inputs,
+                   .inputs = inputs,
+                   .surveyed = request->inputs.count == 0,
                    .named_labels = request->label_names,
                    .input = input,
                    .error = error};
@@ -74,6 +76,26 @@ static td_status parse(td__table *table, const td__request *request, td__input *
     return status;
 }
 
+/* Reads a file with categories twice: their texts say how many inputs there are. */
+static td_status survey_and_parse(td__table *table, const td__request *request, td__input *input,
+                                  const td__cache *cache, td_error *error) {
+    td_names inputs = request->inputs;
+    td__names found = {0};
+    td__input *once = NULL;
+    td_status status = TD_OK;
+    if (request->options->categories.count && !inputs.count) {
+        status = td__input_open(&once, request->path, error);
+        status = status
+                     ? status
+                     : td__csv_survey(once, request->options, request->label_names, &found, error);
+        inputs = (td_names){(const char *const *)found.items, found.count};
+    }
+    status = status ? status : parse(table, request, inputs, input, cache, error);
+    td__input_close(once);
+    td__names_release(&found);
+    return status;
+}
+
 td_status td__csv_read(td__table *table, const td__request *request, td_error *error) {
     td__input *input = NULL;
     td__cache cache = {0};
@@ -87,7 +109,7 @@ td_status td__csv_read(td__table *table, const td__request *request, td_error *e
         status = td__cache_init(&cache, request, td__input_stat(input), error);
     }
     if (!status && !td__cache_load(&cache, table)) {
-        status = parse(table, request, input, &cache, error);
+        status = survey_and_parse(table, request, input, &cache, error);
     }
     td__cache_release(&cache);
     td__input_close(input);

@@ -222,10 +222,16 @@ static td_status prepare(td_dataset *dataset, const td_data_options *options, td
         status = choose_input(dataset, options, error);
     }
     if (!status) {
+        status = td__missing_drop(dataset, options, error);
+    }
+    if (!status) {
         status = td__split(dataset, options->validation_share, error);
     }
     if (!status) {
         status = td__labels_prepare(dataset, options, error);
+    }
+    if (!status) {
+        status = td__missing_fill(dataset, options, error);
     }
     if (!status) {
         status = td__normalize_prepare(dataset, options, error);
@@ -275,6 +281,7 @@ void td_dataset_close(td_dataset *dataset) {
         td__table_release(&dataset->tables[i]);
         td__free(dataset->classes[i]);
         td__free(dataset->paths[i]);
+        td__free(dataset->kept[i]);
         td__free(dataset->parts[i].rows);
     }
     for (int64_t i = 0; dataset->class_names && i < dataset->info.classes; i++) {
@@ -282,6 +289,7 @@ void td_dataset_close(td_dataset *dataset) {
     }
     td__free(dataset->class_names);
     td__names_release(&dataset->remarks);
+    td__free(dataset->fill);
     td__free(dataset->mean);
     td__free(dataset->deviation);
     td__free(dataset);

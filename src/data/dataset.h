@@ -23,6 +23,10 @@ struct td_dataset {
     float scale;             /* 1 unless set */
     float *mean, *deviation; /* NULL unless standardised */
     bool changed[2];         /* the table's floats have been scaled and standardised in place */
+    td_missing missing;
+    float *fill;           /* what stands for a missing value of each input; NULL: nothing */
+    uint32_t *kept[2];     /* rows of each table that are not dropped; NULL: all */
+    int64_t kept_count[2]; /* how many */
     bool in_order;
     uint64_t seed;
 };
@@ -38,6 +42,10 @@ td_dtype td__label_dtype(const td_dataset *dataset);
 /* place.c: the text of td_dataset_place for a row of a table. */
 const char *td__place(const td_dataset *dataset, int table, int64_t row, char *text, size_t size);
 #define TD__PLACE_SIZE 512
+
+/* missing.c: which rows are kept, before the split; what missing values are filled with, after it. */
+td_status td__missing_drop(td_dataset *dataset, const td_data_options *options, td_error *error);
+td_status td__missing_fill(td_dataset *dataset, const td_data_options *options, td_error *error);
 
 /* normalize.c: mean and deviation from the training part, and inputs in memory changed in place. */
 td_status td__normalize_prepare(td_dataset *dataset, const td_data_options *options,

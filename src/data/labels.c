@@ -13,7 +13,7 @@ static bool is_class(double value, double maximum) {
 }
 
 /* AUTO: text, or one whole number an example, is a class. */
-static td_label_kind guess(const td__table *table) {
+static td_label_kind guess(const td__table *table, bool dropped) {
     const td__array *label = &table->label;
     if (table->classes.count > 0) {
         return TD_LABEL_CLASS;
@@ -22,7 +22,8 @@ static td_label_kind guess(const td__table *table) {
         return TD_LABEL_VALUES;
     }
     for (int64_t row = 0; row < table->rows; row++) {
-        if (!is_class(td__array_value(label, row, 0), AUTO_CLASS_MAXIMUM)) {
+        double value = td__array_value(label, row, 0);
+        if (!is_class(value, AUTO_CLASS_MAXIMUM) && !(dropped && isnan(value))) {
             return TD_LABEL_VALUES;
         }
     }
@@ -98,6 +99,10 @@ static td_status read_classes(td_dataset *dataset, int t, const int32_t *numbers
     for (int64_t row = 0; row < table->rows; row++) {
         for (int64_t i = 0; i < label->count; i++) {
             double value = td__array_value(label, row, i);
+            if (isnan(value) && dataset->missing == TD_MISSING_DROP) {
+                class ++; /* of a row that is in no part */
+                continue;
+            }
             if (!is_class(value, texts ? (double)texts : CLASS_MAXIMUM)) {
                 char where[TD__PLACE_SIZE];
                 return td_error_set(error, TD_FORMAT,
@@ -166,7 +171,7 @@ td_status td__labels_prepare(td_dataset *dataset, const td_data_options *options
         return status;
     }
     if (info->label_kind == TD_LABEL_AUTO) {
-        info->label_kind = guess(table);
+        info->label_kind = guess(table, dataset->missing == TD_MISSING_DROP);
     }
     info->label = table->label.shape;
     if (info->label_kind == TD_LABEL_VALUES && table->classes.count == 0) {

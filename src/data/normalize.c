@@ -5,7 +5,15 @@
 #include <math.h>
 #include <string.h>
 
+static void fill(const td_dataset *dataset, float *restrict values, int64_t count) {
+    const float *with = dataset->fill;
+    for (int64_t i = 0; with && i < count; i++) {
+        values[i] = isnan(values[i]) ? with[i] : values[i];
+    }
+}
+
 static void change(const td_dataset *dataset, float *restrict values, int64_t count) {
+    fill(dataset, values, count);
     if (dataset->mean) {
         const float *mean = dataset->mean, *deviation = dataset->deviation;
         for (int64_t i = 0; i < count; i++) {
@@ -28,7 +36,8 @@ void td__input_row(const td_dataset *dataset, int table, int64_t row, float *val
 }
 
 const float *td__input_rows(const td_dataset *dataset, int table) {
-    bool as_it_is = dataset->changed[table] || (!dataset->mean && dataset->scale == 1);
+    bool as_it_is =
+        dataset->changed[table] || (!dataset->mean && !dataset->fill && dataset->scale == 1);
     return as_it_is ? td__array_floats(&dataset->tables[table].input) : NULL;
 }
 
@@ -48,6 +57,7 @@ static td_status measure(td_dataset *dataset, td_error *error) {
     }
     for (int64_t n = 0; !status && n < part->count; n++) {
         td__array_read(input, td__part_row(part, n), row);
+        fill(dataset, row, count);
         double weight = 1 / (double)(n + 1);
         for (int64_t i = 0; i < count; i++) {
             double difference = (double)row[i] - mean[i];

@@ -4,8 +4,17 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <string.h>
 
 enum { MAX_ITEMS = 1 << 24 };
+
+static const char *const missing[] = {
+    [TD_MISSING_REFUSED] = NULL,
+    [TD_MISSING_MEAN] = "mean",
+    [TD_MISSING_DROP] = "drop",
+    [TD_MISSING_VALUE] = "value",
+};
+enum { MISSING = sizeof missing / sizeof *missing };
 
 /* ---- Writing ----------------------------------------------------------------------------------
  */
@@ -49,6 +58,9 @@ bool td__data_notes_write(json_t *object, const td_data_options *options,
            put_texts(object, "label", options->label) &&
            put_texts(object, "label_names", info->label_names) &&
            put_texts(object, "ignore", options->ignore) && put_texts(object, "classes", classes) &&
+           put_texts(object, "categories", options->categories) &&
+           put_text(object, "missing", missing[options->missing]) &&
+           put_floats(object, "fill", info->fill, info->fill_count) &&
            put_text(object, "x", options->x) && put_text(object, "y", options->y) &&
            put_floats(object, "mean", info->mean, info->normal_count) &&
            put_floats(object, "deviation", info->deviation, info->normal_count);
@@ -66,6 +78,7 @@ static const struct {
     {"label_names", offsetof(td__data_notes, label_names)},
     {"ignore", offsetof(td__data_notes, ignore)},
     {"classes", offsetof(td__data_notes, classes)},
+    {"categories", offsetof(td__data_notes, categories)},
 };
 enum { LISTS = sizeof lists / sizeof *lists };
 
@@ -96,6 +109,20 @@ static bool read_floats(const json_t *list, float **values) {
     return *values;
 }
 
+static bool read_missing(td__data_notes *notes, const json_t *object) {
+    const char *word = json_string_value(json_object_get(object, "missing"));
+    const json_t *values = json_object_get(object, "fill");
+    int kind = 0;
+    while (word && ++kind < MISSING && strcmp(word, missing[kind]) != 0) {
+    }
+    if (kind == MISSING || size_of(values) >= MAX_ITEMS) {
+        return false;
+    }
+    notes->missing = (td_missing)kind;
+    notes->fill_count = (int64_t)size_of(values);
+    return notes->fill_count == 0 || read_floats(values, &notes->fill);
+}
+
 bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
     *notes = (td__data_notes){0};
     size_t count = 0;
@@ -116,6 +143,7 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
         good = read_floats(mean, &notes->mean) && read_floats(deviation, &notes->deviation);
         notes->normal_count = (int64_t)size_of(mean);
     }
+    good = good && read_missing(notes, object);
     notes->scale = json_number_value(json_object_get(object, "scale"));
     notes->x = json_string_value(json_object_get(object, "x"));
     notes->y = json_string_value(json_object_get(object, "y"));
@@ -126,6 +154,7 @@ void td__data_notes_release(td__data_notes *notes) {
     td__free(notes->texts);
     td__free(notes->mean);
     td__free(notes->deviation);
+    td__free(notes->fill);
     *notes = (td__data_notes){0};
 }
 
@@ -135,6 +164,10 @@ void td__data_notes_apply(const td__data_notes *notes, td_data_options *options)
     options->label_names = notes->label_names;
     options->ignore = notes->ignore;
     options->classes = notes->classes;
+    options->categories = notes->categories;
+    options->missing = notes->missing;
+    options->fill = notes->fill;
+    options->fill_count = notes->fill_count;
     options->x = notes->x;
     options->y = notes->y;
     options->scale = notes->scale;

@@ -11,8 +11,11 @@ struct json_t;
 /* Texts are the JSON object's. */
 typedef struct td__data_notes {
     double scale;
-    td_names inputs, label, label_names, ignore, classes;
+    td_names inputs, label, label_names, ignore, classes, categories;
     const char *x, *y;
+    td_missing missing;
+    float *fill;
+    int64_t fill_count;
     float *mean, *deviation;
     int64_t normal_count;
     const char **texts; /* owns the lists */

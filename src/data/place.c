@@ -14,7 +14,7 @@ const char *td__place(const td_dataset *dataset, int table, int64_t row, char *t
         snprintf(text, size, "%s/%s", path, t->files[row]);
         return text;
     }
-    int64_t line = path && t->is_csv ? td__csv_line(path, t->has_header, row) : 0;
+    int64_t line = path && t->is_csv ? td__csv_line(path, t->has_header, t->separator, row) : 0;
     if (line > 0) {
         snprintf(text, size, "%s line %lld (row %lld)", path, (long long)line, (long long)row + 1);
     } else {
@@ -52,15 +52,17 @@ td_status td_dataset_check_labels(const td_dataset *dataset, double minimum, dou
     if (dataset->info.label_kind == TD_LABEL_NONE) {
         return TD_OK;
     }
-    for (int t = 0; t < dataset->table_count; t++) {
-        const td__array *label = &dataset->tables[t].label;
-        const int32_t *classes = dataset->classes[t];
-        for (int64_t row = 0; row < dataset->tables[t].rows; row++) {
+    for (int p = 0; p < 2; p++) {
+        const td__part *part = &dataset->parts[p];
+        const td__array *label = &dataset->tables[part->table].label;
+        const int32_t *classes = dataset->classes[part->table];
+        for (int64_t n = 0; n < part->count; n++) {
+            int64_t row = td__part_row(part, n);
             for (int64_t i = 0; i < label->count; i++) {
                 double value = classes ? (double)classes[row * label->count + i]
                                        : td__array_value(label, row, i);
                 if (!(value >= minimum && value <= maximum && isfinite(value))) {
-                    return bad_label(dataset, t, row, value, minimum, maximum, error);
+                    return bad_label(dataset, part->table, row, value, minimum, maximum, error);
                 }
             }
         }

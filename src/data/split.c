@@ -19,8 +19,9 @@ void td__shuffle(uint32_t *rows, int64_t count, uint64_t seed, uint64_t stream) 
 
 /* The end of a shuffled order is the validation part; both parts are then put back into the file's
  * order, by marking. */
-static bool draw(td_dataset *dataset, int64_t validation) {
-    int64_t total = dataset->tables[0].rows, training = total - validation;
+static bool draw(td_dataset *dataset, int64_t total, int64_t validation) {
+    const uint32_t *kept = dataset->kept[0];
+    int64_t training = total - validation;
     uint32_t *rows = td__calloc((size_t)total, sizeof *rows);
     bool *chosen = td__calloc((size_t)total, sizeof *chosen);
     uint32_t *parts[2] = {td__calloc((size_t)training, sizeof *rows),
@@ -37,7 +38,7 @@ static bool draw(td_dataset *dataset, int64_t validation) {
         int64_t counts[2] = {0};
         for (int64_t i = 0; i < total; i++) {
             int part = chosen[i];
-            parts[part][counts[part]++] = (uint32_t)i;
+            parts[part][counts[part]++] = kept ? kept[i] : (uint32_t)i;
         }
         dataset->parts[TD_TRAINING] = (td__part){0, parts[0], training};
         dataset->parts[TD_VALIDATION] = (td__part){0, parts[1], validation};
@@ -50,13 +51,22 @@ static bool draw(td_dataset *dataset, int64_t validation) {
     return room;
 }
 
+/* All rows of a table that are kept; takes the list. */
+static td__part whole(td_dataset *dataset, int table) {
+    uint32_t *kept = dataset->kept[table];
+    dataset->kept[table] = NULL;
+    return (td__part){.table = table,
+                      .rows = kept,
+                      .count = kept ? dataset->kept_count[table] : dataset->tables[table].rows};
+}
+
 td_status td__split(td_dataset *dataset, double share, td_error *error) {
-    int64_t total = dataset->tables[0].rows;
-    dataset->parts[TD_TRAINING] = (td__part){.table = 0, .count = total};
+    int64_t total = dataset->kept[0] ? dataset->kept_count[0] : dataset->tables[0].rows;
     if (dataset->table_count == 2) {
-        dataset->parts[TD_VALIDATION] = (td__part){.table = 1, .count = dataset->tables[1].rows};
+        dataset->parts[TD_VALIDATION] = whole(dataset, 1);
     }
     if (share == 0) {
+        dataset->parts[TD_TRAINING] = whole(dataset, 0);
         return TD_OK;
     }
     if (total > UINT32_MAX) {
@@ -70,7 +80,7 @@ td_status td__split(td_dataset *dataset, double share, td_error *error) {
                             "a validation share of %g leaves one part of %lld examples empty",
                             share, (long long)total);
     }
-    if (!draw(dataset, validation)) {
+    if (!draw(dataset, total, validation)) {
         return td_error_set(error, TD_MEMORY, "no memory to split %lld examples", (long long)total);
     }
     return TD_OK;

@@ -90,6 +90,7 @@ typedef struct td__table {
     td__names remarks;      /* what should be said of how it was read */
     bool label_untyped;     /* the file does not say whether labels are whole numbers: CSV */
     bool is_csv, has_header;
+    char separator;  /* of a CSV file */
     bool is_picture; /* (height, width, channels) by itself */
     char **files;    /* the file of each row, below the folder that was read; NULL: one for all */
     float *floats;   /* input's data when that is plain float32 that may be written */

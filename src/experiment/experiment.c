@@ -78,6 +78,39 @@ static void read_header(td__checker *checker, td__yaml_node *node, void *member)
     }
 }
 
+/* mean, drop, or the number that stands for a missing value. */
+static void read_missing(td__checker *checker, td__yaml_node *node, void *member) {
+    static const struct {
+        const char *word;
+        td_missing missing;
+    } words[] = {{"mean", TD_MISSING_MEAN}, {"drop", TD_MISSING_DROP}};
+    td_data_options *data = member;
+    bool scalar = node->kind == TD__YAML_SCALAR;
+    if (scalar && td__text_number(node->text, &data->missing_value)) {
+        data->missing = TD_MISSING_VALUE;
+        return;
+    }
+    for (size_t i = 0; scalar && i < COUNT(words); i++) {
+        if (!strcmp(node->text, words[i].word)) {
+            data->missing = words[i].missing;
+            return;
+        }
+    }
+    td__problem(checker, node,
+                "expected mean, drop, or a number to put in the place of missing values");
+}
+
+/* One character, or the word tab. */
+static void read_separator(td__checker *checker, td__yaml_node *node, void *member) {
+    bool scalar = node->kind == TD__YAML_SCALAR;
+    const char *text = scalar && !strcmp(node->text, "tab") ? "\t" : scalar ? node->text : "";
+    if (strlen(text) == 1 && strchr(",;\t|", *text)) {
+        *(char *)member = *text;
+    } else {
+        td__problem(checker, node, "expected \",\", \";\", \"|\" or tab");
+    }
+}
+
 static const char *const layouts[] = {"as_is", "channels_last", "channels_first", NULL};
 static const char *const label_kinds[] = {"auto", "class", "values", "one_hot", "none", NULL};
 
@@ -99,6 +132,12 @@ static const td__field data_fields[] = {
     {.key = "label_kind", .kind = TD__WORD, .offset = DATA(label_kind), .words = label_kinds},
     {.key = "layout", .kind = TD__WORD, .offset = DATA(layout), .words = layouts},
     {.key = "ignore", .kind = TD__NAMES, .offset = DATA(ignore)},
+    {.key = "categories", .kind = TD__NAMES, .offset = DATA(categories)},
+    {.key = "missing",
+     .kind = TD__CUSTOM,
+     .offset = offsetof(td_experiment, data),
+     .read = read_missing},
+    {.key = "separator", .kind = TD__CUSTOM, .offset = DATA(separator), .read = read_separator},
     {.key = "header", .kind = TD__CUSTOM, .offset = DATA(header), .read = read_header},
     {.key = "scale", .kind = TD__NUMBER, .offset = DATA(scale), .fallback = "1"},
     {.key = "standardize", .kind = TD__BOOL, .offset = DATA(standardize), .fallback = "false"},

@@ -37,8 +37,8 @@ static void the_header_can_be_forced(void **state) {
     assert_int_equal(first_class(data), 6);
     td_dataset_close(data);
     path = write_text("forced.csv", "a,1\n");
-    assert_refused(TD_DATA(.train = path, .header = TD_HEADER_NO), TD_FORMAT, "line 1 (row 1)",
-                   "column '0'", "'a'");
+    assert_refused(TD_DATA(.train = path, .header = TD_HEADER_NO), TD_FORMAT, "line 1",
+                   "text among the inputs, in '0'");
 }
 
 static void a_column_called_last_comes_before_the_last_column(void **state) {
@@ -60,7 +60,7 @@ static void ignored_columns_may_hold_anything(void **state) {
     td_dataset_close(data);
 }
 
-static void a_missing_value_names_line_row_and_column(void **state) {
+static void a_missing_value_names_column_and_line(void **state) {
     (void)state;
     const char *const missing[] = {"", "NA", "nan", "null", "\"\"", "?"};
     for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
@@ -68,11 +68,11 @@ static void a_missing_value_names_line_row_and_column(void **state) {
         snprintf(text, sizeof text, "age,\"size\nin cm\",y\n1,2,0\n\n3,%s,1\n", missing[i]);
         const char *path = write_text("missing.csv", text);
         assert_refused(TD_DATA(.train = path, .label = TD_NAMES("y")), TD_FORMAT, "missing.csv",
-                       "line 5 (row 2)", "column 'size\nin cm'", "missing");
+                       "1 value is missing", "size\nin cm: 1, the first in line 5");
     }
     const char *path = write_text("missing.csv", "a,y\n1,cat\n2,\n");
-    assert_refused(TD_DATA(.train = path, .label = TD_NAMES("y")), TD_FORMAT, "line 3 (row 2)",
-                   "column 'y'", "missing");
+    assert_refused(TD_DATA(.train = path, .label = TD_NAMES("y")), TD_FORMAT,
+                   "y: 1, the first in line 3");
 }
 
 static void what_is_no_number_is_shown(void **state) {
@@ -207,7 +207,7 @@ int main(void) {
         cmocka_unit_test(the_header_can_be_forced),
         cmocka_unit_test(a_column_called_last_comes_before_the_last_column),
         cmocka_unit_test(ignored_columns_may_hold_anything),
-        cmocka_unit_test(a_missing_value_names_line_row_and_column),
+        cmocka_unit_test(a_missing_value_names_column_and_line),
         cmocka_unit_test(what_is_no_number_is_shown),
         cmocka_unit_test(rows_of_another_width_are_refused),
         cmocka_unit_test(quotes_must_be_closed_and_doubled),
