@@ -72,6 +72,14 @@ static void add_import(text *to, const char *line, size_t length, const char *na
     if (!names || !quote || quote > line + length) {
         fail("an import that is not `import { a, b } from \"./other.js\";`", name);
     }
+    text wanted = {0};
+    add_text(&wanted, "const ");
+    add_module_name(&wanted, from + 8, (size_t)(quote - from - 8));
+    add_text(&wanted, " = (");
+    if (!strstr(to->data, wanted.data)) {
+        fail("imports a module that comes after it", name);
+    }
+    free(wanted.data);
     add_text(to, "const ");
     add(to, names, (size_t)(end + 1 - names));
     add_text(to, " = ");

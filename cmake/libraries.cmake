@@ -24,7 +24,7 @@ endfunction()
 # The page of the viewer: the files of web/, compressed, as C. Modules in the order they need each
 # other.
 set(TD_WEB_MODULES dom.js format.js colour.js source.js state.js surface.js export.js time.js
-    chart.js heat.js layers.js runs.js layer.js network.js tensor.js triggers.js examples.js compare.js
+    chart.js heat.js layers.js runs.js tensor.js layer.js network.js triggers.js examples.js compare.js
     findings.js recorder.js app.js)
 function(td_module_extras_view target)
     add_executable(embed ${CMAKE_SOURCE_DIR}/cmake/embed.c)

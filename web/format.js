@@ -58,7 +58,7 @@ export function duration(seconds) {
         return "–";
     }
     if (seconds < 1) {
-        return `${(seconds * 1000).toPrecision(2)} ms`;
+        return `${Number((seconds * 1000).toPrecision(2))} ms`;
     }
     if (seconds < 60) {
         return `${Number(seconds.toPrecision(3))} s`;

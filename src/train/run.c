@@ -5,6 +5,7 @@
  * A step is closed in the deck before a checkpoint is written, and the counters move on before
  * either, so that whatever is on disk agrees.
  */
+#include "train/network.h"
 #include "train/trainer.h"
 
 #include "base/clock.h"
@@ -97,6 +98,7 @@ static void add_notes(td_trainer *trainer) {
     for (size_t i = 0; i < trainer->parameter_count; i++) {
         elements += td_tensor_count(td_model_parameter_at(trainer->model, i)->tensor);
     }
+    td__note_network(trainer);
     (void)td_deck_note(trainer->deck, "experiment.name", trainer->experiment->name);
     note_number(trainer, "experiment.seed", (int64_t)trainer->experiment->seed);
     note_number(trainer, "experiment.parameters", elements);
