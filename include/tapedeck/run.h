@@ -101,16 +101,16 @@ TD_API size_t td_run_points(td_run *run, const td_run_signal *signal, const char
                             int64_t first, int64_t last, td_point *points, size_t most,
                             bool *sampled);
 /* One step of a signal, exactly as it was recorded. */
-typedef struct td_value {
+typedef struct td_run_value {
     int64_t step;
     double value;      /* the scalar, or the statistic; NaN where there is none */
     int64_t nonfinite; /* NaN and infinite elements: of the tensor, or 1 for such a scalar */
-} td_value;
+} td_run_value;
 
 /* The first `most` steps of a signal from first to last, in order: its scalars (statistic NULL) or
  * one of its statistics; their number. To go on, ask again from the step after the last one. */
 TD_API size_t td_run_values(td_run *run, const td_run_signal *signal, const char *statistic,
-                            int64_t first, int64_t last, td_value *values, size_t most);
+                            int64_t first, int64_t last, td_run_value *values, size_t most);
 
 /* When a step was. */
 typedef struct td_run_step {

@@ -11,7 +11,7 @@ static const size_t most_numbers = (size_t)1 << 24;
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 size_t td_run_values(td_run *run, const td_run_signal *signal, const char *statistic, int64_t first,
-                     int64_t last, td_value *values, size_t most) {
+                     int64_t last, td_run_value *values, size_t most) {
     td__query query = {.source = statistic ? TD__STATISTICS : TD__SCALARS, .column = statistic};
     td__rows *rows = td__run_select(run, &query);
     if (!rows) {
@@ -20,7 +20,7 @@ size_t td_run_values(td_run *run, const td_run_signal *signal, const char *stati
     td__rows_bind(rows, signal->id, first, last, (int64_t)(most < INT64_MAX ? most : INT64_MAX));
     size_t count = 0;
     while (count < most && td__run_next(run, rows)) {
-        td_value v = {.step = td__rows_integer(rows, 0), .value = td__rows_real(rows, 1)};
+        td_run_value v = {.step = td__rows_integer(rows, 0), .value = td__rows_real(rows, 1)};
         v.nonfinite = statistic ? td__rows_integer(rows, 2) : !isfinite(v.value);
         values[count++] = v;
     }

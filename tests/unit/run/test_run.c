@@ -127,7 +127,7 @@ static void values_are_what_was_recorded_step_by_step(void **state) {
     td_error error = {0};
     assert_ok(td_deck_close(record(), &error), error);
     td_run *run = td_run_open(folder, &error);
-    td_value values[STEPS];
+    td_run_value values[STEPS];
     const td_run_signal *loss = td_run_signal_find(run, "loss"), *w = td_run_signal_find(run, "w");
     assert_int_equal(td_run_values(run, loss, NULL, 3, INT64_MAX, values, 5), 5);
     assert_int_equal(values[4].step, 7);
