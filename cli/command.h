@@ -18,8 +18,8 @@ typedef struct command {
 } command;
 
 extern const command command_train, command_predict, command_weights, command_gradients,
-    command_inspect, command_runs, command_show, command_export, command_compare,
-    command_view, command_report;
+    command_inspect, command_runs, command_show, command_export, command_compare, command_view,
+    command_report, command_diagnose, command_check;
 
 /* "tapedeck: " and the text, to stderr; returns status. */
 int fail(int status, const char *format, ...) TD_PRINTF(2, 3);

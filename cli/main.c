@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const command *const commands[] = {
-    &command_train, &command_predict, &command_gradients, &command_weights, &command_inspect,
-    &command_runs,  &command_show,    &command_export,    &command_compare,
-    &command_view,  &command_report,
+    &command_train,  &command_predict,  &command_gradients, &command_weights, &command_inspect,
+    &command_runs,   &command_show,     &command_export,    &command_compare, &command_view,
+    &command_report, &command_diagnose, &command_check,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -22,7 +22,8 @@ static const char tail[] =
     "  tapedeck --version\n"
     "\n"
     "A first run:  tapedeck train examples/demo/demo.yaml\n"
-    "Exit status:  0 good; 1 something failed; 2 wrong usage or experiment file; 3 trained, and the\n"
+    "Exit status:  0 good; 1 something failed; 2 wrong usage or experiment file; 3 trained, and "
+    "the\n"
     "              model is there, but not everything could be recorded; 130 stopped by Ctrl-C,\n"
     "              with everything recorded and a checkpoint to resume from.\n"
     "NO_COLOR is honoured.\n";

@@ -6,7 +6,7 @@
 
 static const size_t most_buckets = (size_t)1 << 32;
 
-td__bucket td__bucket_of(const td_value *value) {
+td__bucket td__bucket_of(const td_run_value *value) {
     bool finite = isfinite(value->value);
     double number = finite ? value->value : NAN;
     return (td__bucket){value->step,         value->step, number, number,
@@ -23,7 +23,7 @@ void td__bucket_merge(td__bucket *bucket, const td__bucket *next) {
     bucket->nonfinite += next->nonfinite;
 }
 
-static void extend_extremes(td_extremes *e, const td_value *value, bool first) {
+static void extend_extremes(td_extremes *e, const td_run_value *value, bool first) {
     e->last = value->value;
     e->last_step = value->step;
     if (first) {
@@ -39,7 +39,7 @@ static void extend_extremes(td_extremes *e, const td_value *value, bool first) {
     }
 }
 
-bool td__pyramid_add(td__pyramid *pyramid, const td_value *value) {
+bool td__pyramid_add(td__pyramid *pyramid, const td_run_value *value) {
     td__bucket one = td__bucket_of(value);
     uint32_t full = TD__PYRAMID_FACTOR;
     for (int i = 0; i < TD__PYRAMID_LEVELS; i++, full *= TD__PYRAMID_FACTOR) {

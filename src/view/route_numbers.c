@@ -20,7 +20,7 @@ static size_t load(td__call *call, const td_run_signal *signal, const char *stat
     if (td__pyramid_rows(pyramid, first, last) > most) {
         return td__pyramid_query(pyramid, first, last, buckets, most);
     }
-    td_value *values = td__calloc(most, sizeof *values);
+    td_run_value *values = td__calloc(most, sizeof *values);
     size_t count =
         values ? td_run_values(call->run->run, signal, statistic, first, last, values, most) : 0;
     for (size_t i = 0; i < count; i++) {

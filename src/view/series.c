@@ -74,7 +74,7 @@ static td__series *find(td__shelf_run *run, int64_t signal, const char *statisti
 }
 
 static bool extend(td__shelf_run *run, td__series *series, const td_run_signal *signal) {
-    td_value *values = td__calloc(CHUNK, sizeof *values);
+    td_run_value *values = td__calloc(CHUNK, sizeof *values);
     td__pyramid *pyramid = &series->pyramid;
     bool good = values != NULL;
     for (size_t got = CHUNK; good && got == CHUNK;) {

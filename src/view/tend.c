@@ -18,7 +18,7 @@ static const double live_seconds = 0.5, still_seconds = 5, live_share = 100, sea
 static void summarise_spark(td__shelf_run *run, const td_run_signal *signal) {
     const td__pyramid *pyramid = td__shelf_pyramid(run, signal, NULL);
     td__bucket buckets[TD__SPARK];
-    td_value values[TD__SPARK];
+    td_run_value values[TD__SPARK];
     run->spark_count = 0;
     if (pyramid && pyramid->count <= TD__SPARK) {
         run->spark_count =

@@ -1,0 +1,193 @@
+#include "findings.h"
+
+#include "json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- For programs --------------------------------------------------------------------------- */
+
+static void print_text_or_null(const char *text) {
+    if (text) {
+        print_json_text(text);
+    } else {
+        printf("null");
+    }
+}
+
+static void print_row(int64_t row) {
+    if (row >= 0) {
+        printf("%lld", (long long)row);
+    } else {
+        printf("null");
+    }
+}
+
+static void print_json_texts(const char *key, const char *const *texts, size_t count) {
+    printf("\"%s\": [", key);
+    for (size_t i = 0; i < count; i++) {
+        printf("%s", i ? ", " : "");
+        print_json_text(texts[i]);
+    }
+    printf("]");
+}
+
+static void print_json_evidence(const td_evidence *evidence, size_t count) {
+    printf("\"evidence\": [");
+    for (size_t i = 0; i < count; i++) {
+        printf("%s{\"text\": ", i ? ", " : "");
+        print_json_text(evidence[i].text);
+        printf(", \"signal\": ");
+        print_text_or_null(evidence[i].signal);
+        printf(", \"step\": %lld, \"value\": ", (long long)evidence[i].step);
+        print_json_number(evidence[i].value);
+        printf("}");
+    }
+    printf("]");
+}
+
+static void print_json_origin(const td_finding_origin *origin) {
+    if (!origin) {
+        printf("\"origin\": null");
+        return;
+    }
+    printf("\"origin\": {\"cause\": \"%s\", \"layer\": ", origin->cause);
+    print_text_or_null(origin->layer);
+    printf(", \"parameter\": ");
+    print_text_or_null(origin->parameter);
+    printf(", \"row\": ");
+    print_row(origin->row);
+    printf(", \"step\": %lld}", (long long)origin->step);
+}
+
+static void print_json_trial(const td_finding_trial *trial) {
+    if (!trial) {
+        printf("\"trial\": null");
+        return;
+    }
+    printf("\"trial\": {\"steps\": %lld, \"score_before\": ", (long long)trial->steps);
+    print_json_number(trial->score_before);
+    printf(", \"score_after\": ");
+    print_json_number(trial->score_after);
+    printf(", \"loss_before\": ");
+    print_json_number(trial->loss_before);
+    printf(", \"loss_after\": ");
+    print_json_number(trial->loss_after);
+    printf("}");
+}
+
+static void print_json_finding(const td_diagnosis_finding *f) {
+    printf("{\"rule\": \"%s\", \"cause\": \"%s\", \"layer\": ", f->rule, f->cause);
+    print_text_or_null(f->layer);
+    printf(", \"unit\": ");
+    print_row(f->unit);
+    printf(", \"since_step\": %lld, \"confidence\": \"%s\", ", (long long)f->since_step,
+           td_confidence_name(f->confidence));
+    print_json_texts("symptoms", f->symptoms, f->symptom_count);
+    printf(", ");
+    print_json_evidence(f->evidence, f->evidence_count);
+    printf(", \"remedy\": ");
+    print_text_or_null(f->remedy);
+    printf(", ");
+    print_json_texts("edits", f->edits, f->edit_count);
+    printf(", ");
+    print_json_origin(f->origin);
+    printf(", ");
+    print_json_trial(f->trial);
+    printf("}");
+}
+
+void print_json_diagnosis(const td_diagnosis *diagnosis) {
+    const td_diagnosis_finding *findings;
+    const char *const *notes;
+    size_t count = td_diagnosis_findings(diagnosis, &findings);
+    size_t noted = td_diagnosis_notes(diagnosis, &notes);
+    printf("{\"findings\": [");
+    for (size_t i = 0; i < count; i++) {
+        printf("%s", i ? ", " : "");
+        print_json_finding(&findings[i]);
+    }
+    printf("], \"rules\": %zu, ", td_diagnosis_rule_count(diagnosis));
+    print_json_texts("notes", notes, noted);
+    printf("}\n");
+}
+
+size_t count_certain(const td_diagnosis *diagnosis) {
+    const td_diagnosis_finding *findings;
+    size_t count = td_diagnosis_findings(diagnosis, &findings), certain = 0;
+    for (size_t i = 0; i < count; i++) {
+        certain += findings[i].confidence > TD_MAYBE;
+    }
+    return certain;
+}
+
+/* ---- For people ----------------------------------------------------------------------------- */
+
+enum { TITLE = 32, INDENT = 4, LEAST = 40 };
+
+/* Names of layers are anybody's: no escapes for the terminal. */
+static void print_plain(const char *text) {
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        putchar(c < 0x20 || c == 0x7f ? '?' : c);
+    }
+}
+
+static void print_line(const char *mark, const char *text) {
+    printf("%*s%s", INDENT, "", mark);
+    print_plain(text);
+    putchar('\n');
+}
+
+static void print_trial(const td_finding_trial *trial) {
+    printf("%*s  tried for %lld steps: ", INDENT, "", (long long)trial->steps);
+    if (isfinite(trial->loss_before) && isfinite(trial->loss_after)) {
+        printf("loss %.3g instead of %.3g, ", trial->loss_after, trial->loss_before);
+    }
+    printf("%.0f %% learnt instead of %.0f %%\n", 100 * fmax(trial->score_after, 0),
+           100 * fmax(trial->score_before, 0));
+}
+
+static void print_finding(const td_diagnosis_finding *f, bool colour) {
+    static const char *const marks[] = {"?", "\u2717", "\u2717"};
+    static const char *const colours[] = {"\033[33m", "\033[31m", "\033[31m"};
+    printf("%s%s %-*s%s ", colour ? colours[f->confidence] : "", marks[f->confidence], TITLE,
+           f->text, colour ? "\033[0m" : "");
+    if (f->layer) {
+        printf("layer ");
+        print_plain(f->layer);
+        printf(", ");
+    }
+    if (f->since_step > 1) {
+        printf("since step %lld, ", (long long)f->since_step);
+    }
+    printf("%s\n", td_confidence_name(f->confidence));
+    for (size_t i = 0; i < f->evidence_count; i++) {
+        print_line("", f->evidence[i].text);
+    }
+    if (f->remedy) {
+        print_line("\u2192 ", f->remedy);
+    }
+    if (f->trial) {
+        print_trial(f->trial);
+    }
+}
+
+void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
+    const td_diagnosis_finding *findings;
+    const char *const *notes;
+    size_t count = td_diagnosis_findings(diagnosis, &findings);
+    size_t noted = td_diagnosis_notes(diagnosis, &notes);
+    for (size_t i = 0; i < count; i++) {
+        print_finding(&findings[i], colour);
+    }
+    size_t others = td_diagnosis_rule_count(diagnosis) - count;
+    printf("%s\u2713%s %zu %schecks: nothing unusual\n", colour ? "\033[32m" : "",
+           colour ? "\033[0m" : "", others, count ? "other " : "");
+    for (size_t i = 0; i < noted; i++) {
+        printf("  ");
+        print_plain(notes[i]);
+        putchar('\n');
+    }
+}

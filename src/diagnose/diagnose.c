@@ -1,0 +1,240 @@
+/* A diagnosis: the case is gathered, rules look at it, the judge decides. */
+#include "diagnose/diagnosis.h"
+
+#include "base/memory.h"
+#include "deck/glob.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_STEPS = 20000, MOST_NOTES = 1024 };
+
+const char *td_confidence_name(td_confidence confidence) {
+    static const char *const names[] = {"maybe", "likely", "sure"};
+    return (size_t)confidence < sizeof names / sizeof *names ? names[confidence] : names[0];
+}
+
+void td__note(td_diagnosis *diagnosis, const char *text) {
+    if (td__grow(&diagnosis->notes, &diagnosis->note_capacity, diagnosis->note_count + 1,
+                 MOST_NOTES, sizeof *diagnosis->notes)) {
+        diagnosis->notes[diagnosis->note_count++] = text;
+    }
+}
+
+/* ---- The case ------------------------------------------------------------------------------- */
+
+static td_status gather(td__case *of, td_error *error) {
+    td_status status = td__facts_gather(&of->facts, of->trainer, error);
+    if (!status) {
+        status = td__layers_gather(&of->layers, of->trainer, error);
+    }
+    if (!status) {
+        status = td__layers_look(&of->layers, of->trainer, false, error);
+    }
+    of->known = !status;
+    return status;
+}
+
+/* The experiment of a run, if it can be had; otherwise why not is noted. */
+static void open_experiment(td__case *of) {
+    td_error reason = {0};
+    td__trial_options options = {.path = of->path};
+    of->trainer = td__trial_open(&options, &of->experiment, &reason);
+    if (!of->trainer || gather(of, &reason)) {
+        td__note(of->diagnosis, td__say(of, "the run cannot be repeated: %s", reason.text));
+    }
+}
+
+static td_status look_after(void *user, td_trainer *trainer, td_error *error) {
+    return td__layers_look(user, trainer, true, error);
+}
+
+static void repeat(td__case *of, double seconds) {
+    td_error reason = {0};
+    int64_t steps =
+        of->history->last_step < of->trainer->steps ? of->history->last_step : of->trainer->steps;
+    of->steps = steps < MOST_STEPS ? steps : MOST_STEPS;
+    td__trial_options options = {.path = of->path,
+                                 .steps = of->steps,
+                                 .seconds = seconds,
+                                 .task = &of->facts.task,
+                                 .look = look_after,
+                                 .user = &of->layers};
+    if (of->steps < 1 || td__trial_run(&options, &of->baseline, &reason)) {
+        td__note(of->diagnosis, td__say(of, "the run cannot be repeated: %s", reason.text));
+        return;
+    }
+    of->repeated = true;
+    if (of->baseline.complete) {
+        of->whole = of->steps == steps;
+    } else if (of->baseline.origin.cause) { /* a trial may get farther than the run did */
+        of->steps = of->trainer->steps < MOST_STEPS ? of->trainer->steps : MOST_STEPS;
+    } else {
+        of->steps = of->baseline.steps;
+    }
+}
+
+static void release(td__case *of) {
+    td__facts_release(&of->facts);
+    td__layers_release(&of->layers);
+    td_trainer_destroy(of->trainer);
+    td_experiment_destroy(of->experiment);
+    td__history_close(of->history);
+    td__free(of);
+}
+
+/* ---- Rules ---------------------------------------------------------------------------------- */
+
+/* Whether a name is one of the globs, separated by commas. */
+static bool is_among(const char *globs, const char *name) {
+    return td_run_matches(globs, name);
+}
+
+static bool is_wanted(const td__rule *rule, const char *only, const char *ignore) {
+    return (!only || is_among(only, rule->info.name)) &&
+           (!ignore || !is_among(ignore, rule->info.name));
+}
+
+static void look(td__case *of, const char *only, const char *ignore) {
+    for (size_t i = 0; td__rules[i]; i++) {
+        const td__rule *rule = td__rules[i];
+        bool wanted = rule->info.symptom || is_wanted(rule, only, ignore);
+        if (wanted && (of->history || !rule->after)) {
+            of->rule = rule;
+            rule->look(of);
+            of->diagnosis->rule_count += is_wanted(rule, only, ignore);
+        }
+    }
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+static td__case *start(td_diagnosis *diagnosis) {
+    td__case *of = diagnosis ? td__calloc(1, sizeof *of) : NULL;
+    if (of) {
+        of->diagnosis = diagnosis;
+    }
+    return of;
+}
+
+static td_status diagnose(td__case *of, const char *run, const td_diagnose_options *options,
+                          td_error *error) {
+    of->history = td__history_open(run, error);
+    if (!of->history) {
+        return error && error->status ? error->status : TD_IO;
+    }
+    td_run_info info = {.size = sizeof info};
+    td_run_about(of->history->run, &info);
+    of->path = td__say(of, "%s/experiment.yaml", info.folder);
+    if (!info.events) {
+        open_experiment(of);
+    }
+    double seconds = options->seconds > 0 ? options->seconds : 60;
+    if (of->known && !options->no_trial) {
+        repeat(of, seconds / 4);
+    }
+    look(of, options->only, options->ignore);
+    td_status status = td__judge(of, options, error);
+    return status ? status : td__report(of, error);
+}
+
+td_diagnosis *td_diagnose(const char *run, const td_diagnose_options *options, td_error *error) {
+    td_diagnose_options settled = {.size = sizeof settled};
+    if (options) {
+        size_t size = options->size < sizeof settled ? options->size : sizeof settled;
+        memcpy(&settled, options, size);
+    }
+    td_diagnosis *diagnosis = td__calloc(1, sizeof *diagnosis);
+    td__case *of = start(diagnosis);
+    td_status status =
+        of ? diagnose(of, run, &settled, error) : td_error_set(error, TD_MEMORY, "out of memory");
+    if (of) {
+        release(of);
+    }
+    if (status) {
+        td_diagnosis_destroy(diagnosis);
+        return NULL;
+    }
+    return diagnosis;
+}
+
+/* ---- Before training ------------------------------------------------------------------------ */
+
+/* Nothing has run: what cannot be meant is reported, and the rest as what may do harm. */
+static void judge_unrun(td__case *of) {
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        td__suspicion *s = &of->suspicions[i];
+        s->accepted = s->strength >= TD__STRUCTURE;
+        s->confidence = s->strength >= TD__CONTRADICTION ? TD_SURE : TD_MAYBE;
+        s->weight = (double)s->strength + s->severity / 2;
+    }
+}
+
+static td_status check(td__case *of, const char *experiment, const td_check_options *options,
+                       td_error *error) {
+    of->path = td__keep(of, experiment);
+    td__trial_options opening = {.path = of->path,
+                                 .set = options->set,
+                                 .set_count = options->set_count,
+                                 .problem = options->problem,
+                                 .user = options->user};
+    of->trainer = td__trial_open(&opening, &of->experiment, error);
+    td_status status = of->trainer ? gather(of, error) : TD_INVALID;
+    if (status) {
+        return status;
+    }
+    look(of, options->only, options->ignore);
+    judge_unrun(of);
+    return td__report(of, error);
+}
+
+td_diagnosis *td_check(const char *experiment, const td_check_options *options, td_error *error) {
+    td_check_options settled = {.size = sizeof settled};
+    if (options) {
+        size_t size = options->size < sizeof settled ? options->size : sizeof settled;
+        memcpy(&settled, options, size);
+    }
+    td_diagnosis *diagnosis = td__calloc(1, sizeof *diagnosis);
+    td__case *of = start(diagnosis);
+    td_status status = of ? check(of, experiment, &settled, error)
+                          : td_error_set(error, TD_MEMORY, "out of memory");
+    if (of) {
+        release(of);
+    }
+    if (status) {
+        td_diagnosis_destroy(diagnosis);
+        return NULL;
+    }
+    return diagnosis;
+}
+
+void td_diagnosis_destroy(td_diagnosis *diagnosis) {
+    if (!diagnosis) {
+        return;
+    }
+    for (size_t i = 0; i < diagnosis->text_count; i++) {
+        td__free(diagnosis->texts[i]);
+    }
+    for (size_t i = 0; i < diagnosis->block_count; i++) {
+        td__free(diagnosis->blocks[i]);
+    }
+    td__free(diagnosis->texts);
+    td__free(diagnosis->blocks);
+    td__free(diagnosis->notes);
+    td__free(diagnosis->findings);
+    td__free(diagnosis);
+}
+
+size_t td_diagnosis_findings(const td_diagnosis *diagnosis, const td_diagnosis_finding **findings) {
+    *findings = diagnosis->findings;
+    return diagnosis->finding_count;
+}
+
+size_t td_diagnosis_rule_count(const td_diagnosis *diagnosis) {
+    return diagnosis->rule_count;
+}
+
+size_t td_diagnosis_notes(const td_diagnosis *diagnosis, const char *const **texts) {
+    *texts = (const char *const *)diagnosis->notes;
+    return diagnosis->note_count;
+}

@@ -1,0 +1,29 @@
+#ifndef TAPEDECK_DIAGNOSE_DIAGNOSIS_H
+#define TAPEDECK_DIAGNOSE_DIAGNOSIS_H
+
+#include "diagnose/rule.h"
+
+struct td_diagnosis {
+    char **texts; /* all that findings point to */
+    size_t text_count, text_capacity;
+    td_diagnosis_finding *findings;
+    size_t finding_count;
+    void **blocks; /* arrays of findings */
+    size_t block_count, block_capacity;
+    const char **notes;
+    size_t note_count, note_capacity;
+    size_t rule_count;
+    const char *fix_path; /* of the experiment; NULL: nothing to put right */
+    const char *fix[8 * TD__MOST_EDITS];
+    size_t fix_count;
+    bool fix_redraw; /* the weights it started from are to go */
+};
+
+/* Tries what rules suspect, and decides. */
+TD_NODISCARD td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error);
+/* What was accepted, as findings, most important first. */
+TD_NODISCARD td_status td__report(td__case *of, td_error *error);
+/* Something that could not be done. */
+void td__note(td_diagnosis *diagnosis, const char *text);
+
+#endif

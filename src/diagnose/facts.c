@@ -1,0 +1,385 @@
+#include "diagnose/facts.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Beyond so many numbers, evenly spread rows stand for all. */
+enum { CHUNK = 256, MOST_NUMBERS = 1 << 25 };
+
+static void add(td__column *column, double value) {
+    if (!isfinite(value)) {
+        column->nonfinite++;
+        return;
+    }
+    /* Welford: sums of squares of large numbers would cancel. */
+    column->count++;
+    double delta = value - column->mean;
+    column->mean += delta / (double)column->count;
+    column->deviation += delta * (value - column->mean);
+    column->minimum = column->count == 1 ? value : fmin(column->minimum, value);
+    column->maximum = column->count == 1 ? value : fmax(column->maximum, value);
+}
+
+static void settle(td__column *column) {
+    column->deviation = column->count ? sqrt(column->deviation / (double)column->count) : 0;
+}
+
+static int64_t elements(const td_shape *shape) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        count *= shape->dims[i];
+    }
+    return count;
+}
+
+/* ---- Labels --------------------------------------------------------------------------------- */
+
+static void add_label(td__labels *labels, const float *values, int64_t row) {
+    double ones = 0;
+    for (int64_t k = 0; k < labels->width; k++) {
+        double value = (double)values[k];
+        add(&labels->all, value);
+        labels->whole &= value == floor(value);
+        labels->binary &= value == 0 || value == 1;
+        ones += value == 1;
+        int64_t class = labels->width == 1 ? (int64_t)fmin(fmax(value, -1), TD__MOST_CLASSES) : k;
+        if (!isfinite(value)) {
+            labels->nonfinite_row = labels->nonfinite_row < 0 ? row : labels->nonfinite_row;
+        } else if (class >= 0 && class < TD__MOST_CLASSES && (labels->width == 1 || value == 1)) {
+            labels->shares[class] += 1;
+            labels->classes = class >= labels->classes ? class + 1 : labels->classes;
+        }
+    }
+    labels->one_hot &= ones == 1;
+}
+
+static void settle_labels(td__labels *labels, int64_t rows) {
+    settle(&labels->all);
+    bool classes = labels->whole && labels->all.minimum >= 0 && labels->all.nonfinite == 0 &&
+                   (labels->width > 1 || labels->all.maximum < TD__MOST_CLASSES);
+    labels->one_hot &= labels->binary && labels->width > 1;
+    labels->classes = classes ? labels->classes : 0;
+    for (int64_t i = 0; i < TD__MOST_CLASSES; i++) {
+        labels->shares[i] /= rows ? (double)rows : 1;
+    }
+}
+
+/* What is to be learnt, from the labels alone; only whether whole numbers are classes or values is
+ * taken from the loss. */
+static td__task task_of(const td__facts *facts, const td_trainer *trainer) {
+    const td__labels *labels = &facts->labels;
+    const td__train_spec *train = &trainer->experiment->train;
+    bool crossentropy = train->loss == TD_LOSS_BINARY_CROSSENTROPY ||
+                        train->loss == TD_LOSS_CATEGORICAL_CROSSENTROPY ||
+                        train->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    if (train->target == TD__TARGET_INPUT) {
+        return (td__task){TD__TASK_VALUES, 0};
+    }
+    if (trainer->info->label_kind == TD_LABEL_CLASS) {
+        return (td__task){TD__TASK_CLASSES, labels->classes};
+    }
+    if (labels->binary) {
+        return labels->width == 1 ? (td__task){TD__TASK_BINARY, 2}
+               : labels->one_hot  ? (td__task){TD__TASK_CLASSES, labels->width}
+                                  : (td__task){TD__TASK_LABELS, 0};
+    }
+    bool few = labels->width == 1 && labels->classes > 2 && labels->classes <= 32;
+    return few && crossentropy ? (td__task){TD__TASK_CLASSES, labels->classes}
+                               : (td__task){TD__TASK_VALUES, 0};
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    td_trainer *trainer;
+    int64_t inputs, labels; /* numbers an example */
+    bool from_input;
+    float *input, *label; /* CHUNK rows */
+} reader;
+
+/* Rows `first` … of a part of which every `stride`-th is read; labels become floats. */
+static td_status read_chunk(reader *r, td_part part, int64_t first, int64_t stride, int64_t some,
+                            int64_t *rows, td_error *error) {
+    const td_data_info *info = r->trainer->info;
+    for (int64_t i = 0; i < some; i++) {
+        td_dataset_rows(r->trainer->data, part, first + i * stride, 1, &rows[i]);
+    }
+    td_status status =
+        td_dataset_read(r->trainer->data, part, rows, some, r->input,
+                        info->label_kind == TD_LABEL_NONE ? NULL : (void *)r->label, error);
+    if (!status && info->label_kind == TD_LABEL_CLASS) {
+        for (int64_t i = 0; i < some; i++) {
+            int32_t class;
+            memcpy(&class, &r->label[i], sizeof class);
+            r->label[i] = (float)class;
+        }
+    }
+    if (!status && r->from_input) {
+        memcpy(r->label, r->input, (size_t)(some * r->inputs) * sizeof(float));
+    }
+    return status;
+}
+
+static void add_inputs(td__facts *facts, const float *row, int64_t number) {
+    for (int64_t k = 0; k < facts->width; k++) {
+        td__column *column = &facts->columns[k];
+        int64_t before = column->nonfinite;
+        add(column, (double)row[k]);
+        if (column->nonfinite > before && facts->nonfinite_row < 0) {
+            facts->nonfinite_row = number;
+            facts->nonfinite_column = k;
+        }
+    }
+}
+
+static void settle_inputs(td__facts *facts) {
+    td__column *all = &facts->inputs;
+    double squares = 0;
+    facts->smallest_deviation = INFINITY;
+    for (int64_t k = 0; k < facts->width; k++) {
+        td__column *c = &facts->columns[k];
+        settle(c);
+        if (c->count == 0) {
+            continue;
+        }
+        all->minimum = all->count ? fmin(all->minimum, c->minimum) : c->minimum;
+        all->maximum = all->count ? fmax(all->maximum, c->maximum) : c->maximum;
+        all->count += c->count;
+        all->nonfinite += c->nonfinite;
+        all->mean += c->mean * (double)c->count;
+        squares += (c->mean * c->mean + c->deviation * c->deviation) * (double)c->count;
+        if (c->maximum > c->minimum) {
+            bool larger = c->deviation > facts->largest_deviation;
+            facts->largest_column = larger ? k : facts->largest_column;
+            facts->largest_deviation = larger ? c->deviation : facts->largest_deviation;
+            facts->smallest_deviation = fmin(facts->smallest_deviation, c->deviation);
+        } else {
+            facts->constant_columns++;
+        }
+    }
+    if (all->count) {
+        all->mean /= (double)all->count;
+        all->deviation = sqrt(fmax(0, squares / (double)all->count - all->mean * all->mean));
+    }
+}
+
+static td_status scan(td__facts *facts, reader *r, td_part part, td__labels *labels,
+                      td_error *error) {
+    int64_t all = part == TD_TRAINING ? facts->rows : facts->validation_rows;
+    int64_t most = MOST_NUMBERS / (r->inputs + 1);
+    int64_t stride = all / (most > 0 ? most : 1) + 1, count = all / stride;
+    int64_t same = 0;
+    float before = NAN;
+    td_status status = TD_OK;
+    *labels = (td__labels){
+        .width = r->labels, .whole = true, .binary = true, .one_hot = true, .nonfinite_row = -1};
+    for (int64_t done = 0; !status && done < count; done += CHUNK) {
+        int64_t rows[CHUNK], some = count - done < CHUNK ? count - done : CHUNK;
+        status = read_chunk(r, part, done * stride, stride, some, rows, error);
+        for (int64_t i = 0; !status && i < some; i++) {
+            if (part == TD_TRAINING) {
+                add_inputs(facts, r->input + i * r->inputs, rows[i]);
+            }
+            add_label(labels, r->label + i * r->labels, rows[i]);
+            same += r->label[i * r->labels] == before;
+            before = r->label[i * r->labels];
+        }
+    }
+    settle_labels(labels, count);
+    if (part == TD_TRAINING) {
+        facts->looked_at = count;
+        facts->order = count > 1 ? (double)same / (double)(count - 1) : 0;
+        settle_inputs(facts);
+    }
+    return status;
+}
+
+/* ---- Neighbours ----------------------------------------------------------------------------- */
+
+enum { NEIGHBOURS_ROWS = 400, NEIGHBOURS_LEAST = 100, NEIGHBOURS_WIDTH = 4096 };
+
+typedef struct crowd {
+    int64_t count;
+    float *points; /* [count][width], columns of variance 1 */
+    int64_t *classes;
+} crowd;
+
+static int64_t class_of(const td__facts *facts, const float *label, int64_t width) {
+    if (facts->task.kind == TD__TASK_CLASSES && width > 1) {
+        int64_t best = 0;
+        for (int64_t k = 1; k < width; k++) {
+            best = label[k] > label[best] ? k : best;
+        }
+        return best;
+    }
+    return (int64_t)lroundf(label[0]);
+}
+
+static td_status gather_crowd(const td__facts *facts, reader *r, td_part part, int64_t most,
+                              crowd *c, td_error *error) {
+    int64_t all = part == TD_TRAINING ? facts->rows : facts->validation_rows;
+    int64_t want = all < most ? all : most;
+    c->points = td__calloc((size_t)(want * facts->width) + 1, sizeof *c->points);
+    c->classes = td__calloc((size_t)want + 1, sizeof *c->classes);
+    if (!c->points || !c->classes) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    td_status status = TD_OK;
+    for (int64_t i = 0; !status && i < want; i++) {
+        int64_t row;
+        status = read_chunk(r, part, i * all / want, 1, 1, &row, error);
+        for (int64_t k = 0; !status && k < facts->width; k++) {
+            double deviation = facts->columns[k].deviation;
+            double value =
+                deviation > 0 ? ((double)r->input[k] - facts->columns[k].mean) / deviation : 0;
+            c->points[i * facts->width + k] = isfinite(value) ? (float)value : 0;
+        }
+        c->classes[i] = class_of(facts, r->label, r->labels);
+        c->count = i + 1;
+    }
+    return status;
+}
+
+static float distance(const float *a, const float *b, int64_t width, float most) {
+    float sum = 0;
+    for (int64_t k = 0; k < width && sum < most; k++) {
+        sum += (a[k] - b[k]) * (a[k] - b[k]);
+    }
+    return sum;
+}
+
+static int compare(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* The share of points whose nearest neighbour within the crowd has their class; *median: how far
+ * that one is. */
+static double agreement(const crowd *c, int64_t width, double *median) {
+    int64_t same = 0;
+    float far_away[NEIGHBOURS_ROWS];
+    for (int64_t i = 0; i < c->count; i++) {
+        float best = INFINITY;
+        int64_t nearest = -1;
+        for (int64_t k = 0; k < c->count; k++) {
+            float far = k == i
+                            ? INFINITY
+                            : distance(c->points + i * width, c->points + k * width, width, best);
+            if (far < best) {
+                best = far;
+                nearest = k;
+            }
+        }
+        same += nearest >= 0 && c->classes[nearest] == c->classes[i];
+        far_away[i] = best;
+    }
+    qsort(far_away, (size_t)c->count, sizeof *far_away, compare);
+    *median = c->count > 1 ? sqrt((double)far_away[c->count / 2]) : NAN;
+    return c->count > 1 ? (double)same / (double)c->count : NAN;
+}
+
+static int64_t shared_rows(const crowd *a, const crowd *b, int64_t width) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < b->count; i++) {
+        bool same = false;
+        for (int64_t k = 0; k < a->count && !same; k++) {
+            same = !memcmp(a->points + k * width, b->points + i * width,
+                           (size_t)width * sizeof(float));
+        }
+        found += same;
+    }
+    return found;
+}
+
+static td_status compare_neighbours(td__facts *facts, reader *r, td_error *error) {
+    bool classes = facts->task.kind == TD__TASK_CLASSES || facts->task.kind == TD__TASK_BINARY;
+    facts->training_agreement = facts->validation_agreement = NAN;
+    facts->training_distance = facts->validation_distance = NAN;
+    if (facts->width > NEIGHBOURS_WIDTH || facts->indices) {
+        return TD_OK;
+    }
+    crowd training = {0}, validation = {0};
+    /* As many of each: the more there are, the nearer is the nearest. */
+    int64_t fewer = facts->validation_rows && facts->validation_rows < facts->rows
+                        ? facts->validation_rows
+                        : facts->rows;
+    int64_t most = fewer < NEIGHBOURS_ROWS ? fewer : NEIGHBOURS_ROWS;
+    td_status status = gather_crowd(facts, r, TD_TRAINING, most, &training, error);
+    if (!status && facts->validation_rows) {
+        status = gather_crowd(facts, r, TD_VALIDATION, most, &validation, error);
+    }
+    if (!status) {
+        facts->duplicates = shared_rows(&training, &validation, facts->width);
+    }
+    if (!status && classes && most >= NEIGHBOURS_LEAST) {
+        facts->training_agreement = agreement(&training, facts->width, &facts->training_distance);
+        facts->validation_agreement =
+            agreement(&validation, facts->width, &facts->validation_distance);
+    }
+    td__free(training.points);
+    td__free(training.classes);
+    td__free(validation.points);
+    td__free(validation.classes);
+    return status;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------ */
+
+static bool reads_indices(const td_trainer *trainer) {
+    for (size_t i = 0; i < trainer->layer_count; i++) {
+        const td_layer_info *layer = td_model_layer(trainer->model, i);
+        for (size_t k = 0; k < layer->input_count; k++) {
+            if (layer->inputs[k] < 0 && layer->kind == TD_LAYER_EMBEDDING) {
+                return true;
+            }
+        }
+    }
+    return td_model_input_dtype(trainer->model) != TD_FLOAT32;
+}
+
+td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *error) {
+    const td_data_info *info = trainer->info;
+    bool from_input = trainer->experiment->train.target == TD__TARGET_INPUT;
+    *facts = (td__facts){.rows = info->training,
+                         .validation_rows = info->validation,
+                         .width = elements(&info->input),
+                         .table = info->input.rank <= 1,
+                         .indices = reads_indices(trainer),
+                         .nonfinite_row = -1,
+                         .nonfinite_column = -1};
+    reader r = {.trainer = trainer,
+                .inputs = facts->width,
+                .labels = from_input ? facts->width : elements(&info->label),
+                .from_input = from_input};
+    facts->columns = td__calloc((size_t)facts->width + 1, sizeof *facts->columns);
+    r.input = td__calloc((size_t)(CHUNK * r.inputs) + 1, sizeof(float));
+    r.label = td__calloc((size_t)(CHUNK * (r.labels > r.inputs ? r.labels : r.inputs)) + 1,
+                         sizeof(float));
+    td_status status = facts->columns && r.input && r.label
+                           ? TD_OK
+                           : td_error_set(error, TD_MEMORY, "out of memory");
+    if (!status) {
+        status = scan(facts, &r, TD_TRAINING, &facts->labels, error);
+    }
+    if (!status && facts->validation_rows) {
+        status = scan(facts, &r, TD_VALIDATION, &facts->validation_labels, error);
+    }
+    if (!status) {
+        facts->task = task_of(facts, trainer);
+        status = compare_neighbours(facts, &r, error);
+    }
+    td__free(r.input);
+    td__free(r.label);
+    if (status) {
+        td__facts_release(facts);
+    }
+    return status;
+}
+
+void td__facts_release(td__facts *facts) {
+    td__free(facts->columns);
+    facts->columns = NULL;
+}

@@ -1,0 +1,99 @@
+#include "diagnose/head.h"
+
+#include <math.h>
+
+bool td__is_crossentropy(td_loss loss) {
+    return loss == TD_LOSS_BINARY_CROSSENTROPY || loss == TD_LOSS_CATEGORICAL_CROSSENTROPY ||
+           loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+}
+
+td__range td__activation_range(td_activation activation) {
+    switch (activation) {
+    case TD_SIGMOID:
+    case TD_HARD_SIGMOID:
+    case TD_SOFTMAX:
+        return (td__range){0, 1};
+    case TD_TANH:
+    case TD_SOFTSIGN:
+        return (td__range){-1, 1};
+    case TD_RELU:
+    case TD_SOFTPLUS:
+    case TD_EXPONENTIAL:
+        return (td__range){0, INFINITY};
+    case TD_RELU6:
+        return (td__range){0, 6};
+    case TD_LOG_SOFTMAX:
+        return (td__range){-INFINITY, 0};
+    default:
+        return (td__range){-INFINITY, INFINITY};
+    }
+}
+
+bool td__labels_beyond(const td__case *of) {
+    const td__column *labels = &of->facts.labels.all;
+    td__range range = td__activation_range(of->layers.output);
+    double slack = 1e-3 * (labels->maximum - labels->minimum);
+    return labels->minimum < range.low - slack || labels->maximum > range.high + slack;
+}
+
+typedef struct head {
+    td_activation activation;
+    td_loss loss;
+    int64_t units; /* 0: as it is */
+    bool classes;  /* labels are to be read as class numbers */
+} head;
+
+static head right_head(const td__case *of) {
+    const td__train_spec *train = &of->experiment->train;
+    const td__task *task = &of->facts.task;
+    switch (task->kind) {
+    case TD__TASK_CLASSES: {
+        bool numbers = of->facts.labels.width == 1;
+        return (head){TD_SOFTMAX,
+                      numbers ? TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+                              : TD_LOSS_CATEGORICAL_CROSSENTROPY,
+                      of->layers.units < task->classes ? task->classes : 0,
+                      numbers && of->trainer->info->label_kind != TD_LABEL_CLASS};
+    }
+    case TD__TASK_BINARY:
+    case TD__TASK_LABELS:
+        return (head){TD_SIGMOID, TD_LOSS_BINARY_CROSSENTROPY, 0, false};
+    case TD__TASK_VALUES:
+    default:
+        return (head){TD_LINEAR, td__is_crossentropy(train->loss) ? TD_LOSS_MSE : train->loss, 0,
+                      false};
+    }
+}
+
+void td__edit_output(td__case *of, td__suspicion *suspicion) {
+    head right = right_head(of);
+    ptrdiff_t layer = of->layers.output_layer;
+    bool own = of->layers.items[layer].kind != TD_LAYER_ACTIVATION;
+    td__edit_layer(of, suspicion, layer, own ? "activation" : "function",
+                   td_activation_name(right.activation));
+    td__edit(suspicion, "train.from_logits=false");
+}
+
+void td__edit_head(td__case *of, td__suspicion *suspicion) {
+    const td__train_spec *train = &of->experiment->train;
+    head right = right_head(of);
+    const td__layer_facts *last = &of->layers.items[of->layers.last];
+    td__edit_output(of, suspicion);
+    if (right.loss != train->loss) {
+        td__edit(suspicion, td__say(of, "train.loss=%s", td_loss_name(right.loss)));
+    }
+    if (right.units) {
+        td__edit_layer(of, suspicion, of->layers.last,
+                       last->kind == TD_LAYER_DENSE ? "units" : "filters",
+                       td__say(of, "%lld", (long long)right.units));
+    }
+    if (right.classes) {
+        td__edit(suspicion, "data.label_kind=class");
+    }
+}
+
+const char *td__head_text(td__case *of) {
+    head right = right_head(of);
+    return td__say(of, "activation: %s and loss: %s", td_activation_name(right.activation),
+                   td_loss_name(right.loss));
+}

@@ -1,0 +1,23 @@
+/* The end of a network: which activation, loss and number of units the labels call for. */
+#ifndef TAPEDECK_DIAGNOSE_HEAD_H
+#define TAPEDECK_DIAGNOSE_HEAD_H
+
+#include "diagnose/rule.h"
+
+/* Cross-entropies take probabilities, or logits where the experiment says so. */
+bool td__is_crossentropy(td_loss loss);
+/* The values an activation can put out. */
+typedef struct td__range {
+    double low, high;
+} td__range;
+td__range td__activation_range(td_activation activation);
+/* Whether labels lie where the output cannot get to. */
+bool td__labels_beyond(const td__case *of);
+/* Edits that give the network the end its labels call for: activation, loss, units. */
+void td__edit_head(td__case *of, td__suspicion *suspicion);
+/* Only its activation. */
+void td__edit_output(td__case *of, td__suspicion *suspicion);
+/* "softmax and sparse_categorical_crossentropy" */
+const char *td__head_text(td__case *of);
+
+#endif

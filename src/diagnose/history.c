@@ -1,0 +1,114 @@
+#include "diagnose/history.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_SERIES = 1 << 16 };
+
+td__history *td__history_open(const char *run, td_error *error) {
+    td__history *history = td__calloc(1, sizeof *history);
+    if (!history) {
+        td_error_set(error, TD_MEMORY, "out of memory");
+        return NULL;
+    }
+    history->run = td_run_open(run, error);
+    if (!history->run || td_run_refresh(history->run, error)) {
+        td__history_close(history);
+        return NULL;
+    }
+    td_run_info info = {.size = sizeof info};
+    td_run_about(history->run, &info);
+    history->state = info.state;
+    history->last_step = info.last_step;
+    history->last_epoch = info.last_epoch;
+    return history;
+}
+
+void td__history_close(td__history *history) {
+    if (!history) {
+        return;
+    }
+    for (size_t i = 0; i < history->read_count; i++) {
+        td__free(history->read[i]->name);
+        td__free(history->read[i]->points);
+        td__free(history->read[i]);
+    }
+    td__free(history->read);
+    td_run_close(history->run);
+    td__free(history);
+}
+
+/* NaN is a value here: it is what one looks for. */
+static void fill(td__history *history, td__series *series, const char *signal,
+                 const char *statistic) {
+    const td_run_signal *found = td_run_signal_find(history->run, signal);
+    if (!found) {
+        return;
+    }
+    series->points = td__calloc(TD__POINTS, sizeof *series->points);
+    if (series->points) {
+        series->count = td_run_points(history->run, found, statistic, found->first_step,
+                                      found->last_step, series->points, TD__POINTS, NULL);
+    }
+}
+
+const td__series *td__series_of(td__history *history, const char *signal, const char *statistic) {
+    static const td__series none;
+    char name[600];
+    (void)snprintf(name, sizeof name, "%.500s\n%s", signal, statistic ? statistic : "");
+    for (size_t i = 0; i < history->read_count; i++) {
+        if (!strcmp(history->read[i]->name, name)) {
+            return history->read[i];
+        }
+    }
+    td__series *series = td__calloc(1, sizeof *series);
+    char *copy = td__strdup(name);
+    if (!series || !copy ||
+        !td__grow(&history->read, &history->read_capacity, history->read_count + 1, MOST_SERIES,
+                  sizeof *history->read)) {
+        td__free(series);
+        td__free(copy);
+        return &none;
+    }
+    series->name = copy;
+    fill(history, series, signal, statistic);
+    history->read[history->read_count++] = series;
+    return series;
+}
+
+const td__series *td__layer_series(td__history *history, const char *layer, const char *what,
+                                   const char *statistic) {
+    char signal[512];
+    (void)snprintf(signal, sizeof signal, "%.300s.%s", layer, what);
+    return td__series_of(history, signal, statistic);
+}
+
+static size_t index_at(const td__series *series, double share) {
+    size_t index = (size_t)(share * (double)series->count);
+    return index < series->count ? index : series->count;
+}
+
+double td__series_mean(const td__series *series, double a, double b) {
+    double sum = 0;
+    size_t count = 0;
+    size_t end =
+        index_at(series, b) > index_at(series, a) ? index_at(series, b) : index_at(series, a) + 1;
+    for (size_t i = index_at(series, a); i < end && i < series->count; i++) {
+        if (isfinite(series->points[i].value)) {
+            sum += series->points[i].value;
+            count++;
+        }
+    }
+    return count ? sum / (double)count : NAN;
+}
+
+double td__series_low(const td__series *series, double a, double b) {
+    double low = NAN;
+    for (size_t i = index_at(series, a); i < index_at(series, b); i++) {
+        low = fmin(low, series->points[i].low);
+    }
+    return low;
+}

@@ -1,0 +1,40 @@
+/* What a run recorded, as symptoms are read from it: metrics and the statistics of layers over time.
+ */
+#ifndef TAPEDECK_DIAGNOSE_HISTORY_H
+#define TAPEDECK_DIAGNOSE_HISTORY_H
+
+#include "tapedeck/run.h"
+
+enum { TD__POINTS = 2048 };
+
+/* Numbers over time, in order; count 0: not recorded. */
+typedef struct td__series {
+    char *name;
+    size_t count;
+    td_point *points;
+} td__series;
+
+typedef struct td__history {
+    td_run *run;
+    td_run_state state;
+    int64_t last_step, last_epoch;
+
+    td__series **read; /* what td__series_of has read so far */
+    size_t read_count, read_capacity;
+} td__history;
+
+td__history *td__history_open(const char *run, td_error *error);
+void td__history_close(td__history *history); /* accepts NULL */
+
+/* A signal's scalars (statistic NULL) or one of its statistics; valid until the history is closed.
+ * Never NULL: an empty series when there are none. */
+const td__series *td__series_of(td__history *history, const char *signal, const char *statistic);
+/* LAYER.WHAT, of a layer. */
+const td__series *td__layer_series(td__history *history, const char *layer, const char *what,
+                                   const char *statistic);
+
+/* Means over the points from share a to share b of the series; NaN when there are none. */
+double td__series_mean(const td__series *series, double a, double b);
+double td__series_low(const td__series *series, double a, double b);
+
+#endif

@@ -1,0 +1,346 @@
+/* Which suspicions are causes: each is tried out, on the run's own experiment.
+ *
+ * What the network has learnt is a share of what there is to learn (task.h); a change's gain is the
+ * share of what was missing that it wins. Contradictions are causes by themselves, unless the run did
+ * well all the same. Structure that often does harm must win a good part in a trial: alone; with an
+ * optimizer that suits most networks, where the run's own suits only what it has (a rate that fits
+ * inputs of 255 does not fit inputs of 1); or together with the other suspects, when leaving it out
+ * again loses. A number that could be tuned must win most, and only in a run that learnt little or
+ * was still getting better when it ended: everything gets better with more steps. */
+#include "diagnose/diagnosis.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_SET = 8 * TD__MOST_EDITS };
+
+#define FINE 0.93     /* a score with which no structure is looked into */
+#define GOOD 0.85     /* … and nothing is tuned */
+#define POOR 0.5      /* a score with which it does not matter whether the loss still fell */
+#define WIN_POOR 0.25 /* gain that structure must have where the run is poor */
+#define WIN 0.45      /* … and elsewhere */
+#define WIN_TUNING 0.5
+#define STILL_FALLING 0.08 /* share of the loss's whole fall in the last quarter of the steps */
+
+static const char *const usual_optimizer = "train.optimizer={adam: {learning_rate: 0.003}}";
+
+typedef struct trials {
+    td__case *of;
+    const td_diagnose_options *options;
+    double until; /* when trials must have ended */
+    double each;  /* seconds */
+    bool stopped;
+    double usual; /* score of the run's experiment with the usual optimizer; NaN: not tried */
+} trials;
+
+typedef struct change {
+    const char *set[MOST_SET];
+    size_t count;
+    bool standardize_labels, redraw;
+    double more;
+} change;
+
+static void add_change(change *c, const td__suspicion *s) {
+    for (size_t i = 0; i < s->edit_count && c->count < MOST_SET; i++) {
+        c->set[c->count++] = s->edits[i];
+    }
+    c->standardize_labels |= s->standardize_labels;
+    c->redraw |= s->redraw;
+    c->more = s->more > 0 ? s->more : c->more;
+}
+
+static void add_usual(change *c) {
+    if (c->count < MOST_SET) {
+        c->set[c->count++] = usual_optimizer;
+    }
+}
+
+static bool is_changed(const change *c) {
+    return c->count || c->standardize_labels || c->redraw || c->more > 0;
+}
+
+/* ---- Trying --------------------------------------------------------------------------------- */
+
+/* False when there is no time left, or the changed experiment cannot be run. */
+static bool attempt(trials *t, const change *c, td__trial *trial) {
+    td__case *of = t->of;
+    double left = t->until - td__seconds();
+    td__trial_options options = {.path = of->path,
+                                 .set = c->set,
+                                 .set_count = c->count,
+                                 .steps = of->steps,
+                                 .seconds = left < t->each ? left : t->each,
+                                 .standardize_labels = c->standardize_labels,
+                                 .label_shift = of->facts.labels.all.mean,
+                                 .label_scale = fmax(of->facts.labels.all.deviation, 1e-30),
+                                 .redraw = c->redraw,
+                                 .task = &of->facts.task};
+    if (c->more > 0) {
+        double steps = ceil(c->more * (double)of->steps);
+        options.steps = steps < 1e12 ? (int64_t)steps : of->steps;
+    }
+    if (left <= 0 || t->stopped || !is_changed(c)) {
+        return false;
+    }
+    return td__trial_run(&options, trial, NULL) == TD_OK;
+}
+
+static double gain_over(double before, double after) {
+    before = fmin(fmax(before, 0), 1);
+    after = fmin(fmax(after, 0), 1);
+    return before < 1 ? (after - before) / (1 - before) : 0;
+}
+
+static double gain_of(const trials *t, double score) {
+    return gain_over(t->of->baseline.score, score);
+}
+
+/* Where nothing has been learnt yet, the score says nothing of how far the loss has come. */
+static double fall_of(const trials *t, const td__trial *trial) {
+    const td__trial *base = &t->of->baseline;
+    if (base->points == 0 || trial->points == 0 || base->origin.cause || trial->origin.cause ||
+        base->score > 0) {
+        return 0;
+    }
+    double before = base->curve[base->points - 1].training.loss;
+    double after = trial->curve[trial->points - 1].training.loss;
+    return before > 0 && after >= 0 ? 1 - after / before : 0;
+}
+
+static void tell(trials *t, const td__suspicion *s) {
+    if (t->options->progress && !t->options->progress(t->options->user, s->rule->title)) {
+        t->stopped = true;
+    }
+}
+
+static void try_alone(trials *t, td__suspicion *s) {
+    change alone = {0};
+    add_change(&alone, s);
+    tell(t, s);
+    s->tried = attempt(t, &alone, &s->trial);
+    s->gain = s->tried ? gain_of(t, s->trial.score) : 0;
+}
+
+/* With the usual optimizer: what counts is what the change wins beyond it. */
+static void try_with_usual(trials *t, td__suspicion *s) {
+    td__trial trial;
+    change with = {0};
+    if (isnan(t->usual)) {
+        change usual = {0};
+        add_usual(&usual);
+        t->usual = attempt(t, &usual, &trial) ? trial.score : 0;
+    }
+    add_change(&with, s);
+    add_usual(&with);
+    if (!attempt(t, &with, &trial)) {
+        return;
+    }
+    double both = gain_of(t, trial.score), only = gain_of(t, t->usual);
+    double beyond = gain_over(t->usual, trial.score);
+    if (both > s->gain && (only < WIN || beyond > WIN_POOR)) {
+        s->gain = both;
+        s->trial = trial;
+        s->tried = true;
+    }
+}
+
+/* ---- Deciding ------------------------------------------------------------------------------- */
+
+static void accept(td__suspicion *s, td_confidence confidence, double weight) {
+    s->accepted = true;
+    s->confidence = confidence;
+    s->weight = weight;
+}
+
+static double win_needed(const trials *t) {
+    return t->of->baseline.score < POOR ? WIN_POOR : WIN;
+}
+
+static bool is_structure(const td__suspicion *s) {
+    return s->strength == TD__STRUCTURE;
+}
+
+static void judge_contradictions(trials *t) {
+    td__case *of = t->of;
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        td__suspicion *s = &of->suspicions[i];
+        if (s->strength == TD__FACT) {
+            accept(s, TD_SURE, 4);
+        } else if (s->strength == TD__CONTRADICTION) {
+            try_alone(t, s);
+            if (of->baseline.score < FINE || s->gain > WIN) {
+                accept(s, TD_SURE, 3);
+            }
+        }
+    }
+}
+
+/* All structural suspects changed together; then each left out again. */
+static void try_together(trials *t) {
+    td__case *of = t->of;
+    change all = {0};
+    size_t suspects = 0;
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        td__suspicion *s = &of->suspicions[i];
+        if ((is_structure(s) && s->more == 0) || s->strength == TD__CONTRADICTION) {
+            add_change(&all, s);
+            suspects += is_structure(s);
+        }
+    }
+    td__trial together;
+    if (suspects < 2 || !attempt(t, &all, &together) ||
+        gain_of(t, together.score) < win_needed(t)) {
+        return;
+    }
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        td__suspicion *s = &of->suspicions[i];
+        change rest = {0};
+        td__trial without;
+        if (!is_structure(s) || s->accepted || s->more > 0) {
+            continue;
+        }
+        for (size_t k = 0; k < of->suspicion_count; k++) {
+            const td__suspicion *other = &of->suspicions[k];
+            if (k != i && ((is_structure(other) && other->more == 0) ||
+                           other->strength == TD__CONTRADICTION)) {
+                add_change(&rest, other);
+            }
+        }
+        if (attempt(t, &rest, &without) &&
+            gain_of(t, together.score) - gain_of(t, without.score) > WIN_POOR) {
+            s->gain = gain_of(t, together.score);
+            s->trial = together;
+            s->tried = true;
+            accept(s, TD_LIKELY, 1 + s->gain + s->severity);
+        }
+    }
+}
+
+/* Of the alternatives that a rule has, the best, told once: where the first of them stands. */
+static td__suspicion *best_of_rule(td__case *of, size_t first) {
+    td__suspicion *best = &of->suspicions[first];
+    if (first > 0 && of->suspicions[first - 1].rule == best->rule) {
+        return NULL;
+    }
+    for (size_t i = first; i < of->suspicion_count; i++) {
+        td__suspicion *s = &of->suspicions[i];
+        best = s->rule == best->rule && s->gain > best->gain + 0.02 ? s : best;
+    }
+    return best;
+}
+
+static void judge_structure(trials *t) {
+    td__case *of = t->of;
+    bool found = false, usual = td_optimizer_settled(of->trainer->optimizer)->kind == TD_ADAM;
+    double rate = td__rate_of(of);
+    usual = usual && rate >= 3e-4 && rate <= 3e-2;
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        td__suspicion *s = &of->suspicions[i];
+        if (!is_structure(s)) {
+            continue;
+        }
+        try_alone(t, s);
+        if (s->gain < win_needed(t) && !usual && s->more == 0) {
+            try_with_usual(t, s);
+        }
+    }
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        td__suspicion *best = best_of_rule(of, i);
+        if (best && is_structure(best) && best->gain >= win_needed(t)) {
+            accept(best, best->gain > POOR ? TD_SURE : TD_LIKELY, 1 + best->gain + best->severity);
+            found = true;
+        }
+    }
+    if (!found) {
+        try_together(t);
+    }
+}
+
+/* The share of the loss's fall that lies in the last quarter of the steps. */
+static double late_fall(const td__trial *trial) {
+    double end = trial->curve[trial->points - 1].training.loss, before = trial->first_loss;
+    for (size_t i = 0; i < trial->points && 4 * trial->curve[i].step <= 3 * trial->steps; i++) {
+        before = trial->curve[i].training.loss;
+    }
+    double whole = trial->first_loss - end;
+    return whole > 0 ? (before - end) / whole : 0;
+}
+
+static bool any_accepted(const td__case *of, td__strength least) {
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        if (of->suspicions[i].accepted && of->suspicions[i].strength >= least) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void judge_tuning(trials *t) {
+    td__case *of = t->of;
+    double score = of->baseline.score;
+    bool late = late_fall(&of->baseline) > STILL_FALLING;
+    if (score > GOOD || (score > POOR && !late)) {
+        return;
+    }
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        td__suspicion *s = &of->suspicions[i];
+        if (s->strength == TD__TUNING) {
+            try_alone(t, s);
+            s->gain = late ? fmax(s->gain, s->tried ? fall_of(t, &s->trial) : 0) : s->gain;
+        }
+    }
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        td__suspicion *best = best_of_rule(of, i);
+        if (best && best->strength == TD__TUNING && best->gain >= WIN_TUNING) {
+            accept(best, best->gain > 0.7 ? TD_SURE : TD_LIKELY, best->gain);
+        }
+    }
+}
+
+/* ---- Order ---------------------------------------------------------------------------------- */
+
+/* A number that was not finite came from somewhere: the first finding says where, if none does. */
+static void place_origin(td__case *of) {
+    const td__origin *origin = &of->baseline.origin;
+    td__suspicion *first = NULL;
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        td__suspicion *s = &of->suspicions[i];
+        if (!s->accepted) {
+            continue;
+        }
+        if (s->origin) {
+            return;
+        }
+        first = !first || s->confidence > first->confidence ||
+                        (s->confidence == first->confidence && s->weight > first->weight)
+                    ? s
+                    : first;
+    }
+    if (origin->cause && first) {
+        first->origin = origin;
+    }
+}
+
+td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error) {
+    (void)error;
+    double seconds = options->seconds > 0 ? options->seconds : 60;
+    trials t = {.of = of,
+                .options = options,
+                .until = td__seconds() + seconds,
+                .each = seconds / 4,
+                .usual = NAN};
+    if (!of->repeated) {
+        return TD_OK;
+    }
+    judge_contradictions(&t);
+    if (of->baseline.score < FINE) {
+        judge_structure(&t);
+        if (!any_accepted(of, TD__CONTRADICTION)) {
+            judge_tuning(&t);
+        }
+    }
+    place_origin(of);
+    return TD_OK;
+}

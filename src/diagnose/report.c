@@ -1,0 +1,184 @@
+/* Findings, of suspicions that were accepted. */
+#include "diagnose/diagnosis.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const symptom_words[] = {
+#define WORD(name, word) word,
+    TD__SYMPTOM_LIST(WORD)
+#undef WORD
+};
+
+/* Zeroed memory that the diagnosis owns; NULL when it is exhausted. */
+static void *block(td_diagnosis *diagnosis, size_t count, size_t size) {
+    void *made = td__calloc(count + 1, size);
+    if (!made || !td__grow(&diagnosis->blocks, &diagnosis->block_capacity,
+                           diagnosis->block_count + 1, 1u << 16, sizeof *diagnosis->blocks)) {
+        td__free(made);
+        return NULL;
+    }
+    diagnosis->blocks[diagnosis->block_count++] = made;
+    return made;
+}
+
+static const char *layer_name(const td__case *of, ptrdiff_t layer) {
+    return layer == TD__INPUT_LAYER ? "input" : layer >= 0 ? of->layers.items[layer].name : NULL;
+}
+
+static bool fill_evidence(td__case *of, const td__suspicion *s, td_diagnosis_finding *finding) {
+    td_evidence *evidence =
+        block(of->diagnosis, s->evidence_count + of->symptom_count, sizeof *evidence);
+    const char **words = block(of->diagnosis, of->symptom_count, sizeof *words);
+    if (!evidence || !words) {
+        return false;
+    }
+    finding->evidence = evidence;
+    finding->symptoms = words;
+    for (size_t i = 0; i < s->evidence_count; i++) {
+        evidence[finding->evidence_count++] = s->evidence[i];
+    }
+    uint32_t seen = 0;
+    for (size_t i = 0; i < of->symptom_count; i++) {
+        const td__symptom *symptom = &of->symptoms[i];
+        uint32_t bit = 1U << symptom->index;
+        if (!(s->rule->explains & bit)) {
+            continue;
+        }
+        if (!(seen & bit)) {
+            words[finding->symptom_count++] = symptom_words[symptom->index];
+            evidence[finding->evidence_count++] = symptom->evidence;
+            finding->since_step =
+                finding->symptom_count == 1 && s->since <= 1 ? symptom->since : finding->since_step;
+        }
+        seen |= bit;
+    }
+    return true;
+}
+
+static bool fill_origin(td__case *of, const td__suspicion *s, td_diagnosis_finding *finding) {
+    if (!s->origin) {
+        return true;
+    }
+    td_finding_origin *origin = block(of->diagnosis, 1, sizeof *origin);
+    if (!origin) {
+        return false;
+    }
+    const td_model *model = of->trainer->model;
+    ptrdiff_t layer = s->origin->layer;
+    if (layer < 0 && (!strcmp(s->origin->cause, "loss") || !strcmp(s->origin->cause, "update"))) {
+        layer = of->layers.last; /* whose output the loss could not take */
+    }
+    *origin = (td_finding_origin){
+        .cause = s->origin->cause,
+        .layer = layer_name(of, layer),
+        .parameter = s->origin->parameter >= 0
+                         ? td_model_parameter_at(model, (size_t)s->origin->parameter)->parameter
+                         : NULL,
+        .row = s->origin->row,
+        .step = s->origin->step};
+    origin->layer = origin->layer ? td__keep(of, origin->layer) : NULL;
+    origin->parameter = origin->parameter ? td__keep(of, origin->parameter) : NULL;
+    finding->origin = origin;
+    return true;
+}
+
+static bool fill_trial(td__case *of, const td__suspicion *s, td_diagnosis_finding *finding) {
+    if (!s->tried) {
+        return true;
+    }
+    td_finding_trial *trial = block(of->diagnosis, 1, sizeof *trial);
+    if (!trial) {
+        return false;
+    }
+    bool same_loss = !s->standardize_labels;
+    for (size_t i = 0; i < s->edit_count; i++) {
+        same_loss &= strncmp(s->edits[i], "train.loss", 10) != 0 &&
+                     strncmp(s->edits[i], "train.from_logits", 17) != 0;
+    }
+    const td__trial *before = &of->baseline;
+    *trial = (td_finding_trial){
+        .steps = s->trial.steps,
+        .score_before = before->score,
+        .score_after = s->trial.score,
+        .loss_before = same_loss && before->points ? before->curve[before->points - 1].loss : NAN,
+        .loss_after =
+            same_loss && s->trial.points ? s->trial.curve[s->trial.points - 1].loss : NAN};
+    finding->trial = trial;
+    return true;
+}
+
+static bool fill(td__case *of, const td__suspicion *s, td_diagnosis_finding *finding) {
+    const char **edits = block(of->diagnosis, s->edit_count, sizeof *edits);
+    const char *layer = layer_name(of, s->layer);
+    if (!edits) {
+        return false;
+    }
+    memcpy(edits, s->edits, s->edit_count * sizeof *edits);
+    *finding = (td_diagnosis_finding){.rule = s->rule->info.name,
+                                      .cause = s->rule->info.name,
+                                      .text = s->rule->title,
+                                      .layer = layer ? td__keep(of, layer) : NULL,
+                                      .unit = -1,
+                                      .since_step = s->since,
+                                      .confidence = s->confidence,
+                                      .remedy = s->remedy,
+                                      .edits = edits,
+                                      .edit_count = s->edit_count};
+    return fill_evidence(of, s, finding) && fill_origin(of, s, finding) &&
+           fill_trial(of, s, finding);
+}
+
+static int by_weight(const void *a, const void *b) {
+    const td__suspicion *x = *(const td__suspicion *const *)a,
+                        *y = *(const td__suspicion *const *)b;
+    if (x->confidence != y->confidence) {
+        return x->confidence > y->confidence ? -1 : 1;
+    }
+    if (x->weight != y->weight) {
+        return x->weight > y->weight ? -1 : 1;
+    }
+    return x < y ? -1 : x > y; /* in the order of the table */
+}
+
+/* Edits for experiment.fixed.yaml. */
+static void collect_fix(td__case *of, const td__suspicion *const *accepted, size_t count) {
+    td_diagnosis *diagnosis = of->diagnosis;
+    const size_t most = sizeof diagnosis->fix / sizeof *diagnosis->fix;
+    bool tuned = false;
+    for (size_t i = 0; i < count; i++) {
+        const td__suspicion *s = accepted[i];
+        bool tuning = s->strength == TD__TUNING;
+        if (s->confidence == TD_MAYBE || (tuning && (tuned || diagnosis->fix_count))) {
+            continue;
+        }
+        tuned |= tuning;
+        diagnosis->fix_redraw |= s->redraw && of->experiment->weights;
+        for (size_t k = 0; k < s->edit_count && diagnosis->fix_count < most; k++) {
+            diagnosis->fix[diagnosis->fix_count++] = s->edits[k];
+        }
+    }
+    diagnosis->fix_path = diagnosis->fix_count || diagnosis->fix_redraw ? of->path : NULL;
+}
+
+td_status td__report(td__case *of, td_error *error) {
+    const td__suspicion *accepted[TD__MOST_SUSPICIONS];
+    size_t count = 0;
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        if (of->suspicions[i].accepted) {
+            accepted[count++] = &of->suspicions[i];
+        }
+    }
+    qsort(accepted, count, sizeof *accepted, by_weight);
+    td_diagnosis *diagnosis = of->diagnosis;
+    collect_fix(of, accepted, count);
+    diagnosis->findings = td__calloc(count + 1, sizeof *diagnosis->findings);
+    bool good = diagnosis->findings;
+    for (size_t i = 0; good && i < count; i++) {
+        good = fill(of, accepted[i], &diagnosis->findings[diagnosis->finding_count++]);
+    }
+    return good ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+}

@@ -1,0 +1,168 @@
+/* Rules, and what they read and write.
+ *
+ * A symptom's rule reads the history of the run and says where and since when the symptom is there.
+ * A cause's rule says why it could be the cause, what would change it, and what that change is as an
+ * edit of the experiment. judge.c tries the edits out and decides. Each rule is a file in rules/ and
+ * a row of the table in rules.c. */
+#ifndef TAPEDECK_DIAGNOSE_RULE_H
+#define TAPEDECK_DIAGNOSE_RULE_H
+
+#include "diagnose/facts.h"
+#include "diagnose/history.h"
+#include "diagnose/layers.h"
+#include "diagnose/trial.h"
+#include "tapedeck/diagnose.h"
+
+/* The words of a symptom, in the order of their bits. */
+#define TD__SYMPTOM_LIST(X)                                                                        \
+    X(VANISHING_GRADIENT, "vanishing_gradient")                                                    \
+    X(EXPLODING_GRADIENT, "exploding_gradient")                                                    \
+    X(ZERO_GRADIENT, "zero_gradient")                                                              \
+    X(DEAD_RELU, "dead_relu")                                                                      \
+    X(SATURATED_UNITS, "saturated_units")                                                          \
+    X(CONSTANT_OUTPUT, "constant_output")                                                          \
+    X(UNCHANGED_WEIGHTS, "unchanged_weights")                                                      \
+    X(PLATEAU, "plateau")                                                                          \
+    X(SLOW_CONVERGENCE, "slow_convergence")                                                        \
+    X(DIVERGENCE, "divergence")                                                                    \
+    X(OSCILLATION, "oscillation")                                                                  \
+    X(OVERFIT_GAP, "overfit_gap")                                                                  \
+    X(NAN_LOSS, "nan_loss")                                                                        \
+    X(INF_LOSS, "inf_loss")                                                                        \
+    X(SYMMETRIC_UNITS, "symmetric_units")                                                          \
+    X(MAJORITY_CLASS, "majority_class")                                                            \
+    X(VALIDATION_BELOW_TRAINING, "validation_below_training")                                      \
+    X(EARLY_END, "early_end")                                                                      \
+    X(SHRINKING_WEIGHTS, "shrinking_weights")                                                      \
+    X(HUGE_LOSS, "huge_loss")                                                                      \
+    X(HUGE_ACTIVATIONS, "huge_activations")                                                        \
+    X(LOSS_FLOOR, "loss_floor")
+
+enum td__symptom_index {
+#define TD__SYMPTOM_INDEX(name, word) TD__INDEX_##name,
+    TD__SYMPTOM_LIST(TD__SYMPTOM_INDEX)
+#undef TD__SYMPTOM_INDEX
+        TD__SYMPTOM_COUNT
+};
+#define TD__SYMPTOM_BIT(name, word) TD__##name = 1 << TD__INDEX_##name,
+enum td__symptom_bit { TD__SYMPTOM_LIST(TD__SYMPTOM_BIT) };
+#undef TD__SYMPTOM_BIT
+
+/* How much a suspicion says by itself. */
+typedef enum td__strength {
+    TD__TUNING,        /* a number that might be better: only a large gain speaks for it */
+    TD__STRUCTURE,     /* known to do harm, often harmless: a trial decides */
+    TD__CONTRADICTION, /* cannot be meant: layers, loss and labels do not go together */
+    TD__FACT,          /* seen: NaN in the data */
+} td__strength;
+
+typedef struct td__rule td__rule;
+
+/* Instead of a layer's number: the model's input. */
+#define TD__INPUT_LAYER (-2)
+
+enum { TD__MOST_EDITS = 48, TD__MOST_EVIDENCE = 8 };
+
+/* Something a rule suspects. */
+typedef struct td__suspicion {
+    const td__rule *rule;
+    td__strength strength;
+    ptrdiff_t layer; /* -1: none in particular; TD__INPUT_LAYER */
+    int64_t since;
+    td_evidence evidence[TD__MOST_EVIDENCE];
+    size_t evidence_count;
+    const char *remedy;
+    const char *edits[TD__MOST_EDITS];
+    size_t edit_count;
+    bool standardize_labels; /* the trial's own edits, for which an experiment has no key */
+    bool redraw;             /* forget the weights that training started from */
+    double more;             /* times as many steps; 0: as many */
+    const td__origin *origin;
+    double severity; /* how far beyond its threshold, 0 to 1; breaks ties */
+    /* Filled in by the judge. */
+    bool tried;
+    td__trial trial;
+    double gain; /* share of what was missing that the trial won */
+    bool accepted;
+    td_confidence confidence;
+    double weight; /* among the accepted of one confidence */
+} td__suspicion;
+
+/* A symptom that was found. */
+typedef struct td__symptom {
+    enum td__symptom_index index;
+    ptrdiff_t layer; /* -1: all, or none in particular */
+    int64_t since;
+    td_evidence evidence;
+} td__symptom;
+
+enum { TD__MOST_SYMPTOMS = 64, TD__MOST_SUSPICIONS = 64 };
+
+/* All that is known of a training. What is not known is zero, -1 or NULL. */
+typedef struct td__case {
+    td_diagnosis *diagnosis; /* texts live in it */
+    const td__rule *rule;    /* that is looking */
+    const char *path;        /* of the experiment; NULL: there is none */
+    td_experiment *experiment;
+    td_trainer *trainer; /* untrained; NULL: the experiment cannot be repeated */
+    bool known;          /* facts and layers are there */
+    td__facts facts;
+    td__layers layers;
+    td__history *history; /* NULL: it has not run */
+    bool repeated;        /* baseline is there, and the layers' end */
+    bool whole;           /* … and it is the whole run, not only its beginning */
+    td__trial baseline;
+    int64_t steps; /* of every trial */
+    td__symptom symptoms[TD__MOST_SYMPTOMS];
+    size_t symptom_count;
+    td__suspicion suspicions[TD__MOST_SUSPICIONS];
+    size_t suspicion_count;
+    td__origin origins[4]; /* that rules made */
+    size_t origin_count;
+} td__case;
+
+struct td__rule {
+    td_rule_info info;
+    const char *title;              /* of a cause: "learning rate too high" */
+    uint32_t explains;              /* of a cause: symptoms it can bring about */
+    enum td__symptom_index symptom; /* of a symptom */
+    void (*look)(td__case *of);     /* calls td__found or td__suspect */
+    bool after;                     /* needs a training; a check before it does not run it */
+};
+
+/* Every rule, causes in the order in which one brings about the other; ends with NULL. */
+extern const td__rule *const td__rules[];
+
+/* A text that lives as long as the diagnosis; "" when memory is exhausted. */
+const char *td__say(td__case *of, const char *format, ...) TD_PRINTF(2, 3);
+
+const char *td__keep(td__case *of, const char *text);
+
+/* Says that a symptom is there. */
+void td__found(td__case *of, enum td__symptom_index index, ptrdiff_t layer, int64_t since,
+               const char *signal, double value, const char *text);
+/* Whether it is, in this layer (-1: in any). */
+const td__symptom *td__has(const td__case *of, enum td__symptom_index index, ptrdiff_t layer);
+
+/* Of the rule that is looking; NULL when there are too many. */
+td__suspicion *td__suspect(td__case *of, td__strength strength, ptrdiff_t layer,
+                           const char *remedy);
+/* Evidence that is not in the history: signal may be NULL. suspicion may be NULL. */
+void td__because(td__suspicion *suspicion, const char *signal, int64_t step, double value,
+                 const char *text);
+void td__edit(td__suspicion *suspicion, const char *text);
+/* 0 at the threshold, 1 at ten times as much. */
+double td__severity(double value, double threshold);
+/* The edit that sets a key of a layer: "model.3.dense.activation=relu". */
+void td__edit_layer(td__case *of, td__suspicion *suspicion, ptrdiff_t layer, const char *key,
+                    const char *value);
+
+/* An origin that lives as long as the case; NULL when memory is exhausted. */
+td__origin *td__origin_new(td__case *of);
+
+/* The optimizer's learning rate as the experiment has it. */
+double td__rate_of(const td__case *of);
+/* Score at the end of the run: of its repetition. NaN: not known. */
+double td__score_of(const td__case *of);
+
+#endif

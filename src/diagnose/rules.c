@@ -1,0 +1,54 @@
+/* The table of rules. Causes stand in the order in which one brings about the other: what is wrong
+ * with the data before what is wrong with the network, and that before what could be tuned. */
+#include "diagnose/rule.h"
+
+#define RULES(X)                                                                                   \
+    X(nonfinite_input)                                                                             \
+    X(nonfinite_label)                                                                             \
+    X(nonfinite_weights)                                                                           \
+    X(bad_labels)                                                                                  \
+    X(wrong_output_units)                                                                          \
+    X(wrong_output_activation)                                                                     \
+    X(missing_output_activation)                                                                   \
+    X(redundant_softmax)                                                                           \
+    X(wrong_loss)                                                                                  \
+    X(labels_out_of_range)                                                                         \
+    X(division_by_zero)                                                                            \
+    X(overflow)                                                                                    \
+    X(noisy_inputs)                                                                                \
+    X(class_imbalance)                                                                             \
+    X(too_little_data)                                                                             \
+    X(unshuffled_data)                                                                             \
+    X(unscaled_inputs)                                                                             \
+    X(unscaled_targets)                                                                            \
+    X(bad_initialization)                                                                          \
+    X(missing_activation)                                                                          \
+    X(wrong_hidden_activation)                                                                     \
+    X(dropout_too_high)                                                                            \
+    X(over_regularization)                                                                         \
+    X(clip_too_small)                                                                              \
+    X(missing_normalization)                                                                       \
+    X(too_deep)                                                                                    \
+    X(missing_bias)                                                                                \
+    X(too_little_capacity)                                                                         \
+    X(batch_too_small)                                                                             \
+    X(learning_rate_too_high)                                                                      \
+    X(stopped_too_early)                                                                           \
+    X(learning_rate_too_low)                                                                       \
+    X(too_few_epochs)                                                                              \
+    X(wrong_optimizer)                                                                             \
+    X(batch_too_large)                                                                             \
+    X(overfitting)
+
+#define DECLARE(name) extern const td__rule td__rule_##name;
+RULES(DECLARE)
+#undef DECLARE
+
+#define ENTRY(name) &td__rule_##name,
+const td__rule *const td__rules[] = {RULES(ENTRY) NULL};
+#undef ENTRY
+
+const td_rule_info *td_diagnose_rule(size_t index) {
+    const size_t count = sizeof td__rules / sizeof *td__rules - 1;
+    return index < count ? &td__rules[index]->info : NULL;
+}

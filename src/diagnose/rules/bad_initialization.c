@@ -1,0 +1,116 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+/* Weights three times as large as Glorot's make each layer's variance nine times that of the one
+ * before; a fifth, a twenty-fifth. */
+#define WIDE 3.0
+#define NARROW 0.2
+#define BIASED 5.0 /* pushes units out of where they work, whatever comes in */
+
+/* What is odd about a layer's first values; NULL: nothing. */
+static const char *oddity(td__case *of, const td__layer_facts *layer, size_t index) {
+    bool hidden = (ptrdiff_t)index != of->layers.last;
+    double ratio = layer->expected > 0 ? layer->kernel_deviation / layer->expected : 1;
+    if (layer->kernel_equal && hidden && layer->units > 1) {
+        return td__say(of, "all weights of %s start at %.4g: its units stay alike", layer->name,
+                       layer->kernel_mean);
+    }
+    if (layer->bias_largest > BIASED) {
+        return td__say(of, "biases of %s start at up to %.4g in size (mean %.4g)", layer->name,
+                       layer->bias_largest, layer->bias_mean);
+    }
+    if (layer->kernel_equal) {
+        return NULL; /* of the last layer: it still learns */
+    }
+    if (ratio > WIDE) {
+        return td__say(of, "weights of %s start with deviation %.3g, %.1f times Glorot's",
+                       layer->name, layer->kernel_deviation, ratio);
+    }
+    if (ratio < NARROW && layer->kind != TD_LAYER_EMBEDDING) {
+        return td__say(of, "weights of %s start with deviation %.2g, %.2f of Glorot's", layer->name,
+                       layer->kernel_deviation, ratio);
+    }
+    return NULL;
+}
+
+/* Recurrent weights that shrink what they carry forget it within a few steps. */
+static const char *recurrent_oddity(td__case *of, const td__layer_facts *layer) {
+    if (layer->recurrent_kernel < 0) {
+        return NULL;
+    }
+    const td_parameter_info *parameter =
+        td_model_parameter_at(of->trainer->model, (size_t)layer->recurrent_kernel);
+    td_view view = td_view_of(parameter->tensor);
+    td_stats stats;
+    if (td_stats_of(&view, &stats, NULL)) {
+        return NULL;
+    }
+    td_shape shape = td_tensor_shape(parameter->tensor);
+    double keeping = 1 / sqrt((double)shape.dims[shape.rank - 1]); /* of an orthogonal matrix */
+    double ratio = stats.std / keeping;
+    return ratio < 0.5 || ratio > 2
+               ? td__say(of,
+                         "recurrent weights of %s start with deviation %.2g; %.2g keeps a state's "
+                         "size",
+                         layer->name, stats.std, keeping)
+               : NULL;
+}
+
+static void look(td__case *of) {
+    td__suspicion *s = NULL;
+    if (!of->known) {
+        return;
+    }
+    for (size_t i = 0; i < of->layers.count; i++) {
+        const td__layer_facts *layer = &of->layers.items[i];
+        const char *kernel = layer->kernel >= 0 ? oddity(of, layer, i) : NULL;
+        const char *recurrent = recurrent_oddity(of, layer);
+        if (!kernel && !recurrent) {
+            continue;
+        }
+        bool equal = layer->kernel_equal && (ptrdiff_t)i != of->layers.last;
+        if (!s) {
+            s = td__suspect(of, equal ? TD__CONTRADICTION : TD__STRUCTURE, (ptrdiff_t)i,
+                            "kernel_initializer: he_uniform (glorot_uniform without relu)");
+        }
+        if (!s) {
+            return;
+        }
+        if (equal && layer->kernel_mean == 0) {
+            s->layer = (ptrdiff_t)i; /* the last of them is where the error stops */
+        }
+        td__because(s, NULL, 0, layer->kernel_deviation, kernel ? kernel : recurrent);
+        s->redraw = true;
+        double ratio = layer->expected > 0 ? layer->kernel_deviation / layer->expected : 1;
+        s->severity = fmax(s->severity, fmax(td__severity(ratio, WIDE / 2),
+                                             td__severity(NARROW, fmax(ratio, 1e-3))));
+        if (kernel) {
+            td__edit_layer(of, s, (ptrdiff_t)i, "kernel_initializer",
+                           layer->effective == TD_RELU ? "he_uniform" : "glorot_uniform");
+            td__edit_layer(of, s, (ptrdiff_t)i, "bias_initializer", "zeros");
+        }
+        if (recurrent) {
+            td__edit_layer(of, s, (ptrdiff_t)i, "recurrent_initializer", "orthogonal");
+        }
+    }
+}
+
+const td__rule td__rule_bad_initialization = {
+    .info = {.name = "bad_initialization",
+             .meaning = "weights start at zero, equal, too small or too large",
+             .reads = "the weights before the first step",
+             .statistic = "their deviation against Glorot's sqrt(2 / (in + out)), and whether they "
+                          "differ at all; recurrent ones against 1 / sqrt(units)",
+             .threshold = "hidden units that start equal stay equal: they get the same gradient. "
+                          "Beyond 3 times or below a fifth of Glorot's deviation each layer "
+                          "multiplies the variance by 9 or by 1/25; biases beyond 5 switch units "
+                          "off. Reported when a trial with new weights does better",
+             .remedy = "kernel_initializer: he_uniform, glorot_uniform; orthogonal in recurrence"},
+    .title = "bad initial weights",
+    .explains = TD__SYMMETRIC_UNITS | TD__ZERO_GRADIENT | TD__UNCHANGED_WEIGHTS | TD__PLATEAU |
+                TD__HUGE_LOSS | TD__EXPLODING_GRADIENT | TD__HUGE_ACTIVATIONS | TD__DEAD_RELU |
+                TD__VANISHING_GRADIENT | TD__CONSTANT_OUTPUT | TD__NAN_LOSS | TD__SLOW_CONVERGENCE |
+                TD__SATURATED_UNITS | TD__MAJORITY_CLASS,
+    .look = look,
+};

@@ -1,0 +1,36 @@
+#include "diagnose/rule.h"
+
+#define SHARE 0.25 /* of the data in one batch */
+#define USUAL 32
+
+static void look(td__case *of) {
+    if (!of->known || of->facts.rows < 2 * USUAL ||
+        (double)of->trainer->info->batch < SHARE * (double)of->facts.rows ||
+        of->trainer->info->batch <= USUAL) {
+        return;
+    }
+    td__suspicion *s = td__suspect(of, TD__TUNING, -1, td__say(of, "data.batch: %d", USUAL));
+    td__because(s, NULL, 0, (double)of->trainer->info->batch,
+                td__say(of, "batches of %lld of %lld examples: %lld updates an epoch",
+                        (long long)of->trainer->info->batch, (long long)of->facts.rows,
+                        (long long)of->trainer->batches));
+    td__edit(s, td__say(of, "data.batch=%d", USUAL));
+    if (s) {
+        s->more = (double)((of->facts.rows + USUAL - 1) / USUAL) / (double)of->trainer->batches;
+    }
+}
+
+const td__rule td__rule_batch_too_large = {
+    .info = {.name = "batch_too_large",
+             .meaning = "so large that an epoch has too few updates",
+             .reads = "data.batch, the number of examples",
+             .statistic = "what batches of 32 achieve in as many epochs",
+             .threshold =
+                 "a quarter of the data in a batch, and batches of 32 win most of what was "
+                 "missing",
+             .remedy = "data.batch: 32"},
+    .title = "batch too large",
+    .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU,
+    .look = look,
+    .after = true,
+};

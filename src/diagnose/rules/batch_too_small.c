@@ -1,0 +1,33 @@
+#include "diagnose/rule.h"
+
+#define SMALL 4
+#define USUAL "32"
+
+static void look(td__case *of) {
+    if (!of->known || of->trainer->info->batch > SMALL || of->facts.rows < 64) {
+        return;
+    }
+    td__suspicion *s = td__suspect(of, TD__STRUCTURE, -1, "data.batch: " USUAL);
+    td__because(s, NULL, 0, (double)of->trainer->info->batch,
+                td__say(of, "gradients of %lld example%s are mostly noise",
+                        (long long)of->trainer->info->batch,
+                        of->trainer->info->batch == 1 ? "" : "s"));
+    td__edit(s, "data.batch=" USUAL);
+    if (s) {
+        s->more = (double)of->trainer->info->batch / 32;
+    }
+}
+
+const td__rule td__rule_batch_too_small = {
+    .info = {.name = "batch_too_small",
+             .meaning = "so small that gradients are noise",
+             .reads = "data.batch",
+             .statistic = "what batches of 32 achieve in as many epochs",
+             .threshold = "4 examples and fewer, and batches of 32 do better with fewer steps",
+             .remedy = "data.batch: 32"},
+    .title = "batch too small",
+    .explains = TD__OSCILLATION | TD__DEAD_RELU | TD__PLATEAU | TD__DIVERGENCE | TD__NAN_LOSS |
+                TD__INF_LOSS | TD__EXPLODING_GRADIENT | TD__MAJORITY_CLASS,
+    .look = look,
+    .after = true,
+};

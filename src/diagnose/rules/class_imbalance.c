@@ -1,0 +1,56 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+#define RARE 0.25 /* of the share that an equal distribution would give */
+#define APART 3.0 /* times as common in validation as in training */
+#define POOR 0.75
+#define ENOUGH 20 /* examples that an equal share of the data would be */
+
+static void look(td__case *of) {
+    const td__labels *training = &of->facts.labels, *validation = &of->facts.validation_labels;
+    td__task_kind task = of->facts.task.kind;
+    if (!of->known || (task != TD__TASK_CLASSES && task != TD__TASK_BINARY) ||
+        training->classes < 2 || of->facts.rows < ENOUGH * training->classes) {
+        return;
+    }
+    int64_t rare = 0, apart = 0;
+    double equal = 1 / (double)training->classes, least = 1;
+    for (int64_t i = 0; i < training->classes; i++) {
+        bool is_rare = training->shares[i] < RARE * equal;
+        least = fmin(least, training->shares[i]);
+        rare += is_rare;
+        apart += is_rare && validation->shares[i] > APART * training->shares[i];
+    }
+    double score = td__score_of(of);
+    bool poor = apart > 0 ? !(score > 0.9) : score < POOR && rare > 0;
+    if (rare == 0 || !poor) {
+        return;
+    }
+    td__suspicion *s = td__suspect(of, apart ? TD__FACT : TD__TUNING, -1,
+                                   "more examples of the rare classes, or weights for them");
+    td__because(s, "label", 0, least,
+                td__say(of,
+                        "%lld of %lld classes have less than a quarter of their even share of "
+                        "the training part; the rarest %.2g %%",
+                        (long long)rare, (long long)training->classes, 100 * least));
+    if (apart) {
+        td__because(s, "label", 0, (double)apart,
+                    td__say(of, "%lld of them are at least three times as common in validation",
+                            (long long)apart));
+    }
+}
+
+const td__rule td__rule_class_imbalance = {
+    .info = {.name = "class_imbalance",
+             .meaning = "some classes are hardly in the training set",
+             .reads = "the labels of both parts, the score",
+             .statistic = "the share of each class in training and in validation",
+             .threshold = "below a quarter of an even share, and three times as common in "
+                          "validation: then the network is judged by what it did not get to see. "
+                          "Imbalance that both parts share is no finding by itself",
+             .remedy = "more of the rare classes"},
+    .title = "class imbalance",
+    .explains = TD__MAJORITY_CLASS | TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
+    .look = look,
+};

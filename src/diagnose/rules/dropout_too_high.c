@@ -1,0 +1,39 @@
+#include "diagnose/rule.h"
+
+#define HIGH 0.7
+#define FEW 3.0 /* units that are left in the mean */
+
+static void look(td__case *of) {
+    td__suspicion *s = NULL;
+    if (!of->known) {
+        return;
+    }
+    for (size_t i = 0; i < of->layers.count; i++) {
+        const td__layer_facts *layer = &of->layers.items[i];
+        double left = (1 - layer->rate) * (double)layer->units;
+        if (layer->rate <= 0 || (layer->rate < HIGH && left > FEW)) {
+            continue;
+        }
+        if (!s) {
+            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, "rate: 0.2");
+        }
+        td__because(s, NULL, 0, layer->rate,
+                    td__say(of, "%s removes %.0f %% of what it gets; of %lld units %.3g are left",
+                            layer->name, 100 * layer->rate, (long long)layer->units, left));
+        td__edit_layer(of, s, (ptrdiff_t)i, "rate", left > FEW || layer->units > 16 ? "0.2" : "0");
+    }
+}
+
+const td__rule td__rule_dropout_too_high = {
+    .info = {.name = "dropout_too_high",
+             .meaning = "dropout removes what is to be learnt",
+             .reads = "the rates of dropout layers, the units before them",
+             .statistic = "units that are left in the mean",
+             .threshold = "a rate of 0.7 and more, or 3 units left: what remains carries noise. "
+                          "Reported when a trial with 0.2 does better",
+             .remedy = "rate: 0.2"},
+    .title = "dropout too high",
+    .explains =
+        TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__PLATEAU | TD__OSCILLATION | TD__MAJORITY_CLASS,
+    .look = look,
+};

@@ -1,0 +1,37 @@
+#include "diagnose/head.h"
+
+#include <math.h>
+
+static void look(td__case *of) {
+    if (!of->known || of->layers.last < 0) {
+        return;
+    }
+    const td__column *labels = &of->facts.labels.all;
+    bool probabilities = td__is_crossentropy(of->experiment->train.loss) &&
+                         of->trainer->info->label_kind != TD_LABEL_CLASS &&
+                         (labels->minimum < 0 || labels->maximum > 1);
+    bool beyond = of->trainer->info->label_kind != TD_LABEL_CLASS && td__labels_beyond(of);
+    if (!probabilities && !beyond) {
+        return;
+    }
+    td__suspicion *s = td__suspect(of, TD__CONTRADICTION, of->layers.last,
+                                   td__say(of, "labels within 0 to 1, or %s", td__head_text(of)));
+    td__because(s, NULL, 0, labels->maximum,
+                td__say(of, "labels go from %.4g to %.4g; %s", labels->minimum, labels->maximum,
+                        probabilities ? "a cross-entropy takes 0 to 1"
+                                      : "the last layer cannot put that out"));
+    td__edit_head(of, s);
+}
+
+const td__rule td__rule_labels_out_of_range = {
+    .info = {.name = "labels_out_of_range",
+             .meaning = "labels outside of what the last layer or the loss can represent",
+             .reads = "the labels, the last layer's activation, train.loss",
+             .statistic = "least and greatest label against the range of activation and loss",
+             .threshold = "any label beyond by more than 0.1 % of their spread",
+             .remedy = "scale the labels, or a head that fits them"},
+    .title = "labels out of range",
+    .explains = TD__SATURATED_UNITS | TD__LOSS_FLOOR | TD__PLATEAU | TD__DEAD_RELU |
+                TD__CONSTANT_OUTPUT | TD__ZERO_GRADIENT | TD__DIVERGENCE | TD__HUGE_LOSS,
+    .look = look,
+};

@@ -1,0 +1,44 @@
+#include "diagnose/rule.h"
+
+/* A layer that is followed by another, with nothing between that bends: both are one linear map. */
+static bool is_linear(const td__case *of, size_t index) {
+    const td__layer_facts *layer = &of->layers.items[index];
+    return layer->learns && !layer->recurrent && (ptrdiff_t)index != of->layers.last &&
+           layer->kind != TD_LAYER_EMBEDDING && layer->kind != TD_LAYER_MULTI_HEAD_ATTENTION &&
+           layer->effective == TD_LINEAR;
+}
+
+static void look(td__case *of) {
+    td__suspicion *s = NULL;
+    if (!of->known) {
+        return;
+    }
+    for (size_t i = 0; i < of->layers.count; i++) {
+        if (!is_linear(of, i)) {
+            continue;
+        }
+        if (!s) {
+            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, "activation: relu");
+        }
+        td__because(s, NULL, 0, 0,
+                    td__say(of,
+                            "%s has no activation: with the layer after it, it is one linear "
+                            "map",
+                            of->layers.items[i].name));
+        td__edit_layer(of, s, (ptrdiff_t)i, "activation", "relu");
+    }
+}
+
+const td__rule td__rule_missing_activation = {
+    .info = {.name = "missing_activation",
+             .meaning = "hidden layers without activation: the network is linear",
+             .reads = "the layers' activations",
+             .statistic = "none: what the file says",
+             .threshold = "a layer that learns, without activation, before another. Reported when "
+                          "a trial with relu does better: a linear bottleneck may be meant",
+             .remedy = "activation: relu"},
+    .title = "missing activation",
+    .explains = TD__PLATEAU | TD__LOSS_FLOOR | TD__EXPLODING_GRADIENT | TD__DIVERGENCE |
+                TD__SLOW_CONVERGENCE | TD__NAN_LOSS | TD__INF_LOSS,
+    .look = look,
+};

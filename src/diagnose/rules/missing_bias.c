@@ -1,0 +1,34 @@
+#include "diagnose/rule.h"
+
+static void look(td__case *of) {
+    td__suspicion *s = NULL;
+    if (!of->known) {
+        return;
+    }
+    for (size_t i = 0; i < of->layers.count; i++) {
+        const td__layer_facts *layer = &of->layers.items[i];
+        bool normalised = i + 1 < of->layers.count &&
+                          of->layers.items[i + 1].kind == TD_LAYER_BATCH_NORMALIZATION;
+        if (!layer->learns || layer->bias || layer->kind == TD_LAYER_EMBEDDING || normalised) {
+            continue;
+        }
+        if (!s) {
+            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, "use_bias: true");
+        }
+        td__because(s, NULL, 0, 0, td__say(of, "%s has no bias", layer->name));
+        td__edit_layer(of, s, (ptrdiff_t)i, "use_bias", "true");
+    }
+}
+
+const td__rule td__rule_missing_bias = {
+    .info = {.name = "missing_bias",
+             .meaning = "layers without bias where one is needed",
+             .reads = "use_bias of the layers",
+             .statistic = "none: what the file says",
+             .threshold = "no bias, and no normalisation that has its own. Reported when a trial "
+                          "with biases does better",
+             .remedy = "use_bias: true"},
+    .title = "missing bias",
+    .explains = TD__LOSS_FLOOR | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__DEAD_RELU,
+    .look = look,
+};

@@ -1,0 +1,48 @@
+#include "diagnose/model_text.h"
+
+#define DEEP 6 /* layers that learn */
+
+static void look(td__case *of) {
+    if (!of->known || of->layers.learning < DEEP || !of->experiment->layer_count) {
+        return;
+    }
+    for (size_t i = 0; i < of->layers.count; i++) {
+        td_layer_kind kind = of->layers.items[i].kind;
+        if (kind == TD_LAYER_BATCH_NORMALIZATION || kind == TD_LAYER_LAYER_NORMALIZATION ||
+            kind == TD_LAYER_ADD) {
+            return;
+        }
+    }
+    td__suspicion *s =
+        td__suspect(of, TD__STRUCTURE, of->layers.first,
+                    "batch_normalization between each hidden layer and its activation");
+    const td__layer_facts *first = &of->layers.items[of->layers.first];
+    const td__layer_facts *last = &of->layers.items[of->layers.last];
+    td__because(s, NULL, 0, (double)of->layers.learning,
+                td__say(of,
+                        "%zu layers one after the other, none of them normalised; before "
+                        "training the error is %.2g at %s and %.2g at %s",
+                        of->layers.learning, last->start.error, last->name, first->start.error,
+                        first->name));
+    td__edit(s, td__model_normalized(of));
+    if (s) {
+        s->redraw = true; /* weights from a file do not fit other layers … */
+        s->severity = of->experiment->weights ? -1 /* … and new ones may be all that helps */
+                                              : td__severity((double)of->layers.learning, DEEP);
+    }
+}
+
+const td__rule td__rule_missing_normalization = {
+    .info = {.name = "missing_normalization",
+             .meaning = "a deep network without a normalisation layer that it needs",
+             .reads = "the layers",
+             .statistic = "how many layers that learn follow one another",
+             .threshold = "6 and more without normalisation or shortcut: small factors multiply. "
+                          "Reported when a trial with batch normalisation does better",
+             .remedy = "batch_normalization after each hidden layer"},
+    .title = "missing normalisation",
+    .explains = TD__VANISHING_GRADIENT | TD__EXPLODING_GRADIENT | TD__PLATEAU | TD__DEAD_RELU |
+                TD__SLOW_CONVERGENCE | TD__CONSTANT_OUTPUT | TD__ZERO_GRADIENT |
+                TD__SATURATED_UNITS | TD__MAJORITY_CLASS,
+    .look = look,
+};

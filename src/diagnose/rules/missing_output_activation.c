@@ -1,0 +1,35 @@
+#include "diagnose/head.h"
+
+static void look(td__case *of) {
+    if (!of->known || of->layers.last < 0) {
+        return;
+    }
+    const td__train_spec *train = &of->experiment->train;
+    if (!td__is_crossentropy(train->loss) || train->loss_options.from_logits ||
+        of->layers.output != TD_LINEAR || of->facts.task.kind == TD__TASK_VALUES) {
+        return;
+    }
+    td__suspicion *s =
+        td__suspect(of, TD__CONTRADICTION, of->layers.last, "train.from_logits: true");
+    td__because(s, NULL, 0, 0,
+                td__say(of,
+                        "%s takes probabilities unless from_logits is true; %s puts out raw "
+                        "numbers",
+                        td_loss_name(train->loss), of->layers.items[of->layers.last].name));
+    td__edit(s, "train.from_logits=true");
+}
+
+const td__rule td__rule_missing_output_activation = {
+    .info = {.name = "missing_output_activation",
+             .meaning = "the loss expects probabilities, the last layer puts out raw numbers",
+             .reads = "train.loss, from_logits, the last layer's activation",
+             .statistic = "none: what the file says",
+             .threshold = "a cross-entropy of probabilities after a linear layer: below 0 its "
+                          "logarithm is cut off, and with it the gradient",
+             .remedy = "from_logits: true"},
+    .title = "missing output activation",
+    .explains = TD__ZERO_GRADIENT | TD__PLATEAU | TD__HUGE_LOSS | TD__NAN_LOSS |
+                TD__CONSTANT_OUTPUT | TD__OSCILLATION | TD__DIVERGENCE | TD__SLOW_CONVERGENCE |
+                TD__LOSS_FLOOR,
+    .look = look,
+};

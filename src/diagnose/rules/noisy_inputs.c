@@ -1,0 +1,35 @@
+#include "diagnose/rule.h"
+
+#define DIFFERENCE 0.15
+#define FARTHER 1.3
+
+static void look(td__case *of) {
+    const td__facts *facts = &of->facts;
+    double lower = of->known ? facts->validation_agreement - facts->training_agreement : 0;
+    if (!(lower > DIFFERENCE) ||
+        !(facts->training_distance >= FARTHER * facts->validation_distance)) {
+        return;
+    }
+    td__suspicion *s = td__suspect(of, TD__FACT, of->layers.first, "inputs without that noise");
+    td__because(s, "input", 0, facts->training_distance,
+                td__say(of,
+                        "nearest neighbours are %.2g apart in training, %.2g in validation, "
+                        "and agree in %.0f %% and %.0f %% of the cases",
+                        facts->training_distance, facts->validation_distance,
+                        100 * facts->training_agreement, 100 * facts->validation_agreement));
+}
+
+const td__rule td__rule_noisy_inputs = {
+    .info = {.name = "noisy_inputs",
+             .meaning = "inputs carry noise that drowns the signal",
+             .reads = "inputs and labels of both parts",
+             .statistic = "the distance of nearest neighbours, and how often they have the same "
+                          "class, within training and within validation",
+             .threshold = "30 % farther apart and 15 points less often of one class in training "
+                          "than in validation",
+             .remedy = "cleaner inputs"},
+    .title = "noisy inputs",
+    .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__OVERFIT_GAP |
+                TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
+    .look = look,
+};

@@ -1,0 +1,36 @@
+#include "diagnose/rule.h"
+
+static void look(td__case *of) {
+    if (!of->known || of->facts.inputs.nonfinite == 0) {
+        return;
+    }
+    td__origin *origin = td__origin_new(of);
+    td__suspicion *s = td__suspect(
+        of, TD__FACT, TD__INPUT_LAYER,
+        td__say(of, "remove row %lld, or fill it in", (long long)of->facts.nonfinite_row));
+    td__because(s, "input", of->baseline.origin.step, (double)of->facts.inputs.nonfinite,
+                td__say(of,
+                        "%lld numbers of the training data are NaN or infinite; the first is "
+                        "in row %lld, column %lld",
+                        (long long)of->facts.inputs.nonfinite, (long long)of->facts.nonfinite_row,
+                        (long long)of->facts.nonfinite_column));
+    if (s && origin) {
+        origin->cause = "input";
+        origin->row = of->facts.nonfinite_row;
+        origin->step = of->baseline.origin.step;
+        s->origin = origin;
+        s->since = origin->step;
+    }
+}
+
+const td__rule td__rule_nonfinite_input = {
+    .info = {.name = "nonfinite_input",
+             .meaning = "NaN or infinity in the inputs",
+             .reads = "the training data",
+             .statistic = "numbers that are not finite",
+             .threshold = "one: it spreads to every weight",
+             .remedy = "remove or fill in the rows"},
+    .title = "NaN in the inputs",
+    .explains = TD__NAN_LOSS | TD__INF_LOSS,
+    .look = look,
+};

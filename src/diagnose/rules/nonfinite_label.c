@@ -1,0 +1,34 @@
+#include "diagnose/rule.h"
+
+static void look(td__case *of) {
+    if (!of->known || of->facts.labels.all.nonfinite == 0 ||
+        of->experiment->train.target == TD__TARGET_INPUT) {
+        return;
+    }
+    td__origin *origin = td__origin_new(of);
+    int64_t row = of->facts.labels.nonfinite_row;
+    td__suspicion *s =
+        td__suspect(of, TD__FACT, -1, td__say(of, "remove row %lld", (long long)row));
+    td__because(s, "label", of->baseline.origin.step, (double)of->facts.labels.all.nonfinite,
+                td__say(of, "%lld labels are NaN or infinite; the first is in row %lld",
+                        (long long)of->facts.labels.all.nonfinite, (long long)row));
+    if (s && origin) {
+        origin->cause = "label";
+        origin->row = row;
+        origin->step = of->baseline.origin.step;
+        s->origin = origin;
+        s->since = origin->step;
+    }
+}
+
+const td__rule td__rule_nonfinite_label = {
+    .info = {.name = "nonfinite_label",
+             .meaning = "NaN or infinity in the labels",
+             .reads = "the labels of the training data",
+             .statistic = "numbers that are not finite",
+             .threshold = "one: it spreads to every weight",
+             .remedy = "remove or fill in the rows"},
+    .title = "NaN in the labels",
+    .explains = TD__NAN_LOSS | TD__INF_LOSS,
+    .look = look,
+};

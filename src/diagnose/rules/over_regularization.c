@@ -1,0 +1,44 @@
+#include "diagnose/rule.h"
+
+#define SHARE 0.2 /* of the loss that is penalty, at the end */
+
+static void look(td__case *of) {
+    td__suspicion *s = NULL;
+    if (!of->known || (of->repeated && of->baseline.penalty < SHARE)) {
+        return;
+    }
+    for (size_t i = 0; i < of->layers.count; i++) {
+        const td__layer_facts *layer = &of->layers.items[i];
+        if (layer->penalty_l1 <= 0 && layer->penalty_l2 <= 0) {
+            continue;
+        }
+        if (!s) {
+            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, "kernel_l1, kernel_l2: 0");
+            if (of->repeated) {
+                td__because(s, "loss", of->baseline.steps, of->baseline.penalty,
+                            td__say(of, "%.0f %% of the loss is the penalty on weights",
+                                    100 * of->baseline.penalty));
+            }
+        }
+        td__because(s, NULL, 0, layer->penalty_l1 + layer->penalty_l2,
+                    td__say(of, "%s has kernel_l1 %.3g, kernel_l2 %.3g", layer->name,
+                            layer->penalty_l1, layer->penalty_l2));
+        td__edit_layer(of, s, (ptrdiff_t)i, "kernel_l1", "0");
+        td__edit_layer(of, s, (ptrdiff_t)i, "kernel_l2", "0");
+    }
+}
+
+const td__rule td__rule_over_regularization = {
+    .info = {.name = "over_regularization",
+             .meaning = "L1 or L2 so strong that weights cannot grow",
+             .reads = "kernel_l1, kernel_l2 of the layers, the loss with and without penalties",
+             .statistic = "the share of the loss that is penalty",
+             .threshold =
+                 "a fifth and more: the optimizer is busy with the weights' size. Reported "
+                 "when a trial without penalties does better",
+             .remedy = "smaller kernel_l1, kernel_l2"},
+    .title = "too much regularisation",
+    .explains = TD__SHRINKING_WEIGHTS | TD__PLATEAU | TD__LOSS_FLOOR | TD__SLOW_CONVERGENCE |
+                TD__CONSTANT_OUTPUT | TD__VANISHING_GRADIENT | TD__MAJORITY_CLASS | TD__HUGE_LOSS,
+    .look = look,
+};

@@ -1,0 +1,61 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+#define GAP 0.2   /* of the score, training above validation */
+#define RISE 1.25 /* of the validation loss, over its least */
+#define GOOD 0.8  /* a validation score that nobody complains of */
+#define LEARNT 0.6
+
+static void look(td__case *of) {
+    if (!of->known || !of->repeated || of->baseline.points < 2 || of->facts.validation_rows == 0) {
+        return;
+    }
+    const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1], *best = end;
+    for (size_t i = 0; i < of->baseline.points; i++) {
+        const td__trial_point *point = &of->baseline.curve[i];
+        best = point->validation.loss < best->validation.loss ? point : best;
+    }
+    double gap = end->training.score - end->validation.score;
+    bool rises = end->validation.loss > RISE * best->validation.loss && best != end;
+    if (!(gap > GAP) || end->training.score < LEARNT || !rises || end->validation.score > GOOD ||
+        end->training.loss > 0.5 * end->validation.loss) {
+        return;
+    }
+    td__suspicion *s = td__suspect(of, TD__FACT, -1,
+                                   "early_stopping: {monitor: val_loss, restore_best: true}; "
+                                   "dropout, kernel_l2, more data");
+    td__because(s, "val_loss", best->step, end->validation.loss,
+                td__say(of,
+                        "validation loss was %.3g at step %lld and is %.3g now; training loss "
+                        "%.3g",
+                        best->validation.loss, (long long)best->step, end->validation.loss,
+                        end->training.loss));
+    td__because(s, NULL, end->step, gap,
+                td__say(of,
+                        "%.0f %% of the training part is learnt, %.0f %% of the validation "
+                        "part; %.0f weights, %lld examples",
+                        100 * end->training.score, 100 * end->validation.score,
+                        of->layers.parameters, (long long)of->facts.rows));
+    td__edit(s, "train.early_stopping={monitor: val_loss, patience: 5, restore_best: true}");
+    if (s) {
+        s->since = best->step;
+    }
+}
+
+const td__rule td__rule_overfitting = {
+    .info = {.name = "overfitting",
+             .meaning = "the training set is learnt by heart",
+             .reads = "loss and score of the training and of the validation part over time",
+             .statistic = "the validation loss against its least; training score less validation "
+                          "score",
+             .threshold =
+                 "the validation loss a quarter above its least, twice the training loss, "
+                 "a gap of 20 points, and a validation score below 80 %: a loss that rises "
+                 "while the score stays high is confidence, and harmless",
+             .remedy = "early_stopping, dropout, kernel_l2, more data"},
+    .title = "overfitting",
+    .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
+    .look = look,
+    .after = true,
+};

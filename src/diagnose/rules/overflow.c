@@ -1,0 +1,38 @@
+#include "diagnose/rule.h"
+
+#include <string.h>
+
+static void look(td__case *of) {
+    const td__origin *origin = &of->baseline.origin;
+    if (!of->repeated || !origin->cause || strcmp(origin->cause, "layer") != 0 ||
+        origin->layer < 0) {
+        return;
+    }
+    const td__layer_facts *layer = &of->layers.items[origin->layer];
+    td__suspicion *s =
+        td__suspect(of, TD__FACT, origin->layer,
+                    "inputs of variance 1, an activation that does not grow as fast");
+    td__because(s, td__say(of, "%s.output", layer->name), origin->step, (double)origin->row,
+                td__say(of,
+                        "%s of layer %s leaves the range of floats in step %lld, row %lld, "
+                        "while its inputs and weights are finite",
+                        td_activation_name(layer->activation), layer->name, (long long)origin->step,
+                        (long long)origin->row));
+    if (s) {
+        s->origin = origin;
+        s->since = origin->step;
+    }
+}
+
+const td__rule td__rule_overflow = {
+    .info = {.name = "overflow",
+             .meaning = "an operation leaves the range of float32",
+             .reads = "the outputs of the layers in the step whose loss was not finite",
+             .statistic = "the first output that is not finite while all it is made of is",
+             .threshold = "one number",
+             .remedy = "scaled inputs, another activation"},
+    .title = "overflow",
+    .explains = TD__NAN_LOSS | TD__INF_LOSS | TD__HUGE_ACTIVATIONS,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,52 @@
+#include "diagnose/rule.h"
+
+#include <string.h>
+
+static void look(td__case *of) {
+    if (!of->known || !of->experiment->train.stop_monitor || !of->history) {
+        return;
+    }
+    const td__train_spec *train = &of->experiment->train;
+    bool larger = strstr(train->stop_monitor, "accuracy") || strstr(train->stop_monitor, "r2");
+    bool backwards = train->stop_mode && (train->stop_mode == 2) != larger;
+    if (of->history->last_step >= of->trainer->steps && !backwards) {
+        return;
+    }
+    td__suspicion *s =
+        td__suspect(of, backwards ? TD__CONTRADICTION : TD__STRUCTURE, -1,
+                    backwards ? td__say(of, "early_stopping.mode: %s", larger ? "max" : "min")
+                              : td__say(of, "early_stopping.patience: %lld (from %lld)",
+                                        (long long)(4 * train->stop_patience + 4),
+                                        (long long)train->stop_patience));
+    td__because(s, train->stop_monitor, of->history->last_step, (double)of->history->last_epoch,
+                td__say(of, "early stopping on %s ended training after epoch %lld of %lld",
+                        train->stop_monitor, (long long)of->history->last_epoch,
+                        (long long)of->trainer->epochs));
+    if (backwards) {
+        td__because(s, NULL, 0, 0,
+                    td__say(of, "its mode waits for %s to %s", train->stop_monitor,
+                            larger ? "fall" : "rise"));
+        td__edit(s, td__say(of, "train.early_stopping.mode=%s", larger ? "max" : "min"));
+    } else {
+        td__edit(s, td__say(of, "train.early_stopping.patience=%lld",
+                            (long long)(4 * train->stop_patience + 4)));
+    }
+    if (s && of->steps > 0) {
+        s->more = (double)of->trainer->steps / (double)of->steps;
+        s->since = of->history->last_step;
+    }
+}
+
+const td__rule td__rule_stopped_too_early = {
+    .info = {.name = "stopped_too_early",
+             .meaning = "early stopping ended training before it had begun to work",
+             .reads = "train.early_stopping, the last step",
+             .statistic = "what the epochs that were not made achieve",
+             .threshold = "a mode that waits for the wrong direction; or the rest of the epochs "
+                          "wins a good part of what was missing",
+             .remedy = "early_stopping.mode, patience"},
+    .title = "stopped too early",
+    .explains = TD__EARLY_END | TD__SLOW_CONVERGENCE,
+    .look = look,
+    .after = true,
+};

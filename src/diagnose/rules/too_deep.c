@@ -1,0 +1,35 @@
+#include "diagnose/model_text.h"
+
+#define DEEP 6
+
+static void look(td__case *of) {
+    if (!of->known || of->layers.learning < DEEP || !of->experiment->layer_count) {
+        return;
+    }
+    const char *edit = td__model_shallow(of);
+    if (!edit) {
+        return;
+    }
+    td__suspicion *s = td__suspect(of, TD__STRUCTURE, of->layers.first, "two hidden layers");
+    td__because(s, NULL, 0, (double)of->layers.learning,
+                td__say(of, "%zu layers one after the other", of->layers.learning));
+    td__edit(s, edit);
+    if (s) {
+        s->redraw = true; /* weights from a file do not fit other layers … */
+        s->severity = of->experiment->weights ? -1 /* … and new ones may be all that helps */
+                                              : td__severity((double)of->layers.learning, DEEP);
+    }
+}
+
+const td__rule td__rule_too_deep = {
+    .info = {.name = "too_deep",
+             .meaning = "too many layers for what carries gradients through",
+             .reads = "the layers",
+             .statistic = "how many dense layers follow one another",
+             .threshold = "6 and more. Reported when a trial with two hidden layers does better",
+             .remedy = "fewer layers"},
+    .title = "too deep",
+    .explains = TD__VANISHING_GRADIENT | TD__EXPLODING_GRADIENT | TD__PLATEAU | TD__DEAD_RELU |
+                TD__SLOW_CONVERGENCE | TD__CONSTANT_OUTPUT | TD__MAJORITY_CLASS,
+    .look = look,
+};

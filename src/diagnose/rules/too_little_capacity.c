@@ -1,0 +1,42 @@
+#include "diagnose/rule.h"
+
+/* Narrower than this, a layer cannot pass on what it gets. */
+#define NARROW 4
+#define WIDER "32"
+
+static void look(td__case *of) {
+    td__suspicion *s = NULL;
+    if (!of->known || of->experiment->train.target == TD__TARGET_INPUT) {
+        return; /* the bottleneck of an autoencoder is meant */
+    }
+    for (size_t i = 0; i < of->layers.count; i++) {
+        const td__layer_facts *layer = &of->layers.items[i];
+        if (!layer->learns || (ptrdiff_t)i == of->layers.last || layer->units > NARROW ||
+            layer->kind == TD_LAYER_EMBEDDING) {
+            continue;
+        }
+        if (!s) {
+            s = td__suspect(of, TD__STRUCTURE, (ptrdiff_t)i, "units: " WIDER);
+        }
+        td__because(s, NULL, 0, (double)layer->units,
+                    td__say(of, "%s has %lld unit%s", layer->name, (long long)layer->units,
+                            layer->units == 1 ? "" : "s"));
+        bool filters = layer->kind == TD_LAYER_CONV2D || layer->kind == TD_LAYER_CONV1D;
+        td__edit_layer(of, s, (ptrdiff_t)i, filters ? "filters" : "units", WIDER);
+    }
+}
+
+const td__rule td__rule_too_little_capacity = {
+    .info = {.name = "too_little_capacity",
+             .meaning = "too few units or a bottleneck",
+             .reads = "the layers' units",
+             .statistic = "units of the narrowest hidden layer",
+             .threshold =
+                 "4 and fewer: with relu, half of them are off. Reported when a trial with "
+                 "32 does better",
+             .remedy = "units: 32"},
+    .title = "too little capacity",
+    .explains = TD__LOSS_FLOOR | TD__PLATEAU | TD__CONSTANT_OUTPUT | TD__DEAD_RELU |
+                TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
+    .look = look,
+};

@@ -1,0 +1,38 @@
+#include "diagnose/rule.h"
+
+#define FEW 60 /* examples */
+#define GAP 0.12
+
+static void look(td__case *of) {
+    if (!of->known || !of->repeated || of->facts.validation_rows == 0 || of->baseline.points == 0) {
+        return;
+    }
+    const td__trial_point *end = &of->baseline.curve[of->baseline.points - 1];
+    double each = of->facts.task.classes > 2 ? 10.0 * (double)of->facts.task.classes : FEW;
+    each = each > FEW ? each : FEW;
+    if ((double)of->facts.rows > each || end->training.score - end->validation.score < GAP) {
+        return;
+    }
+    td__suspicion *s = td__suspect(of, TD__FACT, -1, "more examples, or data augmentation");
+    td__because(s, NULL, 0, (double)of->facts.rows,
+                td__say(of, "%lld examples to learn from, %lld to validate with",
+                        (long long)of->facts.rows, (long long)of->facts.validation_rows));
+    td__because(s, NULL, end->step, end->validation.score,
+                td__say(of,
+                        "%.0f %% of the training part is learnt, %.0f %% of the validation part",
+                        100 * end->training.score, 100 * end->validation.score));
+}
+
+const td__rule td__rule_too_little_data = {
+    .info = {.name = "too_little_data",
+             .meaning = "too few examples",
+             .reads = "the number of examples, the scores of both parts",
+             .statistic = "examples for each class",
+             .threshold = "fewer than 10 a class (60 in all), and the validation part is learnt 12 "
+                          "points less than the training part",
+             .remedy = "more examples"},
+    .title = "too little data",
+    .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,65 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+/* Glorot's and He's initial weights assume inputs of variance 1. Ten times that, or columns a
+ * hundredfold apart, and the largest drown the others; a hundredth, and the first layer's gradient
+ * vanishes. */
+#define LARGE 8.0
+#define SMALL 0.02
+#define APART 100.0
+
+static void look(td__case *of) {
+    const td__facts *facts = &of->facts;
+    if (!of->known || facts->indices || facts->inputs.count == 0 ||
+        (of->experiment->data.standardize && of->experiment->data.scale == 1)) {
+        return;
+    }
+    double largest = fmax(fabs(facts->inputs.minimum), fabs(facts->inputs.maximum));
+    double size = hypot(facts->inputs.mean, facts->inputs.deviation);
+    bool large = largest > LARGE && size > 1;
+    bool small = size < SMALL;
+    bool apart = facts->table && facts->largest_deviation > APART * facts->smallest_deviation &&
+                 largest > LARGE;
+    if (!large && !small && !apart) {
+        return;
+    }
+    td__suspicion *s = td__suspect(of, TD__STRUCTURE, of->layers.first, "data.standardize: true");
+    td__because(s, "input", 0, largest,
+                td__say(of, "inputs go from %.4g to %.4g (mean %.3g, deviation %.3g)",
+                        facts->inputs.minimum, facts->inputs.maximum, facts->inputs.mean,
+                        facts->inputs.deviation));
+    if (apart) {
+        td__because(s, "input", 0, facts->largest_deviation,
+                    td__say(of, "deviations of columns go from %.3g to %.3g (column %lld)",
+                            facts->smallest_deviation, facts->largest_deviation,
+                            (long long)facts->largest_column));
+    }
+    if (s) {
+        s->severity = small ? td__severity(SMALL, size)
+                            : fmax(td__severity(largest, LARGE),
+                                   apart ? td__severity(facts->largest_deviation,
+                                                        APART * facts->smallest_deviation)
+                                         : 0);
+    }
+    td__edit(s, "data.scale=1");
+    td__edit(s, "data.standardize=true");
+}
+
+const td__rule td__rule_unscaled_inputs = {
+    .info = {.name = "unscaled_inputs",
+             .meaning = "inputs are not normalised",
+             .reads = "the training data, as scaled; data.scale, data.standardize",
+             .statistic = "root mean square, extremes, and the deviations of columns",
+             .threshold = "a value beyond 8 with a root mean square above 1, one below 0.02, or "
+                          "columns a hundredfold apart: initial weights assume variance 1. "
+                          "Reported when a trial with standardised inputs does better",
+             .remedy = "data.standardize: true, or data.scale"},
+    .title = "inputs are not scaled",
+    .explains = TD__HUGE_ACTIVATIONS | TD__OSCILLATION | TD__HUGE_LOSS | TD__SATURATED_UNITS |
+                TD__VANISHING_GRADIENT | TD__EXPLODING_GRADIENT | TD__PLATEAU |
+                TD__SLOW_CONVERGENCE | TD__DEAD_RELU | TD__ZERO_GRADIENT | TD__CONSTANT_OUTPUT |
+                TD__NAN_LOSS | TD__INF_LOSS | TD__DIVERGENCE | TD__MAJORITY_CLASS | TD__LOSS_FLOOR |
+                TD__UNCHANGED_WEIGHTS,
+    .look = look,
+};

@@ -1,0 +1,51 @@
+#include "diagnose/head.h"
+
+#include <math.h>
+
+/* The last layer starts by putting out numbers around 1. What lies fifty times farther takes as many
+ * more steps to reach, and its squared error a rate 2500 times smaller. */
+#define FAR 50.0
+#define NARROW 0.02
+
+static void look(td__case *of) {
+    const td__column *labels = &of->facts.labels.all;
+    if (!of->known || of->facts.task.kind != TD__TASK_VALUES || of->layers.last < 0 ||
+        of->experiment->train.target == TD__TARGET_INPUT) {
+        return;
+    }
+    bool far = fmax(fabs(labels->mean), labels->deviation) > FAR;
+    if (!far && labels->deviation > NARROW) {
+        return;
+    }
+    td__suspicion *s = td__suspect(
+        of, TD__STRUCTURE, of->layers.last,
+        td__say(of, "scale the labels: (label - %.4g) / %.4g", labels->mean, labels->deviation));
+    td__because(s, "label", 0, labels->deviation,
+                td__say(of, "labels go from %.4g to %.4g (mean %.4g, deviation %.3g)",
+                        labels->minimum, labels->maximum, labels->mean, labels->deviation));
+    if (s) {
+        s->standardize_labels = true;
+        s->severity = far ? td__severity(fmax(fabs(labels->mean), labels->deviation), FAR)
+                          : td__severity(NARROW, labels->deviation);
+        if (of->layers.output != TD_LINEAR || td__is_crossentropy(of->experiment->train.loss)) {
+            td__edit_head(of, s);
+        }
+    }
+}
+
+const td__rule td__rule_unscaled_targets = {
+    .info = {.name = "unscaled_targets",
+             .meaning = "targets of a regression are far from what a network puts out",
+             .reads = "the labels of the training data",
+             .statistic = "their mean and deviation",
+             .threshold = "mean or deviation beyond 50, or a deviation below 0.02: networks start "
+                          "around 0 with a deviation around 1. Reported when a trial with "
+                          "standardised labels does better",
+             .remedy = "standardise the labels"},
+    .title = "targets are not scaled",
+    .explains = TD__HUGE_LOSS | TD__SLOW_CONVERGENCE | TD__PLATEAU | TD__EXPLODING_GRADIENT |
+                TD__DIVERGENCE | TD__NAN_LOSS | TD__INF_LOSS | TD__OSCILLATION | TD__DEAD_RELU |
+                TD__SATURATED_UNITS | TD__HUGE_ACTIVATIONS | TD__CONSTANT_OUTPUT |
+                TD__ZERO_GRADIENT,
+    .look = look,
+};

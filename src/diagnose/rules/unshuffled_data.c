@@ -1,0 +1,37 @@
+#include "diagnose/rule.h"
+
+/* Neighbours in the file have the same label this much more often than by chance. */
+#define SORTED 0.5
+
+static void look(td__case *of) {
+    if (!of->known || of->experiment->data_shuffle) {
+        return;
+    }
+    double chance = 0;
+    for (int64_t i = 0; i < of->facts.labels.classes && i < TD__MOST_CLASSES; i++) {
+        chance += of->facts.labels.shares[i] * of->facts.labels.shares[i];
+    }
+    bool sorted = of->facts.labels.classes > 1 && of->facts.order > chance + SORTED * (1 - chance);
+    td__suspicion *s =
+        td__suspect(of, sorted ? TD__STRUCTURE : TD__TUNING, -1, "data.shuffle: true");
+    td__because(s, "label", 0, of->facts.order,
+                td__say(of,
+                        "data.shuffle is false, and %.0f %% of the rows have the label of the "
+                        "row before (%.0f %% by chance)",
+                        100 * of->facts.order, 100 * chance));
+    td__edit(s, "data.shuffle=true");
+}
+
+const td__rule td__rule_unshuffled_data = {
+    .info = {.name = "unshuffled_data",
+             .meaning = "sorted data, not shuffled",
+             .reads = "data.shuffle, the labels in the file's order",
+             .statistic = "how often a row has the label of the row before it",
+             .threshold = "halfway from chance to always: batches then hold one class. Reported "
+                          "when a trial with shuffling does better",
+             .remedy = "data.shuffle: true"},
+    .title = "sorted data, not shuffled",
+    .explains = TD__OSCILLATION | TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__MAJORITY_CLASS |
+                TD__SLOW_CONVERGENCE,
+    .look = look,
+};

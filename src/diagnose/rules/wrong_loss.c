@@ -1,0 +1,54 @@
+#include "diagnose/head.h"
+
+static void look(td__case *of) {
+    if (!of->known || of->layers.last < 0) {
+        return;
+    }
+    const td__train_spec *train = &of->experiment->train;
+    td__task_kind task = of->facts.task.kind;
+    const td__column *labels = &of->facts.labels.all;
+    const char *loss = td_loss_name(train->loss), *why = NULL;
+    td__strength strength = TD__STRUCTURE;
+    bool binary = train->loss == TD_LOSS_BINARY_CROSSENTROPY;
+    if (task == TD__TASK_VALUES && td__is_crossentropy(train->loss) &&
+        (labels->minimum < 0 || labels->maximum > 1)) {
+        why = td__say(of, "%s is for probabilities; the labels are values from %.4g to %.4g", loss,
+                      labels->minimum, labels->maximum);
+        strength = TD__CONTRADICTION;
+    } else if (task == TD__TASK_CLASSES && binary && of->layers.units == 1) {
+        why = td__say(of, "%s knows two classes, the labels have %lld", loss,
+                      (long long)of->facts.task.classes);
+        strength = TD__CONTRADICTION;
+    } else if (task == TD__TASK_CLASSES && binary) {
+        why = td__say(of, "%s judges each of %lld classes alone", loss,
+                      (long long)of->facts.task.classes);
+    } else if (task != TD__TASK_VALUES && !td__is_crossentropy(train->loss)) {
+        why = td__say(of, "%s of classes: its gradient vanishes where the network is most wrong",
+                      loss);
+    } else if (task == TD__TASK_LABELS && !binary) {
+        why =
+            td__say(of, "%s wants one class an example, and labels may be present together", loss);
+    }
+    if (!why) {
+        return;
+    }
+    td__suspicion *s = td__suspect(of, strength, of->layers.last, td__head_text(of));
+    td__because(s, NULL, 0, 0, why);
+    td__edit_head(of, s);
+}
+
+const td__rule td__rule_wrong_loss = {
+    .info = {.name = "wrong_loss",
+             .meaning = "the loss does not suit the task",
+             .reads = "train.loss, the labels",
+             .statistic = "what the labels are: values, one of several classes, yes or no",
+             .threshold = "values under a cross-entropy and more than two classes under a binary "
+                          "one cannot be meant; classes under mse or mae are reported when a trial "
+                          "with a cross-entropy does better",
+             .remedy = "the loss that the labels call for"},
+    .title = "wrong loss",
+    .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__CONSTANT_OUTPUT |
+                TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__VANISHING_GRADIENT | TD__DIVERGENCE |
+                TD__MAJORITY_CLASS,
+    .look = look,
+};

@@ -1,0 +1,104 @@
+#include "diagnose/head.h"
+
+/* Why the activation cannot be right; NULL when it can. */
+static const char *contradiction(td__case *of) {
+    const td__train_spec *train = &of->experiment->train;
+    td_activation output = of->layers.output;
+    td__task_kind task = of->facts.task.kind;
+    td__range range = td__activation_range(output);
+    const char *name = td_activation_name(output);
+    if (output == TD_LINEAR) {
+        return NULL;
+    }
+    if (output == TD_SOFTMAX && of->layers.units == 1) {
+        return "softmax of one unit is always 1";
+    }
+    if (output == TD_SOFTMAX && task == TD__TASK_LABELS) {
+        return "labels may be present together, and softmax makes its outputs sum to 1";
+    }
+    if (td__is_crossentropy(train->loss) && !train->loss_options.from_logits &&
+        (range.low < 0 || range.high > 1)) {
+        return td__say(of, "%s takes probabilities, and %s puts out other numbers",
+                       td_loss_name(train->loss), name);
+    }
+    if (task == TD__TASK_VALUES && td__labels_beyond(of)) {
+        return td__say(of, "labels go from %.4g to %.4g, and %s puts out nothing %s",
+                       of->facts.labels.all.minimum, of->facts.labels.all.maximum, name,
+                       range.low == 0 && range.high > 1 ? "below 0"
+                       : range.low == 0                 ? "outside of 0 to 1"
+                                                        : "outside of -1 to 1");
+    }
+    return NULL;
+}
+
+/* Why it is often wrong. */
+static const char *doubt(td__case *of) {
+    const td__train_spec *train = &of->experiment->train;
+    td_activation output = of->layers.output;
+    bool categories = train->loss == TD_LOSS_CATEGORICAL_CROSSENTROPY ||
+                      train->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    if (categories && output == TD_SIGMOID && of->layers.units > 1) {
+        return "classes exclude each other, and sigmoid lets every output be 1";
+    }
+    if (of->facts.task.kind == TD__TASK_VALUES && output == TD_EXPONENTIAL) {
+        return "exp of a sum leaves the range of floats soon";
+    }
+    if (of->facts.task.kind == TD__TASK_VALUES &&
+        (output == TD_SOFTMAX || (output == TD_SIGMOID && !td__labels_beyond(of)))) {
+        return "values rarely are probabilities";
+    }
+    if (train->loss_options.from_logits && output == TD_RELU) {
+        return "logits below 0 are cut off";
+    }
+    return NULL;
+}
+
+static void add(td__case *of, td__strength strength, ptrdiff_t layer, const char *why) {
+    td__suspicion *s = td__suspect(of, strength, layer, td__head_text(of));
+    td__because(s, NULL, 0, (double)of->layers.units, why);
+    td__edit_head(of, s);
+    if (s && td__is_crossentropy(of->experiment->train.loss) && of->layers.output == TD_RELU) {
+        /* A row whose outputs are all 0 is divided by its sum. */
+        static const td__origin division = {
+            .cause = "loss", .layer = -1, .parameter = -1, .row = -1};
+        s->origin = of->baseline.origin.cause ? &of->baseline.origin : &division;
+    }
+}
+
+static void look(td__case *of) {
+    const td__layers *layers = &of->layers;
+    if (!of->known || layers->last < 0) {
+        return;
+    }
+    const char *why = contradiction(of);
+    const char *maybe = why ? NULL : doubt(of);
+    const td__layer_facts *last = &layers->items[layers->last];
+    if (why) {
+        add(of, TD__CONTRADICTION, layers->output_layer, why);
+    } else if (maybe) {
+        add(of, TD__STRUCTURE, layers->output_layer, maybe);
+    } else if (layers->output_layer != layers->last && last->activation != TD_LINEAR &&
+               layers->output == TD_SOFTMAX) {
+        td__suspicion *s = td__suspect(of, TD__STRUCTURE, layers->last, "activation: linear");
+        td__because(s, NULL, 0, 0,
+                    td__say(of, "%s before softmax: scores are cut before they are compared",
+                            td_activation_name(last->activation)));
+        td__edit_layer(of, s, layers->last, "activation", "linear");
+    }
+}
+
+const td__rule td__rule_wrong_output_activation = {
+    .info = {.name = "wrong_output_activation",
+             .meaning = "the last layer's activation does not suit loss or labels",
+             .reads = "train.loss, from_logits, the last layer's activation and units, the labels",
+             .statistic = "the range of the activation against labels and loss",
+             .threshold = "any label beyond the range by more than 0.1 %, softmax of one unit, "
+                          "numbers that are no probabilities under a cross-entropy: none can work. "
+                          "What merely works badly is reported when a trial wins by the change",
+             .remedy = "the activation and loss that the labels call for"},
+    .title = "wrong output activation",
+    .explains = TD__ZERO_GRADIENT | TD__CONSTANT_OUTPUT | TD__UNCHANGED_WEIGHTS | TD__PLATEAU |
+                TD__SATURATED_UNITS | TD__HUGE_LOSS | TD__LOSS_FLOOR | TD__DEAD_RELU |
+                TD__NAN_LOSS | TD__INF_LOSS | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
+    .look = look,
+};

@@ -1,0 +1,289 @@
+#include "diagnose/trial.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "tensor/tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Growth of a layer's output beyond which updates, not the data, have blown it up. */
+#define GROWN 1e3
+
+typedef struct state {
+    const td__trial_options *options;
+    td__trial *trial;
+    td_trainer *trainer;
+    int64_t step;    /* done */
+    double loss_sum; /* since the last point */
+    int64_t loss_count;
+    double first_size; /* of the prediction: its root mean square at the first step */
+    double size;       /* and lately */
+    double loss;
+    float *room; /* for a batch's standardised labels */
+} state;
+
+td_trainer *td__trial_open(const td__trial_options *options, td_experiment **experiment,
+                           td_error *error) {
+    td_experiment_options reading = {.size = sizeof reading,
+                                     .set = options->set,
+                                     .set_count = options->set_count,
+                                     .problem = options->problem,
+                                     .user = options->user};
+    *experiment = td_experiment_read(options->path, &reading, error);
+    if (!*experiment) {
+        return NULL;
+    }
+    (*experiment)->track_count = 0;
+    (*experiment)->train.metrics.count = 0;
+    (*experiment)->weights = options->redraw ? NULL : (*experiment)->weights;
+    const char *monitor = (*experiment)->train.stop_monitor; /* a metric, and there are none */
+    (*experiment)->train.stop_monitor = NULL;
+    td_trainer *trainer = td_trainer_create(*experiment, NULL, error);
+    (*experiment)->train.stop_monitor = monitor;
+    if (!trainer) {
+        td_experiment_destroy(*experiment);
+        *experiment = NULL;
+    }
+    return trainer;
+}
+
+/* ---- Where a number stops being finite ------------------------------------------------------ */
+
+static bool has_nonfinite(const td_tensor *tensor, td_stats *stats) {
+    td_view view = td__view_of(tensor);
+    return tensor->dtype == TD_FLOAT32 && td_stats_of(&view, stats, NULL) == TD_OK &&
+           stats->nan + stats->inf > 0;
+}
+
+static int64_t row_of(const td_batch *batch, const td_tensor *tensor, const td_stats *stats) {
+    return batch->rows[stats->first_nonfinite / (tensor->count / batch->count)];
+}
+
+static double size_of(const td_tensor *tensor) {
+    td_view view = td__view_of(tensor);
+    td_stats stats;
+    if (tensor->dtype != TD_FLOAT32 || td_stats_of(&view, &stats, NULL) || stats.count == 0) {
+        return 0;
+    }
+    return stats.nan + stats.inf ? INFINITY : stats.norm / sqrt((double)stats.count);
+}
+
+/* From the data through the layers to the loss: the first that is not finite while all that it is
+ * made of is. A parameter that was finite at the start was spoilt by an update; so was an output
+ * that grew over the steps. */
+static void find_origin(state *s, const td_batch *batch, const td_tensor *prediction) {
+    td_trainer *trainer = s->trainer;
+    td__origin *origin = &s->trial->origin;
+    td_stats stats;
+    *origin = (td__origin){.layer = -1, .parameter = -1, .row = -1, .step = s->step + 1};
+    if (has_nonfinite(trainer->input, &stats)) {
+        origin->cause = "input";
+        origin->row = row_of(batch, trainer->input, &stats);
+        return;
+    }
+    if (has_nonfinite(trainer->truth, &stats)) {
+        origin->cause = "label";
+        origin->row = row_of(batch, trainer->truth, &stats);
+        return;
+    }
+    double size = size_of(prediction);
+    origin->grown = s->step > 0 && size > GROWN * fmax(s->first_size, 1e-30);
+    for (size_t i = 0; i < trainer->layer_count; i++) {
+        const td_layer_info *layer = td_model_layer(trainer->model, i);
+        const td_tensor *output = td_model_output_at(trainer->model, i);
+        origin->layer = (ptrdiff_t)i;
+        for (size_t k = 0; k < layer->parameter_count; k++) {
+            const td_parameter_info *parameter =
+                td_model_parameter_at(trainer->model, layer->first_parameter + k);
+            if (has_nonfinite(parameter->tensor, &stats)) {
+                origin->parameter = (ptrdiff_t)(layer->first_parameter + k);
+                origin->cause = s->step == 0 ? "parameter" : "update";
+                return;
+            }
+        }
+        if (output && has_nonfinite(output, &stats)) {
+            origin->cause = origin->grown ? "update" : "layer";
+            origin->row = origin->grown ? -1 : row_of(batch, output, &stats);
+            return;
+        }
+    }
+    origin->layer = -1;
+    origin->cause = origin->grown ? "update" : "loss";
+}
+
+/* ---- A step --------------------------------------------------------------------------------- */
+
+static void scale_labels(state *s) {
+    const td__trial_options *o = s->options;
+    td_tensor *truth = s->trainer->truth;
+    if (!o->standardize_labels || truth->dtype != TD_FLOAT32) {
+        return;
+    }
+    const float *from = td__floats(truth);
+    for (int64_t i = 0; i < truth->count; i++) {
+        s->room[i] = (float)(((double)from[i] - o->label_shift) / o->label_scale);
+    }
+    truth->data = s->room;
+}
+
+static void note_clipping(state *s) {
+    double limit = s->trainer->experiment->train.clip_norm;
+    double norm = limit > 0 ? td_optimizer_norm(s->trainer->optimizer) : 0;
+    if (limit > 0 && norm > limit) {
+        s->trial->clipped += 1;
+        s->trial->cut += limit / norm;
+    }
+}
+
+static td_status step(state *s, const td_batch *batch, td_error *error) {
+    td_trainer *trainer = s->trainer;
+    const td__train_spec *train = &trainer->experiment->train;
+    td__head_set(trainer->input, &batch->input);
+    td__head_set(trainer->truth, train->target == TD__TARGET_INPUT ? &batch->input : &batch->label);
+    scale_labels(s);
+    td_tape_seed(trainer->tape, trainer->experiment->seed, (uint64_t)s->step + 1);
+    td_tape_set_training(trainer->tape, true);
+    td_tensor *prediction = td_model_forward(trainer->model, trainer->tape, trainer->input);
+    td_tensor *bare = NULL, *loss = NULL;
+    if (prediction) {
+        td__truth_fit(train->loss, trainer->truth, prediction);
+        bare = td_loss_compute(trainer->tape, train->loss, prediction, trainer->truth,
+                               &train->loss_options);
+        loss = td_model_regularize(trainer->model, trainer->tape, bare);
+    }
+    td_status status = td_tape_status(trainer->tape, error);
+    if (!status) {
+        double value = (double)td_tensor_scalar(loss);
+        if (s->step == 0) {
+            s->trial->first_loss = value;
+            s->first_size = size_of(prediction);
+        }
+        if (!s->trial->origin.cause && s->step % 16 == 0) {
+            s->size = size_of(prediction);
+        }
+        s->loss = value;
+        s->loss_sum += value;
+        s->loss_count++;
+        double penalty = value > 0 ? (value - (double)td_tensor_scalar(bare)) / value : 0;
+        s->trial->penalty = fmax(s->trial->penalty, penalty);
+        if (!isfinite(value)) {
+            find_origin(s, batch, prediction);
+            s->trial->origin.loss = (float)value;
+            status = TD_RANGE;
+        }
+    }
+    if (!status) {
+        status = td_tape_gradient(trainer->tape, loss, trainer->weight_count, trainer->targets,
+                                  trainer->gradients, error);
+    }
+    if (!status) {
+        status = td_optimizer_step(trainer->optimizer, trainer->gradients, error);
+        note_clipping(s);
+    }
+    td_tape_reset(trainer->tape);
+    return status;
+}
+
+/* ---- All of them ---------------------------------------------------------------------------- */
+
+static td_status add_point(state *s, td_error *error) {
+    const td__trial_options *o = s->options;
+    td__trial_point *point = &s->trial->curve[s->trial->points++];
+    double shift = o->standardize_labels ? o->label_shift : 0;
+    double scale = o->standardize_labels ? o->label_scale : 1;
+    *point = (td__trial_point){.step = s->step,
+                               .loss = s->loss_count ? s->loss_sum / (double)s->loss_count : NAN};
+    s->loss_sum = 0;
+    s->loss_count = 0;
+    td_status status =
+        td__marks_of(s->trainer, o->task, TD_TRAINING, shift, scale, &point->training, error);
+    return status ? status
+                  : td__marks_of(s->trainer, o->task, TD_VALIDATION, shift, scale,
+                                 &point->validation, error);
+}
+
+static td_status train(state *s, int64_t steps, td_error *error) {
+    td_trainer *trainer = s->trainer;
+    double began = td__seconds();
+    td_status status = TD_OK;
+    bool late = false;
+    for (uint64_t epoch = 1; !status && !late && s->step < steps; epoch++) {
+        td_batches_start(trainer->training, epoch);
+        for (td_batch batch;
+             !status && !late && s->step < steps && td_batches_next(trainer->training, &batch);) {
+            status = step(s, &batch, error);
+            s->step += !status;
+            late = td__seconds() - began > s->options->seconds;
+            int64_t next = steps * (int64_t)(s->trial->points + 1) / TD__TRIAL_CURVE;
+            if (!status && s->step >= next && s->trial->points + 1 < TD__TRIAL_CURVE) {
+                status = add_point(s, error);
+            }
+        }
+    }
+    if (!status && s->size > GROWN * GROWN * fmax(s->first_size, 1)) {
+        s->trial->origin = (td__origin){.cause = "update",
+                                        .layer = -1,
+                                        .parameter = -1,
+                                        .row = -1,
+                                        .step = s->step,
+                                        .grown = true,
+                                        .loss = (float)s->loss};
+    }
+    s->trial->steps = s->step;
+    s->trial->complete = s->step == steps;
+    s->trial->seconds = td__seconds() - began;
+    if (s->trial->clipped > 0) {
+        s->trial->cut /= s->trial->clipped;
+        s->trial->clipped /= (double)s->step;
+    }
+    return status;
+}
+
+static double score_of(const td__trial *trial) {
+    const td__trial_point *end = &trial->curve[trial->points - 1];
+    double score = end->validation.rows ? end->validation.score : end->training.score;
+    return isfinite(score) && !trial->origin.cause ? score : 0;
+}
+
+static td_status run(state *s, td_error *error) {
+    const td__trial_options *o = s->options;
+    td_trainer *trainer = s->trainer;
+    int64_t label = 1;
+    for (int32_t i = 0; i < trainer->info->label.rank; i++) {
+        label *= trainer->info->label.dims[i];
+    }
+    if (o->standardize_labels) {
+        s->room = td__calloc((size_t)(trainer->info->batch * label), sizeof(float));
+        if (!s->room) {
+            return td_error_set(error, TD_MEMORY, "out of memory");
+        }
+    }
+    td_status status = train(s, o->steps ? o->steps : trainer->steps, error);
+    if (status == TD_RANGE && s->trial->origin.cause) {
+        status = TD_OK; /* that is a result too */
+    }
+    if (!status) {
+        status = add_point(s, error);
+    }
+    if (!status && o->look) {
+        status = o->look(o->user, trainer, error);
+    }
+    s->trial->score = status ? 0 : score_of(s->trial);
+    return status;
+}
+
+td_status td__trial_run(const td__trial_options *options, td__trial *trial, td_error *error) {
+    td_experiment *experiment;
+    *trial = (td__trial){0};
+    state s = {.options = options, .trial = trial};
+    s.trainer = td__trial_open(options, &experiment, error);
+    if (!s.trainer) {
+        return error && error->status ? error->status : TD_INVALID;
+    }
+    td_status status = run(&s, error);
+    td__free(s.room);
+    td_trainer_destroy(s.trainer);
+    td_experiment_destroy(experiment);
+    return status;
+}
