@@ -23,28 +23,17 @@ static const char help[] =
     "  tapedeck compare runs/demo runs/demo-2\n"
     "  tapedeck compare runs/a runs/b --what '*.gradient' --tolerance 1e-5\n";
 
-enum { MOST_RUNS = 16, WINDOW = 10000, MOST_SHOWN = 20, MOST_PATH = 512 };
+enum { MOST_RUNS = 16, MOST_SHOWN = 20 };
 
-typedef struct comparison {
+typedef struct comparing {
     td_run *runs[MOST_RUNS];
     const char *names[MOST_RUNS];
     size_t count;
-    const char *what;
-    double tolerance;
+    td_compare_options options;
     bool json;
-    td_point *a, *b; /* WINDOW each */
-} comparison;
+} comparing;
 
-/* Where a signal parts, and what it was there. */
-typedef struct parting {
-    const char *signal, *how; /* "hash", "norm", "mean" or "value" */
-    int64_t step;
-    double a, b;
-} parting;
-
-/* ---- Metrics -------------------------------------------------------------------------------- */
-
-static void print_metrics(const comparison *c) {
+static void print_metrics(const comparing *c) {
     const td_run_signal *signals;
     size_t count = td_run_signals(c->runs[0], &signals);
     int width = 6;
@@ -58,7 +47,7 @@ static void print_metrics(const comparison *c) {
     }
     putchar('\n');
     for (size_t i = 0; i < count; i++) {
-        if (!(signals[i].forms & TD_SCALAR) || !td_run_matches(c->what, signals[i].name)) {
+        if (!(signals[i].forms & TD_SCALAR) || !td_run_matches(c->options.what, signals[i].name)) {
             continue;
         }
         printf("%-*s", width, signals[i].name);
@@ -67,9 +56,8 @@ static void print_metrics(const comparison *c) {
             td_extremes e;
             char last[32], best[32], cell[80] = "-";
             if (s && td_run_extremes(c->runs[k], s, &e)) {
-                double top = larger_is_better(s->name) ? e.greatest : e.least;
                 (void)snprintf(cell, sizeof cell, "%s (%s)", format_number(last, e.last),
-                               format_number(best, top));
+                               format_number(best, td_run_best(s, &e, NULL)));
             }
             printf("  %22s", cell);
         }
@@ -77,338 +65,86 @@ static void print_metrics(const comparison *c) {
     }
 }
 
-/* ---- Experiments ---------------------------------------------------------------------------- */
-
-/* Lines of the experiment, each with the lines it stands below:
- * "train: optimizer: adam: learning_rate: 0.001". */
-typedef struct facts {
-    char **lines;
-    size_t count, capacity;
-} facts;
-
-static void add_fact(facts *f, const char *text) {
-    if (f->count == f->capacity) {
-        size_t capacity = f->capacity ? 2 * f->capacity : 64;
-        char **lines = realloc(f->lines, capacity * sizeof *lines);
-        if (!lines) {
-            return;
-        }
-        f->lines = lines;
-        f->capacity = capacity;
+static void print_settings(const comparing *c, size_t other, const td_comparison *found) {
+    printf("\nexperiment, %s and %s\n", c->names[0], c->names[other]);
+    for (size_t i = 0; i < found->difference_count; i++) {
+        const td_difference *setting = &found->differences[i];
+        printf("  %s: %s\n", c->names[setting->run ? other : 0], setting->text);
     }
-    f->lines[f->count] = strdup(text);
-    f->count += f->lines[f->count] != NULL;
-}
-
-static void add_lines(facts *f, const char *yaml) {
-    enum { DEEPEST = 32 };
-    int indents[DEEPEST], depth = 0;
-    size_t lengths[DEEPEST]; /* of the path up to and with that level */
-    char path[MOST_PATH] = "";
-    for (size_t length; *yaml; yaml += length + (yaml[length] == '\n')) {
-        length = strcspn(yaml, "\n");
-        int indent = (int)strspn(yaml, " ");
-        if ((size_t)indent == length || yaml[indent] == '#') {
-            continue;
-        }
-        while (depth > 0 && indents[depth - 1] >= indent) {
-            depth--;
-        }
-        size_t base = depth ? lengths[depth - 1] : 0;
-        (void)snprintf(path + base, sizeof path - base, "%s%.*s", base ? " " : "",
-                       (int)length - indent, yaml + indent);
-        if (yaml[length - 1] != ':') {
-            add_fact(f, path);
-        }
-        if (depth < DEEPEST) {
-            indents[depth] = indent;
-            lengths[depth++] = strlen(path);
-        }
+    if (found->difference_count == 0) {
+        printf("  the same\n");
     }
 }
 
-static void keep_fact(void *user, const char *key, const char *value) {
-    static const char *const alike[] = {"name", "started", "ended", "state"};
-    facts *f = user;
-    bool skip = strncmp(key, "deck.", 5) == 0;
-    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
-        skip |= strcmp(key, alike[i]) == 0;
-    }
-    if (!skip && !strchr(value, '\n') && strlen(value) < MOST_PATH / 2) {
-        char line[MOST_PATH];
-        (void)snprintf(line, sizeof line, "%.200s: %s", key, value);
-        add_fact(f, line);
-    }
-}
-
-static void keep_file(void *user, const char *key, const char *value) {
-    if (strcmp(key, "yaml") == 0) {
-        add_lines(user, value);
-    }
-}
-
-static facts facts_of(td_run *run) {
-    facts f = {0};
-    (void)td_run_notes(run, "run", keep_fact, &f, NULL);
-    (void)td_run_notes(run, "experiment", keep_file, &f, NULL);
-    return f;
-}
-
-static bool has_fact(const facts *f, const char *line) {
-    for (size_t i = 0; i < f->count; i++) {
-        if (strcmp(f->lines[i], line) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static int print_missing(const facts *from, const facts *in, const char *name) {
-    int printed = 0;
-    for (size_t i = 0; i < from->count; i++) {
-        if (!has_fact(in, from->lines[i])) {
-            printf("  %s: %s\n", name, from->lines[i]);
-            printed++;
-        }
-    }
-    return printed;
-}
-
-static void release_facts(facts *f) {
-    for (size_t i = 0; i < f->count; i++) {
-        free(f->lines[i]);
-    }
-    free(f->lines);
-}
-
-static void print_experiments(const comparison *c) {
-    facts first = facts_of(c->runs[0]);
-    for (size_t k = 1; k < c->count; k++) {
-        facts other = facts_of(c->runs[k]);
-        printf("\nexperiment, %s and %s\n", c->names[0], c->names[k]);
-        if (print_missing(&first, &other, c->names[0]) +
-                print_missing(&other, &first, c->names[k]) ==
-            0) {
-            printf("  the same\n");
-        }
-        release_facts(&other);
-    }
-    release_facts(&first);
-}
-
-/* ---- Where they part ------------------------------------------------------------------------ */
-
-static bool differ(double a, double b, double tolerance) {
-    if (isnan(a) || isnan(b)) {
-        return isnan(a) != isnan(b);
-    }
-    return a != b && !(fabs(a - b) <= tolerance * fmax(fabs(a), fabs(b)));
-}
-
-/* The first step in both at which the numbers part; false when they do not. Step by step, in
- * windows: points of a window are single steps. */
-static bool find_parting(comparison *c, size_t other, const td_run_signal *a,
-                         const td_run_signal *b, const char *statistic, parting *found) {
-    int64_t first = a->first_step > b->first_step ? a->first_step : b->first_step;
-    int64_t last = a->last_step < b->last_step ? a->last_step : b->last_step;
-    for (int64_t from = first; from <= last; from += WINDOW) {
-        int64_t to = from + WINDOW - 1;
-        size_t in_a = td_run_points(c->runs[0], a, statistic, from, to, c->a, WINDOW, NULL);
-        size_t in_b = td_run_points(c->runs[other], b, statistic, from, to, c->b, WINDOW, NULL);
-        for (size_t i = 0, k = 0; i < in_a && k < in_b;) {
-            if (c->a[i].step != c->b[k].step) {
-                bool before = c->a[i].step < c->b[k].step;
-                i += before;
-                k += !before;
-                continue;
-            }
-            if (differ(c->a[i].value, c->b[k].value, c->tolerance)) {
-                *found = (parting){a->name, statistic ? statistic : "value", c->a[i].step,
-                                   c->a[i].value, c->b[k].value};
-                return true;
-            }
-            i++;
-            k++;
-        }
-    }
-    return false;
-}
-
-typedef struct hashed {
-    int64_t step;
-    uint64_t hash;
-} hashed;
-
-typedef struct hashes {
-    hashed *list;
-    size_t count, capacity;
-} hashes;
-
-static td_status keep_hash(void *user, const td_record *record, td_error *error) {
-    hashes *h = user;
-    if (h->count == h->capacity) {
-        size_t capacity = h->capacity ? 2 * h->capacity : 1024;
-        hashed *list = realloc(h->list, capacity * sizeof *list);
-        if (!list) {
-            return td_error_set(error, TD_MEMORY, "out of memory");
-        }
-        h->list = list;
-        h->capacity = capacity;
-    }
-    h->list[h->count++] = (hashed){record->step, record->hash};
-    return TD_OK;
-}
-
-static hashes load_hashes(td_run *run, const char *signal) {
-    char name[1024];
-    size_t used = 0;
-    for (const char *p = signal; *p && used + 2 < sizeof name; p++) { /* a name, not a glob */
-        if (strchr("*?[]\\,", *p)) {
-            name[used++] = '\\';
-        }
-        name[used++] = *p;
-    }
-    name[used] = 0;
-    hashes h = {0};
-    td_run_query query = {.size = sizeof query, .what = name, .forms = TD_HASH};
-    td_error error = {0};
-    if (td_run_read(run, &query, keep_hash, &h, &error)) {
-        (void)fail(EXIT_BAD, "%s", error.text);
-    }
-    return h;
-}
-
-static bool find_hash_parting(comparison *c, size_t other, const char *signal, parting *found) {
-    hashes a = load_hashes(c->runs[0], signal), b = load_hashes(c->runs[other], signal);
-    bool parted = false;
-    for (size_t i = 0, k = 0; i < a.count && k < b.count && !parted;) {
-        if (a.list[i].step == b.list[k].step) {
-            parted = a.list[i].hash != b.list[k].hash;
-            *found = (parting){signal, "hash", a.list[i].step, NAN, NAN};
-            i++;
-            k++;
-        } else if (a.list[i].step < b.list[k].step) {
-            i++;
-        } else {
-            k++;
-        }
-    }
-    free(a.list);
-    free(b.list);
-    return parted;
-}
-
-static bool find_any(comparison *c, size_t other, const td_run_signal *a, const td_run_signal *b,
-                     parting *found) {
-    uint32_t both = a->forms & b->forms;
-    if (both & TD_HASH) {
-        return find_hash_parting(c, other, a->name, found);
-    }
-    if (both & TD_SCALAR) {
-        return find_parting(c, other, a, b, NULL, found);
-    }
-    return both & TD_STATS && (find_parting(c, other, a, b, "norm", found) ||
-                               find_parting(c, other, a, b, "mean", found));
-}
-
-static int by_step(const void *a, const void *b) {
-    const parting *x = a, *y = b;
-    return x->step < y->step ? -1 : x->step > y->step;
-}
-
-static void print_partings(const comparison *c, size_t other, const parting *all, size_t count,
-                           size_t compared) {
+static void print_partings(const comparing *c, size_t other, const td_comparison *found) {
     printf("\nfirst step apart, %s and %s: %zu of %zu signals part\n", c->names[0], c->names[other],
-           count, compared);
-    for (size_t i = 0; i < count && i < MOST_SHOWN; i++) {
+           found->parting_count, found->compared);
+    for (size_t i = 0; i < found->parting_count && i < MOST_SHOWN; i++) {
+        const td_parting *p = &found->partings[i];
         char a[32], b[32];
-        printf("  step %-8lld %s", (long long)all[i].step, all[i].signal);
-        if (isnan(all[i].a) && isnan(all[i].b)) {
-            printf(": %s\n", all[i].how);
+        printf("  step %-8lld %s", (long long)p->step, p->signal);
+        if (isnan(p->a) && isnan(p->b)) {
+            printf(": %s\n", p->by);
         } else {
-            printf(": %s %s, %s\n", all[i].how, format_number(a, all[i].a),
-                   format_number(b, all[i].b));
+            printf(": %s %s, %s\n", p->by, format_number(a, p->a), format_number(b, p->b));
         }
     }
-    if (count > MOST_SHOWN) {
-        printf("  (%zu more)\n", count - MOST_SHOWN);
+    if (found->parting_count > MOST_SHOWN) {
+        printf("  (%zu more)\n", found->parting_count - MOST_SHOWN);
     }
 }
 
-static void print_json(const comparison *c, size_t other, const parting *all, size_t count,
-                       size_t compared) {
+static void print_json(const comparing *c, size_t other, const td_comparison *found) {
     (void)fputs("{\"runs\":[", stdout);
     print_json_text(c->names[0]);
     (void)fputs(",", stdout);
     print_json_text(c->names[other]);
-    printf("],\"compared\":%zu,\"parted\":[", compared);
-    for (size_t i = 0; i < count; i++) {
+    printf("],\"compared\":%zu,\"parted\":[", found->compared);
+    for (size_t i = 0; i < found->parting_count; i++) {
+        const td_parting *p = &found->partings[i];
         printf("%s{\"signal\":", i ? "," : "");
-        print_json_text(all[i].signal);
-        printf(",\"step\":%lld,\"by\":\"%s\",\"values\":[", (long long)all[i].step, all[i].how);
-        print_json_number(all[i].a);
+        print_json_text(p->signal);
+        printf(",\"step\":%lld,\"by\":\"%s\",\"values\":[", (long long)p->step, p->by);
+        print_json_number(p->a);
         (void)fputs(",", stdout);
-        print_json_number(all[i].b);
+        print_json_number(p->b);
         (void)fputs("]}", stdout);
     }
     (void)fputs("]}\n", stdout);
 }
 
-/* How many signals part from the first run's. */
-static size_t compare_with(comparison *c, size_t other) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(c->runs[0], &signals), parted = 0, compared = 0;
-    parting *all = calloc(count + 1, sizeof *all);
-    for (size_t i = 0; all && i < count; i++) {
-        const td_run_signal *b = td_run_signal_find(c->runs[other], signals[i].name);
-        bool numbers = b && signals[i].forms & b->forms & (TD_HASH | TD_SCALAR | TD_STATS);
-        if (!numbers || !td_run_matches(c->what, signals[i].name)) {
-            continue;
-        }
-        compared++;
-        parted += find_any(c, other, &signals[i], b, &all[parted]);
-    }
-    if (all && parted) {
-        qsort(all, parted, sizeof *all, by_step);
-    }
-    if (c->json) {
-        print_json(c, other, all, parted, compared);
-    } else {
-        print_partings(c, other, all, parted, compared);
-    }
-    free(all);
-    return parted;
-}
-
-/* ---- The command ---------------------------------------------------------------------------- */
-
-static int compare_all(comparison *c) {
-    size_t parted = 0, said = 0;
-    c->a = calloc(WINDOW, sizeof *c->a);
-    c->b = calloc(WINDOW, sizeof *c->b);
-    if (!c->a || !c->b) {
-        return fail(EXIT_BAD, "out of memory");
-    }
+static int compare_all(const comparing *c) {
+    int status = EXIT_GOOD;
     if (!c->json) {
         print_metrics(c);
-        print_experiments(c);
     }
     for (size_t k = 1; k < c->count; k++) {
-        parted += compare_with(c, k);
+        td_error error = {0};
+        td_comparison *found = td_run_compare(c->runs[0], c->runs[k], &c->options, &error);
+        if (!found) {
+            return fail(EXIT_BAD, "%s", error.text);
+        }
+        if (c->json) {
+            print_json(c, k, found);
+        } else {
+            print_settings(c, k, found);
+            print_partings(c, k, found);
+        }
+        status = found->parting_count ? EXIT_BAD : status;
+        td_comparison_destroy(found);
     }
     (void)fflush(stdout);
-    for (size_t k = 0; k < c->count; k++, said = 0) {
+    for (size_t k = 0; k < c->count; k++) {
+        size_t said = 0;
         say_problems(c->runs[k], &said);
     }
-    free(c->a);
-    free(c->b);
-    return parted ? EXIT_BAD : EXIT_GOOD;
+    return status;
 }
 
 static int run(int count, char **arguments) {
-    comparison c = {0};
+    comparing c = {.options.size = sizeof c.options};
     const char *tolerance = NULL;
-    const option options[] = {{.name = "what", .text = &c.what},
+    const option options[] = {{.name = "what", .text = &c.options.what},
                               {.name = "tolerance", .text = &tolerance},
                               {.name = "json", .flag = &c.json}};
     if (!parse_options(&command_compare, options, sizeof options / sizeof *options, &count,
@@ -419,8 +155,8 @@ static int run(int count, char **arguments) {
         return misuse(&command_compare, "expected two to %d runs", MOST_RUNS);
     }
     char *end = NULL;
-    c.tolerance = tolerance ? strtod(tolerance, &end) : 0;
-    if (tolerance && (end == tolerance || *end || !(c.tolerance >= 0))) {
+    c.options.tolerance = tolerance ? strtod(tolerance, &end) : 0;
+    if (tolerance && (end == tolerance || *end || !(c.options.tolerance >= 0))) {
         return misuse(&command_compare, "--tolerance is a number from 0 on");
     }
     int status = EXIT_GOOD;

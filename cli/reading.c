@@ -54,41 +54,6 @@ bool parse_steps(const char *text, int64_t *first, int64_t *last) {
     return *first <= *last;
 }
 
-bool larger_is_better(const char *metric) {
-    char text[TD_SIGNAL_TEXT_SIZE];
-    td_signal_info info;
-    td_signal_guess(metric, &info, text);
-    return info.better == TD_BETTER_LARGER;
-}
-
-static bool is_listed(const size_t *indices, size_t count, size_t index) {
-    for (size_t i = 0; i < count; i++) {
-        if (indices[i] == index) {
-            return true;
-        }
-    }
-    return false;
-}
-
-size_t main_metrics(const td_run *run, size_t *indices, size_t most) {
-    static const char *const known[] = {"loss", "val_loss", "accuracy", "val_accuracy"};
-    const td_run_signal *signals;
-    size_t count = td_run_signals(run, &signals), used = 0;
-    for (size_t k = 0; k < sizeof known / sizeof *known && used < most; k++) {
-        const td_run_signal *signal = td_run_signal_find(run, known[k]);
-        if (signal && signal->forms & TD_SCALAR) {
-            indices[used++] = (size_t)(signal - signals);
-        }
-    }
-    for (size_t i = 0; i < count && used < most; i++) {
-        bool setting = strstr(signals[i].name, "learning_rate") != NULL;
-        if (signals[i].forms & TD_SCALAR && !setting && !is_listed(indices, used, i)) {
-            indices[used++] = i;
-        }
-    }
-    return used;
-}
-
 const char *format_when(char *out, double seconds) {
     time_t whole = (time_t)seconds;
     struct tm local;

@@ -13,11 +13,6 @@ void say_problems(const td_run *run, size_t *said);
 /* "A..B", "A..", "..B" or "A"; false when it is none. */
 bool parse_steps(const char *text, int64_t *first, int64_t *last);
 
-/* Whether more is better, for a metric of this name. */
-bool larger_is_better(const char *metric);
-/* Metrics that say most about a run: their indices among its signals, at most `most`. */
-size_t main_metrics(const td_run *run, size_t *indices, size_t most);
-
 /* "2026-11-16 06:44" in local time, "-" for 0; out has 32 bytes. Returns out. */
 const char *format_when(char *out, double seconds);
 /* A number for people; out has 32 bytes. Returns out. */

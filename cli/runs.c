@@ -4,7 +4,6 @@
 #include "reading.h"
 #include "terminal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,16 +23,9 @@ static const char help[] =
     "  tapedeck runs\n"
     "  tapedeck runs --json | jq '.[] | select(.state == \"crashed\").folder'\n";
 
-enum { METRICS = 4, LARGE_EVENTS = 64 << 20 };
-
 typedef struct row {
     char *folder, *name;
-    td_run_info info;
-    struct {
-        char *name;
-        td_extremes values;
-    } metrics[METRICS];
-    size_t metric_count;
+    td_run_summary is; /* texts of metrics are copies */
 } row;
 
 typedef struct table {
@@ -49,52 +41,32 @@ static char *copy(const char *text) {
     return made;
 }
 
-static void read_metrics(td_run *run, row *r) {
-    size_t indices[METRICS];
-    const td_run_signal *signals;
-    (void)td_run_signals(run, &signals);
-    size_t count = main_metrics(run, indices, METRICS);
-    for (size_t i = 0; i < count; i++) {
-        if (td_run_extremes(run, &signals[indices[i]], &r->metrics[r->metric_count].values)) {
-            r->metrics[r->metric_count++].name = copy(signals[indices[i]].name);
-        }
-    }
-}
-
 /* A run that cannot be read is said, and the others are listed. */
-static td_status add_run(void *user, const char *folder, td_error *error) {
-    (void)error;
+static td_status add_run(void *user, const td_run_summary *summary, td_error *error) {
     table *t = user;
-    if (t->count == t->capacity) {
-        t->capacity = t->capacity ? 2 * t->capacity : 16;
-        row *rows = realloc(t->rows, t->capacity * sizeof *rows);
-        if (!rows) {
-            return TD_MEMORY;
-        }
-        t->rows = rows;
+    for (size_t i = 0; i < summary->problem_count; i++) {
+        (void)fail(EXIT_BAD, "%s", summary->problems[i]);
     }
-    td_error reason = {0};
-    td_run *run = td_run_open(folder, &reason);
-    if (!run) {
-        (void)fail(EXIT_BAD, "%s", reason.text);
+    if (summary->error) {
+        (void)fail(EXIT_BAD, "%s", summary->error);
         return TD_OK;
     }
-    row *r = &t->rows[t->count++];
-    *r = (row){.folder = copy(folder), .info.size = sizeof r->info};
-    td_run_about(run, &r->info);
-    if (r->info.events && r->info.bytes < LARGE_EVENTS && td_run_refresh(run, &reason) == TD_OK) {
-        td_run_about(run, &r->info);
+    if (t->count == t->capacity) {
+        size_t capacity = t->capacity ? 2 * t->capacity : 16;
+        row *rows = realloc(t->rows, capacity * sizeof *rows);
+        if (!rows) {
+            return td_error_set(error, TD_MEMORY, "out of memory");
+        }
+        t->rows = rows;
+        t->capacity = capacity;
     }
-    r->name = copy(r->info.name);
-    read_metrics(run, r);
-    size_t said = 0;
-    say_problems(run, &said);
-    td_run_close(run);
+    row *r = &t->rows[t->count++];
+    *r = (row){
+        .folder = copy(summary->info.folder), .name = copy(summary->info.name), .is = *summary};
+    for (size_t i = 0; i < r->is.metric_count; i++) {
+        r->is.metrics[i].name = copy(summary->metrics[i].name);
+    }
     return TD_OK;
-}
-
-static double best(const char *metric, const td_extremes *values) {
-    return larger_is_better(metric) ? values->greatest : values->least;
 }
 
 static void print_row(const row *r, int name_width, bool colour) {
@@ -104,19 +76,19 @@ static void print_row(const row *r, int name_width, bool colour) {
                                           [TD_RUN_FAILED] = "\x1b[31m",
                                           [TD_RUN_CRASHED] = "\x1b[31m"};
     char when[32], size[32], last[32], top[32];
-    const char *state = r->info.events ? "events" : td_run_state_name(r->info.state);
-    const char *paint = colour && !r->info.events ? colours[r->info.state] : NULL;
+    const char *state = r->is.info.events ? "events" : td_run_state_name(r->is.info.state);
+    const char *paint = colour && !r->is.info.events ? colours[r->is.info.state] : NULL;
     printf("%-*s  %-16s  %s%-11s%s  %5lld  %7lld  %9s", name_width, r->name,
-           format_when(when, r->info.started), paint ? paint : "", state, paint ? "\x1b[0m" : "",
-           (long long)r->info.last_epoch, (long long)r->info.last_step,
-           terminal_bytes(size, (double)r->info.bytes));
-    for (size_t i = 0; i < r->metric_count; i++) {
-        const td_extremes *values = &r->metrics[i].values;
-        printf("  %s %s (%s)", r->metrics[i].name, format_number(last, values->last),
-               format_number(top, best(r->metrics[i].name, values)));
+           format_when(when, r->is.info.started), paint ? paint : "", state, paint ? "\x1b[0m" : "",
+           (long long)r->is.info.last_epoch, (long long)r->is.info.last_step,
+           terminal_bytes(size, (double)r->is.info.bytes));
+    for (size_t i = 0; i < r->is.metric_count; i++) {
+        const td_run_metric *metric = &r->is.metrics[i];
+        printf("  %s %s (%s)", metric->name, format_number(last, metric->values.last),
+               format_number(top, metric->best));
     }
-    if (r->info.dropped) {
-        printf("  %lld records dropped", (long long)r->info.dropped);
+    if (r->is.info.dropped) {
+        printf("  %lld records dropped", (long long)r->is.info.dropped);
     }
     putchar('\n');
 }
@@ -145,20 +117,19 @@ static void print_json(const table *t) {
         print_json_text(r->folder);
         printf(",\"state\":\"%s\",\"started\":%.0f,\"epoch\":%lld,\"step\":%lld,\"bytes\":%lld,"
                "\"dropped\":%lld,\"metrics\":{",
-               r->info.events ? "events" : td_run_state_name(r->info.state), r->info.started,
-               (long long)r->info.last_epoch, (long long)r->info.last_step,
-               (long long)r->info.bytes, (long long)r->info.dropped);
-        for (size_t k = 0; k < r->metric_count; k++) {
-            const td_extremes *values = &r->metrics[k].values;
+               r->is.info.events ? "events" : td_run_state_name(r->is.info.state),
+               r->is.info.started, (long long)r->is.info.last_epoch,
+               (long long)r->is.info.last_step, (long long)r->is.info.bytes,
+               (long long)r->is.info.dropped);
+        for (size_t k = 0; k < r->is.metric_count; k++) {
+            const td_run_metric *metric = &r->is.metrics[k];
             (void)fputs(k ? "," : "", stdout);
-            print_json_text(r->metrics[k].name);
+            print_json_text(metric->name);
             (void)fputs(":{\"last\":", stdout);
-            print_json_number(values->last);
+            print_json_number(metric->values.last);
             (void)fputs(",\"best\":", stdout);
-            print_json_number(best(r->metrics[k].name, values));
-            bool larger = larger_is_better(r->metrics[k].name);
-            printf(",\"best_step\":%lld}",
-                   (long long)(larger ? values->greatest_step : values->least_step));
+            print_json_number(metric->best);
+            printf(",\"best_step\":%lld}", (long long)metric->best_step);
         }
         (void)fputs("}}", stdout);
     }
@@ -177,7 +148,7 @@ static int run(int count, char **arguments) {
     const char *folder = count ? arguments[0] : "runs";
     table t = {0};
     td_error error = {0};
-    td_status status = td_runs_find(folder, add_run, &t, &error);
+    td_status status = td_runs_list(folder, add_run, &t, &error);
     if (!status && t.count == 0 && !json) {
         (void)fprintf(stderr, "no runs in %s\n", folder);
     } else if (!status && json) {
@@ -188,8 +159,8 @@ static int run(int count, char **arguments) {
     for (size_t i = 0; i < t.count; i++) {
         free(t.rows[i].folder);
         free(t.rows[i].name);
-        for (size_t k = 0; k < t.rows[i].metric_count; k++) {
-            free(t.rows[i].metrics[k].name);
+        for (size_t k = 0; k < t.rows[i].is.metric_count; k++) {
+            free((char *)(uintptr_t)t.rows[i].is.metrics[k].name);
         }
     }
     free(t.rows);

@@ -357,7 +357,7 @@ void show_overview(const page *p) {
         print_head(p, p->runs[i]);
     }
     (void)td_run_signals(p->runs[0], &signals);
-    size_t count = main_metrics(p->runs[0], indices, PLOTS);
+    size_t count = td_run_main_metrics(p->runs[0], indices, PLOTS);
     page small = *p;
     small.canvas.height = PLOT_HEIGHT;
     for (size_t i = 0; i < count; i++) {

@@ -130,6 +130,13 @@ typedef struct td_extremes {
 } td_extremes;
 TD_API bool td_run_extremes(td_run *run, const td_run_signal *signal, td_extremes *extremes);
 
+/* The value that counts as a metric's best so far, and its step (may be NULL): the greatest where
+ * larger is better, otherwise the least. */
+TD_API double td_run_best(const td_run_signal *signal, const td_extremes *extremes, int64_t *step);
+/* The metrics that say most about a run, loss and accuracy first: their indices among its signals;
+ * how many, at most `most`. */
+TD_API size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t most);
+
 /* ---- Records -------------------------------------------------------------------------------- */
 
 /* A record as sinks get it, valid during the call only: histograms have ranges, images their PNG.
@@ -186,6 +193,44 @@ TD_API TD_NODISCARD td_status td_run_write_findings(const char *folder,
                                                     const td_run_finding *findings, size_t count,
                                                     td_error *error);
 
+/* ---- Comparing ------------------------------------------------------------------------------ */
+
+typedef struct td_compare_options {
+    size_t size;      /* sizeof(td_compare_options) */
+    const char *what; /* globs, separated by commas; NULL: all */
+    double
+        tolerance; /* of metrics and statistics: the share of the larger number that is forgiven */
+} td_compare_options;
+
+/* Where a signal parts. */
+typedef struct td_parting {
+    const char *signal;
+    const char *by; /* "hash", "value", "norm" or "mean" */
+    int64_t step;   /* the first that both have and that differs */
+    double a, b;    /* what it was there; NaN for hashes */
+} td_parting;
+
+/* A setting that only one of them has. */
+typedef struct td_difference {
+    int run;          /* 0 or 1 */
+    const char *text; /* "train: optimizer: adam: learning_rate: 0.001" */
+} td_difference;
+
+typedef struct td_comparison {
+    size_t compared;            /* signals that both recorded as numbers or hashes */
+    const td_parting *partings; /* of those that part, by step and then by signal */
+    size_t parting_count;
+    const td_difference *differences; /* of the experiment and the run's facts; the first run's first */
+    size_t difference_count;
+} td_comparison;
+
+/* NULL on failure. Texts are the first run's or the comparison's own: destroy it before the runs
+ * are refreshed or closed. Event files need td_run_refresh first. */
+TD_API td_comparison *td_run_compare(td_run *a, td_run *b, const td_compare_options *options,
+                                     td_error *error);
+/* Accepts NULL. */
+TD_API void td_comparison_destroy(td_comparison *comparison);
+
 /* ---- Finding runs --------------------------------------------------------------------------- */
 
 /* Calls each with every folder at or below folder that is a run, in the order of their names; does
@@ -193,6 +238,31 @@ TD_API TD_NODISCARD td_status td_run_write_findings(const char *folder,
 typedef td_status td_folder_function(void *user, const char *folder, td_error *error);
 TD_API TD_NODISCARD td_status td_runs_find(const char *folder, td_folder_function *each, void *user,
                                            td_error *error);
+
+/* A metric of a run, for a list of runs. */
+typedef struct td_run_metric {
+    const char *name;
+    td_extremes values;
+    double best;
+    int64_t best_step;
+} td_run_metric;
+
+/* A line of a list of runs; all it points to is valid during the call only. */
+typedef struct td_run_summary {
+    size_t size; /* sizeof(td_run_summary) */
+    td_run_info info;
+    td_run_metric metrics[4]; /* those of td_run_main_metrics */
+    size_t metric_count;
+    const char *const *problems; /* what could not be read */
+    size_t problem_count;
+    const char *error; /* why the run could not be read at all (only info.folder is set); or NULL */
+} td_run_summary;
+
+/* td_runs_find with what is worth knowing of each run, in a time that does not grow with how long
+ * they are. Event files are looked into up to 64 MiB. */
+typedef td_status td_summary_function(void *user, const td_run_summary *summary, td_error *error);
+TD_API TD_NODISCARD td_status td_runs_list(const char *folder, td_summary_function *each,
+                                           void *user, td_error *error);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include "run/run.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A page looks at so many rows at most; of more, a share from each part of the time. */
 enum { MOST_ROWS = 400000 };
@@ -99,4 +100,41 @@ bool td_run_extremes(td_run *run, const td_run_signal *signal, td_extremes *extr
     }
     *extremes = e;
     return true;
+}
+
+double td_run_best(const td_run_signal *signal, const td_extremes *extremes, int64_t *step) {
+    bool larger = signal->info.better == TD_BETTER_LARGER;
+    if (step) {
+        *step = larger ? extremes->greatest_step : extremes->least_step;
+    }
+    return larger ? extremes->greatest : extremes->least;
+}
+
+static bool is_listed(const size_t *indices, size_t count, size_t index) {
+    for (size_t i = 0; i < count; i++) {
+        if (indices[i] == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t most) {
+    static const char *const known[] = {"loss", "val_loss", "accuracy", "val_accuracy"};
+    size_t used = 0;
+    for (size_t k = 0; k < sizeof known / sizeof *known && used < most; k++) {
+        const td_run_signal *signal = td_run_signal_find(run, known[k]);
+        if (signal && signal->forms & TD_SCALAR) {
+            indices[used++] = (size_t)(signal - run->signals);
+        }
+    }
+    for (size_t i = 0; i < run->signal_count && used < most; i++) {
+        const td_run_signal *signal = &run->signals[i];
+        bool setting = signal->info.kind == TD_SIGNAL_METRIC && /* learning_rate */
+                       signal->info.better == TD_BETTER_NEITHER;
+        if (signal->forms & TD_SCALAR && !setting && !is_listed(indices, used, i)) {
+            indices[used++] = i;
+        }
+    }
+    return used;
 }

@@ -63,7 +63,7 @@ static td_status add_losses(void *user, const td_event *event, td_error *error) 
     return TD_OK;
 }
 
-static void read_info(td_run *run) {
+void td__run_read_info(td_run *run) {
     facts f = {0};
     (void)td_run_notes(run, "run", keep_fact, &f, NULL);
     td_run_info *info = &run->info;
@@ -129,7 +129,7 @@ td_status td_run_refresh(td_run *run, td_error *error) {
     td_status status = run->events ? td__run_import(run, error) : td__run_open_store(run, error);
     status = status ? status : td__run_read_signals(run, error);
     if (!status) {
-        read_info(run);
+        td__run_read_info(run);
     }
     return status;
 }
@@ -189,7 +189,7 @@ static td_status open_kind(td_run *run, td_error *error) {
     return TD_OK;
 }
 
-td_run *td_run_open(const char *path, td_error *error) {
+td_run *td__run_begin(const char *path, td_error *error) {
     td_run *run = td__calloc(1, sizeof *run);
     if (!run) {
         td_error_set(error, TD_MEMORY, "out of memory for a run");
@@ -199,10 +199,16 @@ td_run *td_run_open(const char *path, td_error *error) {
     run->name = run->folder ? name_of(run->folder) : NULL;
     td_status status =
         run->name ? open_kind(run, error) : td_error_set(error, TD_MEMORY, "out of memory");
-    if (!status && !run->events) {
-        status = td_run_refresh(run, error);
-    }
     if (status) {
+        td_run_close(run);
+        return NULL;
+    }
+    return run;
+}
+
+td_run *td_run_open(const char *path, td_error *error) {
+    td_run *run = td__run_begin(path, error);
+    if (run && !run->events && td_run_refresh(run, error) != TD_OK) {
         td_run_close(run);
         return NULL;
     }

@@ -27,6 +27,13 @@ struct td_run {
     size_t sample_capacity;
 };
 
+/* ---- The run itself (run.c) ----------------------------------------------------------------- */
+
+/* td_run_open, before anything is read. */
+td_run *td__run_begin(const char *path, td_error *error);
+/* How it is doing. */
+void td__run_read_info(td_run *run);
+
 /* ---- The store (rows.c) --------------------------------------------------------------------- */
 
 /* Opens FOLDER/run.db for reading, again when it is open already and may have changed. */
@@ -45,6 +52,8 @@ const char *td__run_text(td__rows *rows, int column);
 /* ---- Signals (signals.c) -------------------------------------------------------------------- */
 
 td_status td__run_read_signals(td_run *run, td_error *error);
+/* So that td_run_signal_find finds them. */
+td_status td__run_sort_signals(td_run *run, td_error *error);
 void td__run_forget_signals(td_run *run);
 
 /* ---- Files beside it (files.c) -------------------------------------------------------------- */

@@ -133,7 +133,7 @@ static int compare_names(const void *a, const void *b, void *user) {
     return strcmp(signals[*(const uint32_t *)a].name, signals[*(const uint32_t *)b].name);
 }
 
-static td_status sort_signals(td_run *run, td_error *error) {
+td_status td__run_sort_signals(td_run *run, td_error *error) {
     run->by_name = td__calloc(run->signal_count + 1, sizeof *run->by_name);
     if (!run->by_name) {
         return td_error_set(error, TD_MEMORY, "%s: out of memory for its signals", run->folder);
@@ -155,7 +155,7 @@ td_status td__run_read_signals(td_run *run, td_error *error) {
     for (size_t i = 0; !status && i < SOURCES; i++) {
         look_up(run, sources[i].source, sources[i].form);
     }
-    return status ? status : sort_signals(run, error);
+    return status ? status : td__run_sort_signals(run, error);
 }
 
 size_t td_run_signals(const td_run *run, const td_run_signal **signals) {

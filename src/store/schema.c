@@ -97,6 +97,10 @@ static const struct {
     [TD__STEPS] = {"step", "step, epoch, wall_time", NULL},
     [TD__SUMMARIES] = {"summary", "last_step, last, least_step, least, greatest_step, greatest",
                        "WHERE signal=?1"},
+    [TD__METRICS] = {"summary JOIN signal ON id = signal",
+                     "name, kind, better, last_step, last, least_step, least, greatest_step, "
+                     "greatest",
+                     "ORDER BY id"},
     [TD__SIGNALS] =
         {"signal", "id, name, raw, kind, layer, parameter, position, batched, better, units, rank",
          "ORDER BY id"},

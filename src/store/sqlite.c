@@ -270,6 +270,7 @@ static td_status migrate(td__sqlite *store, td_error *error) {
                             TD__SCHEMA_VERSION);
     }
     td_status status = TD_OK;
+    store->store.version = version;
     for (; version < TD__SCHEMA_VERSION && !status; version++) {
         status = change(store, &td__migrations[version].write, 1, "bring up to date", error);
     }

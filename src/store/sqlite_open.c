@@ -86,7 +86,7 @@ static td_status make_safe(td__sqlite *store, bool damaged, td_error *error) {
                             "run.db has tables or columns that are computed: it was not written "
                             "by a deck, and is not read");
     }
-    int version = td__sqlite_version(store);
+    int version = store->store.version = td__sqlite_version(store);
     for (; !status && version >= 1 && version < TD__SCHEMA_VERSION; version++) {
         status = td__sqlite_execute(store, td__migrations[version].read, "open", error);
     }

@@ -52,6 +52,7 @@ typedef enum td__source {
     TD__EXAMPLES,    /* step, sample, label, value: by step and sample */
     TD__STEPS,       /* step, epoch, wall_time: by step */
     TD__SUMMARIES,   /* last_step, last, least_step, least, greatest_step, greatest: of a signal */
+    TD__METRICS,     /* name, kind, better, then as TD__SUMMARIES: by signal */
     TD__SIGNALS,     /* id, name, raw, kind, layer, …: as table signal has them; by id */
     TD__EVENTS,      /* kind, epoch, step, wall_time, count, signal, text: in their order */
     TD__FINDINGS,    /* cause, layer, …: as table finding has them, in their order */
@@ -98,6 +99,7 @@ typedef struct td__store_class {
 
 struct td__store {
     const td__store_class *class;
+    int version; /* that it was written in; 0: not known */
 };
 struct td__rows {
     const td__store_class *class;

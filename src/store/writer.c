@@ -158,20 +158,65 @@ static void take_up(td__summary *s, int64_t step, double value) {
     s->unsaid = true;
 }
 
-/* What a run that goes on has of the signal already. */
-static td_status recall(td__writer *writer, td__written *signal, td_error *error) {
+static td_status put_summary(td__writer *writer, td__written *signal, td_error *error) {
+    td__summary *s = &signal->summary;
+    td__batch_begin(&writer->batch, TD__SUMMARY_ROW);
+    td__batch_int(&writer->batch, signal->id);
+    td__batch_int(&writer->batch, s->last_step);
+    td__batch_real(&writer->batch, s->last);
+    td__batch_int(&writer->batch, s->least_step);
+    td__batch_real(&writer->batch, s->least);
+    td__batch_int(&writer->batch, s->greatest_step);
+    td__batch_real(&writer->batch, s->greatest);
+    td_status status = td__batch_end(&writer->batch, error);
+    s->unsaid = status != TD_OK;
+    return status;
+}
+
+/* All rows of a signal's source, to be ended; NULL with an error. */
+static td__rows *rows_of(td__writer *writer, td__source source, int64_t id, td_error *error) {
     td__store *store = writer->batch.store;
-    td__rows *rows = store->class->select(store, &(td__query){.source = TD__SCALARS}, error);
-    if (!rows) {
-        return TD_FORMAT;
+    td__rows *rows = store->class->select(store, &(td__query){.source = source}, error);
+    if (rows) {
+        td__rows_bind(rows, id, INT64_MIN, INT64_MAX, -1);
     }
-    td__rows_bind(rows, signal->id, INT64_MIN, INT64_MAX, -1);
-    int next;
-    while ((next = td__rows_next(rows, error)) > 0) {
-        take_up(&signal->summary, td__rows_integer(rows, 0), td__rows_real(rows, 1));
+    return rows;
+}
+
+/* The summary that a run that goes on has of the signal; none when it has no scalars. */
+static td_status recall(td__writer *writer, td__written *signal, td_error *error) {
+    td__rows *rows = rows_of(writer, TD__SUMMARIES, signal->id, error);
+    int next = rows ? td__rows_next(rows, error) : -1;
+    if (next > 0) {
+        signal->summary = (td__summary){.last_step = td__rows_integer(rows, 0),
+                                        .last = td__rows_real(rows, 1),
+                                        .least_step = td__rows_integer(rows, 2),
+                                        .least = td__rows_real(rows, 3),
+                                        .greatest_step = td__rows_integer(rows, 4),
+                                        .greatest = td__rows_real(rows, 5),
+                                        .any = true};
     }
     td__rows_end(rows);
     return next < 0 ? TD_FORMAT : TD_OK;
+}
+
+/* Sums a signal up anew, where its summary was of later steps or there was none in its version. */
+static td_status sum_up(td__writer *writer, int64_t id, td_error *error) {
+    td__written signal = {.id = id};
+    td_status status = recall(writer, &signal, error);
+    if (status || signal.summary.any) {
+        return status;
+    }
+    td__rows *rows = rows_of(writer, TD__SCALARS, id, error);
+    int next = rows ? td__rows_next(rows, error) : -1;
+    for (; next > 0; next = td__rows_next(rows, error)) {
+        take_up(&signal.summary, td__rows_integer(rows, 0), td__rows_real(rows, 1));
+    }
+    td__rows_end(rows);
+    if (next < 0) {
+        return TD_FORMAT;
+    }
+    return signal.summary.any ? put_summary(writer, &signal, error) : TD_OK;
 }
 
 static td_status put_scalar(td__writer *writer, const td_record *record, td__written *signal,
@@ -188,21 +233,6 @@ static td_status put_scalar(td__writer *writer, const td_record *record, td__wri
         take_up(&signal->summary, record->step, record->value);
         writer->batch.more = true;
     }
-    return status;
-}
-
-static td_status put_summary(td__writer *writer, td__written *signal, td_error *error) {
-    td__summary *s = &signal->summary;
-    td__batch_begin(&writer->batch, TD__SUMMARY_ROW);
-    td__batch_int(&writer->batch, signal->id);
-    td__batch_int(&writer->batch, s->last_step);
-    td__batch_real(&writer->batch, s->last);
-    td__batch_int(&writer->batch, s->least_step);
-    td__batch_real(&writer->batch, s->least);
-    td__batch_int(&writer->batch, s->greatest_step);
-    td__batch_real(&writer->batch, s->greatest);
-    td_status status = td__batch_end(&writer->batch, error);
-    s->unsaid = status != TD_OK;
     return status;
 }
 
@@ -439,7 +469,11 @@ static td_status learn_signals(td__writer *writer, td_error *error) {
         status = learn_signal(writer, rows, error);
     }
     td__rows_end(rows);
-    return next < 0 ? TD_FORMAT : status;
+    status = next < 0 ? TD_FORMAT : status;
+    for (size_t i = 0; i < writer->known.count && !status; i++) {
+        status = sum_up(writer, writer->known.tags[i].user, error);
+    }
+    return status ? status : td__batch_commit(&writer->batch, error);
 }
 
 td_status td__writer_init(td__writer *writer, td__store *store, int64_t resume, td_error *error) {
