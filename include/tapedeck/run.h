@@ -220,7 +220,7 @@ typedef struct td_comparison {
     size_t compared;            /* signals that both recorded as numbers or hashes */
     const td_parting *partings; /* of those that part, by step and then by signal */
     size_t parting_count;
-    const td_difference *differences; /* of the experiment and the run's facts; the first run's first */
+    const td_difference *differences; /* of their experiments and facts; the first run's first */
     size_t difference_count;
 } td_comparison;
 

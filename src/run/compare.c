@@ -119,8 +119,8 @@ static bool add_missing(comparison *c, facts *from, const facts *in, int run) {
         if (in->count && bsearch(line, in->sorted, in->count, sizeof *in->sorted, by_text)) {
             continue;
         }
-        if (!td__grow(&c->differences, &c->difference_capacity, c->base.difference_count + 1, MOST_FACTS,
-                      sizeof *c->differences)) {
+        if (!td__grow(&c->differences, &c->difference_capacity, c->base.difference_count + 1,
+                      MOST_FACTS, sizeof *c->differences)) {
             return false;
         }
         c->differences[c->base.difference_count++] = (td_difference){run, td__strdup(*line)};
@@ -279,7 +279,7 @@ td_comparison *td_run_compare(td_run *a, td_run *b, const td_compare_options *op
         return NULL;
     }
     c->base.partings = c->partings;
-    c->base.settings = c->differences;
+    c->base.differences = c->differences;
     return &c->base;
 }
 

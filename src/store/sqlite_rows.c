@@ -71,9 +71,9 @@ int64_t td__sqlite_integer(td__rows *base, int column) {
 
 double td__sqlite_real(td__rows *base, int column) {
     sqlite3_stmt *statement = ((rows *)base)->statement;
-    return sqlite3_column_type(statement, column) == SQLITE_NULL
-               ? NAN
-               : sqlite3_column_double(statement, column);
+    double value = sqlite3_column_double(statement, column);
+    bool none = value == 0 && sqlite3_column_type(statement, column) == SQLITE_NULL;
+    return none ? NAN : value;
 }
 
 const char *td__sqlite_text(td__rows *base, int column, size_t *length) {
