@@ -75,22 +75,27 @@ static void write_csv(worker *w) {
     char path[64];
     snprintf(path, sizeof path, "/tmp/td_predict_%ld.csv", (long)getpid());
     int64_t rows = td_tensor_shape(w->inputs).dims[0], classes = td_tensor_shape(w->inputs).dims[1];
-    td_shape label = {0};
-    td__output *output = td__output_open(path, rows, &label, &w->error);
+    td__output_about about = {
+        .data = td_dataset_open(
+            TD_DATA(.generate = {.name = "blobs", .examples = 8, .classes = classes}), &w->error),
+        .labelled = true};
+    td__output *output = about.data ? td__output_open(path, &about, &w->error) : NULL;
     td_status status = output ? TD_OK : TD_IO;
     for (int64_t first = 0; !status && first < rows; first += BATCH_ROWS) {
         int64_t count = rows - first < BATCH_ROWS ? rows - first : BATCH_ROWS;
         td_view prediction = {.dtype = TD_FLOAT32,
                               .shape = TD_SHAPE(count, classes),
                               .data = (float *)td_tensor_data(w->inputs) + first * classes};
-        td_view labels = {.dtype = TD_INT32,
-                          .shape = TD_SHAPE(count),
-                          .data = (int32_t *)td_tensor_data(w->targets) + first};
-        status = td__output_write(output, &prediction, &labels, &w->error);
+        td_batch batch = {.count = count,
+                          .label = {.dtype = TD_INT32,
+                                    .shape = TD_SHAPE(count),
+                                    .data = (int32_t *)td_tensor_data(w->targets) + first}};
+        status = td__output_write(output, &prediction, &batch, &w->error);
     }
     if (status || td__output_close(output, true, &w->error)) {
         fail("csv", &w->error);
     }
+    td_dataset_close((td_dataset *)about.data);
     (void)unlink(path);
 }
 

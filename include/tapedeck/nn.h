@@ -124,7 +124,19 @@ typedef enum td_initializer {
     X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d, "GlobalAveragePooling1D")                      \
     X(GLOBAL_MAX_POOL1D, global_max_pool1d, "GlobalMaxPooling1D")                                  \
     X(ZERO_PADDING2D, zero_padding2d, "ZeroPadding2D")                                             \
-    X(RESCALING, rescaling, "Rescaling")
+    X(RESCALING, rescaling, "Rescaling")                                                           \
+    X(SUBTRACT, subtract, "Subtract")                                                              \
+    X(AVERAGE, average, "Average")                                                                 \
+    X(MAXIMUM, maximum, "Maximum")                                                                 \
+    X(MINIMUM, minimum, "Minimum")                                                                 \
+    X(DOT, dot, "Dot")                                                                             \
+    X(GAUSSIAN_NOISE, gaussian_noise, "GaussianNoise")                                             \
+    X(DEPTHWISE_CONV2D, depthwise_conv2d, "DepthwiseConv2D")                                       \
+    X(SEPARABLE_CONV2D, separable_conv2d, "SeparableConv2D")                                       \
+    X(GROUP_NORMALIZATION, group_normalization, "GroupNormalization")                              \
+    X(ZERO_PADDING1D, zero_padding1d, "ZeroPadding1D")                                             \
+    X(CROPPING1D, cropping1d, "Cropping1D")                                                        \
+    X(CROPPING2D, cropping2d, "Cropping2D")
 
 typedef enum td_layer_kind {
 #define TD_LAYER_MEMBER(name, word, keras) TD_LAYER_##name,
@@ -207,11 +219,38 @@ typedef td_global_pool_layer td_global_max_pool2d_layer;
 typedef td_global_pool_layer td_global_average_pool1d_layer;
 typedef td_global_pool_layer td_global_max_pool1d_layer;
 
-/* Rows and columns of zeros around an image. */
+/* kernel (height, width, in, multiplier), bias (in * multiplier): each channel by itself */
+typedef struct td_depthwise_conv2d_layer {
+    TD_LAYER_FIELDS
+    int64_t kernel[2];
+    int64_t stride[2];   /* 1 */
+    int64_t dilation[2]; /* 1 */
+    int64_t multiplier;  /* outputs for each channel: 1; Keras's depth_multiplier */
+    td_padding padding;
+    td_activation activation;
+    bool no_bias;
+    td_initializer kernel_initializer; /* glorot_uniform; Keras's depthwise_initializer */
+    td_initializer bias_initializer;
+    TD_REGULARIZER_FIELDS
+    /* separable_conv2d: depthwise_kernel (height, width, in, multiplier), then pointwise_kernel
+     * (1, 1, in * multiplier, filters), bias (filters) */
+    int64_t filters;
+    td_initializer pointwise_initializer;
+} td_depthwise_conv2d_layer;
+typedef td_depthwise_conv2d_layer td_separable_conv2d_layer;
+
+/* Rows and columns of zeros around an image; or as many taken away. */
 typedef struct td_zero_padding2d_layer {
     TD_LAYER_FIELDS
     int64_t top, bottom, left, right; /* 0 */
 } td_zero_padding2d_layer;
+typedef td_zero_padding2d_layer td_cropping2d_layer;
+/* Before the first and after the last step. */
+typedef struct td_zero_padding1d_layer {
+    TD_LAYER_FIELDS
+    int64_t before, after; /* 0 */
+} td_zero_padding1d_layer;
+typedef td_zero_padding1d_layer td_cropping1d_layer;
 
 /* x * scale + offset */
 typedef struct td_rescaling_layer {
@@ -226,7 +265,24 @@ typedef struct td_plain_layer {
 } td_plain_layer;
 typedef td_plain_layer td_flatten_layer;
 typedef td_plain_layer td_add_layer;
+typedef td_plain_layer td_subtract_layer;
 typedef td_plain_layer td_multiply_layer;
+typedef td_plain_layer td_average_layer;
+typedef td_plain_layer td_maximum_layer;
+typedef td_plain_layer td_minimum_layer;
+
+/* The sums of products of two layers along an axis of each: of the batch's shape, -1 the last. */
+typedef struct td_dot_layer {
+    TD_LAYER_FIELDS
+    int64_t axes[2]; /* {1} is {1, 1} */
+    bool normalize;  /* each along its axis first: the cosine */
+} td_dot_layer;
+
+/* In training, random numbers are added. */
+typedef struct td_gaussian_noise_layer {
+    TD_LAYER_FIELDS
+    double stddev;
+} td_gaussian_noise_layer;
 
 typedef struct td_up_sampling2d_layer {
     TD_LAYER_FIELDS
@@ -260,6 +316,15 @@ typedef struct td_layer_normalization_layer {
     bool no_scale;
     bool no_center;
 } td_layer_normalization_layer;
+
+/* gamma, beta (channels): each example's channels in groups, normalized over positions too */
+typedef struct td_group_normalization_layer {
+    TD_LAYER_FIELDS
+    int64_t groups; /* 32; -1: one for each channel */
+    double epsilon; /* 1e-3 */
+    bool no_scale;
+    bool no_center;
+} td_group_normalization_layer;
 
 /* embeddings (vocabulary, width). Reads int32 or int64, or float32 that are whole numbers. */
 typedef struct td_embedding_layer {
@@ -401,6 +466,19 @@ TD_API void td_model_add_layer(td_model *model, td_layer_kind kind, const void *
 #define td_add_add(...) TD_ADD_LAYER(ADD, add, __VA_ARGS__)
 #define td_add_multiply(...) TD_ADD_LAYER(MULTIPLY, multiply, __VA_ARGS__)
 #define td_add_concatenate(...) TD_ADD_LAYER(CONCATENATE, concatenate, __VA_ARGS__)
+#define td_add_subtract(...) TD_ADD_LAYER(SUBTRACT, subtract, __VA_ARGS__)
+#define td_add_average(...) TD_ADD_LAYER(AVERAGE, average, __VA_ARGS__)
+#define td_add_maximum(...) TD_ADD_LAYER(MAXIMUM, maximum, __VA_ARGS__)
+#define td_add_minimum(...) TD_ADD_LAYER(MINIMUM, minimum, __VA_ARGS__)
+#define td_add_dot(...) TD_ADD_LAYER(DOT, dot, __VA_ARGS__)
+#define td_add_gaussian_noise(...) TD_ADD_LAYER(GAUSSIAN_NOISE, gaussian_noise, __VA_ARGS__)
+#define td_add_depthwise_conv2d(...) TD_ADD_LAYER(DEPTHWISE_CONV2D, depthwise_conv2d, __VA_ARGS__)
+#define td_add_separable_conv2d(...) TD_ADD_LAYER(SEPARABLE_CONV2D, separable_conv2d, __VA_ARGS__)
+#define td_add_group_normalization(...)                                                            \
+    TD_ADD_LAYER(GROUP_NORMALIZATION, group_normalization, __VA_ARGS__)
+#define td_add_zero_padding1d(...) TD_ADD_LAYER(ZERO_PADDING1D, zero_padding1d, __VA_ARGS__)
+#define td_add_cropping1d(...) TD_ADD_LAYER(CROPPING1D, cropping1d, __VA_ARGS__)
+#define td_add_cropping2d(...) TD_ADD_LAYER(CROPPING2D, cropping2d, __VA_ARGS__)
 #define td_add_multi_head_attention(...)                                                           \
     TD_ADD_LAYER(MULTI_HEAD_ATTENTION, multi_head_attention, __VA_ARGS__)
 
@@ -555,6 +633,10 @@ typedef enum td_optimizer_kind {
     TD_ADAMW,
     TD_RMSPROP,
     TD_ADAGRAD,
+    TD_ADADELTA,
+    TD_ADAMAX,
+    TD_NADAM,
+    TD_LION,
     TD_OPTIMIZER_KIND_COUNT
 } td_optimizer_kind;
 
@@ -565,8 +647,8 @@ typedef struct td_optimizer_options {
     double learning_rate;       /* 0.01 for sgd, 0.001 for the others */
     double momentum;            /* sgd, rmsprop */
     bool nesterov;              /* sgd */
-    double beta_1, beta_2;      /* adam, adamw: 0.9, 0.999 */
-    double rho;                 /* rmsprop: 0.9 */
+    double beta_1, beta_2;      /* adam, adamw, adamax, nadam: 0.9, 0.999; lion: 0.9, 0.99 */
+    double rho;                 /* rmsprop: 0.9; adadelta: 0.95 */
     double epsilon;             /* 1e-7 */
     double weight_decay;        /* adamw: 0.004 */
     double initial_accumulator; /* adagrad: 0.1 */

@@ -168,6 +168,8 @@ TD_API td_tensor *td_layer_normalization(td_tape *tape, td_tensor *x, td_tensor 
                                          td_tensor *beta, float epsilon);
 /* In training, zeroes a share of the elements and scales the rest by 1 / (1 - rate). */
 TD_API td_tensor *td_dropout(td_tape *tape, td_tensor *x, float rate);
+/* In training, adds random numbers of mean 0 and this deviation. */
+TD_API td_tensor *td_gaussian_noise(td_tape *tape, td_tensor *x, float stddev);
 /* table: (vocabulary, width), indices: int32 or int64 of any shape -> (…, width) */
 TD_API td_tensor *td_embedding(td_tape *tape, td_tensor *table, td_tensor *indices);
 

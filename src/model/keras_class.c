@@ -42,7 +42,7 @@ static const td__keras_option transposed[] = {
     WINDOW,
     KERNEL_AND_BIAS};
 static const td__keras_option depthwise[] = {
-    {"depth_multiplier", TD__KERAS_NUMBER, "filters"},
+    {"depth_multiplier", TD__KERAS_NUMBER, "multiplier"},
     {"groups", TD__KERAS_ONE, NULL},
     {"depthwise_initializer", TD__KERAS_INITIALIZER, "kernel_initializer"},
     {"depthwise_regularizer", TD__KERAS_REGULARIZER, "kernel"},
@@ -50,11 +50,26 @@ static const td__keras_option depthwise[] = {
     {"bias_initializer", TD__KERAS_INITIALIZER, "bias_initializer"},
     {"bias_regularizer", TD__KERAS_REGULARIZER, "bias"},
     WINDOW};
+static const td__keras_option separable[] = {
+    {"filters", TD__KERAS_NUMBER, "filters"},
+    {"depth_multiplier", TD__KERAS_NUMBER, "multiplier"},
+    {"groups", TD__KERAS_ONE, NULL},
+    {"depthwise_initializer", TD__KERAS_INITIALIZER, "kernel_initializer"},
+    {"pointwise_initializer", TD__KERAS_INITIALIZER, "pointwise_initializer"},
+    {"depthwise_regularizer", TD__KERAS_REGULARIZER, "kernel"},
+    {"use_bias", TD__KERAS_SWITCH, "use_bias"},
+    {"bias_initializer", TD__KERAS_INITIALIZER, "bias_initializer"},
+    {"bias_regularizer", TD__KERAS_REGULARIZER, "bias"},
+    WINDOW};
+static const td__keras_option dot[] = {{"axes", TD__KERAS_NUMBERS, "axes"},
+                                       {"normalize", TD__KERAS_SWITCH, "normalize"}};
+static const td__keras_option noise[] = {{"stddev", TD__KERAS_NUMBER, "stddev"}};
 static const td__keras_option pool[] = {{"pool_size", TD__KERAS_NUMBERS, "size"},
                                         {"strides", TD__KERAS_NUMBERS, "stride"},
                                         {"padding", TD__KERAS_PADDING, "padding"}};
 static const td__keras_option global_pool[] = {{"keepdims", TD__KERAS_SWITCH, "keepdims"}};
 static const td__keras_option zero_padding[] = {{"padding", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option cropping[] = {{"cropping", TD__KERAS_IGNORED, NULL}};
 static const td__keras_option rescaling[] = {{"scale", TD__KERAS_NUMBER, "scale"},
                                              {"offset", TD__KERAS_NUMBER, "offset"}};
 static const td__keras_option up[] = {{"size", TD__KERAS_NUMBERS, "size"},
@@ -74,6 +89,8 @@ static const td__keras_option batch_normalization[] = {
     {"moving_variance_initializer", TD__KERAS_IGNORED, NULL},
     {"renorm_momentum", TD__KERAS_IGNORED, NULL}}; /* of renorm, which must be off */
 static const td__keras_option layer_normalization[] = {NORMALIZATION};
+static const td__keras_option group_normalization[] = {{"groups", TD__KERAS_NUMBER, "groups"},
+                                                       NORMALIZATION};
 static const td__keras_option embedding[] = {
     {"input_dim", TD__KERAS_NUMBER, "vocabulary"},
     {"output_dim", TD__KERAS_NUMBER, "width"},
@@ -172,38 +189,42 @@ static void adapt_concatenate(const json_t *config, const td_shape *input,
 }
 
 /* n, [height, width] or [[top, bottom], [left, right]] */
-static void adapt_padding(const json_t *config, const td_shape *input,
+static void adapt_borders(const json_t *borders, size_t count, const char *const *sides,
                           td__keras_settings *settings) {
-    static const char *const sides[] = {"top", "bottom", "left", "right"};
-    const json_t *padding = json_object_get(config, "padding");
-    (void)input;
-    for (size_t i = 0; i < 4; i++) {
-        const json_t *axis = json_is_array(padding) ? json_array_get(padding, i / 2) : padding;
+    for (size_t i = 0; i < count; i++) {
+        /* Of steps there is one pair, not a list of them. */
+        const json_t *axis =
+            json_is_array(borders) && count == 4 ? json_array_get(borders, i / 2) : borders;
         const json_t *side = json_is_array(axis) ? json_array_get(axis, i % 2) : axis;
         if (!json_is_integer(side)) {
-            td__keras_settings_refuse(settings, "its padding is no number of rows and columns");
+            td__keras_settings_refuse(settings, "its borders are no numbers of rows and columns");
         }
         td__keras_settings_number(settings, sides[i], json_number_value(side));
     }
 }
 
-/* A convolution with a group for each channel. Its kernel (h, w, channels, multiplier) has the
- * elements of ours, (h, w, 1, channels * multiplier), in the same order. */
-static void adapt_depthwise(const json_t *config, const td_shape *input,
+static const char *const sides_of_image[] = {"top", "bottom", "left", "right"};
+static const char *const sides_of_steps[] = {"before", "after"};
+
+static void adapt_padding2d(const json_t *config, const td_shape *input,
                             td__keras_settings *settings) {
-    int64_t channels = input && input->rank ? input->dims[input->rank - 1] : 1;
-    double multiplier = number_of(config, "depth_multiplier", 1);
-    bool given = false;
-    for (size_t i = 0; i < settings->count; i++) {
-        if (!strcmp(settings->items[i].key, "filters")) {
-            settings->items[i].value.number = multiplier * (double)channels;
-            given = true;
-        }
-    }
-    if (!given) {
-        td__keras_settings_number(settings, "filters", multiplier * (double)channels);
-    }
-    td__keras_settings_number(settings, "groups", (double)channels);
+    (void)input;
+    adapt_borders(json_object_get(config, "padding"), 4, sides_of_image, settings);
+}
+static void adapt_padding1d(const json_t *config, const td_shape *input,
+                            td__keras_settings *settings) {
+    (void)input;
+    adapt_borders(json_object_get(config, "padding"), 2, sides_of_steps, settings);
+}
+static void adapt_cropping2d(const json_t *config, const td_shape *input,
+                             td__keras_settings *settings) {
+    (void)input;
+    adapt_borders(json_object_get(config, "cropping"), 4, sides_of_image, settings);
+}
+static void adapt_cropping1d(const json_t *config, const td_shape *input,
+                             td__keras_settings *settings) {
+    (void)input;
+    adapt_borders(json_object_get(config, "cropping"), 2, sides_of_steps, settings);
 }
 
 /* What Keras 2 makes of `a + b`. */
@@ -243,7 +264,8 @@ static const td__keras_class classes[] = {
     CLASS("Conv1D", CONV1D, convolution, VARS, NULL),
     CLASS("Conv2D", CONV2D, convolution, VARS, NULL),
     CLASS("Conv2DTranspose", CONV2D_TRANSPOSE, transposed, VARS, NULL),
-    CLASS("DepthwiseConv2D", CONV2D, depthwise, VARS, adapt_depthwise),
+    CLASS("DepthwiseConv2D", DEPTHWISE_CONV2D, depthwise, VARS, NULL),
+    CLASS("SeparableConv2D", SEPARABLE_CONV2D, separable, VARS, NULL),
     CLASS("MaxPooling2D", MAX_POOL2D, pool, VARS, NULL),
     CLASS("AveragePooling2D", AVERAGE_POOL2D, pool, VARS, NULL),
     CLASS("GlobalAveragePooling2D", GLOBAL_AVERAGE_POOL2D, global_pool, VARS, NULL),
@@ -252,7 +274,10 @@ static const td__keras_class classes[] = {
     CLASS("AveragePooling1D", AVERAGE_POOL1D, pool, VARS, NULL),
     CLASS("GlobalAveragePooling1D", GLOBAL_AVERAGE_POOL1D, global_pool, VARS, NULL),
     CLASS("GlobalMaxPooling1D", GLOBAL_MAX_POOL1D, global_pool, VARS, NULL),
-    CLASS("ZeroPadding2D", ZERO_PADDING2D, zero_padding, VARS, adapt_padding),
+    CLASS("ZeroPadding1D", ZERO_PADDING1D, zero_padding, VARS, adapt_padding1d),
+    CLASS("ZeroPadding2D", ZERO_PADDING2D, zero_padding, VARS, adapt_padding2d),
+    CLASS("Cropping1D", CROPPING1D, cropping, VARS, adapt_cropping1d),
+    CLASS("Cropping2D", CROPPING2D, cropping, VARS, adapt_cropping2d),
     CLASS("Rescaling", RESCALING, rescaling, VARS, NULL),
     CLASS("UpSampling2D", UP_SAMPLING2D, up, VARS, NULL),
     PLAIN("Flatten", FLATTEN),
@@ -260,6 +285,7 @@ static const td__keras_class classes[] = {
     CLASS("Dropout", DROPOUT, dropout, VARS, NULL),
     CLASS("BatchNormalization", BATCH_NORMALIZATION, batch_normalization, VARS, NULL),
     CLASS("LayerNormalization", LAYER_NORMALIZATION, layer_normalization, VARS, NULL),
+    CLASS("GroupNormalization", GROUP_NORMALIZATION, group_normalization, VARS, NULL),
     CLASS("Embedding", EMBEDDING, embedding, VARS, NULL),
     CLASS("SimpleRNN", SIMPLE_RNN, simple_rnn, CELL, NULL),
     CLASS("LSTM", LSTM, lstm, CELL, NULL),
@@ -270,7 +296,13 @@ static const td__keras_class classes[] = {
     CLASS("ELU", ACTIVATION, elu, VARS, adapt_elu),
     CLASS("Softmax", ACTIVATION, softmax, VARS, adapt_softmax),
     PLAIN("Add", ADD),
+    PLAIN("Subtract", SUBTRACT),
     PLAIN("Multiply", MULTIPLY),
+    PLAIN("Average", AVERAGE),
+    PLAIN("Maximum", MAXIMUM),
+    PLAIN("Minimum", MINIMUM),
+    CLASS("Dot", DOT, dot, VARS, NULL),
+    CLASS("GaussianNoise", GAUSSIAN_NOISE, noise, VARS, NULL),
     CLASS("TFOpLambda", ADD, operation, VARS, adapt_operation),
     CLASS("Concatenate", CONCATENATE, concatenate, VARS, adapt_concatenate),
     CLASS("MultiHeadAttention", MULTI_HEAD_ATTENTION, attention, ATTENTION, NULL),

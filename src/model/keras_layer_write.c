@@ -64,19 +64,32 @@ static json_t *option_json(const td__keras_option *rule, const td_layer_info *la
     return NULL;
 }
 
-/* What the tables do not say: an activation with a number of its own has a class of its own, padding
- * is a list of lists. NULL: it is in the tables. */
-static json_t *special_json(const td_layer_info *layer, const char **class_name) {
-    const td_value *function = find_setting(layer, "function");
-    double alpha = setting_number(layer, "alpha");
-    if (layer->kind == TD_LAYER_ZERO_PADDING2D) {
-        return json_pack("{s:[[i, i], [i, i]]}", "padding", (int)setting_number(layer, "top"),
+/* The borders of an image as a list of lists, those of steps as a list. */
+static json_t *borders_json(const td_layer_info *layer, const char *key, bool image) {
+    if (image) {
+        return json_pack("{s:[[i, i], [i, i]]}", key, (int)setting_number(layer, "top"),
                          (int)setting_number(layer, "bottom"), (int)setting_number(layer, "left"),
                          (int)setting_number(layer, "right"));
     }
-    if (layer->kind != TD_LAYER_ACTIVATION || alpha == 0) {
+    return json_pack("{s:[i, i]}", key, (int)setting_number(layer, "before"),
+                     (int)setting_number(layer, "after"));
+}
+
+/* What the tables do not say: borders, and an activation with a number of its own, which has a class
+ * of its own. NULL: it is in the tables. */
+static json_t *special_json(const td_layer_info *layer, const char **class_name) {
+    bool image = layer->kind == TD_LAYER_ZERO_PADDING2D || layer->kind == TD_LAYER_CROPPING2D;
+    if (layer->kind == TD_LAYER_ZERO_PADDING2D || layer->kind == TD_LAYER_ZERO_PADDING1D) {
+        return borders_json(layer, "padding", image);
+    }
+    if (layer->kind == TD_LAYER_CROPPING2D || layer->kind == TD_LAYER_CROPPING1D) {
+        return borders_json(layer, "cropping", image);
+    }
+    if (layer->kind != TD_LAYER_ACTIVATION || !find_setting(layer, "alpha")) {
         return NULL;
     }
+    const td_value *function = find_setting(layer, "function");
+    double alpha = setting_number(layer, "alpha");
     if (!strcmp(function->text, "leaky_relu")) {
         *class_name = "LeakyReLU";
         return json_pack("{s:f}", "negative_slope", alpha);

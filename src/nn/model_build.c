@@ -97,7 +97,8 @@ static td_status out_of_memory(td_error *error) {
     return td_error_set(error, TD_MEMORY, "out of memory while adding a layer");
 }
 
-/* The name that was given, or Keras's: the kind's, with a number from the second on. */
+/* The name that was given, or Keras's: the kind's, with a number from the second on that had none
+ * given. */
 static td_status choose_name(const td_model *model, const td__layer *layer, const char *given,
                              char name[MAXIMUM_NAME], td_error *error) {
     const char *kind_name = td_layer_kind_name(layer->info.kind);
@@ -117,11 +118,7 @@ static td_status choose_name(const td_model *model, const td__layer *layer, cons
         return TD_OK;
     }
     const char *base = layer->kind->automatic ? layer->kind->automatic : kind_name;
-    size_t number = 0;
-    for (size_t i = 0; i < model->layer_count; i++) {
-        number += model->layers[i]->info.kind == layer->info.kind;
-    }
-    for (;; number++) {
+    for (size_t number = model->named[layer->info.kind];; number++) {
         if (number == 0) {
             (void)snprintf(name, MAXIMUM_NAME, "%s", base);
         } else {
@@ -279,6 +276,8 @@ static td__layer *layer_create(td_layer_kind kind, td_error *error) {
 
 /* Takes the layer: it joins the model or is gone. */
 static td_status add(td_model *model, td__layer *layer, td_error *error) {
+    const td_plain_layer *options = layer->options;
+    bool unnamed = !options->name;
     td_status status = complete_layer(model, layer, error);
     if (!status && !td__grow(&model->layers, &model->layer_capacity, model->layer_count + 1,
                              MAXIMUM_LAYERS, sizeof *model->layers)) {
@@ -289,6 +288,7 @@ static td_status add(td_model *model, td__layer *layer, td_error *error) {
         return status;
     }
     model->layers[model->layer_count++] = layer;
+    model->named[layer->info.kind] += unnamed;
     return TD_OK;
 }
 

@@ -22,6 +22,7 @@ typedef struct step_numbers {
     float decay;
     float scale; /* of gradients, by clip_norm */
     float limit; /* clip_value, or 0 */
+    td__nadam nadam;
 } step_numbers;
 
 typedef struct optimizer_kind {
@@ -45,7 +46,9 @@ struct td_optimizer {
     td_tensor **named;      /* the states that exist, in order */
     size_t named_count;
     uint64_t steps;
-    double rate, norm; /* of the last step */
+    double rate, norm;    /* of the last step */
+    double nadam_product; /* of nadam's momenta up to step nadam_steps */
+    uint64_t nadam_steps;
     td_setting *settings, *schedule_settings;
     size_t setting_count, schedule_setting_count;
 
@@ -86,6 +89,31 @@ static void run_adagrad(const td_optimizer_options *options, const step_numbers 
     td__kernels()->adagrad(n, numbers->rate, (float)options->epsilon, g, sum_square, w);
 }
 
+static void run_adadelta(const td_optimizer_options *options, const step_numbers *numbers,
+                         int64_t n, const float *g, float *mean_square, float *mean_update,
+                         float *w) {
+    td__kernels()->adadelta(n, numbers->rate, (float)options->rho, (float)options->epsilon, g,
+                            mean_square, mean_update, w);
+}
+
+static void run_adamax(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
+                       const float *g, float *m, float *u, float *w) {
+    td__kernels()->adamax(n, numbers->rate, (float)options->beta_1, (float)options->beta_2,
+                          (float)options->epsilon, g, m, u, w);
+}
+
+static void run_nadam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
+                      const float *g, float *m, float *v, float *w) {
+    (void)options;
+    td__kernels()->nadam(n, numbers->rate, &numbers->nadam, g, m, v, w);
+}
+
+static void run_lion(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
+                     const float *g, float *m, float *unused, float *w) {
+    (void)unused;
+    td__kernels()->lion(n, numbers->rate, (float)options->beta_1, (float)options->beta_2, g, m, w);
+}
+
 #define NUMBER(member, standard) TD__NUMBER(td_optimizer_options, member, standard)
 static const td__field sgd_fields[] = {NUMBER(learning_rate, 0.01), NUMBER(momentum, 0),
                                        TD__BOOL(td_optimizer_options, nesterov)};
@@ -104,6 +132,10 @@ static const td__field adagrad_fields[] = {
      .offset = offsetof(td_optimizer_options, initial_accumulator),
      .standard = 0.1},
     NUMBER(epsilon, 1e-7)};
+static const td__field adadelta_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(rho, 0.95),
+                                            NUMBER(epsilon, 1e-7)};
+static const td__field lion_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(beta_1, 0.9),
+                                        NUMBER(beta_2, 0.99)};
 #undef NUMBER
 
 #define FIELDS(rows) .fields = (rows), .field_count = TD__COUNT(rows)
@@ -119,9 +151,16 @@ static const optimizer_kind kinds[TD_OPTIMIZER_KIND_COUNT] = {
                     FIELDS(adagrad_fields),
                     .states = {"sum_square"},
                     .run = run_adagrad},
+    [TD_ADADELTA] = {.name = "adadelta",
+                     FIELDS(adadelta_fields),
+                     .states = {"mean_square", "mean_update"},
+                     .run = run_adadelta},
+    [TD_ADAMAX] = {.name = "adamax", FIELDS(adam_fields), .states = {"m", "u"}, .run = run_adamax},
+    [TD_NADAM] = {.name = "nadam", FIELDS(adam_fields), .states = {"m", "v"}, .run = run_nadam},
+    [TD_LION] = {.name = "lion", FIELDS(lion_fields), .states = {"m"}, .run = run_lion},
 };
-static const char *const names[TD_OPTIMIZER_KIND_COUNT] = {"sgd", "adam", "adamw", "rmsprop",
-                                                           "adagrad"};
+static const char *const names[TD_OPTIMIZER_KIND_COUNT] = {
+    "sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "adamax", "nadam", "lion"};
 static const td__words words = {"optimizer", names, TD_OPTIMIZER_KIND_COUNT, NULL, NULL};
 
 const char *td_optimizer_kind_name(td_optimizer_kind kind) {
@@ -410,6 +449,45 @@ static float norm_scale(td_optimizer *optimizer, int64_t total) {
     return optimizer->norm > limit ? (float)(limit / optimizer->norm) : 1;
 }
 
+/* The rate with what corrects moments that began at 0. */
+static double corrected_rate(const td_optimizer_options *options, double rate, double t) {
+    double first = 1 - pow(options->beta_1, t);
+    switch (options->kind) {
+    case TD_ADAM:
+    case TD_ADAMW:
+        return rate * sqrt(1 - pow(options->beta_2, t)) / first;
+    case TD_ADAMAX:
+        return rate / first;
+    default:
+        return rate;
+    }
+}
+
+/* Keras's momentum of step t: it rises towards beta_1. */
+static double nadam_momentum(const td_optimizer_options *options, double t) {
+    return options->beta_1 * (1 - 0.5 * pow(0.96, t));
+}
+
+static td__nadam nadam_numbers(td_optimizer *optimizer) {
+    const td_optimizer_options *options = &optimizer->options;
+    if (optimizer->nadam_steps == 0 || optimizer->nadam_steps + 1 != optimizer->steps) {
+        optimizer->nadam_product = 1; /* a beginning, or one after resuming */
+        optimizer->nadam_steps = 0;
+    }
+    while (optimizer->nadam_steps < optimizer->steps && optimizer->nadam_product > 0) {
+        optimizer->nadam_product *= nadam_momentum(options, (double)++optimizer->nadam_steps);
+    }
+    optimizer->nadam_steps = optimizer->steps;
+    double t = (double)optimizer->steps, now = nadam_momentum(options, t);
+    double next = nadam_momentum(options, t + 1), product = optimizer->nadam_product;
+    return (td__nadam){.beta_1 = (float)options->beta_1,
+                       .beta_2 = (float)options->beta_2,
+                       .epsilon = (float)options->epsilon,
+                       .of_moment = (float)(next / (1 - product * next)),
+                       .of_gradient = (float)((1 - now) / (1 - product)),
+                       .of_square = (float)(1 / (1 - pow(options->beta_2, t)))};
+}
+
 td_status td_optimizer_step(td_optimizer *optimizer, td_tensor *const gradients[],
                             td_error *error) {
     td_status status = check_gradients(optimizer, gradients, error);
@@ -421,17 +499,15 @@ td_status td_optimizer_step(td_optimizer *optimizer, td_tensor *const gradients[
     optimizer->rate = rate;
     optimizer->steps++;
     optimizer->gradients = gradients;
-    double corrected = rate;
-    if (options->kind == TD_ADAM || options->kind == TD_ADAMW) {
-        double t = (double)optimizer->steps;
-        corrected *= sqrt(1 - pow(options->beta_2, t)) / (1 - pow(options->beta_1, t));
-    }
     int64_t total = optimizer->count ? optimizer->ends[optimizer->count - 1] : 0;
     optimizer->numbers = (step_numbers){
-        .rate = (float)corrected,
+        .rate = (float)corrected_rate(options, rate, (double)optimizer->steps),
         .decay = options->kind == TD_ADAMW ? (float)(rate * options->weight_decay) : 0,
         .scale = options->clip_norm > 0 ? norm_scale(optimizer, total) : 1,
         .limit = (float)options->clip_value};
+    if (options->kind == TD_NADAM) {
+        optimizer->numbers.nadam = nadam_numbers(optimizer);
+    }
     (void)td__parallel(total, 16, GRAIN, update_part, optimizer);
     optimizer->gradients = NULL;
     return TD_OK;

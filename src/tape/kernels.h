@@ -106,6 +106,12 @@ typedef struct td__loss_rows {
     float *d; /* (rows, n) (=|+=) scale * derivative */
 } td__loss_rows;
 
+/* What nadam's step needs besides the rate: shares of the moment and of the gradient in the step, and
+ * what corrects v. */
+typedef struct td__nadam {
+    float beta_1, beta_2, epsilon, of_moment, of_gradient, of_square;
+} td__nadam;
+
 /* Elements of one block of random_mask. */
 #define TD__MASK_BLOCK 256
 
@@ -243,6 +249,14 @@ typedef struct td__kernels {
                     float *mean_square, float *velocity, float *w);
     void (*adagrad)(int64_t n, float rate, float epsilon, const float *g, float *sum_square,
                     float *w);
+    void (*adadelta)(int64_t n, float rate, float rho, float epsilon, const float *g,
+                     float *mean_square, float *mean_update, float *w);
+    void (*adamax)(int64_t n, float rate, float beta_1, float beta_2, float epsilon, const float *g,
+                   float *m, float *u, float *w);
+    void (*nadam)(int64_t n, float rate, const td__nadam *numbers, const float *g, float *m,
+                  float *v, float *w);
+    void (*lion)(int64_t n, float rate, float beta_1, float beta_2, const float *g, float *m,
+                 float *w);
 } td__kernels_table;
 
 /* The variant for this machine. */

@@ -290,6 +290,40 @@ def write_more_layers(out):
                lambda x, p: F.pad(x, (0, 0, 2, 3, 1, 0)), draw(2, 3, 2, 2), {})
     layer_case(out, "rescaling", "rescaling", ["scale=0.25", "offset=-1.5"],
                lambda x, p: x * 0.25 - 1.5, draw(2, 3), {})
+    both = ["from=input,input"]
+    layer_case(out, "subtract", "subtract", both, lambda x, p: x - x, draw(2, 3), {})
+    layer_case(out, "average", "average", ["from=input,input,input"], lambda x, p: (x + x + x) / 3, draw(2, 3), {})
+    layer_case(out, "maximum", "maximum", both, lambda x, p: torch.maximum(x, x), draw(2, 3), {})
+    layer_case(out, "minimum", "minimum", both, lambda x, p: torch.minimum(x, x), draw(2, 3), {})
+    layer_case(out, "dot", "dot", both + ["axes=1"], lambda x, p: (x * x).sum(1, keepdim=True), draw(2, 3), {})
+    layer_case(out, "dot_matrices", "dot", both + ["axes=2,2"], lambda x, p: x @ x.transpose(1, 2), draw(2, 3, 4), {})
+    layer_case(out, "dot_normalized", "dot", both + ["axes=1,1", "normalize=true"],
+               lambda x, p: F.normalize(x, dim=1).transpose(1, 2) @ F.normalize(x, dim=1), draw(2, 3, 4), {})
+    layer_case(out, "gaussian_noise_inference", "gaussian_noise", ["stddev=0.5"], lambda x, p: x * 1, draw(2, 3), {},
+               training=False)
+
+    def depthwise(x, kernel, bias=None, stride=1):
+        height, width, channels, multiplier = kernel.shape
+        weight = kernel.permute(2, 3, 0, 1).reshape(channels * multiplier, 1, height, width)
+        y = F.conv2d(x.permute(0, 3, 1, 2), weight, bias, stride=stride, groups=channels)
+        return y.permute(0, 2, 3, 1)
+
+    layer_case(out, "depthwise_conv2d", "depthwise_conv2d",
+               ["kernel=3,2", "multiplier=2", "stride=2", "activation=tanh"],
+               lambda x, p: torch.tanh(depthwise(x, p["kernel"], p["bias"], 2)), draw(2, 7, 6, 3),
+               {"kernel": draw(3, 2, 3, 2), "bias": draw(6)})
+    layer_case(out, "separable_conv2d", "separable_conv2d", ["kernel=3", "filters=4", "multiplier=2"],
+               lambda x, p: depthwise(x, p["depthwise_kernel"]) @ p["pointwise_kernel"][0, 0] + p["bias"],
+               draw(2, 6, 5, 2),
+               {"depthwise_kernel": draw(3, 3, 2, 2), "pointwise_kernel": draw(1, 1, 4, 4), "bias": draw(4)})
+    layer_case(out, "group_normalization", "group_normalization", ["groups=2"],
+               lambda x, p: F.group_norm(x.permute(0, 3, 1, 2), 2, p["gamma"], p["beta"], 1e-3).permute(0, 2, 3, 1),
+               draw(2, 4, 3, 6), {"gamma": draw(6, positive=True), "beta": draw(6)})
+    layer_case(out, "zero_padding1d", "zero_padding1d", ["before=1", "after=2"],
+               lambda x, p: F.pad(x, (0, 0, 1, 2)), draw(2, 3, 2), {})
+    layer_case(out, "cropping1d", "cropping1d", ["before=1", "after=2"], lambda x, p: x[:, 1:-2], draw(2, 5, 2), {})
+    layer_case(out, "cropping2d", "cropping2d", ["top=1", "left=1", "right=2"], lambda x, p: x[:, 1:, 1:-2],
+               draw(2, 3, 5, 2), {})
     random.bit_generator.state = before
 
 

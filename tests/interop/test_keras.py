@@ -281,6 +281,64 @@ class Keras(Case):
             "concatenate: {name: c, from: [p, b]}", "reshape: {name: r, shape: [8]}",
             "dense: {name: d, units: 3}"])
 
+    def test_channels_by_themselves_and_in_groups(self):
+        self.stack(layers.DepthwiseConv2D(3, strides=2, depth_multiplier=2, padding="same",
+                                          activation="relu", name="a"),
+                   layers.GroupNormalization(groups=2, name="n"),
+                   layers.SeparableConv2D(8, 3, depth_multiplier=2, activation="tanh", name="b"),
+                   layers.GroupNormalization(groups=-1, center=False, name="m"),
+                   layers.Flatten(name="f"), layers.Dense(3, name="d"), shape=(11, 9, 3),
+                   tolerance=5e-5,
+                   text=["depthwise_conv2d: {name: a, kernel: 3, stride: 2, multiplier: 2, "
+                         "padding: same, activation: relu}",
+                         "group_normalization: {name: n, groups: 2}",
+                         "separable_conv2d: {name: b, filters: 8, kernel: 3, multiplier: 2, "
+                         "activation: tanh}",
+                         "group_normalization: {name: m, groups: -1, center: false}",
+                         "flatten: {name: f}", "dense: {name: d, units: 3}"])
+
+    def test_borders(self):
+        self.stack(layers.Conv2D(4, 2, name="a"), layers.Cropping2D(((1, 0), (2, 1)), name="x"),
+                   layers.Reshape((15, 4), name="r"), layers.ZeroPadding1D((1, 3), name="z"),
+                   layers.Conv1D(3, 3, name="b"), layers.Cropping1D((2, 1), name="y"),
+                   shape=(7, 7, 2),
+                   text=["conv2d: {name: a, filters: 4, kernel: 2}",
+                         "cropping2d: {name: x, top: 1, left: 2, right: 1}",
+                         "reshape: {name: r, shape: [15, 4]}",
+                         "zero_padding1d: {name: z, before: 1, after: 3}",
+                         "conv1d: {name: b, filters: 3, kernel: 3}",
+                         "cropping1d: {name: y, before: 2, after: 1}"])
+
+    def test_merging(self):
+        def build(value):
+            a = layers.Dense(4, activation="tanh", name="a")(value)
+            b = layers.Dense(4, activation="relu", name="b")(value)
+            s = layers.Subtract(name="s")([a, b])
+            v = layers.Average(name="v")([a, b, s])
+            m = layers.Maximum(name="m")([v, a])
+            n = layers.Minimum(name="n")([m, b])
+            g = layers.GlobalAveragePooling1D(name="g")(n)
+            w = layers.Add(name="w")([n, g])
+            t = layers.Multiply(name="t")([g, w])
+            o = layers.Dot(axes=2, name="o")([t, a])
+            p = layers.Dot(axes=(1, 2), normalize=True, name="p")([b, o])
+            q = layers.Dot(axes=1, name="q")([g, p])
+            c = layers.Concatenate(axis=-2, name="c")([t, a])
+            h = layers.GlobalMaxPooling1D(name="h")(c)
+            return layers.Dense(3, name="d")(layers.Concatenate(name="e")([q, h]))
+        self.regression(build, shape=(6, 5), tolerance=2e-5, text=[
+            "dense: {name: a, units: 4, activation: tanh}",
+            "dense: {name: b, units: 4, activation: relu, from: input}",
+            "subtract: {name: s, from: [a, b]}", "average: {name: v, from: [a, b, s]}",
+            "maximum: {name: m, from: [v, a]}", "minimum: {name: n, from: [m, b]}",
+            "global_average_pool1d: {name: g, from: n}", "add: {name: w, from: [n, g]}",
+            "multiply: {name: t, from: [g, w]}", "dot: {name: o, axes: 2, from: [t, a]}",
+            "dot: {name: p, axes: [1, 2], normalize: true, from: [b, o]}",
+            "dot: {name: q, axes: 1, from: [g, p]}",
+            "concatenate: {name: c, axis: -2, from: [t, a]}",
+            "global_max_pool1d: {name: h, from: c}", "concatenate: {name: e, from: [q, h]}",
+            "dense: {name: d, units: 3}"])
+
     def test_a_transformer_block(self):
         def build(value):
             n = layers.LayerNormalization(name="n")(value)
@@ -326,6 +384,22 @@ class Keras(Case):
         table = [
             ("linear", real, losses.MeanAbsoluteError(), "mae", 4, False),
             ("linear", real, losses.Huber(), "huber", 4, False),
+            ("linear", real, losses.LogCosh(), "log_cosh", 4, False),
+            ("linear", real, losses.CosineSimilarity(), "cosine_similarity", 4, False),
+            ("linear", real + 3, losses.MeanAbsolutePercentageError(), "mape", 4, False),
+            ("softplus", shares, losses.MeanSquaredLogarithmicError(), "msle", 4, False),
+            ("softplus", shares, losses.Poisson(), "poisson", 4, False),
+            ("linear", bits, losses.Hinge(), "hinge", 2, False),
+            ("tanh", 2 * bits - 1, losses.SquaredHinge(), "squared_hinge", 2, False),
+            ("linear", one_hot, losses.CategoricalHinge(), "categorical_hinge", 4, False),
+            ("hard_sigmoid", bits, losses.BinaryFocalCrossentropy(), "binary_focal_crossentropy", 2,
+             False),  # of a sigmoid Keras differentiates the logits instead
+            ("linear", bits, losses.BinaryFocalCrossentropy(True, 0.3, 1.5, from_logits=True),
+             "{binary_focal_crossentropy: {gamma: 1.5, alpha: 0.3, balanced: true}}", 2, True),
+            ("softmax", one_hot, losses.CategoricalFocalCrossentropy(),
+             "categorical_focal_crossentropy", 4, False),
+            ("linear", one_hot, losses.CategoricalFocalCrossentropy(0.5, 3, from_logits=True),
+             "{categorical_focal_crossentropy: {gamma: 3, alpha: 0.5}}", 4, True),
             ("sigmoid", bits, losses.BinaryCrossentropy(), "binary_crossentropy", 2, False),
             ("linear", bits, losses.BinaryCrossentropy(True), "binary_crossentropy", 2, True),
             ("softmax", one_hot, losses.CategoricalCrossentropy(), "categorical_crossentropy", 4,
@@ -355,6 +429,10 @@ class Keras(Case):
             (make.RMSprop(0.01), "{rmsprop: {learning_rate: 0.01}}"),
             (make.RMSprop(0.01, momentum=0.5), "{rmsprop: {learning_rate: 0.01, momentum: 0.5}}"),
             (make.Adagrad(0.05), "{adagrad: {learning_rate: 0.05}}"),
+            (make.Adadelta(0.5, rho=0.9), "{adadelta: {learning_rate: 0.5, rho: 0.9}}"),
+            (make.Adamax(0.01), "{adamax: {learning_rate: 0.01}}"),
+            (make.Nadam(0.01), "{nadam: {learning_rate: 0.01}}"),
+            (make.Lion(0.002), "{lion: {learning_rate: 0.002}}"),
         ]
         for theirs, ours in table:
             with self.subTest(ours):

@@ -1,4 +1,4 @@
-/* batch_normalization, layer_normalization: gamma (x - mean) / sqrt(variance + epsilon) + beta */
+/* batch_normalization, layer_normalization, group_normalization: gamma (x - mean) / sqrt(variance + epsilon) + beta */
 #include "nn/layer.h"
 
 #include <float.h>
@@ -15,6 +15,14 @@ static const td__field layer_fields[] = {
     TD__NUMBER(td_layer_normalization_layer, epsilon, 1e-3),
     TD__NOT(td_layer_normalization_layer, no_scale, "scale"),
     TD__NOT(td_layer_normalization_layer, no_center, "center"),
+};
+
+static const td__field group_fields[] = {
+    TD__LAYER_FIELDS,
+    TD__INTEGER(td_group_normalization_layer, groups, NULL, 32, -1),
+    TD__NUMBER(td_group_normalization_layer, epsilon, 1e-3),
+    TD__NOT(td_group_normalization_layer, no_scale, "scale"),
+    TD__NOT(td_group_normalization_layer, no_center, "center"),
 };
 
 enum { GAMMA, BETA, MEAN, VARIANCE };
@@ -84,6 +92,46 @@ static td_tensor *forward_layer(td__layer *layer, td_tape *tape, td_tensor *cons
                                   positive(options->epsilon));
 }
 
+/* --- groups -------------------------------------------------------------------------------- */
+
+static int64_t groups_of(const td__layer *layer, int64_t channels) {
+    const td_group_normalization_layer *options = layer->options;
+    return options->groups < 0 ? channels : options->groups;
+}
+
+static td_status plan_group(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_group_normalization_layer *options = layer->options;
+    td_status status = plan(layer, inputs, options->no_scale, options->no_center, error);
+    int64_t channels = status ? 0 : inputs[0].dims[inputs[0].rank - 1];
+    if (!status && (groups_of(layer, channels) < 1 || channels % groups_of(layer, channels))) {
+        status = td__layer_error(layer, error, TD_SHAPE, "%lld groups do not divide %lld channels",
+                                 (long long)options->groups, (long long)channels);
+    }
+    return status;
+}
+
+/* (batch, positions, groups, channels) to (batch, groups, positions, channels), and back. */
+static td_tensor *swap_groups(td_tape *tape, td_tensor *x) {
+    return td_transpose(tape, x, (const int32_t[]){0, 2, 1, 3});
+}
+
+/* A group of an example is a row of layer_normalization. */
+static td_tensor *forward_group(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_group_normalization_layer *options = layer->options;
+    td_tensor *x = inputs[0];
+    int64_t batch = x->shape.dims[0], channels = x->shape.dims[x->shape.rank - 1];
+    int64_t groups = groups_of(layer, channels), own = channels / groups;
+    int64_t positions = batch ? x->count / batch / channels : 0;
+    td_tensor *rows =
+        swap_groups(tape, td_reshape(tape, x, TD_SHAPE(batch, positions, groups, own)));
+    rows = td_reshape(tape, rows, TD_SHAPE(batch, groups, positions * own));
+    rows = td_layer_normalization(tape, rows, NULL, NULL, positive(options->epsilon));
+    rows = swap_groups(tape, td_reshape(tape, rows, TD_SHAPE(batch, groups, positions, own)));
+    td_tensor *y = td_reshape(tape, rows, x->shape);
+    y = layer->slot[GAMMA] ? td_multiply(tape, y, layer->slot[GAMMA]) : y;
+    return layer->slot[BETA] ? td_add(tape, y, layer->slot[BETA]) : y;
+}
+
 const td__layer_kind td__batch_normalization_kind = {.fields = batch_fields,
                                                      .field_count = TD__COUNT(batch_fields),
                                                      .size = sizeof(td_batch_normalization_layer),
@@ -98,3 +146,10 @@ const td__layer_kind td__layer_normalization_kind = {.fields = layer_fields,
                                                      .most_from = 1,
                                                      .plan = plan_layer,
                                                      .forward = forward_layer};
+const td__layer_kind td__group_normalization_kind = {.fields = group_fields,
+                                                     .field_count = TD__COUNT(group_fields),
+                                                     .size = sizeof(td_group_normalization_layer),
+                                                     .least_from = 1,
+                                                     .most_from = 1,
+                                                     .plan = plan_group,
+                                                     .forward = forward_group};

@@ -1,5 +1,4 @@
-/* flatten, reshape: the same elements in another shape; the batch stays in front. zero_padding2d:
- * an image with zeros around it */
+/* flatten, reshape: the same elements in another shape; the batch stays in front */
 #include "nn/layer.h"
 
 static const td__field flatten_fields[] = {TD__LAYER_FIELDS};
@@ -9,14 +8,6 @@ static const td__field reshape_fields[] = {
      .alias = "target_shape",
      .type = TD__FIELD_SHAPE,
      .offset = offsetof(td_reshape_layer, shape)},
-};
-
-static const td__field padding_fields[] = {
-    TD__LAYER_FIELDS,
-    TD__INTEGER(td_zero_padding2d_layer, top, NULL, 0, 0),
-    TD__INTEGER(td_zero_padding2d_layer, bottom, NULL, 0, 0),
-    TD__INTEGER(td_zero_padding2d_layer, left, NULL, 0, 0),
-    TD__INTEGER(td_zero_padding2d_layer, right, NULL, 0, 0),
 };
 
 /* Elements of one example; -1 when a dimension is not known. */
@@ -81,30 +72,6 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return td_reshape(tape, inputs[0], shape);
 }
 
-static td_status plan_padding(td__layer *layer, const td_shape *inputs, td_error *error) {
-    const td_zero_padding2d_layer *options = layer->options;
-    td_status status = td__layer_need_rank(layer, inputs, 3, "(height, width, channels)", error);
-    td_shape output = inputs[0];
-    output.dims[0] += output.dims[0] < 0 ? 0 : options->top + options->bottom;
-    output.dims[1] += output.dims[1] < 0 ? 0 : options->left + options->right;
-    layer->info.output = output;
-    return status;
-}
-
-static td_tensor *forward_padding(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    const td_zero_padding2d_layer *options = layer->options;
-    const int64_t before[] = {0, options->top, options->left, 0},
-                  after[] = {0, options->bottom, options->right, 0};
-    return td_pad(tape, inputs[0], before, after, 0);
-}
-
-const td__layer_kind td__zero_padding2d_kind = {.fields = padding_fields,
-                                                .field_count = TD__COUNT(padding_fields),
-                                                .size = sizeof(td_zero_padding2d_layer),
-                                                .least_from = 1,
-                                                .most_from = 1,
-                                                .plan = plan_padding,
-                                                .forward = forward_padding};
 const td__layer_kind td__flatten_kind = {.fields = flatten_fields,
                                          .field_count = TD__COUNT(flatten_fields),
                                          .size = sizeof(td_flatten_layer),

@@ -19,15 +19,15 @@ static void assert_config_refused(const char *config, td_status status, const ch
 
 static void all_unsupported_layers_are_listed_in_one_error(void **state) {
     (void)state;
-    const char *config =
-        SEQUENTIAL(LAYER("Lambda", "scale", "") "," LAYER("GroupNormalization", "g1", "") "," LAYER(
-            "GroupNormalization", "g2", "") "," LAYER("LSTM", "l",
-                                                      ", \"units\": 3, \"recurrent_dropout\": "
-                                                      "0.2") "," LAYER("Dense", "d",
-                                                                       ", \"units\": 2"));
+    const char *config = SEQUENTIAL(
+        LAYER("Lambda", "scale", "") "," LAYER("SpectralNormalization", "g1", "") "," LAYER(
+            "SpectralNormalization", "g2", "") "," LAYER("LSTM", "l",
+                                                         ", \"units\": 3, \"recurrent_dropout\": "
+                                                         "0.2") "," LAYER("Dense", "d",
+                                                                          ", \"units\": 2"));
     assert_config_refused(config, TD_UNSUPPORTED,
                           "4 layers cannot be loaded: Lambda 'scale' (it is "
-                          "code, which is never run); GroupNormalization "
+                          "code, which is never run); SpectralNormalization "
                           "'g1' and 1 more (there is no such layer here); "
                           "LSTM 'l' (recurrent_dropout 0.2, ");
 }

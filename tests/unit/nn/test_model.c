@@ -35,7 +35,7 @@ static void layers_without_a_name_get_keras_names(void **state) {
     td_add_dense(model, .units = 3);
     assert_ok(td_model_build(model, 1, &error), error);
     const char *names[] = {"conv2d", "max_pooling2d", "conv2d_1", "flatten",
-                           "dense",  "dense_2",       "dense_3"};
+                           "dense",  "dense_2",       "dense_1"};
     for (size_t i = 0; i < 7; i++) {
         assert_string_equal(td_model_layer(model, i)->name, names[i]);
         assert_int_equal(td_model_find(model, names[i]), i);

@@ -1,0 +1,90 @@
+/* zero_padding1d, zero_padding2d, cropping1d, cropping2d: zeros around steps or an image, or as many
+ * of its borders taken away */
+#include "nn/layer.h"
+
+static const td__field fields1[] = {
+    TD__LAYER_FIELDS,
+    TD__INTEGER(td_zero_padding1d_layer, before, NULL, 0, 0),
+    TD__INTEGER(td_zero_padding1d_layer, after, NULL, 0, 0),
+};
+static const td__field fields2[] = {
+    TD__LAYER_FIELDS,
+    TD__INTEGER(td_zero_padding2d_layer, top, NULL, 0, 0),
+    TD__INTEGER(td_zero_padding2d_layer, bottom, NULL, 0, 0),
+    TD__INTEGER(td_zero_padding2d_layer, left, NULL, 0, 0),
+    TD__INTEGER(td_zero_padding2d_layer, right, NULL, 0, 0),
+};
+
+/* The borders of each axis of a batch: (batch, …, channels). */
+typedef struct borders {
+    int32_t rank;
+    int64_t before[4], after[4];
+} borders;
+
+static borders borders_of(const td__layer *layer) {
+    if (layer->kind->size == sizeof(td_zero_padding1d_layer)) {
+        const td_zero_padding1d_layer *options = layer->options;
+        return (borders){3, {0, options->before}, {0, options->after}};
+    }
+    const td_zero_padding2d_layer *options = layer->options;
+    return (borders){4, {0, options->top, options->left}, {0, options->bottom, options->right}};
+}
+
+static td_status plan(td__layer *layer, const td_shape *inputs, int sign, td_error *error) {
+    borders around = borders_of(layer);
+    td_status status = td__layer_need_rank(
+        layer, inputs, around.rank - 1,
+        around.rank == 3 ? "(steps, channels)" : "(height, width, channels)", error);
+    if (status) {
+        return status;
+    }
+    td_shape output = inputs[0];
+    for (int32_t i = 0; i < output.rank; i++) {
+        int64_t border = around.before[i + 1] + around.after[i + 1];
+        if (output.dims[i] < 0) {
+            continue;
+        }
+        output.dims[i] += sign * border;
+        if (sign < 0 && border > 0 && output.dims[i] < 1) {
+            char text[TD_SHAPE_TEXT_SIZE];
+            return td__layer_error(layer, error, TD_SHAPE, "nothing is left of its input %s",
+                                   td_shape_text(inputs, text));
+        }
+    }
+    layer->info.output = output;
+    return TD_OK;
+}
+
+static td_status plan_padding(td__layer *layer, const td_shape *inputs, td_error *error) {
+    return plan(layer, inputs, 1, error);
+}
+static td_status plan_cropping(td__layer *layer, const td_shape *inputs, td_error *error) {
+    return plan(layer, inputs, -1, error);
+}
+
+static td_tensor *forward_padding(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    borders around = borders_of(layer);
+    return td_pad(tape, inputs[0], around.before, around.after, 0);
+}
+static td_tensor *forward_cropping(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    borders around = borders_of(layer);
+    int64_t size[4];
+    for (int32_t i = 0; i < around.rank; i++) {
+        size[i] = inputs[0]->shape.dims[i] - around.before[i] - around.after[i];
+    }
+    return td_slice(tape, inputs[0], around.before, size);
+}
+
+#define KIND(rows, struct_type, plan_function, forward_function)                                   \
+    {                                                                                              \
+        .fields = (rows), .field_count = TD__COUNT(rows), .size = sizeof(struct_type),             \
+        .least_from = 1, .most_from = 1, .plan = (plan_function), .forward = (forward_function)    \
+    }
+const td__layer_kind td__zero_padding1d_kind =
+    KIND(fields1, td_zero_padding1d_layer, plan_padding, forward_padding);
+const td__layer_kind td__zero_padding2d_kind =
+    KIND(fields2, td_zero_padding2d_layer, plan_padding, forward_padding);
+const td__layer_kind td__cropping1d_kind =
+    KIND(fields1, td_cropping1d_layer, plan_cropping, forward_cropping);
+const td__layer_kind td__cropping2d_kind =
+    KIND(fields2, td_cropping2d_layer, plan_cropping, forward_cropping);

@@ -1,0 +1,142 @@
+/* depthwise_conv2d: each channel convolved by itself, `multiplier` outputs for each; separable_conv2d:
+ * that, then a product over channels
+ *
+ * Keras's kernel (h, w, in, multiplier) has the elements of a grouped convolution's, (h, w, 1, in *
+ * multiplier), in the same order.
+ */
+#include "nn/layer.h"
+
+#define SHARED_FIELDS                                                                              \
+    TD__LAYER_FIELDS, TD__PAIR(td_depthwise_conv2d_layer, kernel, "kernel_size", 0, 1),            \
+        TD__PAIR(td_depthwise_conv2d_layer, stride, "strides", 1, 1),                              \
+        TD__PAIR(td_depthwise_conv2d_layer, dilation, "dilation_rate", 1, 1),                      \
+        TD__INTEGER(td_depthwise_conv2d_layer, multiplier, "depth_multiplier", 1, 1),              \
+        {.key = "padding",                                                                         \
+         .type = TD__FIELD_WORD,                                                                   \
+         .offset = offsetof(td_depthwise_conv2d_layer, padding),                                   \
+         .words = &td__padding_words},                                                             \
+        TD__WORD(td_depthwise_conv2d_layer, activation, td__activation_words, TD_LINEAR),          \
+        TD__NOT(td_depthwise_conv2d_layer, no_bias, "use_bias"),                                   \
+        {.key = "kernel_initializer",                                                              \
+         .alias = "depthwise_initializer",                                                         \
+         .type = TD__FIELD_WORD,                                                                   \
+         .offset = offsetof(td_depthwise_conv2d_layer, kernel_initializer),                        \
+         .standard = TD_GLOROT_UNIFORM,                                                            \
+         .words = &td__initializer_words},                                                         \
+        TD__INITIALIZER(td_depthwise_conv2d_layer, bias_initializer, TD_ZEROS),                    \
+        TD__REGULARIZERS(td_depthwise_conv2d_layer)
+
+static const td__field depthwise_fields[] = {SHARED_FIELDS};
+static const td__field separable_fields[] = {
+    SHARED_FIELDS,
+    TD__INTEGER(td_depthwise_conv2d_layer, filters, NULL, 0, 1),
+    TD__INITIALIZER(td_depthwise_conv2d_layer, pointwise_initializer, TD_GLOROT_UNIFORM),
+};
+
+enum { KERNEL, BIAS, POINTWISE };
+
+/* Output size and the depthwise kernel; *in gets the channels. */
+static td_status plan(td__layer *layer, const td_shape *input, const char *kernel_name, int64_t *in,
+                      td_error *error) {
+    const td_depthwise_conv2d_layer *options = layer->options;
+    td_status status = td__layer_need_rank(layer, input, 3, "(height, width, channels)", error);
+    status = status ? status : td__layer_need_last(layer, input, in, error);
+    if (status) {
+        return status;
+    }
+    if (options->padding == TD_PADDING_CAUSAL) {
+        return td__layer_error(layer, error, TD_INVALID, "causal padding is for conv1d");
+    }
+    td_shape output = *input;
+    for (int i = 0; i < 2; i++) {
+        int64_t span = (options->kernel[i] - 1) * options->dilation[i] + 1;
+        int64_t size = output.dims[i], stride = options->stride[i];
+        if (size < 0) {
+            continue;
+        }
+        if (options->padding == TD_PADDING_VALID && size < span) {
+            char text[TD_SHAPE_TEXT_SIZE];
+            return td__layer_error(layer, error, TD_SHAPE,
+                                   "a kernel that spans %lld does not fit into its input %s",
+                                   (long long)span, td_shape_text(input, text));
+        }
+        output.dims[i] = options->padding == TD_PADDING_VALID ? (size - span) / stride + 1
+                                                              : (size + stride - 1) / stride;
+    }
+    output.dims[2] = *in * options->multiplier;
+    layer->info.output = output;
+    layer->activation = options->activation;
+    td__layer_parameter(layer, KERNEL, kernel_name,
+                        TD_SHAPE(options->kernel[0], options->kernel[1], *in, options->multiplier),
+                        options->kernel_initializer, options->kernel_l1, options->kernel_l2);
+    return TD_OK;
+}
+
+static void plan_bias(td__layer *layer, int64_t width) {
+    const td_depthwise_conv2d_layer *options = layer->options;
+    if (!options->no_bias) {
+        td__layer_parameter(layer, BIAS, "bias", TD_SHAPE(width), options->bias_initializer,
+                            options->bias_l1, options->bias_l2);
+    }
+}
+
+static td_status plan_depthwise(td__layer *layer, const td_shape *inputs, td_error *error) {
+    int64_t in;
+    td_status status = plan(layer, inputs, "kernel", &in, error);
+    if (!status) {
+        plan_bias(layer, layer->info.output.dims[2]);
+    }
+    return status;
+}
+
+static td_status plan_separable(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_depthwise_conv2d_layer *options = layer->options;
+    int64_t in;
+    td_status status = plan(layer, inputs, "depthwise_kernel", &in, error);
+    if (status) {
+        return status;
+    }
+    td__layer_parameter(layer, POINTWISE, "pointwise_kernel",
+                        TD_SHAPE(1, 1, in * options->multiplier, options->filters),
+                        options->pointwise_initializer, 0, 0);
+    plan_bias(layer, options->filters);
+    layer->info.output.dims[2] = options->filters;
+    return TD_OK;
+}
+
+static td_tensor *depthwise(td__layer *layer, td_tape *tape, td_tensor *x, td_tensor *bias,
+                            td_activation activation) {
+    const td_depthwise_conv2d_layer *options = layer->options;
+    td_tensor *kernel = layer->slot[KERNEL];
+    int64_t channels = kernel->shape.dims[2];
+    td_conv_options how = {.size = sizeof how,
+                           .stride = {options->stride[0], options->stride[1]},
+                           .dilation = {options->dilation[0], options->dilation[1]},
+                           .groups = channels,
+                           .padding = options->padding,
+                           .activation = activation};
+    td_shape grouped =
+        TD_SHAPE(options->kernel[0], options->kernel[1], 1, channels * options->multiplier);
+    return td_conv2d(tape, x, td_reshape(tape, kernel, grouped), bias, &how);
+}
+
+static td_tensor *forward_depthwise(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return depthwise(layer, tape, inputs[0], layer->slot[BIAS], layer->fused);
+}
+
+static td_tensor *forward_separable(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    td_tensor *channels = depthwise(layer, tape, inputs[0], NULL, TD_LINEAR);
+    td_conv_options how = {.size = sizeof how, .activation = layer->fused};
+    return td_conv2d(tape, channels, layer->slot[POINTWISE], layer->slot[BIAS], &how);
+}
+
+#define KIND(rows, plan_function, forward_function)                                                \
+    {                                                                                              \
+        .fields = (rows), .field_count = TD__COUNT(rows),                                          \
+        .size = sizeof(td_depthwise_conv2d_layer), .least_from = 1, .most_from = 1,                \
+        .has_activation = true, .plan = (plan_function), .forward = (forward_function)             \
+    }
+const td__layer_kind td__depthwise_conv2d_kind =
+    KIND(depthwise_fields, plan_depthwise, forward_depthwise);
+const td__layer_kind td__separable_conv2d_kind =
+    KIND(separable_fields, plan_separable, forward_separable);

@@ -1,0 +1,244 @@
+/* add, subtract, multiply, average, maximum, minimum, dot, concatenate: several layers into one
+ *
+ * Element by element, shapes broadcast; of shapes of different ranks the shorter one gets
+ * dimensions of 1 behind the batch, as in Keras.
+ */
+#include "nn/layer.h"
+
+#include <math.h>
+
+static const td__field plain_fields[] = {TD__LAYER_FIELDS};
+static const td__field concatenate_fields[] = {
+    TD__LAYER_FIELDS,
+    TD__INTEGER(td_concatenate_layer, axis, NULL, -1, -TD_MAX_RANK),
+};
+static const td__field dot_fields[] = {
+    TD__LAYER_FIELDS,
+    {.key = "axes",
+     .type = TD__FIELD_PAIR,
+     .offset = offsetof(td_dot_layer, axes),
+     .minimum = -TD_MAX_RANK},
+    TD__BOOL(td_dot_layer, normalize),
+};
+
+static td_status disagree(const td__layer *layer, const td_shape *a, const td_shape *b,
+                          td_error *error) {
+    char text[TD_SHAPE_TEXT_SIZE], other[TD_SHAPE_TEXT_SIZE];
+    return td__layer_error(layer, error, TD_SHAPE, "inputs %s and %s do not fit",
+                           td_shape_text(a, text), td_shape_text(b, other));
+}
+
+/* --- element by element -------------------------------------------------------------------- */
+
+/* Sizes of one dimension that broadcast: equal, or one of them 1; -1 fits anything. */
+static bool broadcast(int64_t a, int64_t b, int64_t *size) {
+    *size = a == 1 || a < 0 ? b : a;
+    return a == b || a == 1 || b == 1 || a < 0 || b < 0;
+}
+
+/* The shape with dimensions of 1 in front, up to rank. */
+static td_shape widened(const td_shape *shape, int32_t rank) {
+    td_shape wide = {.rank = rank};
+    for (int32_t i = 0; i < rank; i++) {
+        int32_t at = i - (rank - shape->rank);
+        wide.dims[i] = at < 0 ? 1 : shape->dims[at];
+    }
+    return wide;
+}
+
+static td_status plan_merge(td__layer *layer, const td_shape *inputs, td_error *error) {
+    int32_t rank = 0;
+    for (size_t k = 0; k < layer->info.input_count; k++) {
+        rank = inputs[k].rank > rank ? inputs[k].rank : rank;
+    }
+    td_shape output = widened(&inputs[0], rank);
+    for (size_t k = 1; k < layer->info.input_count; k++) {
+        td_shape input = widened(&inputs[k], rank);
+        for (int32_t i = 0; i < rank; i++) {
+            if (!broadcast(output.dims[i], input.dims[i], &output.dims[i])) {
+                return disagree(layer, &inputs[0], &inputs[k], error);
+            }
+        }
+    }
+    layer->info.output = output;
+    return TD_OK;
+}
+
+/* x with the rank of the output. */
+static td_tensor *fitted(const td__layer *layer, td_tape *tape, td_tensor *x) {
+    int32_t rank = layer->info.output.rank + 1;
+    if (!x || x->shape.rank >= rank || x->shape.rank < 1) {
+        return x;
+    }
+    td_shape shape = {.rank = rank, .dims = {x->shape.dims[0]}};
+    for (int32_t i = 1; i < rank; i++) {
+        int32_t at = i - (rank - x->shape.rank);
+        shape.dims[i] = at < 1 ? 1 : x->shape.dims[at];
+    }
+    return td_reshape(tape, x, shape);
+}
+
+typedef td_tensor *operation(td_tape *tape, td_tensor *a, td_tensor *b);
+
+static td_tensor *fold(td__layer *layer, td_tape *tape, td_tensor *const *inputs,
+                       operation *combine) {
+    td_tensor *result = fitted(layer, tape, inputs[0]);
+    for (size_t k = 1; k < layer->info.input_count; k++) {
+        result = combine(tape, result, fitted(layer, tape, inputs[k]));
+    }
+    return result;
+}
+
+static td_tensor *forward_add(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return fold(layer, tape, inputs, td_add);
+}
+static td_tensor *forward_subtract(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return fold(layer, tape, inputs, td_subtract);
+}
+static td_tensor *forward_multiply(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return fold(layer, tape, inputs, td_multiply);
+}
+static td_tensor *forward_maximum(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return fold(layer, tape, inputs, td_maximum);
+}
+static td_tensor *forward_minimum(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return fold(layer, tape, inputs, td_minimum);
+}
+static td_tensor *forward_average(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    td_tensor *sum = fold(layer, tape, inputs, td_add);
+    return td_affine(tape, sum, 1.0f / (float)layer->info.input_count, 0);
+}
+
+/* --- dot ----------------------------------------------------------------------------------- */
+
+/* The axis of one example, from 0; -1 when it is none. */
+static int32_t example_axis(int64_t axis, const td_shape *shape) {
+    int64_t at = axis < 0 ? axis + shape->rank : axis - 1;
+    return at >= 0 && at < shape->rank ? (int32_t)at : -1;
+}
+
+static td_status plan_dot(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_dot_layer *options = layer->options;
+    const td_shape *a = &inputs[0], *b = &inputs[1];
+    int32_t i = example_axis(options->axes[0], a), k = example_axis(options->axes[1], b);
+    if (a->rank < 1 || a->rank > 2 || b->rank < 1 || b->rank > 2) {
+        return td__layer_error(layer, error, TD_SHAPE,
+                               "it takes inputs of one or two dimensions (of one example)");
+    }
+    if (i < 0 || k < 0) {
+        return td__layer_error(layer, error, TD_SHAPE,
+                               "'axes' %lld, %lld: not axes of both inputs (0 is the batch)",
+                               (long long)options->axes[0], (long long)options->axes[1]);
+    }
+    if (a->dims[i] >= 0 && b->dims[k] >= 0 && a->dims[i] != b->dims[k]) {
+        return disagree(layer, a, b, error);
+    }
+    td_shape output = {0};
+    if (a->rank == 2) {
+        output.dims[output.rank++] = a->dims[1 - i];
+    }
+    if (b->rank == 2) {
+        output.dims[output.rank++] = b->dims[1 - k];
+    }
+    layer->info.output = output.rank ? output : TD_SHAPE(1);
+    return TD_OK;
+}
+
+/* x / sqrt(max(sum of squares along the axis, 1e-12)) */
+static td_tensor *normalized(td_tape *tape, td_tensor *x, int32_t axis) {
+    td_reduce_options over = {.size = sizeof over, .count = 1, .axes = {axis}, .keep = true};
+    td_tensor *squares = td_sum(tape, td_square(tape, x), &over);
+    return td_divide(tape, x, td_sqrt(tape, td_clip(tape, squares, 1e-12f, INFINITY)));
+}
+
+/* (batch, k) as (batch, 1, k), or a matrix as it is. */
+static td_tensor *matrix(td_tape *tape, td_tensor *x) {
+    return x && x->shape.rank == 2
+               ? td_reshape(tape, x, TD_SHAPE(x->shape.dims[0], 1, x->shape.dims[1]))
+               : x;
+}
+
+static td_tensor *forward_dot(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_dot_layer *options = layer->options;
+    td_tensor *sides[2];
+    bool last[2]; /* the axis that is summed over is the last one */
+    for (int side = 0; side < 2; side++) {
+        td_tensor *x = inputs[side];
+        td_shape example = {.rank = x->shape.rank - 1};
+        int32_t axis = example_axis(options->axes[side], &example);
+        x = options->normalize ? normalized(tape, x, axis + 1) : x;
+        last[side] = axis == example.rank - 1;
+        sides[side] = matrix(tape, x);
+    }
+    td_matmul_options how = {.size = sizeof how, .transpose_a = !last[0], .transpose_b = last[1]};
+    td_tensor *product = td_matmul(tape, sides[0], sides[1], &how);
+    if (!product) {
+        return NULL;
+    }
+    td_shape shape = {.rank = 1, .dims = {product->shape.dims[0]}};
+    for (int side = 0; side < 2; side++) { /* a vector has left a dimension of 1 */
+        if (inputs[side]->shape.rank == 3) {
+            shape.dims[shape.rank++] = product->shape.dims[1 + side];
+        }
+    }
+    if (shape.rank == 1) {
+        shape.dims[shape.rank++] = 1;
+    }
+    return td_reshape(tape, product, shape);
+}
+
+/* --- concatenate --------------------------------------------------------------------------- */
+
+static td_status plan_concatenate(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_concatenate_layer *options = layer->options;
+    td_shape output = inputs[0];
+    int32_t axis = example_axis(options->axis, &output);
+    if (axis < 0) {
+        char text[TD_SHAPE_TEXT_SIZE];
+        return td__layer_error(layer, error, TD_SHAPE,
+                               "'axis' is %lld, which inputs of shape %s (and the batch) lack",
+                               (long long)options->axis, td_shape_text(&output, text));
+    }
+    for (size_t k = 1; k < layer->info.input_count; k++) {
+        const td_shape *input = &inputs[k];
+        if (input->rank != output.rank) {
+            return disagree(layer, &inputs[0], input, error);
+        }
+        for (int32_t i = 0; i < output.rank; i++) {
+            int64_t a = output.dims[i], b = input->dims[i];
+            if (i == axis) {
+                output.dims[i] = a < 0 || b < 0 ? -1 : a + b;
+            } else if (a >= 0 && b >= 0 && a != b) {
+                return disagree(layer, &inputs[0], input, error);
+            } else {
+                output.dims[i] = a < 0 ? b : a;
+            }
+        }
+    }
+    layer->info.output = output;
+    return TD_OK;
+}
+
+static td_tensor *forward_concatenate(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_concatenate_layer *options = layer->options;
+    return td_concatenate(tape, layer->info.input_count, inputs, (int32_t)options->axis);
+}
+
+#define KIND(rows, struct_type, most, plan_function, forward_function)                             \
+    {                                                                                              \
+        .fields = (rows), .field_count = TD__COUNT(rows), .size = sizeof(struct_type),             \
+        .least_from = 2, .most_from = (most), .plan = (plan_function),                             \
+        .forward = (forward_function)                                                              \
+    }
+#define MERGE(forward_function)                                                                    \
+    KIND(plain_fields, td_plain_layer, TD_MAX_FROM, plan_merge, forward_function)
+const td__layer_kind td__add_kind = MERGE(forward_add);
+const td__layer_kind td__subtract_kind =
+    KIND(plain_fields, td_plain_layer, 2, plan_merge, forward_subtract);
+const td__layer_kind td__multiply_kind = MERGE(forward_multiply);
+const td__layer_kind td__average_kind = MERGE(forward_average);
+const td__layer_kind td__maximum_kind = MERGE(forward_maximum);
+const td__layer_kind td__minimum_kind = MERGE(forward_minimum);
+const td__layer_kind td__dot_kind = KIND(dot_fields, td_dot_layer, 2, plan_dot, forward_dot);
+const td__layer_kind td__concatenate_kind = KIND(
+    concatenate_fields, td_concatenate_layer, TD_MAX_FROM, plan_concatenate, forward_concatenate);
