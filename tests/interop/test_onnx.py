@@ -25,16 +25,15 @@ TYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(int32)": 
 
 
 def channels_first(name):
-    """PyTorch's images and signals; Tapedeck takes them with the channels last."""
-    return not name.startswith(("keras", "lstm", "gru", "rnn", "bidirectional", "transformer", "mlp"))
+    """PyTorch's images and signals, whose arrays here have the channels last, which Tapedeck takes too."""
+    return not name.startswith(("keras", "lstm", "gru", "rnn", "bidirectional", "transformer", "mlp", "open", "transposed"))
 
 
 class Onnx(Case):
     def infer(self, path, x, first):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         given = session.get_inputs()[0]
-        y = session.run(None, {given.name: (numpy.moveaxis(x, -1, 1) if first else x).astype(TYPES[given.type])})[0]
-        return numpy.moveaxis(y, 1, -1) if first and y.ndim == 4 else y
+        return session.run(None, {given.name: (numpy.moveaxis(x, -1, 1) if first else x).astype(TYPES[given.type])})[0]
 
     def predict(self, path, x):
         numpy.save(self.path("x.npy"), x)
