@@ -25,7 +25,11 @@ typedef struct predictor {
     td_deck *deck;
     td_metric *accuracy;
     int64_t examples;
-    bool moves; /* outputs are written with the channels first */
+    bool moves;     /* outputs are written with the channels first */
+    int64_t fixed;  /* examples of every batch; 0: any number */
+    int64_t count;  /* of this batch: with a fixed one, what follows is not looked at */
+    float *padded;  /* room for a batch that is not full */
+    td_tensor *cut; /* a prediction without what was padded */
 } predictor;
 
 /* ---- Opening ----------------------------------------------------------------------------------
@@ -110,13 +114,22 @@ static td_status open_run(predictor *p, const td_predict_options *options,
     return status;
 }
 
+/* Only the last batch of a model with a fixed one is longer than what it holds. */
+static td_view cut_short(const predictor *p, td_tensor *tensor) {
+    td_view view = td_tape_view(p->tape, tensor);
+    if (p->fixed && view.shape.rank > 0 && view.shape.dims[0] == p->fixed) {
+        view.shape.dims[0] = p->count;
+    }
+    return view;
+}
+
 static void watch(void *user, size_t layer, td_layer_signal signal, td_tensor *tensor) {
     predictor *p = user;
     char name[NAME_SIZE];
     signal_name(name, sizeof name, td_model_layer(p->model, layer),
                 signal == TD_LAYER_OUTPUT ? "output" : "preactivation");
     if (td_deck_wants(p->deck, name)) {
-        (void)td_deck_record(p->deck, name, td_tape_view(p->tape, tensor));
+        (void)td_deck_record(p->deck, name, cut_short(p, tensor));
     }
 }
 
@@ -166,7 +179,8 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
     float nothing = 0;
     p->tape = td_tape_create(&inference, error);
     p->input = td_tensor_borrow("input", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
-    if (!p->tape || !p->input) {
+    p->cut = td_tensor_borrow("prediction", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
+    if (!p->tape || !p->input || !p->cut) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     if (info->label_kind == TD_LABEL_CLASS && (info->classes == 2 || !has_one_output(p->model))) {
@@ -232,6 +246,31 @@ static td_status write_out(predictor *p, td_tensor *prediction, const td_batch *
     return td__output_write(p->output, &view, batch, error);
 }
 
+/* The batch as it is, or filled up with its last example. */
+static td_status set_input(predictor *p, const td_batch *batch, td_error *error) {
+    td_view view = batch->input;
+    p->count = batch->count;
+    if (p->fixed && batch->count < p->fixed) {
+        size_t row = sizeof(float);
+        for (int32_t i = 1; i < view.shape.rank; i++) {
+            row *= (size_t)view.shape.dims[i];
+        }
+        p->padded = p->padded ? p->padded : td__calloc((size_t)p->fixed, row);
+        if (!p->padded) {
+            return td_error_set(error, TD_MEMORY, "out of memory for a batch");
+        }
+        memcpy(p->padded, view.data, (size_t)batch->count * row);
+        for (int64_t i = batch->count; i < p->fixed; i++) {
+            memcpy((char *)p->padded + (size_t)i * row,
+                   (const char *)view.data + (size_t)(batch->count - 1) * row, row);
+        }
+        view.data = p->padded;
+        view.shape.dims[0] = p->fixed;
+    }
+    td__head_set(p->input, &view);
+    return TD_OK;
+}
+
 static td_status run_batch(predictor *p, const td_batch *batch, td_error *error) {
     int64_t step = batch->index + 1;
     if (p->deck) {
@@ -240,9 +279,16 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
                                    p->saved.labelled ? &batch->label : NULL);
         (void)td_deck_record(p->deck, "input", batch->input);
     }
-    td__head_set(p->input, &batch->input);
-    td_tensor *prediction = td_model_forward(p->model, p->tape, p->input);
-    td_status status = td_tape_status(p->tape, error);
+    td_status status = set_input(p, batch, error);
+    td_tensor *made = status ? NULL : td_model_forward(p->model, p->tape, p->input);
+    td_tensor *prediction = made;
+    status = status ? status : td_tape_status(p->tape, error);
+    if (!status && p->fixed) {
+        td_view kept = td_view_of(made);
+        kept.shape.dims[0] = p->count;
+        td__head_set(p->cut, &kept);
+        prediction = p->cut;
+    }
     if (!status && p->output) {
         status = write_out(p, prediction, batch, error);
     }
@@ -251,7 +297,7 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
         p->examples += batch->count;
     }
     if (!status && p->deck) {
-        (void)td_deck_record(p->deck, "prediction", td_tape_view(p->tape, prediction));
+        (void)td_deck_record(p->deck, "prediction", cut_short(p, made));
         (void)td_deck_step(p->deck, 1, step);
     }
     td_tape_reset(p->tape);
@@ -262,6 +308,14 @@ static void tell_remarks(const predictor *p, const td_predict_options *options) 
     td_names remarks = td_dataset_info(p->saved.data)->remarks;
     for (size_t i = 0; options->remark && i < remarks.count; i++) {
         options->remark(options->user, remarks.items[i]);
+    }
+    if (options->remark && p->fixed && p->fixed != options->batch) {
+        char text[160];
+        (void)snprintf(text, sizeof text,
+                       "the model's file has a fixed batch: it runs on %lld at a time, the last "
+                       "ones filled up",
+                       (long long)p->fixed);
+        options->remark(options->user, text);
     }
 }
 
@@ -278,6 +332,8 @@ static void tell(const predictor *p, td_prediction *result) {
 static void release(predictor *p) {
     td_metric_destroy(p->accuracy);
     td_tensor_destroy(p->input);
+    td_tensor_destroy(p->cut);
+    td__free(p->padded);
     td_tape_destroy(p->tape);
     td__saved_release(&p->saved);
 }
@@ -297,6 +353,7 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
                                  .batch = all.batch > 0 ? all.batch : BATCH};
     td_status status = td__saved_load(&p.saved, model, &reason);
     if (!status) {
+        p.fixed = p.saved.fixed_batch;
         status = td__saved_open(&p.saved, data, &opening, &reason);
     }
     if (!status) {

@@ -14,6 +14,7 @@ td_status td__saved_load(td__saved *saved, const char *model, td_error *error) {
         return td_error_set(error, reason.status, "%s", reason.text);
     }
     saved->foreign = !texts[0];
+    saved->fixed_batch = td__onnx_fixed_batch(saved->model);
     td__onnx_channels_first(saved->model, &saved->input_first, &saved->output_first);
     if (texts[0]) {
         status = td__notes_read(&saved->notes, texts[0], model, error);
@@ -47,7 +48,7 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
                                           ? options->layout
                                           : TD_LAYOUT_FIRST_IF_FITS,
                             .takes = td_model_input_shape(saved->model),
-                            .batch = options->batch,
+                            .batch = saved->fixed_batch ? saved->fixed_batch : options->batch,
                             .in_order = true};
     td__data_notes_apply(&saved->notes.data, &data);
     if (options->label) {

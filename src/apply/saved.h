@@ -14,6 +14,7 @@ typedef struct td__saved {
     td_batches *batches; /* in the file's order */
     bool labelled;
     bool foreign;                   /* says nothing of its training data */
+    int64_t fixed_batch;            /* the only one it runs on; 0: any */
     bool input_first, output_first; /* its file has the channels first, here they are last */
 } td__saved;
 

@@ -73,6 +73,11 @@ static bool begin(td__onnx_source *source, td_tape *tape, td_tensor *input) {
     int32_t value = graph->inputs[0];
     td__onnx_type type = graph->values[value].type;
     td_dtype storage = td__onnx_storage(type);
+    if (source->fixed_batch && input->shape.dims[0] != source->fixed_batch) {
+        td__fail(tape, TD_SHAPE, "the graph has a fixed batch: it runs on %lld examples, got %lld",
+                 (long long)source->fixed_batch, (long long)input->shape.dims[0]);
+        return false;
+    }
     td__onnx_run_begin(source->run);
     td__onnx_run_set_batch(source->run, graph->values[value].shape.dims[0], input->shape.dims[0]);
     if (storage == TD_INT64) {
@@ -405,6 +410,11 @@ const td__onnx_source *td__onnx_source_of(const td_model *model) {
     void *user;
     bool ours = td__model_custom(model, 0, &forward, &user) && forward == run_layer;
     return ours ? ((const td__onnx_layer *)user)->source : NULL;
+}
+
+int64_t td__onnx_fixed_batch(const td_model *model) {
+    const td__onnx_source *source = td__onnx_source_of(model);
+    return source ? source->fixed_batch : 0;
 }
 
 void td__onnx_channels_first(const td_model *model, bool *input, bool *output) {

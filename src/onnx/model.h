@@ -20,6 +20,9 @@ td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_er
  * channels last all the same. */
 void td__onnx_channels_first(const td_model *model, bool *input, bool *output);
 
+/* The only number of examples that the graph runs on at a time; 0: any. */
+int64_t td__onnx_fixed_batch(const td_model *model);
+
 /* What is left of the file a model came from when its parameters' values are taken out: all that is
  * needed to make it again. NULL when it did not come from ONNX. */
 const void *td__onnx_stripped(const td_model *model, size_t *size);

@@ -249,40 +249,48 @@ static bool has_open_sizes(const td_shape *shape) {
     return open;
 }
 
-/* Twice, with different batches, so that an axis which only happens to have that size is not taken
- * for one. Dimensions that may have any size get the first that all windows and strides fit. */
+static bool puts_out_batches(const td__onnx_source *source) {
+    return source->facts[source->graph->outputs[0]].batch;
+}
+
+/* Dimensions that may have any size get the first that all windows and strides fit. The reason is that
+ * of the first size. */
+static td_status probe_sizes(td__onnx_source *source, int64_t batch, bool open, size_t limit,
+                             int64_t *size, td_error *reason) {
+    static const int64_t sizes[] = {32, 64, 224, 8, 512, 1600, 16000};
+    td_status status = TD_INVALID;
+    for (size_t i = 0; status && i < (open ? sizeof sizes / sizeof *sizes : 1); i++) {
+        *size = sizes[i];
+        status = probe_with(source, batch, *size, false, limit, i == 0 ? reason : NULL);
+    }
+    return status;
+}
+
+/* Twice, with different batches, neither of which is the file's own, so that an axis which only
+ * happens to have that size is not taken for one. A graph that does not run so, or puts out something
+ * else, may still run on the batch that the file says. */
 td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error) {
-    static const int64_t sizes[] = {32, 64, 224, 8};
     const td_shape *input = &source->graph->values[source->graph->inputs[0]].shape;
+    int64_t declared = input->dims[0], batch = declared == BATCH ? BATCH + 1 : BATCH, size = 0;
     bool open = has_open_sizes(input);
     td_error reason = {0};
-    td_status status = TD_INVALID;
-    int64_t size = 0;
-    for (size_t i = 0; status && i < (open ? sizeof sizes / sizeof *sizes : 1); i++) {
-        size = sizes[i];
-        status = probe_with(source, BATCH, size, false, limit, i == 0 ? &reason : NULL);
-    }
-    if (!status) {
-        (void)probe_with(source, 1, 2 * size, true, limit, NULL);
-        return TD_OK;
+    td_status status = probe_sizes(source, batch, open, limit, &size, &reason);
+    if (!status && puts_out_batches(source)) {
+        status = probe_with(source, 1, 2 * size, true, limit, &reason);
+        if (!status || declared <= 0 || open) { /* of open sizes, not all may fit */
+            return TD_OK;
+        }
     }
     if (reason.status == TD_MEMORY) { /* half as much, though any first axis of 1 is then a batch */
-        status = probe_with(source, 1, size, false, limit, NULL);
+        return !probe_with(source, 1, size, false, limit, NULL)
+                   ? TD_OK
+                   : td_error_set(error, TD_MEMORY,
+                                  "one run to learn its shapes takes more than %zu MiB (%s)",
+                                  limit >> 20, reason.text);
     }
-    if (status && input->dims[0] > 0 && input->dims[0] != BATCH &&
-        !probe_with(source, input->dims[0], size, false, limit, NULL)) {
-        return td_error_set(error, TD_UNSUPPORTED,
-                            "it runs on batches of %lld alone: export it with a batch of any size "
-                            "(with PyTorch: dynamic_axes)",
-                            (long long)input->dims[0]);
-    }
-    if (!status) {
+    if (declared > 0 && !probe_sizes(source, declared, open, limit, &size, NULL)) {
+        source->fixed_batch = declared;
         return TD_OK;
     }
-    if (reason.status == TD_MEMORY) {
-        return td_error_set(error, TD_MEMORY,
-                            "one run to learn its shapes takes more than %zu MiB (%s)", limit >> 20,
-                            reason.text);
-    }
-    return td_error_set(error, reason.status, "%s", reason.text);
+    return status ? td_error_set(error, reason.status, "%s", reason.text) : TD_OK;
 }

@@ -69,10 +69,11 @@ struct td__onnx_source {
     size_t parameter_count;
     size_t references; /* layers of the model that are still there */
 
-    bool input_last;  /* the model's input has the channels last, the graph's has not */
-    bool output_last; /* the same of its output */
-    td_shape input;   /* of one example, as the model takes it; -1: any */
-    uint8_t *bytes;   /* the file without its parameters' values */
+    bool input_last;     /* the model's input has the channels last, the graph's has not */
+    bool output_last;    /* the same of its output */
+    int64_t fixed_batch; /* the only one it runs on; 0: any */
+    td_shape input;      /* of one example, as the model takes it; -1: any */
+    uint8_t *bytes;      /* the file without its parameters' values */
     size_t size;
 };
 

@@ -161,6 +161,21 @@ class Foreign(Case):
             self.assertEqual([n for n in about["output"] if n >= 0],
                              [n for n, open in zip(want.shape[1:], about["output"]) if open >= 0])
 
+    def test_a_fixed_batch_runs_as_that_batch(self):
+        for batch in (1, 2):
+            fixture = os.path.join(MODELS, "onnx", f"batch_of_{batch}")
+            done = self.run_program("predict", fixture + ".onnx", fixture + ".input.npy", "--to", "y.npy",
+                                    "--record", "*.output", "--form", "tensor", "--to", "npy", "--out", f"runs/{batch}")
+            self.assertIn(f"it runs on {batch} at a time", done.stderr)
+            self.assertEqual(done.stderr.count("at a time"), 1)
+            want = numpy.load(fixture + ".output.npy")
+            numpy.testing.assert_allclose(numpy.load(self.path("y.npy")), want, atol=1e-6)
+            done = self.run_program("predict", fixture + ".onnx", fixture + ".input.npy", "--to", "y.npy",
+                                    "--batch", str(batch))
+            self.assertEqual(done.stderr, "")
+            numpy.save(self.path("labels.npy"), want)
+            self.run_program("gradients", fixture + ".onnx", fixture + ".input.npy", "--labels", "labels.npy", "--quiet")
+
     def test_pictures_of_outputs_have_the_channels_last(self):
         fixture = os.path.join(MODELS, "onnx", "open_11")
         self.run_program("predict", fixture + ".onnx", fixture + ".input.npy", "--to", "pictures/", "--quiet")

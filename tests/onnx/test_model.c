@@ -184,9 +184,6 @@ static void files_that_cannot_be_had_are_refused_with_a_sentence(void **state) {
          "operators of opset 13 that are not supported: Frobnicate (2 times, first node "
          "0), Transmogrify (node 'last')"},
         {"inputs", "it has 2 inputs and 1 outputs; models with one input are supported"},
-        {"batch",
-         "it runs on batches of 1 alone: export it with a batch of any size (with PyTorch: "
-         "dynamic_axes)"},
         {"output", "its output 'y' () is not float with the batch in front"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
