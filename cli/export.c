@@ -28,7 +28,8 @@ static const char help[] =
     "  --out FOLDER    where to (default NAME-FORMAT here; for npz a file, NAME.npz); must be new\n"
     "  --what GLOBS    only these signals: 'loss,*.error'\n"
     "  --steps A..B    only these steps (A.. and ..B too)\n"
-    "  --form FORM     tensors as rows (csv's default), long, stats, histogram (TensorBoard's\n"
+    "  --form FORM     tensors as rows (csv's default), batch, long, stats, histogram "
+    "(TensorBoard's\n"
     "                  default), image or tensor; of other records only those of this form\n"
     "\n"
     "Examples\n"
@@ -49,7 +50,7 @@ static const target targets[] = {
     {"csv",
      {"csv"},
      TD_SCALAR | TD_STATS | TD_HISTOGRAM | TD_HASH | TD_TEXT,
-     TD_ROWS | TD_LONG | TD_STATS | TD_HISTOGRAM,
+     TD_ROWS | TD_BATCH | TD_LONG | TD_STATS | TD_HISTOGRAM,
      TD_ROWS},
     {"npy", {"npy"}, TD_SCALAR | TD_HISTOGRAM, TD_TENSOR, TD_TENSOR},
     {"npz", {"npy"}, TD_SCALAR | TD_HISTOGRAM, TD_TENSOR, TD_TENSOR},

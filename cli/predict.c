@@ -42,7 +42,7 @@ static const char help[] =
     "  --record SIGNALS  also record these from inside the model, a step for each batch: names "
     "and\n"
     "                    globs, separated by commas (\"conv1.output,*.preactivation\")\n"
-    "  --form FORMS      in these forms: tensor, rows, long, stats, histogram, image, …\n"
+    "  --form FORMS      in these forms: tensor, rows, batch, long, stats, histogram, image, …\n"
     "  --to SINKS        into these: csv, npy, tensorboard, sqlite, png, print, separated by "
     "commas\n"
     "  --out DIR         the folder of that recording (runs/predict)\n"

@@ -142,6 +142,15 @@ void td_signal_guess(const char *name, td_signal_info *info, char text[TD_SIGNAL
     info->batched = is_batched(info->kind);
 }
 
+td_signal_kind td__record_kind(const td_record *record) {
+    td_signal_info guess;
+    char text[TD_SIGNAL_TEXT_SIZE];
+    if (!record->info) {
+        td_signal_guess(record->signal, &guess, text);
+    }
+    return record->info ? record->info->kind : guess.kind;
+}
+
 /* ---- Keeping -------------------------------------------------------------------------------- */
 
 static size_t text_size(const char *text) {

@@ -48,4 +48,7 @@ struct td_signal {
     uint64_t form_set_of;         /* the deck's due_version for which that is so */
 };
 
+/* What the record's signal is: as it came with it, or as its name says. */
+td_signal_kind td__record_kind(const td_record *record);
+
 #endif

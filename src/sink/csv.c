@@ -5,9 +5,11 @@
  * Rows of another width get SIGNAL@WIDTH.csv, so that every file has one header and rows that fit
  * it. docs/files.md lists the columns.
  */
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "deck/reach.h"
+#include "deck/signal.h"
 #include "sink/append.h"
 #include "sink/classes.h"
 #include "sink/metrics.h"
@@ -19,11 +21,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct table {
     struct table *next;
     td_form form;
-    int64_t columns;  /* ROWS: values in a row; otherwise 0 */
+    int64_t columns;  /* ROWS, BATCH: values in a row; otherwise 0 */
     int64_t labels;   /* ROWS of predictions: label columns */
     bool scores;      /* of classes; then a column says which class was predicted */
     size_t name_room; /* bytes of a class's name */
@@ -147,11 +150,12 @@ static const claim *find_claim(const td_sink *sink, const char *signal) {
 }
 
 /* SIGNAL.csv where that is free, then SIGNAL@FORM.csv; for rows SIGNAL@WIDTH.csv and, when only
- * the labels differ, SIGNAL@WIDTH-LABELS.csv. False when there is no further name to try. */
+ * the labels differ, SIGNAL@WIDTH-LABELS.csv; for wider batches SIGNAL@batch-WIDTH.csv. False when there is no further name to try. */
 static bool table_name(char *out, size_t size, const char *signal, const table *wanted,
                        int attempt) {
     char name[TD__SIGNAL_FILE_SIZE], word[48] = "";
-    bool rows = wanted->form == TD_ROWS, predictions = wanted->labels >= 0;
+    bool rows = wanted->form == TD_ROWS, batch = wanted->form == TD_BATCH;
+    bool predictions = wanted->labels >= 0 && strcmp(signal, "prediction") == 0;
     if (attempt == 0 && wanted->form == TD_HISTOGRAM) {
         return table_name(out, size, signal, wanted, 1); /* always beside another form */
     }
@@ -159,13 +163,15 @@ static bool table_name(char *out, size_t size, const char *signal, const table *
         snprintf(word, sizeof word, "@%lld", (long long)wanted->columns);
     } else if (attempt == 1) {
         snprintf(word, sizeof word, "@%s", td_form_name(wanted->form));
+    } else if (attempt == 2 && batch) {
+        snprintf(word, sizeof word, "@batch-%lld", (long long)wanted->columns);
     } else if (attempt == 2) {
         snprintf(word, sizeof word, "@%lld-%lld", (long long)wanted->columns,
                  (long long)wanted->labels);
     }
     snprintf(out, size, "%s%s.csv", predictions ? "predictions" : td__signal_file(name, signal),
              word);
-    return attempt < (predictions ? 3 : 2);
+    return attempt < (wanted->labels >= 0 || batch ? 3 : 2);
 }
 
 static td_status add_table(td_sink *sink, const td_record *record, table **signal,
@@ -232,10 +238,31 @@ static td_status shared_file(td_sink *sink, td__append **file, const char *name,
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* "error" for "hidden.error". */
-static const char *last_word(const char *signal) {
-    const char *dot = strrchr(signal, '.');
-    return dot ? dot + 1 : signal;
+enum { PREFIX_SIZE = 65 };
+
+/* What the columns of a record's values are called: "error" for hidden.error, "kernel" for
+ * conv1.kernel; of a signal that nobody knows the last word of its name. */
+static void make_prefix(char prefix[PREFIX_SIZE], const td_record *record) {
+    td_signal_kind kind = td__record_kind(record);
+    const char *dot = strrchr(record->signal, '.');
+    const char *last = dot ? dot + 1 : record->signal;
+    bool by_kind = kind != TD_SIGNAL_UNKNOWN && kind != TD_SIGNAL_METRIC &&
+                   kind != TD_SIGNAL_TEXT && kind != TD_SIGNAL_PARAMETER;
+    bool named = kind == TD_SIGNAL_PARAMETER && record->info && *record->info->parameter;
+    snprintf(prefix, PREFIX_SIZE, "%s",
+             kind == TD_SIGNAL_PREDICTION ? "class"
+             : by_kind                    ? td_signal_kind_name(kind)
+             : named                      ? record->info->parameter
+                                          : last);
+}
+
+/* Room for a header with so many columns beside epoch and step; NULL when memory is exhausted. */
+static char *header_room(int64_t columns, td_error *error) {
+    char *header = td__calloc((size_t)columns + 3, TD__CSV_CELL(PREFIX_SIZE + TD__NUMBER_TEXT));
+    if (!header) {
+        td_error_set(error, TD_MEMORY, "csv: out of memory for %lld columns", (long long)columns);
+    }
+    return header;
 }
 
 /* WORD_0,WORD_1,…, or just WORD when there is one and plain is set. */
@@ -258,19 +285,15 @@ static char *header_cells(char *out, const char *word, int64_t count, bool plain
 /* epoch,step,sample[,label…],PREFIX_0,…[,predicted] */
 static td_status add_rows_table(td_sink *sink, const td_record *record, table **signal,
                                 const table *wanted, table **found, td_error *error) {
-    bool predictions = wanted->labels >= 0;
-    char prefix[65];
-    snprintf(prefix, sizeof prefix, "%s", predictions ? "class" : last_word(record->signal));
-    size_t cell = TD__CSV_CELL(sizeof prefix + TD__NUMBER_TEXT);
-    int64_t count = wanted->columns + (predictions ? wanted->labels : 0);
-    char *header = td__calloc((size_t)count + 3, cell);
+    int64_t labels = wanted->labels > 0 ? wanted->labels : 0;
+    char prefix[PREFIX_SIZE];
+    make_prefix(prefix, record);
+    char *header = header_room(labels + wanted->columns, error);
     if (!header) {
-        return td_error_set(error, TD_MEMORY, "csv: out of memory for %lld columns",
-                            (long long)count);
+        return TD_MEMORY;
     }
-    char *end = header;
-    end += snprintf(end, cell, "epoch,step,sample,");
-    end = header_cells(end, "label", predictions ? wanted->labels : 0, true);
+    char *end = stpcpy(header, "epoch,step,sample,");
+    end = header_cells(end, "label", labels, true);
     end = header_cells(end, prefix, wanted->columns, false);
     end = header_cells(end, "predicted", wanted->scores, true);
     end[-1] = '\n';
@@ -296,7 +319,7 @@ static char *label_cells(char *out, const table *t, const td_record *record, int
 
 static td_status write_rows(td_sink *sink, const td_record *record, td_error *error) {
     const td_view *view = record->view, *labels = record->labels;
-    bool predictions = strcmp(record->signal, "prediction") == 0;
+    bool predictions = td__record_kind(record) == TD_SIGNAL_PREDICTION;
     int64_t rows = view->shape.rank > 0 ? view->shape.dims[0] : 1;
     table wanted = {.form = TD_ROWS, .columns = td__elements_from(&view->shape, 1), .labels = -1};
     if (predictions) {
@@ -342,6 +365,76 @@ static td_status write_rows(td_sink *sink, const td_record *record, td_error *er
         return status;
     }
     return td__append_end(file, 1, error);
+}
+
+/* --- batches ---------------------------------------------------------------------------------- */
+
+/* How many values a row has in the signal's file of an earlier session; 0 when there is none. */
+static int64_t earlier_columns(const td_sink *sink, const td_record *record) {
+    char name[TD__SIGNAL_FILE_SIZE], path[sizeof name + 8], piece[4096];
+    snprintf(path, sizeof path, "%s.csv", td__signal_file(name, record->signal));
+    int file =
+        sink->set.resumed ? td__file_open(sink->set.folder, path, O_RDONLY | O_NOFOLLOW) : -1;
+    int64_t commas = 0;
+    const char *end = NULL;
+    for (ssize_t got = 1; file >= 0 && got > 0 && !end;) {
+        got = read(file, piece, sizeof piece);
+        end = got > 0 ? memchr(piece, '\n', (size_t)got) : NULL;
+        for (const char *at = piece; got > 0 && at < (end ? end : piece + got); at++) {
+            commas += *at == ',';
+        }
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    return end && commas > 1 ? commas - 1 : 0;
+}
+
+/* epoch,step,PREFIX_0,…: as many columns as the first record, or the one before a pause, had. */
+static td_status add_batch_table(td_sink *sink, const td_record *record, table **signal,
+                                 int64_t count, table **found, td_error *error) {
+    int64_t earlier = earlier_columns(sink, record);
+    table wanted = {.form = TD_BATCH, .columns = earlier > count ? earlier : count, .labels = -1};
+    char prefix[PREFIX_SIZE];
+    make_prefix(prefix, record);
+    char *header = header_room(wanted.columns, error);
+    if (!header) {
+        return TD_MEMORY;
+    }
+    char *end = header_cells(stpcpy(header, "epoch,step,"), prefix, wanted.columns, false);
+    end[-1] = '\n';
+    td_status status =
+        add_table(sink, record, signal, &wanted, header, (size_t)(end - header), found, error);
+    td__free(header);
+    return status;
+}
+
+/* The last, short batch leaves cells empty. */
+static td_status write_batch(td_sink *sink, const td_record *record, td_error *error) {
+    const td_view *view = record->view;
+    int64_t count = td__elements_from(&view->shape, 0);
+    table **signal = find_signal(sink, record, error);
+    if (!signal) {
+        return TD_MEMORY;
+    }
+    table *found = *signal;
+    while (found && (found->form != TD_BATCH || found->columns < count)) {
+        found = found->next;
+    }
+    td_status status = found ? TD_OK : add_batch_table(sink, record, signal, count, &found, error);
+    if (status) {
+        return status;
+    }
+    int64_t missing = found->columns - count;
+    td__append_begin(found->file);
+    char *start = row_room(found->file, WHEN + CELL * (size_t)count + (size_t)missing + 1, error);
+    if (!start) {
+        return TD_MEMORY;
+    }
+    char *end = cells[view->dtype](cells_when(start, record), view->data, 0, count);
+    memset(end, ',', (size_t)missing);
+    row_done(found->file, start, end + missing);
+    return td__append_end(found->file, 1, error);
 }
 
 /* --- long ------------------------------------------------------------------------------------- */
@@ -536,6 +629,8 @@ static td_status csv_write(td_sink *sink, const td_record *record, td_error *err
         return write_scalar(sink, record, error);
     case TD_ROWS:
         return write_rows(sink, record, error);
+    case TD_BATCH:
+        return write_batch(sink, record, error);
     case TD_LONG:
         return write_long(sink, record, error);
     case TD_STATS:
@@ -597,7 +692,7 @@ static td_status csv_open(const td_sink_options *options, td_sink **sink, td_err
 
 /* The first track that names the signal has the say; of several forms the most detailed. */
 static td_status claim_name(td_sink *sink, const char *signal, uint32_t forms, td_error *error) {
-    static const td_form tables[] = {TD_ROWS, TD_LONG, TD_STATS};
+    static const td_form tables[] = {TD_ROWS, TD_BATCH, TD_LONG, TD_STATS};
     size_t i = 0, length = strlen(signal) + 1;
     while (i < sizeof tables / sizeof *tables && !(forms & tables[i])) {
         i++;
@@ -638,7 +733,7 @@ static td_status csv_flush(td_sink *sink, td_error *error) {
 const td_sink_class td__sink_csv = {
     .size = sizeof(td_sink_class),
     .name = "csv",
-    .forms = TD_ROWS | TD_LONG | TD_STATS | TD_HISTOGRAM | TD_SCALAR | TD_HASH | TD_TEXT,
+    .forms = TD_ROWS | TD_BATCH | TD_LONG | TD_STATS | TD_HISTOGRAM | TD_SCALAR | TD_HASH | TD_TEXT,
     .default_forms = TD_ROWS,
     .standard = true,
     .open = csv_open,

@@ -95,6 +95,55 @@ static void rows_of_another_width_have_their_own_file(void **state) {
                                                      "1,2,0,1,2,3,4\n");
 }
 
+static void a_batch_is_one_row_and_a_short_one_leaves_cells_empty(void **state) {
+    (void)state;
+    static const float values[] = {1, 2, 3, 4, 5, 6};
+    const int64_t rows[] = {2, 1, 3, 2};
+    for (int64_t step = 1; step <= 4; step++) {
+        td_view view = {TD_FLOAT32, TD_SHAPE(rows[step - 1], 2), values, NULL, NULL};
+        fixture_view(&f, "hidden.error", 0, TD_BATCH, step, view, NULL);
+    }
+    fixture_close(&f);
+    assert_string_equal(fixture_read(&f, "hidden.error.csv"),
+                        "epoch,step,error_0,error_1,error_2,error_3\n"
+                        "1,1,1,2,3,4\n1,2,1,2,,\n");
+    assert_string_equal(fixture_read(&f, "hidden.error@batch.csv"),
+                        "epoch,step,error_0,error_1,error_2,error_3,error_4,error_5\n"
+                        "1,3,1,2,3,4,5,6\n1,4,1,2,3,4,,\n");
+}
+
+/* Columns are called by what the signal is, whatever its name. */
+static void columns_are_named_by_what_the_signal_is(void **state) {
+    (void)state;
+    static const float values[] = {1, 2};
+    static const struct {
+        const char *name;
+        td_signal_info info;
+        const char *file, *header;
+    } cases[] = {
+        {"a.b", {.kind = TD_SIGNAL_ERROR, .layer = "a", .parameter = ""}, "a.b.csv", "error_0"},
+        {"c", {.kind = TD_SIGNAL_PARAMETER, .parameter = "kernel"}, "c.csv", "kernel_0"},
+        {"c.d", {.kind = TD_SIGNAL_UNKNOWN, .parameter = ""}, "c.d.csv", "d_0"},
+        {"guess", {.kind = TD_SIGNAL_PREDICTION, .parameter = ""}, "guess.csv", "class_0"},
+    };
+    td_view view = {TD_FLOAT32, TD_SHAPE(1, 2), values, NULL, NULL};
+    for (int32_t i = 0; i < 4; i++) {
+        td_record record = {.signal = cases[i].name,
+                            .signal_index = i,
+                            .form = TD_ROWS,
+                            .step = 1,
+                            .view = &view,
+                            .info = &cases[i].info};
+        assert_ok(fixture_write(&f, record), f.error);
+    }
+    fixture_close(&f);
+    for (int32_t i = 0; i < 4; i++) {
+        if (!strstr(fixture_read(&f, cases[i].file), cases[i].header)) {
+            fail_msg("%s has no column %s", cases[i].file, cases[i].header);
+        }
+    }
+}
+
 static void predictions_stand_beside_their_labels(void **state) {
     (void)state;
     static const float values[] = {0.25f, 0.75f, 1, 0};
@@ -292,6 +341,8 @@ int main(void) {
         CSV_TEST(rows_have_one_line_for_each_example),
         CSV_TEST(rows_of_another_width_have_their_own_file),
         CSV_TEST(predictions_stand_beside_their_labels),
+        CSV_TEST(a_batch_is_one_row_and_a_short_one_leaves_cells_empty),
+        CSV_TEST(columns_are_named_by_what_the_signal_is),
         CSV_TEST(long_form_has_the_index_of_each_element),
         CSV_TEST(statistics_go_to_the_signal_and_to_all),
         CSV_TEST(each_form_of_a_signal_has_its_own_file),

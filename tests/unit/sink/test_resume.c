@@ -169,6 +169,21 @@ static void a_strange_array_is_refused(void **state) {
     fixture_remove(&f);
 }
 
+/* The first batch after the pause may be the last, short one of an epoch. */
+static void batches_keep_their_columns(void **state) {
+    (void)state;
+    static const float values[] = {1, 2, 3, 4};
+    open_sink(&td__sink_csv);
+    fixture_view(&f, "x", 0, TD_BATCH, 1, view_of(values, TD_SHAPE(2, 2)), NULL);
+    close_and_resume(1);
+    fixture_view(&f, "x", 0, TD_BATCH, 2, view_of(values, TD_SHAPE(1, 2)), NULL);
+    fixture_view(&f, "x", 0, TD_BATCH, 3, view_of(values, TD_SHAPE(2, 2)), NULL);
+    fixture_close(&f);
+    assert_string_equal(fixture_read(&f, "x.csv"),
+                        "epoch,step,x_0,x_1,x_2,x_3\n1,1,1,2,3,4\n1,2,1,2,,\n1,3,1,2,3,4\n");
+    fixture_remove(&f);
+}
+
 /* ---- Files that somebody else had in hand --------------------------------------------------- */
 
 static td_error heard;
@@ -318,6 +333,7 @@ int main(void) {
         cmocka_unit_test(arrays_go_on_after_the_step),
         cmocka_unit_test(arrays_that_a_crash_left_uneven_are_made_even),
         cmocka_unit_test(later_pictures_go),
+        cmocka_unit_test(batches_keep_their_columns),
         cmocka_unit_test(a_strange_array_is_refused),
         cmocka_unit_test(metrics_that_are_not_ours_are_set_aside),
         cmocka_unit_test(metrics_changed_under_way_are_set_aside),
