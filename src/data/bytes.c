@@ -1,5 +1,6 @@
 /* Mapping, loading and streaming files. */
 #include "data/bytes.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -20,19 +21,19 @@ struct td__input {
 
 static td_status cannot_open(const char *path, td_error *error) {
     return td_error_set(error, errno == ENOENT || errno == ENOTDIR ? TD_NOT_FOUND : TD_IO, "%s: %s",
-                        path, strerror(errno));
+                        path, td__file_reason(errno));
 }
 
 /* Anything but a regular file could block, or end anywhere. */
 static td_status open_regular(const char *path, int *descriptor, struct stat *status,
                               td_error *error) {
-    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (opened < 0) {
-        return cannot_open(path, error);
-    }
-    if (fstat(opened, status) != 0 || !S_ISREG(status->st_mode)) {
-        close(opened);
-        return td_error_set(error, TD_UNSUPPORTED, "%s is not a regular file", path);
+    int opened = td__file_open(AT_FDCWD, path, O_RDONLY);
+    if (opened < 0 || fstat(opened, status) != 0) {
+        td_status reason = cannot_open(path, error);
+        if (opened >= 0) {
+            close(opened);
+        }
+        return reason;
     }
     *descriptor = opened;
     return TD_OK;

@@ -37,6 +37,10 @@ td_status td__image_describe(const td__bytes *bytes, const char *what, td__image
     return TD_OK;
 }
 
+int64_t td__image_room(const td__bytes *bytes, const td__image_size *size) {
+    return (is_png(bytes) ? td__png_room : td__jpeg_room)(bytes, size);
+}
+
 td_status td__image_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
                            uint8_t *pixels, td_error *error) {
     return (is_png(bytes) ? td__png_decode : td__jpeg_decode)(bytes, what, size, pixels, error);

@@ -18,12 +18,17 @@ td_status td__image_describe(const td__bytes *bytes, const char *what, td__image
 td_status td__image_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
                            uint8_t *pixels, td_error *error);
 
+/* Bytes that decoding takes beside the pixels: little, unless rows come out of order. */
+int64_t td__image_room(const td__bytes *bytes, const td__image_size *size);
+
 /* --- one file for each library ---------------------------------------------------------------- */
 
 td_status td__png_describe(const td__bytes *bytes, const char *what, td__image_size *size,
                            td_error *error);
 td_status td__png_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
                          uint8_t *pixels, td_error *error);
+int64_t td__png_room(const td__bytes *bytes, const td__image_size *size);
+int64_t td__jpeg_room(const td__bytes *bytes, const td__image_size *size);
 td_status td__jpeg_describe(const td__bytes *bytes, const char *what, td__image_size *size,
                             td_error *error);
 td_status td__jpeg_decode(const td__bytes *bytes, const char *what, const td__image_size *size,

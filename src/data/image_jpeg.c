@@ -25,6 +25,24 @@ td_status td__jpeg_describe(const td__bytes *bytes, const char *what, td__image_
     return status;
 }
 
+/* A progressive image (its frame begins with SOF2) is kept as coefficients of 16 bits until its last
+ * scan. */
+int64_t td__jpeg_room(const td__bytes *bytes, const td__image_size *size) {
+    enum { SOF2 = 0xC2, SOS = 0xDA, COMPONENTS = 3 };
+    const uint8_t *b = bytes->data;
+    for (size_t at = 2; at + 4 <= bytes->size && b[at] == 0xFF && b[at + 1] != SOS;) {
+        if (b[at + 1] == 0xFF) {
+            at++; /* padding */
+            continue;
+        }
+        if (b[at + 1] == SOF2) {
+            return size->height * size->width * COMPONENTS * (int64_t)sizeof(int16_t);
+        }
+        at += 2 + (size_t)(b[at + 2] << 8 | b[at + 3]);
+    }
+    return 0;
+}
+
 td_status td__jpeg_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
                           uint8_t *pixels, td_error *error) {
     tjhandle handle = tjInitDecompress();

@@ -15,10 +15,11 @@ typedef struct decoder {
     png_infop info;
     const uint8_t *next; /* not yet read */
     size_t left;
-    uint8_t *pixels; /* as libpng delivers them: height rows of row_size bytes */
-    png_bytep *rows;
+    uint8_t *pixels; /* as libpng delivers them: one row, or all of an interlaced image */
+    png_bytep *rows; /* of an interlaced image */
     size_t row_size;
     int channels;
+    uint8_t *to;      /* borrowed: where the image goes */
     td_status status; /* of a failure */
     jmp_buf failure;
     char reason[128];
@@ -64,7 +65,55 @@ static bool no_memory(decoder *d) {
     return false;
 }
 
-/* Reads the image into the decoder's pixels; false with a reason. */
+/* From one or three channels to one or three. */
+static void convert(const uint8_t *from, int channels, int64_t count, uint8_t *to, int64_t wanted) {
+    for (int64_t i = 0; i < count; i++, from += channels, to += wanted) {
+        if (channels == wanted) {
+            memcpy(to, from, (size_t)wanted);
+        } else if (wanted == 3) {
+            to[0] = to[1] = to[2] = from[0];
+        } else {
+            to[0] =
+                (uint8_t)((from[0] * 19595u + from[1] * 38470u + from[2] * 7471u + 0x8000u) >> 16);
+        }
+    }
+}
+
+static void put_row(decoder *d, const td__image_size *size, int64_t y, const uint8_t *row) {
+    convert(row, d->channels, size->width, d->to + y * size->width * size->channels,
+            size->channels);
+}
+
+/* Rows are complete only when the whole image has been read. */
+static bool read_interlaced(decoder *d, const td__image_size *size) {
+    d->pixels = td__calloc((size_t)size->height, d->row_size);
+    d->rows = td__calloc((size_t)size->height, sizeof *d->rows);
+    if (!d->pixels || !d->rows) {
+        return no_memory(d);
+    }
+    for (int64_t y = 0; y < size->height; y++) {
+        d->rows[y] = d->pixels + (size_t)y * d->row_size;
+    }
+    png_read_image(d->png, d->rows);
+    for (int64_t y = 0; y < size->height; y++) {
+        put_row(d, size, y, d->rows[y]);
+    }
+    return true;
+}
+
+static bool read_rows(decoder *d, const td__image_size *size) {
+    d->pixels = td__calloc(1, d->row_size);
+    if (!d->pixels) {
+        return no_memory(d);
+    }
+    for (int64_t y = 0; y < size->height; y++) {
+        png_read_row(d->png, d->pixels, NULL);
+        put_row(d, size, y, d->pixels);
+    }
+    return true;
+}
+
+/* Reads the image; false with a reason. */
 static bool decode(decoder *d, const td__image_size *size) {
     if (setjmp(d->failure)) {
         return false;
@@ -83,38 +132,24 @@ static bool decode(decoder *d, const td__image_size *size) {
     png_set_expand(d->png);
     png_set_scale_16(d->png);
     png_set_strip_alpha(d->png);
-    png_set_interlace_handling(d->png);
+    bool interlaced = png_set_interlace_handling(d->png) > 1;
     png_read_update_info(d->png, d->info);
     d->row_size = png_get_rowbytes(d->png, d->info);
     d->channels = png_get_channels(d->png, d->info);
     if (d->channels != 1 && d->channels != 3) {
         png_error(d->png, "neither grey nor RGB");
     }
-    d->pixels = td__calloc((size_t)size->height, d->row_size);
-    d->rows = td__calloc((size_t)size->height, sizeof *d->rows);
-    if (!d->pixels || !d->rows) {
-        return no_memory(d);
+    bool read = interlaced ? read_interlaced(d, size) : read_rows(d, size);
+    if (read) {
+        png_read_end(d->png, NULL);
     }
-    for (int64_t y = 0; y < size->height; y++) {
-        d->rows[y] = d->pixels + (size_t)y * d->row_size;
-    }
-    png_read_image(d->png, d->rows);
-    png_read_end(d->png, NULL);
-    return true;
+    return read;
 }
 
-/* From one or three channels to one or three. */
-static void convert(const uint8_t *from, int channels, int64_t count, uint8_t *to, int64_t wanted) {
-    for (int64_t i = 0; i < count; i++, from += channels, to += wanted) {
-        if (channels == wanted) {
-            memcpy(to, from, (size_t)wanted);
-        } else if (wanted == 3) {
-            to[0] = to[1] = to[2] = from[0];
-        } else {
-            to[0] =
-                (uint8_t)((from[0] * 19595u + from[1] * 38470u + from[2] * 7471u + 0x8000u) >> 16);
-        }
-    }
+int64_t td__png_room(const td__bytes *bytes, const td__image_size *size) {
+    enum { INTERLACE = 28, CHANNELS = 3 };
+    bool interlaced = bytes->size > INTERLACE && bytes->data[INTERLACE] != 0;
+    return interlaced ? size->height * (size->width * CHANNELS + (int64_t)sizeof(png_bytep)) : 0;
 }
 
 td_status td__png_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
@@ -125,13 +160,10 @@ td_status td__png_decode(const td__bytes *bytes, const char *what, const td__ima
     }
     d->next = bytes->data;
     d->left = bytes->size;
+    d->to = pixels;
     td_status status = TD_OK;
     if (!decode(d, size)) {
         status = td_error_set(error, d->status, "%s: %s", what, d->reason);
-    }
-    for (int64_t y = 0; !status && y < size->height; y++) {
-        convert(d->rows[y], d->channels, size->width, pixels + y * size->width * size->channels,
-                size->channels);
     }
     png_destroy_read_struct(&d->png, &d->info, NULL);
     td__free(d->pixels);

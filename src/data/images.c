@@ -155,8 +155,22 @@ static td_status choose_size(const folder *f, const td_data_options *options, td
     return TD_OK;
 }
 
+/* An image is decoded in memory, wherever it is kept afterwards. */
+static td_status check_room(const td__bytes *bytes, const char *path, const td__image_size *size,
+                            int64_t memory, td_error *error) {
+    int64_t needed = size->height * size->width * size->channels + td__image_room(bytes, size);
+    return needed <= memory
+               ? TD_OK
+               : td_error_set(error, TD_RANGE,
+                              "%s: decoding its %lld x %lld pixels takes %lld MiB, and `memory` "
+                              "allows %lld MiB",
+                              path, (long long)size->width, (long long)size->height,
+                              (long long)(needed >> 20), (long long)(memory >> 20));
+}
+
 static td_status decode(const char *path, const char *first, const td__image_size *size,
-                        bool channels_chosen, uint8_t *pixels, td_error *error) {
+                        const td_data_options *options, uint8_t *pixels, td_error *error) {
+    bool channels_chosen = options->input.rank == 3;
     td__bytes bytes = {0};
     td__image_size found = {0};
     td_status status = td__bytes_map(&bytes, path, error);
@@ -179,6 +193,9 @@ static td_status decode(const char *path, const char *first, const td__image_siz
                               (long long)size->width);
     }
     if (!status) {
+        status = check_room(&bytes, path, size, options->memory, error);
+    }
+    if (!status) {
         status = td__image_decode(&bytes, path, size, pixels, error);
     }
     td__bytes_release(&bytes);
@@ -198,6 +215,10 @@ static td_status decode_all(const folder *f, td__table *table, const td__request
         return td_error_set(error, TD_RANGE, "%s: %lld images of %lld bytes are too many",
                             request->path, (long long)count, (long long)one);
     }
+    if (one > request->options->memory) {
+        td__bytes none = {0};
+        return check_room(&none, f->images.items[0], &size, request->options->memory, error);
+    }
     td__spill spill;
     status = td__spill_init(&spill, (size_t)one, (size_t)count, (size_t)request->options->memory,
                             request->options->cache, error);
@@ -205,9 +226,8 @@ static td_status decode_all(const folder *f, td__table *table, const td__request
         return status;
     }
     for (int64_t i = 0; !status && i < count; i++) {
-        status =
-            decode(f->images.items[i], f->images.items[0], &size, request->options->input.rank == 3,
-                   td__spill_piece(&spill, (size_t)i), error);
+        status = decode(f->images.items[i], f->images.items[0], &size, request->options,
+                        td__spill_piece(&spill, (size_t)i), error);
         status = status ? status : td__spill_put(&spill, (size_t)i, error);
     }
     status = status ? status : td__spill_take(&spill, &table->bytes[0], error);

@@ -1,10 +1,14 @@
 /* NPZ: a zip archive with NPY files in it. The one place that uses libzip for data. */
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/words.h"
 #include "data/npy.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <zip.h>
 
 enum { MEMBERS_SHOWN = 16, NAME_SIZE = 256 };
@@ -100,7 +104,16 @@ static td_status read_array(zip_t *archive, const char *path, const char *name, 
 
 zip_t *td__npz_open(const char *path, td_error *error) {
     int code = 0;
-    zip_t *archive = zip_open(path, ZIP_RDONLY, &code);
+    int file = td__file_open(AT_FDCWD, path, O_RDONLY);
+    if (file < 0) {
+        td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: %s", path,
+                     td__file_reason(errno));
+        return NULL;
+    }
+    zip_t *archive = zip_fdopen(file, 0, &code);
+    if (!archive) {
+        close(file);
+    }
     if (!archive) {
         zip_error_t reason;
         zip_error_init_with_code(&reason, code);

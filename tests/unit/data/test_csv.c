@@ -136,7 +136,7 @@ static void files_without_rows_are_refused(void **state) {
     assert_refused(TD_DATA(.train = path), TD_FORMAT, "no rows");
     assert_refused(TD_DATA(.train = "/nonexistent/x.csv"), TD_NOT_FOUND, "/nonexistent/x.csv",
                    "No such file");
-    assert_refused(TD_DATA(.train = "/dev/zero"), TD_UNSUPPORTED, "regular file");
+    assert_refused(TD_DATA(.train = "/dev/zero"), TD_IO, "regular file");
 }
 
 /* Rows of all lengths, so that the buffer's end falls on every kind of byte. */
