@@ -4,13 +4,6 @@
 #include "data/streams.h"
 
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-/* A mapped file from this size on lets go of pages that were read in order, so many bytes at once:
- * memory stays free for others, however large the file is. */
-#define LARGE_FILE ((size_t)64 << 20)
-#define LET_GO ((size_t)16 << 20)
 
 enum { AHEAD = 4 }; /* rows in random order are fetched so many rows before they are needed */
 
@@ -90,23 +83,6 @@ void td_batches_destroy(td_batches *batches) {
     td__free(batches);
 }
 
-/* The rows before this one will not be needed soon. The pages stay in the system's cache. */
-static void let_go(td_batches *b, int64_t row) {
-    const td__table *table = &b->dataset->tables[b->part->table];
-    const td__bytes *bytes = &table->bytes[0];
-    const td__array *array = &table->input;
-    if (b->order || array->offsets || !bytes->mapped || bytes->size < LARGE_FILE) {
-        return;
-    }
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t end = (size_t)(array->data - bytes->data) + (size_t)(row * array->row_stride);
-    end -= end % page;
-    if (end >= b->let_go + LET_GO) {
-        (void)madvise((void *)(uintptr_t)(bytes->data + b->let_go), end - b->let_go, MADV_DONTNEED);
-        b->let_go = end;
-    }
-}
-
 void td_batches_start(td_batches *batches, uint64_t epoch) {
     batches->next = 0;
     batches->let_go = 0;
@@ -181,7 +157,9 @@ bool td_batches_next(td_batches *b, td_batch *batch) {
     for (int64_t i = 0; i < count; i++) {
         b->rows[i] = b->order ? (int64_t)b->order[first + i] : td__part_row(b->part, first + i);
     }
-    let_go(b, b->rows[0]);
+    if (!b->order) {
+        td__table_let_go(&b->dataset->tables[b->part->table], b->rows[0], &b->let_go);
+    }
     const td_data_info *info = &b->dataset->info;
     const float *input = inputs_in_place(b, count);
     *batch = (td_batch){

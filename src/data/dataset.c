@@ -279,7 +279,7 @@ void td_dataset_close(td_dataset *dataset) {
     }
     for (int i = 0; i < 2; i++) {
         td__table_release(&dataset->tables[i]);
-        td__free(dataset->classes[i]);
+        td__free(dataset->class_of[i]);
         td__free(dataset->paths[i]);
         td__free(dataset->kept[i]);
         td__free(dataset->parts[i].rows);

@@ -16,7 +16,8 @@ struct td_dataset {
         tables[2]; /* the training part's and, where that has its own, the validation part's */
     int table_count;
     char *paths[2];          /* of the files that have the tables' labels; NULL: generated */
-    int32_t *classes[2];     /* each table's labels as class numbers; NULL for values */
+    bool are_classes;        /* labels are class numbers, or texts that stand for them */
+    int32_t *class_of[2];    /* the class of each of a table's texts; NULL: numbers as they are */
     char **class_names;      /* info.classes of them, or NULL */
     td__names remarks;       /* info's */
     td__part parts[2];       /* by td_part */
@@ -35,6 +36,8 @@ struct td_dataset {
 td_status td__labels_prepare(td_dataset *dataset, const td_data_options *options, td_error *error);
 /* The label of one row, in info's kind, to a place for info.label's elements. */
 void td__label_read(const td_dataset *dataset, int table, int64_t row, void *label);
+/* The class that element i of a row's label is. */
+int32_t td__label_class(const td_dataset *dataset, int table, int64_t row, int64_t i);
 /* Elements and type of one label as handed out. */
 int64_t td__label_count(const td_dataset *dataset);
 td_dtype td__label_dtype(const td_dataset *dataset);

@@ -85,23 +85,16 @@ static td_status match_names(const td_dataset *dataset, const td__table *table, 
     return status;
 }
 
-/* All of a table's labels as class numbers; raises info.classes for labels without names. */
-static td_status read_classes(td_dataset *dataset, int t, const int32_t *numbers, td_error *error) {
+/* Looks at all of a table's labels; raises info.classes for labels without names. */
+static td_status check_classes(td_dataset *dataset, int t, td_error *error) {
     const td__table *table = &dataset->tables[t];
     const td__array *label = &table->label;
-    int64_t total, texts = (int64_t)table->classes.count;
-    if (!td__multiply(table->rows, label->count, &total) ||
-        !(dataset->classes[t] = td__calloc((size_t)total, sizeof(int32_t)))) {
-        return td_error_set(error, TD_MEMORY, "no memory for the labels of %lld examples",
-                            (long long)table->rows);
-    }
-    int32_t *class = dataset->classes[t];
+    int64_t texts = (int64_t)table->classes.count;
     for (int64_t row = 0; row < table->rows; row++) {
         for (int64_t i = 0; i < label->count; i++) {
             double value = td__array_value(label, row, i);
             if (isnan(value) && dataset->missing == TD_MISSING_DROP) {
-                class ++; /* of a row that is in no part */
-                continue;
+                continue; /* of a row that is in no part */
             }
             if (!is_class(value, texts ? (double)texts : CLASS_MAXIMUM)) {
                 char where[TD__PLACE_SIZE];
@@ -110,11 +103,9 @@ static td_status read_classes(td_dataset *dataset, int t, const int32_t *numbers
                                     "regression has a loss such as mse",
                                     td__place(dataset, t, row, where, sizeof where), value);
             }
-            *class = texts ? numbers[(int64_t)value] : (int32_t)value;
-            if (!texts && *class >= dataset->info.classes) {
-                dataset->info.classes = *class + 1;
+            if (!texts && value >= (double)dataset->info.classes) {
+                dataset->info.classes = (int64_t)value + 1;
             }
-            class ++;
         }
     }
     return TD_OK;
@@ -137,10 +128,14 @@ static td_status prepare_classes(td_dataset *dataset, const td_data_options *opt
             status = match_names(dataset, table, numbers, error);
         }
         if (!status) {
-            status = read_classes(dataset, t, numbers, error);
+            status = check_classes(dataset, t, error);
         }
-        td__free(numbers);
+        dataset->class_of[t] = named ? numbers : NULL;
+        if (!named) {
+            td__free(numbers);
+        }
     }
+    dataset->are_classes = true;
     return status;
 }
 
@@ -200,26 +195,35 @@ td_dtype td__label_dtype(const td_dataset *dataset) {
     return dataset->info.label_kind == TD_LABEL_CLASS ? TD_INT32 : TD_FLOAT32;
 }
 
+/* Labels may be mapped: one that is no class any more must do no harm. */
+int32_t td__label_class(const td_dataset *dataset, int table, int64_t row, int64_t i) {
+    const td__table *t = &dataset->tables[table];
+    const int32_t *class_of = dataset->class_of[table];
+    double value = td__array_value(&t->label, row, i);
+    int64_t most = class_of ? (int64_t)t->classes.count : dataset->info.classes;
+    int32_t number = value >= 0 && value < (double)most ? (int32_t)value : 0;
+    return class_of ? class_of[number] : number;
+}
+
 void td__label_read(const td_dataset *dataset, int table, int64_t row, void *label) {
     const td__array *array = &dataset->tables[table].label;
-    if (!dataset->classes[table]) {
+    if (!dataset->are_classes) {
         td__array_read(array, row, label);
         return;
     }
-    const int32_t *classes = dataset->classes[table] + row * array->count;
-    if (dataset->info.label_kind == TD_LABEL_CLASS) {
-        memcpy(label, classes, (size_t)array->count * sizeof *classes);
-        return;
-    }
+    td_label_kind kind = dataset->info.label_kind;
     float *values = label;
-    if (dataset->info.label_kind == TD_LABEL_VALUES) {
-        for (int64_t i = 0; i < array->count; i++) {
-            values[i] = (float)classes[i];
-        }
-        return;
+    if (kind == TD_LABEL_ONE_HOT) {
+        memset(values, 0, (size_t)(array->count * dataset->info.classes) * sizeof *values);
     }
-    memset(values, 0, (size_t)(array->count * dataset->info.classes) * sizeof *values);
     for (int64_t i = 0; i < array->count; i++) {
-        values[i * dataset->info.classes + classes[i]] = 1;
+        int32_t class = td__label_class(dataset, table, row, i);
+        if (kind == TD_LABEL_CLASS) {
+            ((int32_t *)label)[i] = class;
+        } else if (kind == TD_LABEL_VALUES) {
+            values[i] = (float)class;
+        } else {
+            values[i * dataset->info.classes + class] = 1;
+        }
     }
 }

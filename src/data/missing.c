@@ -49,7 +49,9 @@ static td_status drop_rows(td_dataset *dataset, int t, td_error *error) {
                             (long long)table->rows);
     }
     int64_t count = 0;
+    size_t let_go = 0;
     for (int64_t row = 0; row < table->rows; row++) {
+        td__table_let_go(table, row, &let_go);
         if (!has_missing(table, row, inputs)) {
             kept[count++] = (uint32_t)row;
         }
@@ -82,13 +84,16 @@ static td_status measure(td_dataset *dataset, td_error *error) {
     double *sums = td__calloc((size_t)count, sizeof *sums);
     int64_t *found = td__calloc((size_t)count, sizeof *found);
     float *row = td__calloc((size_t)count, sizeof *row);
+    size_t let_go = 0;
     td_status status = TD_OK;
     if (!sums || !found || !row) {
         status = TD_MEMORY;
         td_error_set(error, status, "no memory for the means of %lld inputs", (long long)count);
     }
     for (int64_t n = 0; !status && n < part->count; n++) {
-        td__array_read(input, td__part_row(part, n), row);
+        int64_t number = td__part_row(part, n);
+        td__array_read(input, number, row);
+        td__table_let_go(&dataset->tables[0], number, &let_go);
         for (int64_t i = 0; i < count; i++) {
             sums[i] += isnan(row[i]) ? 0 : (double)row[i];
             found[i] += !isnan(row[i]);

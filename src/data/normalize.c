@@ -50,13 +50,16 @@ static td_status measure(td_dataset *dataset, td_error *error) {
     double *mean = td__calloc((size_t)count, sizeof *mean);
     double *squares = td__calloc((size_t)count, sizeof *squares);
     float *row = td__calloc((size_t)count, sizeof *row);
+    size_t let_go = 0;
     td_status status = TD_OK;
     if (!mean || !squares || !row) {
         status = TD_MEMORY;
         td_error_set(error, status, "no memory to standardise %lld inputs", (long long)count);
     }
     for (int64_t n = 0; !status && n < part->count; n++) {
-        td__array_read(input, td__part_row(part, n), row);
+        int64_t number = td__part_row(part, n);
+        td__array_read(input, number, row);
+        td__table_let_go(&dataset->tables[0], number, &let_go);
         fill(dataset, row, count);
         double weight = 1 / (double)(n + 1);
         for (int64_t i = 0; i < count; i++) {

@@ -55,12 +55,12 @@ td_status td_dataset_check_labels(const td_dataset *dataset, double minimum, dou
     for (int p = 0; p < 2; p++) {
         const td__part *part = &dataset->parts[p];
         const td__array *label = &dataset->tables[part->table].label;
-        const int32_t *classes = dataset->classes[part->table];
         for (int64_t n = 0; n < part->count; n++) {
             int64_t row = td__part_row(part, n);
             for (int64_t i = 0; i < label->count; i++) {
-                double value = classes ? (double)classes[row * label->count + i]
-                                       : td__array_value(label, row, i);
+                double value = dataset->are_classes
+                                   ? (double)td__label_class(dataset, part->table, row, i)
+                                   : td__array_value(label, row, i);
                 if (!(value >= minimum && value <= maximum && isfinite(value))) {
                     return bad_label(dataset, part->table, row, value, minimum, maximum, error);
                 }

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 void td__table_release(td__table *table) {
     td__array_release(&table->input);
@@ -20,6 +22,26 @@ void td__table_release(td__table *table) {
     td__bytes_release(&table->bytes[0]);
     td__bytes_release(&table->bytes[1]);
     *table = (td__table){0};
+}
+
+/* A mapped file from this size on lets go of pages, so many bytes at once: memory stays free for
+ * others, however large the file is. The pages stay in the system's cache. */
+#define LARGE_FILE ((size_t)64 << 20)
+#define LET_GO ((size_t)16 << 20)
+
+void td__table_let_go(const td__table *table, int64_t row, size_t *done) {
+    const td__bytes *bytes = &table->bytes[0];
+    const td__array *array = &table->input;
+    if (array->offsets || !bytes->mapped || bytes->size < LARGE_FILE) {
+        return;
+    }
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t end = (size_t)(array->data - bytes->data) + (size_t)(row * array->row_stride);
+    end -= end % page;
+    if (end >= *done + LET_GO) {
+        (void)madvise((void *)(uintptr_t)(bytes->data + *done), end - *done, MADV_DONTNEED);
+        *done = end;
+    }
 }
 
 /* A column number, written plainly; -1 for anything else. */

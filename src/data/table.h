@@ -98,6 +98,9 @@ typedef struct td__table {
 } td__table;
 
 void td__table_release(td__table *table);
+/* Rows of a large mapped file that were read in order, up to this one, are not needed soon: their
+ * pages are let go, now and then. *done is 0 at first, and how far that got. */
+void td__table_let_go(const td__table *table, int64_t row, size_t *done);
 
 /* What a reader is asked for. */
 typedef struct td__request {

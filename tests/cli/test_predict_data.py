@@ -56,6 +56,19 @@ class Large(Case):
         self.assertEqual(out.shape, (rows, 3))
         self.assertTrue((out == out[0]).all())
 
+    def test_standardising_does_not_keep_the_file_in_memory(self):
+        rows = 400 * MEBIBYTE // (512 * 4)
+        header = numpy.lib.format.header_data_from_array_1_0(numpy.zeros((1, 512), "float32"))
+        header["shape"] = (rows, 512)
+        with open(self.path("large.npy"), "wb") as file:
+            numpy.lib.format.write_array_header_1_0(file, header)
+            file.truncate(file.tell() + rows * 512 * 4)
+        numpy.save(self.path("labels.npy"), numpy.zeros((rows, 1), "float32"))
+        self.write("e.yaml", "threads: 1\ndata: {train: large.npy, labels: labels.npy, standardize: true}\n"
+                             "model: [{dense: {units: 1}}]\ntrain: {loss: mse, steps: 1}\n")
+        memory = most_memory([PROGRAM, "train", "e.yaml", "--quiet"], self.folder, self.environment())
+        self.assertLess(memory, 200 * MEBIBYTE)
+
     def test_a_csv_file_larger_than_its_memory_passes_through(self):
         self.small_model(64, 2)
         rows = 40000
