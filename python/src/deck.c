@@ -428,6 +428,24 @@ static PyObject *deck_scalar(PyObject *object, PyObject *arguments) {
     return none_or_raise(status, NULL);
 }
 
+static PyObject *deck_scalar_of_epoch(PyObject *object, PyObject *arguments) {
+    deck_object *self = (deck_object *)object;
+    const char *name;
+    PyObject *value;
+    double number;
+    if (!PyArg_ParseTuple(arguments, "sO", &name, &value) || !tdpy_number(value, &number)) {
+        return NULL;
+    }
+    int entered = enter(self);
+    if (entered != ENTERED) {
+        return outside(entered);
+    }
+    td_signal *signal = td_deck_signal(self->deck, name);
+    td_status status = signal ? td_signal_scalar_epoch(signal, number) : TD_MEMORY;
+    leave(self);
+    return none_or_raise(status, NULL);
+}
+
 static PyObject *two_texts(PyObject *object, PyObject *arguments,
                            td_status (*function)(td_deck *, const char *, const char *)) {
     deck_object *self = (deck_object *)object;
@@ -605,6 +623,7 @@ bool tdpy_deck_add(PyObject *module) {
         {"signal", KEYWORDS(deck_signal), METH_VARARGS | METH_KEYWORDS, "td_deck_signal"},
         {"record", KEYWORDS(deck_record), METH_VARARGS | METH_KEYWORDS, "td_deck_record"},
         {"scalar", deck_scalar, METH_VARARGS, "td_deck_scalar"},
+        {"scalar_of_epoch", deck_scalar_of_epoch, METH_VARARGS, "td_signal_scalar_epoch"},
         {"text", deck_text, METH_VARARGS, "td_deck_text"},
         {"note", deck_note, METH_VARARGS, "td_deck_note"},
         {"batch", deck_batch, METH_VARARGS, "td_deck_batch_labels"},

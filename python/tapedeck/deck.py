@@ -211,6 +211,13 @@ class Deck:
 
     # ---- steps ----------------------------------------------------------------------------------
 
+    def begin(self, *, last: bool = False) -> None:
+        """Says of the step that begins whether it is its epoch's last: what is wanted only then need not be
+        kept in every other."""
+        if not self._begun:
+            self._prepare()
+        self._native.begin(self.epoch, self.steps + 1, last)
+
     def step(self, *, epoch: int | None = None, step: int | None = None, last: bool = False) -> None:
         """Closes the step: what was recorded since the last one belongs to it.
 

@@ -68,8 +68,11 @@ void td__tracks_open_step(td_deck *deck) {
 
 bool td_deck_due(td_deck *deck, int64_t step) {
     td__deck_lock(deck);
-    bool due = false;
-    for (int32_t i = 0; i < deck->track_count && !due; i++) {
+    bool open = step == deck->step, due = false;
+    for (int w = 0; w < TD__TRACK_WORDS && open; w++) { /* more is known of the open step */
+        due = due || atomic_load_explicit(&deck->due[w], memory_order_relaxed);
+    }
+    for (int32_t i = 0; i < deck->track_count && !due && !open; i++) {
         const td__track *track = deck->tracks[i];
         due = !track->metrics &&
               (step_is_due(track, step) || (track->every_epochs > 0 && in_window(track, step)));

@@ -105,6 +105,8 @@ static void a_track_of_metrics_leaves_tensors_alone(void **state) {
     assert_false(td_deck_due(deck, 11));
     assert_int_equal(td_deck_track(deck, .what = "w", .every_epochs = 2, .start = 100), TD_OK);
     assert_true(td_deck_due(deck, 101)); /* may be an epoch's last */
+    assert_int_equal(td_deck_begin(deck, 1, 101, false), TD_OK);
+    assert_false(td_deck_due(deck, 101)); /* it was announced not to be */
     close_deck(deck);
     check_steps("loss", (const int64_t[]){1, 2, 3}, 3);
     check_steps("w", NULL, 0);
