@@ -35,20 +35,21 @@ const char *td__keep(td__case *of, const char *text) {
     return keep(of->diagnosis, text);
 }
 
-void td__found(td__case *of, enum td__symptom_index index, ptrdiff_t layer, int64_t since,
-               const char *signal, double value, const char *text) {
+void td__found(td__case *of, const char *layer, int64_t since, const char *signal, double value,
+               const char *text) {
     if (of->symptom_count < TD__MOST_SYMPTOMS) {
         of->symptoms[of->symptom_count++] =
-            (td__symptom){index, layer, since, {text, signal, since, value}};
+            (td__symptom){of->rule->symptom,
+                          layer,
+                          since,
+                          {text, signal ? td__keep(of, signal) : NULL, since, value}};
     }
 }
 
-const td__symptom *td__has(const td__case *of, enum td__symptom_index index, ptrdiff_t layer) {
+const td__symptom *td__has(const td__case *of, enum td__symptom_index index) {
     for (size_t i = 0; i < of->symptom_count; i++) {
-        const td__symptom *symptom = &of->symptoms[i];
-        if (symptom->index == index &&
-            (layer < 0 || symptom->layer < 0 || symptom->layer == layer)) {
-            return symptom;
+        if (of->symptoms[i].index == index) {
+            return &of->symptoms[i];
         }
     }
     return NULL;

@@ -79,11 +79,21 @@ const td__series *td__series_of(td__history *history, const char *signal, const 
     return series;
 }
 
-const td__series *td__layer_series(td__history *history, const char *layer, const char *what,
-                                   const char *statistic) {
-    char signal[512];
-    (void)snprintf(signal, sizeof signal, "%.300s.%s", layer, what);
-    return td__series_of(history, signal, statistic);
+const td__series *td__loss_of(td__history *history) {
+    const td__series *steps = td__series_of(history, "loss", NULL);
+    return steps->count ? steps : td__series_of(history, "epoch_loss", NULL);
+}
+
+const td_run_signal *td__next_signal(td__history *history, td_signal_kind kind, size_t *at) {
+    const td_run_signal *signals;
+    size_t count = td_run_signals(history->run, &signals);
+    while (*at < count) {
+        const td_run_signal *signal = &signals[(*at)++];
+        if (signal->info.kind == kind) {
+            return signal;
+        }
+    }
+    return NULL;
 }
 
 static size_t index_at(const td__series *series, double share) {
@@ -105,10 +115,42 @@ double td__series_mean(const td__series *series, double a, double b) {
     return count ? sum / (double)count : NAN;
 }
 
-double td__series_low(const td__series *series, double a, double b) {
-    double low = NAN;
-    for (size_t i = index_at(series, a); i < index_at(series, b); i++) {
-        low = fmin(low, series->points[i].low);
+double td__series_first(const td__series *series) {
+    for (size_t i = 0; i < series->count; i++) {
+        if (isfinite(series->points[i].value)) {
+            return series->points[i].value;
+        }
     }
-    return low;
+    return NAN;
+}
+
+double td__series_last(const td__series *series) {
+    for (size_t i = series->count; i-- > 0;) {
+        if (isfinite(series->points[i].value)) {
+            return series->points[i].value;
+        }
+    }
+    return NAN;
+}
+
+static double extreme(const td__series *series, double sign, int64_t *step) {
+    double best = NAN;
+    for (size_t i = 0; i < series->count; i++) {
+        double value = sign > 0 ? series->points[i].high : series->points[i].low;
+        if (isfinite(value) && !(sign * best >= sign * value)) {
+            best = value;
+            if (step) {
+                *step = series->points[i].step;
+            }
+        }
+    }
+    return best;
+}
+
+double td__series_least(const td__series *series, int64_t *step) {
+    return extreme(series, -1, step);
+}
+
+double td__series_most(const td__series *series, int64_t *step) {
+    return extreme(series, 1, step);
 }

@@ -29,12 +29,18 @@ void td__history_close(td__history *history); /* accepts NULL */
 /* A signal's scalars (statistic NULL) or one of its statistics; valid until the history is closed.
  * Never NULL: an empty series when there are none. */
 const td__series *td__series_of(td__history *history, const char *signal, const char *statistic);
-/* LAYER.WHAT, of a layer. */
-const td__series *td__layer_series(td__history *history, const char *layer, const char *what,
-                                   const char *statistic);
+/* The loss step by step, or by epoch where there is no other. */
+const td__series *td__loss_of(td__history *history);
+/* The next signal of this kind after number *at, which moves on; NULL: no more. Begin with 0. */
+const td_run_signal *td__next_signal(td__history *history, td_signal_kind kind, size_t *at);
 
-/* Means over the points from share a to share b of the series; NaN when there are none. */
+/* Means over the finite points from share a to share b of the series; NaN when there are none. */
 double td__series_mean(const td__series *series, double a, double b);
-double td__series_low(const td__series *series, double a, double b);
+/* The first and last finite value; NaN when there is none. */
+double td__series_first(const td__series *series);
+double td__series_last(const td__series *series);
+/* The least, and the step of it (may be NULL). */
+double td__series_least(const td__series *series, int64_t *step);
+double td__series_most(const td__series *series, int64_t *step);
 
 #endif

@@ -91,7 +91,7 @@ typedef struct td__suspicion {
 /* A symptom that was found. */
 typedef struct td__symptom {
     enum td__symptom_index index;
-    ptrdiff_t layer; /* -1: all, or none in particular */
+    const char *layer; /* NULL: all, or none in particular */
     int64_t since;
     td_evidence evidence;
 } td__symptom;
@@ -138,11 +138,12 @@ const char *td__say(td__case *of, const char *format, ...) TD_PRINTF(2, 3);
 
 const char *td__keep(td__case *of, const char *text);
 
-/* Says that a symptom is there. */
-void td__found(td__case *of, enum td__symptom_index index, ptrdiff_t layer, int64_t since,
-               const char *signal, double value, const char *text);
-/* Whether it is, in this layer (-1: in any). */
-const td__symptom *td__has(const td__case *of, enum td__symptom_index index, ptrdiff_t layer);
+/* Says that the symptom of the rule that is looking is there. layer and signal may be NULL; layer
+ * lives as long as the case, signal is copied. */
+void td__found(td__case *of, const char *layer, int64_t since, const char *signal, double value,
+               const char *text);
+/* NULL: it is not. */
+const td__symptom *td__has(const td__case *of, enum td__symptom_index index);
 
 /* Of the rule that is looking; NULL when there are too many. */
 td__suspicion *td__suspect(td__case *of, td__strength strength, ptrdiff_t layer,

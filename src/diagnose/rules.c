@@ -1,8 +1,30 @@
-/* The table of rules. Causes stand in the order in which one brings about the other: what is wrong
+/* The table of rules: symptoms first. Causes stand in the order in which one brings about the other: what is wrong
  * with the data before what is wrong with the network, and that before what could be tuned. */
 #include "diagnose/rule.h"
 
 #define RULES(X)                                                                                   \
+    X(nan_loss)                                                                                    \
+    X(inf_loss)                                                                                    \
+    X(divergence)                                                                                  \
+    X(oscillation)                                                                                 \
+    X(plateau)                                                                                     \
+    X(slow_convergence)                                                                            \
+    X(loss_floor)                                                                                  \
+    X(huge_loss)                                                                                   \
+    X(overfit_gap)                                                                                 \
+    X(validation_below_training)                                                                   \
+    X(early_end)                                                                                   \
+    X(vanishing_gradient)                                                                          \
+    X(exploding_gradient)                                                                          \
+    X(zero_gradient)                                                                               \
+    X(unchanged_weights)                                                                           \
+    X(shrinking_weights)                                                                           \
+    X(huge_activations)                                                                            \
+    X(dead_relu)                                                                                   \
+    X(saturated_units)                                                                             \
+    X(symmetric_units)                                                                             \
+    X(constant_output)                                                                             \
+    X(majority_class)                                                                              \
     X(nonfinite_input)                                                                             \
     X(nonfinite_label)                                                                             \
     X(nonfinite_weights)                                                                           \

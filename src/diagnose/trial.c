@@ -69,6 +69,23 @@ static double size_of(const td_tensor *tensor) {
     return stats.nan + stats.inf ? INFINITY : stats.norm / sqrt((double)stats.count);
 }
 
+/* exp turns what grows step by step into what overflows at once: then it is the layer. -1: none. */
+static ptrdiff_t exponential_layer(const td_model *model) {
+    for (size_t i = 0; i < td_model_layer_count(model); i++) {
+        const td_layer_info *layer = td_model_layer(model, i);
+        for (size_t k = 0; k < layer->setting_count; k++) {
+            const td_setting *setting = &layer->settings[k];
+            bool activation =
+                !strcmp(setting->key, "activation") || !strcmp(setting->key, "function");
+            if (activation && setting->value.kind == TD_VALUE_TEXT &&
+                !strcmp(setting->value.text, td_activation_name(TD_EXPONENTIAL))) {
+                return (ptrdiff_t)i;
+            }
+        }
+    }
+    return -1;
+}
+
 /* From the data through the layers to the loss: the first that is not finite while all that it is
  * made of is. A parameter that was finite at the start was spoilt by an update; so was an output
  * that grew over the steps. */
@@ -110,6 +127,15 @@ static void find_origin(state *s, const td_batch *batch, const td_tensor *predic
     }
     origin->layer = -1;
     origin->cause = origin->grown ? "update" : "loss";
+}
+
+static void blame_exponential(td__origin *origin, const td_model *model) {
+    ptrdiff_t layer = exponential_layer(model);
+    if (layer >= 0 && origin->cause && !strcmp(origin->cause, "update")) {
+        origin->cause = "layer";
+        origin->layer = layer;
+        origin->parameter = -1;
+    }
 }
 
 /* ---- A step --------------------------------------------------------------------------------- */
@@ -169,6 +195,7 @@ static td_status step(state *s, const td_batch *batch, td_error *error) {
         s->trial->penalty = fmax(s->trial->penalty, penalty);
         if (!isfinite(value)) {
             find_origin(s, batch, prediction);
+            blame_exponential(&s->trial->origin, trainer->model);
             s->trial->origin.loss = (float)value;
             status = TD_RANGE;
         }
@@ -229,6 +256,7 @@ static td_status train(state *s, int64_t steps, td_error *error) {
                                         .step = s->step,
                                         .grown = true,
                                         .loss = (float)s->loss};
+        blame_exponential(&s->trial->origin, trainer->model);
     }
     s->trial->steps = s->step;
     s->trial->complete = s->step == steps;

@@ -72,7 +72,9 @@ static void look(td__case *of) {
         bool equal = layer->kernel_equal && (ptrdiff_t)i != of->layers.last;
         if (!s) {
             s = td__suspect(of, equal ? TD__CONTRADICTION : TD__STRUCTURE, (ptrdiff_t)i,
-                            "kernel_initializer: he_uniform (glorot_uniform without relu)");
+                            of->experiment->weights
+                                ? "start from other weights, or without `weights:`"
+                                : "kernel_initializer: he_uniform (glorot_uniform without relu)");
         }
         if (!s) {
             return;

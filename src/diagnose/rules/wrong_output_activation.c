@@ -57,6 +57,14 @@ static void add(td__case *of, td__strength strength, ptrdiff_t layer, const char
     td__suspicion *s = td__suspect(of, strength, layer, td__head_text(of));
     td__because(s, NULL, 0, (double)of->layers.units, why);
     td__edit_head(of, s);
+    if (s && of->layers.output == TD_EXPONENTIAL && !of->baseline.origin.cause) {
+        td__origin *origin = td__origin_new(of);
+        if (origin) { /* where it will come from */
+            origin->cause = "layer";
+            origin->layer = of->layers.output_layer;
+            s->origin = origin;
+        }
+    }
     if (s && td__is_crossentropy(of->experiment->train.loss) && of->layers.output == TD_RELU) {
         /* A row whose outputs are all 0 is divided by its sum. */
         static const td__origin division = {

@@ -1,0 +1,30 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+static void look(td__case *of) {
+    if (!of->repeated || of->layers.last < 0) {
+        return;
+    }
+    const td__layer_facts *last = &of->layers.items[of->layers.output_layer];
+    if (last->end.units > 0 && last->end.constant == last->end.units) {
+        td__found(of, last->name, of->baseline.steps, td__say(of, "%s.output", last->name),
+                  last->end.mean,
+                  td__say(of, "%s puts out the same for every example (mean %.4g)", last->name,
+                          last->end.mean));
+    }
+}
+
+const td__rule td__rule_constant_output = {
+    .info = {.name = "constant_output",
+             .symptom = true,
+             .meaning = "the network puts out the same for every example",
+             .reads = "LAYER.output (std) of the last layer; the outputs themselves where "
+                      "the run can be repeated",
+             .statistic = "units that do not change over 256 examples",
+             .threshold = "all of them, at the end",
+             .remedy = ""},
+    .symptom = TD__INDEX_CONSTANT_OUTPUT,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,31 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+#define TIMES 3.0
+
+static void look(td__case *of) {
+    const td__series *loss = td__loss_of(of->history);
+    int64_t step = 0;
+    double first = td__series_mean(loss, 0, 0.1), last = td__series_mean(loss, 0.9, 1);
+    double least = td__series_least(loss, &step);
+    if (loss->count >= 5 && last > TIMES * fabs(least) && last > first) {
+        td__found(
+            of, NULL, step, "loss", last,
+            td__say(of, "loss rose from %.3g (step %lld) to %.3g", least, (long long)step, last));
+    }
+}
+
+const td__rule td__rule_divergence = {
+    .info = {.name = "divergence",
+             .symptom = true,
+             .meaning = "the loss rises",
+             .reads = "loss",
+             .statistic = "the mean of the last tenth against the least so far and the first",
+             .threshold = "three times the least and above the first tenth: noise does not get "
+                          "that far",
+             .remedy = ""},
+    .symptom = TD__INDEX_DIVERGENCE,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,27 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+#define HUGE 100.0
+
+static void look(td__case *of) {
+    const td__series *loss = td__loss_of(of->history);
+    double first = td__series_first(loss);
+    if (first > HUGE) {
+        td__found(of, NULL, 1, "loss", first, td__say(of, "the first loss is %.3g", first));
+    }
+}
+
+const td__rule td__rule_huge_loss = {
+    .info = {.name = "huge_loss",
+             .symptom = true,
+             .meaning = "the loss is far larger than a network that knows nothing has",
+             .reads = "loss",
+             .statistic = "the first loss",
+             .threshold = "beyond 100: the logarithm of 10^43 classes, or ten deviations of "
+                          "values of variance 1",
+             .remedy = ""},
+    .symptom = TD__INDEX_HUGE_LOSS,
+    .look = look,
+    .after = true,
+};

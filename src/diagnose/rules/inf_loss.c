@@ -1,0 +1,28 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+static void look(td__case *of) {
+    const td__series *loss = td__loss_of(of->history);
+    for (size_t i = 0; i < loss->count; i++) {
+        if (isinf(loss->points[i].value)) {
+            td__found(
+                of, NULL, loss->points[i].step, "loss", loss->points[i].value,
+                td__say(of, "the loss is infinite in step %lld", (long long)loss->points[i].step));
+            return;
+        }
+    }
+}
+
+const td__rule td__rule_inf_loss = {
+    .info = {.name = "inf_loss",
+             .symptom = true,
+             .meaning = "the loss is infinite",
+             .reads = "loss",
+             .statistic = "the first step whose loss is infinite",
+             .threshold = "one",
+             .remedy = ""},
+    .symptom = TD__INDEX_INF_LOSS,
+    .look = look,
+    .after = true,
+};

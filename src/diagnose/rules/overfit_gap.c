@@ -1,0 +1,32 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+#define RISE 1.25
+
+static void look(td__case *of) {
+    const td__series *validation = td__series_of(of->history, "val_loss", NULL);
+    int64_t step = 0;
+    double least = td__series_least(validation, &step), last = td__series_last(validation);
+    double training = td__series_mean(td__loss_of(of->history), 0.9, 1);
+    if (validation->count >= 3 && last > RISE * least && least > 0 && last > 2 * training) {
+        td__found(of, NULL, step, "val_loss", last,
+                  td__say(of,
+                          "validation loss rose from %.3g (step %lld) to %.3g, training loss is "
+                          "%.3g",
+                          least, (long long)step, last, training));
+    }
+}
+
+const td__rule td__rule_overfit_gap = {
+    .info = {.name = "overfit_gap",
+             .symptom = true,
+             .meaning = "the validation loss rises while the training loss falls",
+             .reads = "loss, val_loss",
+             .statistic = "the last validation loss against its least",
+             .threshold = "a quarter above it, and twice the training loss",
+             .remedy = ""},
+    .symptom = TD__INDEX_OVERFIT_GAP,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,33 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+#define SHARE 0.5
+
+static void look(td__case *of) {
+    for (size_t i = 0; of->repeated && i < of->layers.count; i++) {
+        const td__layer_facts *layer = &of->layers.items[i];
+        double most = fmax(layer->start.saturated, layer->end.saturated);
+        if (most > SHARE) {
+            td__found(
+                of, layer->name, layer->start.saturated > SHARE ? 1 : of->baseline.steps,
+                td__say(of, "%s.output", layer->name), most,
+                td__say(of, "%s: %.0f %% of its outputs are saturated (%.0f %% before training)",
+                        layer->name, 100 * layer->end.saturated, 100 * layer->start.saturated));
+            return;
+        }
+    }
+}
+
+const td__rule td__rule_saturated_units = {
+    .info = {.name = "saturated_units",
+             .symptom = true,
+             .meaning = "sigmoid or tanh units at the end of their range",
+             .reads = "the outputs of layers, where the run can be repeated",
+             .statistic = "the share of outputs where the derivative is below 0.01",
+             .threshold = "half of them: no error gets through",
+             .remedy = ""},
+    .symptom = TD__INDEX_SATURATED_UNITS,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,29 @@
+#include "diagnose/rule.h"
+
+#include <math.h>
+
+static void look(td__case *of) {
+    for (size_t i = 0; of->repeated && i < of->layers.count; i++) {
+        const td__layer_facts *layer = &of->layers.items[i];
+        if (layer->learns && (ptrdiff_t)i != of->layers.last && layer->start.units > 1 &&
+            layer->start.distinct == 1 && layer->kernel_equal) {
+            td__found(of, layer->name, 1, td__say(of, "%s.output", layer->name), 1,
+                      td__say(of, "all %lld units of %s put out the same",
+                              (long long)layer->start.units, layer->name));
+            return;
+        }
+    }
+}
+
+const td__rule td__rule_symmetric_units = {
+    .info = {.name = "symmetric_units",
+             .symptom = true,
+             .meaning = "all units of a layer do the same",
+             .reads = "the outputs of hidden layers, where the run can be repeated",
+             .statistic = "units that differ from the others, over 64 examples",
+             .threshold = "one of several: units that start alike get the same gradient",
+             .remedy = ""},
+    .symptom = TD__INDEX_SYMMETRIC_UNITS,
+    .look = look,
+    .after = true,
+};
