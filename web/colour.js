@@ -24,7 +24,12 @@ function table(text) {
 export const scales = { viridis: table(viridis), cividis: table(cividis), signed: table(signed) };
 export const BAD = [255, 0, 144];
 export const BAD_TEXT = "#ff0090";
-export const categories = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#8c8c00", "#7a7a7a"];
+const onLight = ["#0072b2", "#d98c00", "#009e73", "#d55e00", "#3d9ad6", "#b5588c", "#7d7d00", "#6b6b6b"];
+const onDark = ["#56b4e9", "#e69f00", "#2bc59b", "#ff8247", "#9ad0f5", "#e59ac7", "#c9c94a", "#b0b0b0"];
+export const categories = isDark() ? [...onDark] : [...onLight];
+
+// The same names, other shades, when the system changes between light and dark.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => categories.splice(0, 8, ...(isDark() ? onDark : onLight)));
 
 export function css(scale, share) {
     const at = 3 * Math.max(0, Math.min(255, Math.round(share * 255)));

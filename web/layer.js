@@ -25,6 +25,19 @@ class Bands extends Chart {
     }
 }
 
+// How many values of a record are in each of so many bins from low to high.
+function density(record, low, high, count) {
+    const made = new Float64Array(count), width = (high - low) / count;
+    for (let i = 0; i < record.bins.length; i += 3) {
+        const [left, right, number] = record.bins.subarray(i, i + 3);
+        const from = (left - low) / width, to = Math.max((right - low) / width, from + 1e-9);
+        for (let k = Math.max(0, Math.floor(from)); k < Math.min(count, Math.ceil(to)); k++) {
+            made[k] += number * (Math.min(to, k + 1) - Math.max(from, k)) / (to - from);
+        }
+    }
+    return made;
+}
+
 // ---- Ridgelines ------------------------------------------------------------------------------------------
 
 // Histograms behind each other, the latest in front: all at once, on one axis.
@@ -61,19 +74,6 @@ class Ridges {
         this.draw(this.screen);
     }
 
-    // Density in so many bins from low to high.
-    density(record, count) {
-        const made = new Float64Array(count), width = (this.high - this.low) / count;
-        for (let i = 0; i < record.bins.length; i += 3) {
-            const [left, right, number] = record.bins.subarray(i, i + 3);
-            const from = (left - this.low) / width, to = Math.max((right - this.low) / width, from + 1e-9);
-            for (let k = Math.max(0, Math.floor(from)); k < Math.min(count, Math.ceil(to)); k++) {
-                made[k] += number * (Math.min(to, k + 1) - Math.max(from, k)) / (to - from);
-            }
-        }
-        return made;
-    }
-
     draw(surface) {
         const width = this.box.clientWidth || 300, height = 240, page = theme(), left = 10, bottom = 22, count = 96;
         surface.begin(width, height);
@@ -87,7 +87,7 @@ class Ridges {
         const scrubbed = this.records.reduce((best, record, i) => record.step <= this.time.step ? i : best, 0);
         const room = height - bottom - 60;
         this.records.forEach((record, i) => {
-            const base = 58 + room * (i + 1) / this.records.length, all = this.density(record, count), most = Math.max(...all) || 1, points = [x(this.low), base];
+            const base = 58 + room * (i + 1) / this.records.length, all = density(record, this.low, this.high, count), most = Math.max(...all) || 1, points = [x(this.low), base];
             all.forEach((number, k) => points.push(x(this.low + (k + 0.5) / count * (this.high - this.low)), base - 54 * Math.sqrt(number / most)));
             points.push(x(this.high), base);
             surface.area(points, page.back, 0.85);
@@ -120,14 +120,11 @@ function drawHistogram(canvas, record) {
     }
     const [low, , , , , , high] = record.quantiles, q05 = record.quantiles[1], q95 = record.quantiles[5], reach = (q95 - q05) || Math.abs(q95) || 1;
     const from = Math.max(low, q05 - reach), to = Math.min(high, q95 + reach), x = (v) => 8 + (v - from) / (to - from || 1) * (width - 16);
-    let most = 0;
-    for (let i = 0; i < record.bins.length; i += 3) {
-        most = Math.max(most, record.bins[i + 2] / (record.bins[i + 1] - record.bins[i] || reach / 64));
-    }
-    for (let i = 0; i < record.bins.length; i += 3) {
-        const [left, right, count] = record.bins.subarray(i, i + 3), dense = Math.sqrt(count / (right - left || reach / 64) / most);
-        screen.rect(x(Math.max(left, from)), height - 22 - dense * (height - 30), Math.max(1, x(Math.min(right, to)) - x(Math.max(left, from)) - 0.5), dense * (height - 30), categories[0]);
-    }
+    const bins = density(record, from, to, 64), most = Math.max(...bins) || 1, wide = (width - 16) / bins.length;
+    bins.forEach((count, i) => {
+        const tall = Math.sqrt(count / most) * (height - 30);
+        screen.rect(8 + i * wide, height - 22 - tall, wide - 1, tall, categories[0]);
+    });
     for (const tick of ticks(from, to, Math.max(2, Math.floor(width / 90)))) {
         screen.text(x(tick), height - 9, tickText(tick), page.quiet, "center", 12);
     }
@@ -158,7 +155,7 @@ function signalPanel(context, signal) {
         let records = [];
         const pick = () => {
             const record = records.reduce((best, r) => r.step <= time.step ? r : best, records[0]);
-            at.textContent = record ? `step ${whole(record.step)}, height is the root of the density` : "";
+            at.textContent = record ? `step ${whole(record.step)}, height is the root of the count` : "";
             drawHistogram(canvas, record);
         };
         loads.push(async () => {
@@ -236,7 +233,7 @@ async function slices(context, signal, tensor) {
             made.push(el("figure", {}, pictureOf(part, kernel ? 44 : 64), el("figcaption", {}, String(i))));
         }
     }
-    return [...made, tensor.shape[3] > count ? el("p", { class: "quiet" }, `16 of ${tensor.shape[3]}`) : ""];
+    return !made.length ? [pictureOf(tensor, 300)] : [...made, tensor.shape[3] > count ? el("p", { class: "quiet" }, `16 of ${tensor.shape[3]}`) : ""];
 }
 
 // Units x time: which are dead, which are loud.

@@ -24,7 +24,7 @@ async function unpack(base64) {
 async function fromReport(target) {
     const [path, query] = target.split("?"), asked = new URLSearchParams(query);
     const wanted = Number(asked.get("step") ?? Infinity);
-    for (const name of ["from", "to", "points", "columns", "most", "bins", "at", "step"]) {
+    for (const name of ["from", "to", "points", "columns", "most", "bins", "step"]) {
         asked.delete(name);
     }
     const rest = asked.toString().replaceAll("%2C", ","), key = path + (rest ? "?" + rest : "");
@@ -37,7 +37,7 @@ async function fromReport(target) {
     if (found) {
         return unpack(report.answers[found[1]]);
     }
-    throw new Missing("the report does not hold this");
+    throw new Missing("The report does not hold this; `tapedeck view` has all of it.");
 }
 
 async function fromServer(target, signal) {
@@ -223,6 +223,11 @@ export function fetchExamples(run, signal, step) {
 
 export function fetchBatch(run, step) {
     return json("batch", { run, step });
+}
+
+// { compared, partings: [{ signal, by, step, a, b }], settings: [{ run, text }] }
+export function fetchComparison(run, other) {
+    return json("compare", { run, other });
 }
 
 // ---- News ------------------------------------------------------------------------------------------------

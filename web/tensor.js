@@ -37,7 +37,7 @@ export function pictureOf(tensor, size) {
     const canvas = el("canvas", { class: "pixel", width: Math.max(1, tensor.columns), height: Math.max(1, tensor.rows), role: "img",
         "aria-label": `${tensor.rows} by ${tensor.columns} values from ${short(tensor.min)} to ${short(tensor.max)}` });
     canvas.getContext("2d").putImageData(pixelsOf(tensor, rangeOf(tensor.values)), 0, 0);
-    const scale = Math.max(1, Math.floor(size / Math.max(tensor.columns, tensor.rows)));
+    const longest = Math.max(tensor.columns, tensor.rows), scale = longest > size ? size / longest : Math.floor(size / longest);
     canvas.style.width = `${tensor.columns * scale}px`;
     return canvas;
 }
@@ -109,13 +109,18 @@ export const tensorPage = {
             drawNumbers();
         });
         const load = async () => {
-            const at = value("at", ""), tensor = await fetchTensor(run.id, signal.id, time.step, at || undefined);
-            let other = null;
+            const at = value("at", "");
+            let tensor = null, other = null;
             try {
+                tensor = await fetchTensor(run.id, signal.id, time.step, at || undefined);
                 other = await otherOf(context, signal, at || undefined);
                 shown = other ? minus(tensor, other) : tensor;
             } catch (error) {
-                replace(box, message("No difference to show", error.message));
+                if (error instanceof TypeError) {
+                    throw error;
+                }
+                replace(box, message(tensor ? "No difference to show" : "Nothing to show at this step", error.message));
+                replace(grid);
                 return;
             }
             controls(tensor);
@@ -166,13 +171,6 @@ export const tensorPage = {
                 waiting = setTimeout(() => load().catch(context.fail), 90);
             }
         }));
-        try {
-            await load();
-        } catch (error) {
-            if (!(error instanceof Missing)) {
-                throw error;
-            }
-            replace(box, message("Nothing recorded yet at this step", `The first record of this tensor is at step ${whole(signal.first)}.`));
-        }
+        await load();
     },
 };

@@ -16,7 +16,7 @@
 #include <zlib.h>
 
 static const size_t most_bytes = (size_t)4500 << 10; /* of all answers */
-enum { MOST_STEPS = 6, TARGET = 256 };
+enum { MOST_STEPS = 6, TARGET = 256, MOST_COMPARED = 4 };
 
 typedef struct report {
     td__shelf *shelf;
@@ -150,6 +150,12 @@ static td_status keep_run(report *r, const char *id, td_error *error) {
     return status;
 }
 
+static td_status keep_comparison(report *r, const char *a, const char *b, td_error *error) {
+    char target[TARGET];
+    (void)snprintf(target, sizeof target, "/api/compare?run=%s&other=%s", a, b);
+    return keep(r, target, target, error);
+}
+
 typedef struct ids {
     char (*ids)[TD__ID_SIZE];
     size_t count;
@@ -218,6 +224,10 @@ static td_status fill(report *r, size_t count, td_error *error) {
     td__put_text(&r->out, "{\"answers\":{");
     if (!status) {
         status = keep(r, "/api/runs", "/api/runs", error);
+    }
+    for (size_t i = 0; !status && list.count <= MOST_COMPARED && i < list.count * list.count; i++) {
+        size_t a = i / list.count, b = i % list.count;
+        status = a == b ? TD_OK : keep_comparison(r, list.ids[a], list.ids[b], error);
     }
     for (size_t i = 0; !status && i < list.count; i++) {
         r->budget += most_bytes / list.count;

@@ -19,16 +19,13 @@ typedef struct listing {
 } listing;
 
 static void put_metric(td__output *out, const td__summary *metric) {
-    const td_extremes *e = &metric->values;
     td__put_text(out, "{\"name\":");
     td__put_json(out, metric->name);
     td__put_text(out, ",\"last\":");
-    td__put_number(out, e->last);
+    td__put_number(out, metric->last);
     td__put_text(out, ",\"best\":");
-    td__put_number(out, metric->larger ? e->greatest : e->least);
-    td__put_format(out, ",\"bestStep\":%lld,\"larger\":%s}",
-                   (long long)(metric->larger ? e->greatest_step : e->least_step),
-                   metric->larger ? "true" : "false");
+    td__put_number(out, metric->best);
+    td__put_format(out, ",\"bestStep\":%lld}", (long long)metric->best_step);
 }
 
 static void put_about(td__output *out, const td__shelf_run *run) {

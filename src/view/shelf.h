@@ -24,8 +24,8 @@ typedef struct td__series {
 
 typedef struct td__summary {
     char *name;
-    bool larger; /* is better */
-    td_extremes values;
+    double last, best;
+    int64_t best_step;
 } td__summary;
 
 typedef struct td__shelf td__shelf;

@@ -35,54 +35,29 @@ static void summarise_spark(td__shelf_run *run, const td_run_signal *signal) {
     }
 }
 
-static bool is_listed(const td_run_signal *const *list, size_t count, const td_run_signal *signal) {
-    for (size_t i = 0; i < count; i++) {
-        if (list[i] == signal) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The metrics that say most about a run, at most `most`; their number. */
-static size_t main_metrics(const td_run *run, const td_run_signal **chosen, size_t most) {
-    static const char *const known[] = {"loss", "val_loss", "accuracy", "val_accuracy"};
-    const td_run_signal *signals;
-    size_t count = td_run_signals(run, &signals), used = 0;
-    for (size_t k = 0; k < sizeof known / sizeof *known && used < most; k++) {
-        const td_run_signal *signal = td_run_signal_find(run, known[k]);
-        if (signal && signal->forms & TD_SCALAR) {
-            chosen[used++] = signal;
-        }
-    }
-    for (size_t i = 0; i < count && used < most; i++) {
-        if (signals[i].forms & TD_SCALAR && !is_listed(chosen, used, &signals[i])) {
-            chosen[used++] = &signals[i];
-        }
-    }
-    return used;
-}
-
 static void summarise(td__shelf_run *run) {
-    const td_run_signal *signals, *chosen[TD__MOST_METRICS];
+    const td_run_signal *signals;
+    size_t chosen[TD__MOST_METRICS];
     run->signal_count = td_run_signals(run->run, &signals);
-    size_t count = main_metrics(run->run, chosen, TD__MOST_METRICS);
+    size_t count = td_run_main_metrics(run->run, chosen, TD__MOST_METRICS);
     for (size_t i = 0; i < run->metric_count; i++) {
         td__free(run->metrics[i].name);
     }
     run->metric_count = 0;
     for (size_t i = 0; i < count; i++) {
-        const td__pyramid *pyramid = td__shelf_pyramid(run, chosen[i], NULL);
-        char *name = td__strdup(chosen[i]->name);
+        const td_run_signal *signal = &signals[chosen[i]];
+        const td__pyramid *pyramid = td__shelf_pyramid(run, signal, NULL);
+        char *name = td__strdup(signal->name);
         if (!pyramid || !name) {
             td__free(name);
             continue;
         }
-        run->metrics[run->metric_count++] =
-            (td__summary){name, chosen[i]->info.better == TD_BETTER_LARGER, pyramid->extremes};
+        td__summary made = {.name = name, .last = pyramid->extremes.last};
+        made.best = td_run_best(signal, &pyramid->extremes, &made.best_step);
+        run->metrics[run->metric_count++] = made;
     }
     if (count > 0) {
-        summarise_spark(run, chosen[0]);
+        summarise_spark(run, &signals[chosen[0]]);
     }
     char *name = td__strdup(run->info.name);
     if (name) {

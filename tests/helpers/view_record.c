@@ -1,0 +1,84 @@
+/* Records runs for the viewer's tests: view_record FOLDER KIND, KIND one of
+ *   hostile    names that are markup, 10 kB long, or turn the text around; NaN and infinities
+ *   many       a thousand metrics and three hundred layers
+ *   grow       a step every few milliseconds, until it is killed */
+#include "tapedeck/deck.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void record(td_deck *deck, const char *name, float scale, int64_t step) {
+    float values[64];
+    for (int i = 0; i < 64; i++) {
+        values[i] = scale * sinf((float)i + (float)step * 0.1f);
+    }
+    values[5] = step % 7 == 3 && scale > 50 ? NAN : values[5];
+    td_view view = {.dtype = TD_FLOAT32, .shape = TD_SHAPE(8, 8), .data = values};
+    (void)td_deck_record(deck, name, view);
+}
+
+static void hostile(td_deck *deck) {
+    static char longest[10001];
+    memset(longest, 'n', sizeof longest - 1);
+    for (int64_t step = 1; step <= 30; step++) {
+        (void)td_deck_scalar(deck, "<script>window.pwned=1</script>", (double)step);
+        (void)td_deck_scalar(deck, longest, 1.0 / (double)step);
+        (void)td_deck_scalar(deck, "\u202egnp.exe\u2066", step == 4 ? NAN : (double)step);
+        (void)td_deck_scalar(deck, "\"><img src=x onerror=window.pwned=1>",
+                             step == 9 ? INFINITY : 2);
+        (void)td_deck_text(deck, "note", "</script><script>window.pwned=1</script>");
+        record(deck, "<img src=x onerror=window.pwned=1>.error", 100, step);
+        record(deck, "</script><b>.error", 0, step);
+        record(deck, "\xff\xfe bytes.error", 1e-20f, step);
+        (void)td_deck_step(deck, 1, step);
+    }
+}
+
+static void many(td_deck *deck) {
+    char name[64];
+    for (int64_t step = 1; step <= 20; step++) {
+        for (int i = 0; i < 1000; i++) {
+            (void)snprintf(name, sizeof name, "group%d/metric%d", i / 50, i);
+            (void)td_deck_scalar(deck, name, sin((double)step * (i + 1)));
+        }
+        for (int i = 0; i < 300; i++) {
+            (void)snprintf(name, sizeof name, "block%d.error", i);
+            record(deck, name, powf(0.97f, (float)(300 - i)), step);
+        }
+        (void)td_deck_step(deck, 1, step);
+    }
+}
+
+static void grow(td_deck *deck) {
+    for (int64_t step = 1;; step++) {
+        (void)td_deck_scalar(deck, "loss", 1.0 / (double)step);
+        record(deck, "first.error", 1, step);
+        record(deck, "second.error", 0.01f, step);
+        (void)td_deck_step(deck, 1, step);
+        usleep(3000);
+    }
+}
+
+int main(int count, char **arguments) {
+    static const struct {
+        const char *name;
+        void (*record)(td_deck *deck);
+    } kinds[] = {{"hostile", hostile}, {"many", many}, {"grow", grow}};
+    td_error error = {0};
+    td_deck *deck = count == 3 ? td_deck_open(arguments[1], &error) : NULL;
+    if (!deck) {
+        (void)fprintf(stderr, "view_record: %s\n", error.text);
+        return 1;
+    }
+    td_deck_track(deck, .what = "*", .form = TD_STATS | TD_SCALAR | TD_TEXT | TD_HISTOGRAM,
+                  .to = "sqlite");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, arguments[2]) == 0) {
+            kinds[i].record(deck);
+        }
+    }
+    return td_deck_close(deck, &error) == TD_OK ? 0 : 1;
+}
