@@ -39,6 +39,7 @@ static const char help[] =
     "the\n"
     "                    model's file, and what else fits is said\n"
     "  --batch N         examples at a time (256)\n"
+    "  --memory BYTES    most that running the model may take (half of the machine's)\n"
     "  --record SIGNALS  also record these from inside the model, a step for each batch: names "
     "and\n"
     "                    globs, separated by commas (\"conv1.output,*.preactivation\")\n"
@@ -144,7 +145,7 @@ static int predict_all(const char *model, const char *data, td_predict_options *
 
 static int run(int count, char **arguments) {
     bool quiet = false;
-    const char *batch = NULL, *scale = NULL, *layout = NULL, *to[MOST_VALUES];
+    const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to[MOST_VALUES];
     size_t to_count = 0;
     td_predict_options predict = {.size = sizeof predict};
     const option options[] = {
@@ -153,6 +154,7 @@ static int run(int count, char **arguments) {
         {.name = "labels", .text = &predict.labels},
         {.name = "scale", .text = &scale},
         {.name = "layout", .text = &layout},
+        {.name = "memory", .text = &memory},
         {.name = "batch", .text = &batch},
         {.name = "record", .text = &predict.record},
         {.name = "form", .text = &predict.form},
@@ -176,6 +178,9 @@ static int run(int count, char **arguments) {
     }
     if (batch && !whole_number(batch, &predict.batch)) {
         return misuse(&command_predict, "--batch: expected a whole number of at least 1");
+    }
+    if (memory && !byte_count(memory, &predict.memory)) {
+        return misuse(&command_predict, "--memory: expected a number of bytes (2GiB, 500MB)");
     }
     if (layout && !layout_word(layout, &predict.layout)) {
         return misuse(&command_predict, "--layout: expected channels_first or channels_last");

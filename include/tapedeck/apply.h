@@ -35,6 +35,7 @@ typedef struct td_predict_options {
     void (*remark)(void *user, const char *text); /* told what should be said of the data */
     td_layout layout; /* of arrays of images that go in and come out; AS_IS: the one of the model's
                        * file */
+    int64_t memory;   /* most bytes that running the model may take; 0: half of the machine's */
 } td_predict_options;
 
 typedef struct td_prediction {

@@ -180,9 +180,12 @@ static td_status choose_items(td_gradients *g, const char *layers, td_error *err
     bool good = patterns && wanted && g->items && g->names && g->targets && g->gradients;
     td_status status = good ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     for (size_t k = 0; !status && k < count; k++) {
-        bool found = layers && !strcmp(patterns[k], "input") && g->info.count == 0 &&
-                     td_tensor_dtype(g->input) == TD_FLOAT32;
-        if (found) {
+        bool found = layers && !strcmp(patterns[k], "input") && g->info.count == 0;
+        if (found && td_model_input_dtype(model) != TD_FLOAT32) {
+            status = td_error_set(error, TD_INVALID,
+                                  "the model's input is whole numbers, which have no gradient; the "
+                                  "first layer's error is that of what it makes of them");
+        } else if (found) {
             add_item(g, "input", "input", ".error", g->input);
         }
         for (size_t i = 0; i < layer_count; i++) {

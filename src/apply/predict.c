@@ -5,6 +5,7 @@
 #include "apply/saved.h"
 #include "base/memory.h"
 #include "deck/glob.h"
+#include "tape/tape.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
@@ -21,7 +22,7 @@ typedef struct predictor {
     td_model *model; /* the saved one */
     td_tape *tape;
     td_tensor *input;
-    td__output *output;
+    td__predict_output *output;
     td_deck *deck;
     td_metric *accuracy;
     int64_t examples;
@@ -183,6 +184,7 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
     if (!p->tape || !p->input || !p->cut) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
+    td__tape_limit(p->tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
     if (info->label_kind == TD_LABEL_CLASS && (info->classes == 2 || !has_one_output(p->model))) {
         p->accuracy = td_metric_create(TD_METRIC(.kind = TD_METRIC_ACCURACY), error);
         if (!p->accuracy) {
@@ -190,13 +192,13 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
         }
     }
     if (options->to) {
-        const td__output_about about = {p->saved.data, p->saved.labelled, scores};
-        p->output = td__output_open(options->to, &about, error);
+        const td__predict_output_about about = {p->saved.data, p->saved.labelled, scores};
+        p->output = td__predict_output_open(options->to, &about, error);
         if (!p->output) {
             return error->status ? error->status : TD_IO;
         }
         p->moves = p->saved.output_first && options->layout != TD_LAYOUT_CHANNELS_LAST &&
-                   !td__output_is_pictures(p->output);
+                   !td__predict_output_is_pictures(p->output);
     }
     td_status status = options->record ? open_run(p, options, &scores, error) : TD_OK;
     if (!status && p->deck) {
@@ -243,7 +245,7 @@ static td_status write_out(predictor *p, td_tensor *prediction, const td_batch *
         return status;
     }
     td_view view = td_view_of(written);
-    return td__output_write(p->output, &view, batch, error);
+    return td__predict_output_write(p->output, &view, batch, error);
 }
 
 /* The batch as it is, or filled up with its last example. */
@@ -376,7 +378,7 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
         tell(&p, result);
     }
     td_error closing = {0};
-    td_status closed = td__output_close(p.output, !status, &closing);
+    td_status closed = td__predict_output_close(p.output, !status, &closing);
     td_status recorded = td_deck_close(p.deck, closed ? NULL : &closing);
     if (!status && (closed || recorded)) {
         status = closed ? closed : recorded;

@@ -15,16 +15,16 @@
 #include <unistd.h>
 
 typedef struct format {
-    td_status (*write)(td__output *output, const td_view *prediction, const td_batch *batch,
+    td_status (*write)(td__predict_output *output, const td_view *prediction, const td_batch *batch,
                        td_error *error);
 } format;
 
-struct td__output {
+struct td__predict_output {
     const format *format;
     char *path, *draft;
     FILE *stream; /* to draft */
     int folder;   /* of pictures, or -1 */
-    td__output_about about;
+    td__predict_output_about about;
     int64_t examples, written;
     int64_t label_elements; /* 0 without labels */
     bool scores;            /* of classes; a column says which was predicted */
@@ -44,7 +44,7 @@ static int64_t row_elements(const td_view *view) {
     return count;
 }
 
-static td_status stream_error(const td__output *output, td_error *error) {
+static td_status stream_error(const td__predict_output *output, td_error *error) {
     return td__file_error(error, output->path, "write");
 }
 
@@ -52,7 +52,7 @@ static td_status stream_error(const td__output *output, td_error *error) {
  */
 
 /* label,class_0,…[,file][,predicted] */
-static void csv_header(td__output *output, int64_t classes) {
+static void csv_header(td__predict_output *output, int64_t classes) {
     for (int64_t i = 0; i < output->label_elements; i++) {
         (void)(output->label_elements == 1 ? fputs("label,", output->stream)
                                            : fprintf(output->stream, "label_%" PRId64 ",", i));
@@ -64,7 +64,8 @@ static void csv_header(td__output *output, int64_t classes) {
     (void)fputs(output->scores ? ",predicted\n" : "\n", output->stream);
 }
 
-static char *label_cells(const td__output *output, char *out, int64_t row, const td_view *label) {
+static char *label_cells(const td__predict_output *output, char *out, int64_t row,
+                         const td_view *label) {
     const td_signal_info *scores = &output->about.scores;
     if (output->label_elements == 1 && scores->unit_count) {
         return td__class_cell(out, scores, td__element(label, row));
@@ -79,8 +80,8 @@ static char *label_cells(const td__output *output, char *out, int64_t row, const
 }
 
 /* A row at out, which has room for it; returns its end. */
-static char *csv_row(const td__output *output, char *out, int64_t row, const td_batch *batch,
-                     const td_view *prediction, const char *file) {
+static char *csv_row(const td__predict_output *output, char *out, int64_t row,
+                     const td_batch *batch, const td_view *prediction, const char *file) {
     int64_t classes = row_elements(prediction);
     const float *values = (const float *)prediction->data + row * classes;
     out = label_cells(output, out, row, &batch->label);
@@ -101,15 +102,15 @@ static char *csv_row(const td__output *output, char *out, int64_t row, const td_
 }
 
 /* Which columns there are, known when the first outputs are. */
-static void csv_begin(td__output *output, int64_t classes) {
+static void csv_begin(td__predict_output *output, int64_t classes) {
     output->scores = td__are_scores(&output->about.scores, classes);
     output->name_room = td__class_room(&output->about.scores);
     output->files = td_dataset_file(output->about.data, TD_TRAINING, 0) != NULL;
     csv_header(output, classes);
 }
 
-static td_status csv_write(td__output *output, const td_view *prediction, const td_batch *batch,
-                           td_error *error) {
+static td_status csv_write(td__predict_output *output, const td_view *prediction,
+                           const td_batch *batch, td_error *error) {
     int64_t classes = row_elements(prediction);
     if (output->written == 0) {
         csv_begin(output, classes);
@@ -138,8 +139,8 @@ static td_status csv_write(td__output *output, const td_view *prediction, const 
 /* ---- NPY --------------------------------------------------------------------------------------
  */
 
-static td_status npy_write(td__output *output, const td_view *prediction, const td_batch *batch,
-                           td_error *error) {
+static td_status npy_write(td__predict_output *output, const td_view *prediction,
+                           const td_batch *batch, td_error *error) {
     (void)batch;
     if (output->written == 0) {
         char header[TD__NPY_HEADER];
@@ -168,7 +169,7 @@ static td_view picture_view(const td_view *prediction, int64_t row) {
     return one;
 }
 
-static td_status pictures_write(td__output *output, const td_view *prediction,
+static td_status pictures_write(td__predict_output *output, const td_view *prediction,
                                 const td_batch *batch, td_error *error) {
     (void)batch;
     td_status status = TD_OK;
@@ -203,7 +204,7 @@ static const format *format_of(const char *path) {
     return length > 4 && !strcasecmp(path + length - 4, ".npy") ? &npy : NULL;
 }
 
-static td_status open_target(td__output *output, td_error *error) {
+static td_status open_target(td__predict_output *output, td_error *error) {
     if (output->format == &pictures) {
         (void)mkdir(output->path, 0777); /* there already, or opening it fails */
         output->folder = td__folder_open(output->path, error);
@@ -213,7 +214,8 @@ static td_status open_target(td__output *output, td_error *error) {
     return output->stream ? TD_OK : stream_error(output, error);
 }
 
-td__output *td__output_open(const char *path, const td__output_about *about, td_error *error) {
+td__predict_output *td__predict_output_open(const char *path, const td__predict_output_about *about,
+                                            td_error *error) {
     const format *found = format_of(path);
     if (!found) {
         td_error_set(
@@ -223,7 +225,7 @@ td__output *td__output_open(const char *path, const td__output_about *about, td_
             path);
         return NULL;
     }
-    td__output *output = td__calloc(1, sizeof *output);
+    td__predict_output *output = td__calloc(1, sizeof *output);
     size_t room = strlen(path) + 8;
     if (output) {
         output->path = td__strdup(path);
@@ -231,7 +233,7 @@ td__output *td__output_open(const char *path, const td__output_about *about, td_
     }
     if (!output || !output->path || !output->draft) {
         td_error_set(error, TD_MEMORY, "%s: out of memory", path);
-        (void)!td__output_close(output, false, NULL);
+        (void)!td__predict_output_close(output, false, NULL);
         return NULL;
     }
     (void)snprintf(output->draft, room, "%s.new", path);
@@ -242,22 +244,22 @@ td__output *td__output_open(const char *path, const td__output_about *about, td_
     output->examples = info->training;
     output->label_elements = about->labelled ? td__elements_from(&info->label, 0) : 0;
     if (open_target(output, error)) {
-        (void)!td__output_close(output, false, NULL);
+        (void)!td__predict_output_close(output, false, NULL);
         return NULL;
     }
     return output;
 }
 
-bool td__output_is_pictures(const td__output *output) {
+bool td__predict_output_is_pictures(const td__predict_output *output) {
     return output->format == &pictures;
 }
 
-td_status td__output_write(td__output *output, const td_view *prediction, const td_batch *batch,
-                           td_error *error) {
+td_status td__predict_output_write(td__predict_output *output, const td_view *prediction,
+                                   const td_batch *batch, td_error *error) {
     return output->format->write(output, prediction, batch, error);
 }
 
-td_status td__output_close(td__output *output, bool good, td_error *error) {
+td_status td__predict_output_close(td__predict_output *output, bool good, td_error *error) {
     if (!output) {
         return TD_OK;
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* Relaxed: a counter that only tests read, and a test's own thread sets the trap. */
 static atomic_uint_fast64_t allocations;
@@ -97,4 +98,9 @@ bool td__grow(void *items, size_t *capacity, size_t needed, size_t maximum, size
     memcpy(items, &grown, sizeof grown);
     *capacity = wanted;
     return true;
+}
+
+size_t td__memory_half(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages / 2 * (size_t)size : (size_t)1 << 30;
 }

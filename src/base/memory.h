@@ -27,6 +27,9 @@ bool td__grow(void *items, size_t *capacity, size_t needed, size_t maximum, size
 void td__allocation_fail_at(uint64_t n);
 uint64_t td__allocation_count(void);
 
+/* Half of the machine's memory, in bytes: what may be taken where nobody says how much. */
+size_t td__memory_half(void);
+
 /* Overflow-checked product of non-negative numbers; false on overflow. */
 static inline bool td__multiply(int64_t a, int64_t b, int64_t *product) {
     return !__builtin_mul_overflow(a, b, product);

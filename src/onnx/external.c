@@ -95,7 +95,7 @@ static td_status map(td__onnx_parser *parser, int descriptor, const char *locati
                      td__onnx_file **mapped) {
     struct stat status;
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
-        (uint64_t)status.st_size > SIZE_MAX / 4) {
+        (uint64_t)status.st_size > SIZE_MAX / (2 * TD__ONNX_WIDENED)) {
         return refuse(parser, location, "is not a regular file");
     }
     for (td__onnx_file *file = parser->files; file; file = file->next) {
@@ -117,8 +117,8 @@ static td_status map(td__onnx_parser *parser, int descriptor, const char *locati
         }
         file->data = data;
     }
-    parser->left =
-        2 * file->size > SIZE_MAX - parser->left ? SIZE_MAX : parser->left + 2 * file->size;
+    size_t more = TD__ONNX_WIDENED * file->size;
+    parser->left = more > SIZE_MAX - parser->left ? SIZE_MAX : parser->left + more;
     file->next = parser->files;
     parser->files = file;
     *mapped = file;

@@ -15,8 +15,10 @@
 #include <unistd.h>
 
 #define MOST_NODES 20000
-/* Of memory for running a graph once, before its parameters are made; and three times the file. */
+/* Of memory for running a graph once, before its parameters are made; and so many times the file,
+ * whose quantised weights become floats. */
 #define BASE_LIMIT ((size_t)64 << 20)
+#define FILE_LIMIT ((size_t)16)
 
 /* --- the source's life -------------------------------------------------------------------- */
 
@@ -357,12 +359,10 @@ static td_model *make(const origin *from, td_error *error) {
     if (!source) {
         return NULL; /* the parser's message names the file */
     }
-    size_t limit = BASE_LIMIT + 3 * (from->size + from->weights);
+    size_t limit = BASE_LIMIT + FILE_LIMIT * (from->size + from->weights);
     td_error reason = {0};
-    td_status status = check_input(source->graph, &reason);
-    if (!status && !(source->run = td__onnx_run_create(source->graph, &reason))) {
-        status = reason.status;
-    }
+    source->run = td__onnx_run_create(source->graph, &reason);
+    td_status status = source->run ? check_input(source->graph, &reason) : reason.status;
     if (!status) {
         td__onnx_run_set_model(source->run);
         choose_input(source);

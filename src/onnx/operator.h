@@ -64,6 +64,8 @@ bool td__onnx_input_ints(td__onnx_call *call, size_t i, int64_t *out, size_t roo
 bool td__onnx_is_model(const td__onnx_call *call);
 /* Whether only shapes and types are asked for: then products may leave out the work and give zeros. */
 bool td__onnx_is_probing(const td__onnx_call *call);
+/* Such zeros, which take no memory and cannot be written. */
+td_tensor *td__onnx_zeros(td__onnx_call *call, td_shape shape);
 /* A batch as the file says it, in a constant, is the one that is given: for graphs that were
  * exported with a fixed one. Other sizes stay. */
 int64_t td__onnx_batch_for(const td__onnx_call *call, int64_t size);

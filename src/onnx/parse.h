@@ -1,13 +1,15 @@
 /* What the parts of the ONNX parser share: a budget of memory, and errors that name the file.
  *
- * Whatever a file claims, reading it takes at most 32 MiB and twice the bytes that are there:
- * every allocation is charged before it is made.
+ * Whatever a file claims, reading it takes at most 32 MiB and TD__ONNX_WIDENED times the bytes that are there
+ * (a byte of a quantised weight is kept as eight): every allocation is charged before it is made.
  */
 #ifndef TAPEDECK_ONNX_PARSE_H
 #define TAPEDECK_ONNX_PARSE_H
 
 #include "base/proto.h"
 #include "onnx/graph.h"
+
+enum { TD__ONNX_WIDENED = 9 };
 
 typedef struct td__onnx_chunk td__onnx_chunk;
 typedef struct td__onnx_file td__onnx_file;

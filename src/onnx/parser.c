@@ -22,7 +22,9 @@ td__onnx_parser td__onnx_parser_of(size_t size, const char *path, const char *be
         .path = path ? path : "ONNX model",
         .beside = beside,
         .error = error,
-        .left = size > (SIZE_MAX - BASE_BUDGET) / 2 ? SIZE_MAX : BASE_BUDGET + 2 * size,
+        .left = size > (SIZE_MAX - BASE_BUDGET) / TD__ONNX_WIDENED
+                    ? SIZE_MAX
+                    : BASE_BUDGET + TD__ONNX_WIDENED * size,
         .folder = -1,
     };
 }

@@ -9,10 +9,12 @@
 #include "onnx/source.h"
 #include "tape/tape.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 enum { BATCH = 2 };
-#define LARGE ((size_t)64 << 10) /* bytes of a value */
+#define LARGE ((size_t)64 << 10)      /* bytes of a value */
+#define MOST_ZEROS ((size_t)64 << 30) /* of address space; less where there is less */
 
 typedef struct probing {
     td__onnx_source *source;
@@ -98,10 +100,59 @@ static td_status keep(probing *p, int32_t value) {
     return TD_OK;
 }
 
+static bool is_one_of(const char *word, const char *const *words, size_t count) {
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+        found = found || strcmp(word, words[i]) == 0;
+    }
+    return found;
+}
+
+/* Element-wise operators on large floats need not run: what they make is as what they read. Of two
+ * operands, one is a single number or both are of one shape and form. */
+static bool pass_shape(probing *p, const td__onnx_node *node) {
+    static const char *const unary[] = {"Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish",
+                                        "Tanh", "Elu",       "Selu",    "Softplus",    "Softsign",
+                                        "Gelu", "Mish",      "Erf",     "Exp",         "Log",
+                                        "Sqrt", "Abs",       "Neg",     "Clip"};
+    static const char *const binary[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
+    size_t operands = is_one_of(node->op_type, unary, sizeof unary / sizeof *unary)      ? 1
+                      : is_one_of(node->op_type, binary, sizeof binary / sizeof *binary) ? 2
+                                                                                         : 0;
+    if (!operands || node->input_count < operands || *node->domain || node->output_count != 1 ||
+        node->outputs[0] < 0 || (operands == 2 && node->input_count != 2)) {
+        return false;
+    }
+    const td__onnx_value *made = NULL;
+    const td_tensor *of = NULL;
+    for (size_t i = 0; i < operands; i++) {
+        const td__onnx_value *value =
+            node->inputs[i] < 0 ? NULL : td__onnx_run_value(p->source->run, node->inputs[i]);
+        const td_tensor *tensor = !value         ? NULL
+                                  : value->plain ? value->plain
+                                                 : value->channels_last;
+        if (!tensor || value->type != TD__ONNX_FLOAT) {
+            return false;
+        }
+        bool one = tensor->count == 1 && tensor->shape.rank <= 1;
+        if (of && !one &&
+            (!value->plain != !made->plain || !td_shape_equal(&of->shape, &tensor->shape))) {
+            return false;
+        }
+        made = of && one ? made : value;
+        of = of && one ? of : tensor;
+    }
+    if (size_of(of) < LARGE || size_of(of) > p->zero_bytes) {
+        return false;
+    }
+    *td__onnx_run_value(p->source->run, node->outputs[0]) = *made;
+    return true;
+}
+
 static td_status probe_node(probing *p, size_t index) {
     td__onnx_source *source = p->source;
     const td__onnx_node *node = &source->graph->nodes[index];
-    if (!td__onnx_run_nodes(source->run, p->tape, index, index + 1)) {
+    if (!pass_shape(p, node) && !td__onnx_run_nodes(source->run, p->tape, index, index + 1)) {
         return td_tape_status(p->tape, p->error);
     }
     td_status status = TD_OK;
@@ -205,15 +256,20 @@ static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any,
                             error);
     p.kept = td__calloc(graph->value_count + 1, sizeof *p.kept);
     size_t parameter = largest_parameter(source);
-    p.zero_bytes = parameter > limit ? parameter : limit;
-    p.zeros =
-        mmap(NULL, p.zero_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    p.zero_bytes = MOST_ZEROS;
+    do {
+        p.zeros =
+            mmap(NULL, p.zero_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    } while (p.zeros == MAP_FAILED && (p.zero_bytes /= 4) > parameter + limit);
     td_status status = TD_OK;
     if (!p.tape || !p.kept || p.zeros == MAP_FAILED) {
         status = td_error_set(error, TD_MEMORY, "out of memory");
+    } else if (parameter > p.zero_bytes) {
+        status = td_error_set(error, TD_MEMORY, "a parameter takes more than %zu MiB",
+                              p.zero_bytes >> 20);
     } else {
         td__tape_limit(p.tape, limit / 4 * 3);
-        td__onnx_run_set_probing(source->run, true);
+        td__onnx_run_set_probing(source->run, p.zeros, p.zero_bytes);
         td__onnx_run_begin(source->run);
         for (size_t v = 0; v < graph->value_count; v++) {
             p.kept[v] = source->facts[v].parameter ? (td__onnx_value){0}
@@ -235,7 +291,7 @@ static td_status probe_with(td__onnx_source *source, int64_t batch, int64_t any,
     if (p.zeros != MAP_FAILED) {
         (void)munmap(p.zeros, p.zero_bytes);
     }
-    td__onnx_run_set_probing(source->run, false);
+    td__onnx_run_set_probing(source->run, NULL, 0);
     td__free(p.kept);
     td_tape_destroy(p.tape);
     return status;

@@ -18,7 +18,9 @@ struct td__onnx_run {
     td__onnx_value *values, *presets;    /* of each value */
     bool *read;                          /* of each value: by a node, or as an output */
     char label[96];                      /* of the node that is running */
-    bool model, probing;
+    bool model;
+    void *zeros; /* while it is probed */
+    size_t zero_bytes;
     int64_t declared, batch; /* what the file says and what is given; equal when not known */
 };
 
@@ -175,8 +177,9 @@ void td__onnx_run_set_model(td__onnx_run *run) {
     run->model = true;
 }
 
-void td__onnx_run_set_probing(td__onnx_run *run, bool probing) {
-    run->probing = probing;
+void td__onnx_run_set_probing(td__onnx_run *run, void *zeros, size_t bytes) {
+    run->zeros = zeros;
+    run->zero_bytes = bytes;
 }
 
 void td__onnx_run_set_batch(td__onnx_run *run, int64_t declared, int64_t batch) {
@@ -395,7 +398,16 @@ bool td__onnx_is_model(const td__onnx_call *call) {
 }
 
 bool td__onnx_is_probing(const td__onnx_call *call) {
-    return call->run->probing;
+    return call->run->zeros != NULL;
+}
+
+td_tensor *td__onnx_zeros(td__onnx_call *call, td_shape shape) {
+    td_tensor *y = td__output_over(call->tape, TD_FLOAT32, &shape, call->run->zeros);
+    if (y && (size_t)y->count > call->run->zero_bytes / sizeof(float)) {
+        td__fail_memory(call->tape);
+        return NULL;
+    }
+    return y;
 }
 
 int64_t td__onnx_batch_for(const td__onnx_call *call, int64_t size) {

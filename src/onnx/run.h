@@ -15,8 +15,9 @@ void td__onnx_run_destroy(td__onnx_run *run);
 void td__onnx_run_preset(td__onnx_run *run, int32_t value, td__onnx_value what);
 /* The graph is a trainable model's from now on. */
 void td__onnx_run_set_model(td__onnx_run *run);
-/* From now on until it is taken back, only shapes and types of float values are asked for. */
-void td__onnx_run_set_probing(td__onnx_run *run, bool probing);
+/* From now on until it is taken back (NULL), only shapes and types of float values are asked for.
+ * zeros: so many bytes of them, which can be read. */
+void td__onnx_run_set_probing(td__onnx_run *run, void *zeros, size_t bytes);
 /* The batch that the file says (-1: any) and the one that is given. */
 void td__onnx_run_set_batch(td__onnx_run *run, int64_t declared, int64_t batch);
 /* Forgets the values of the last time and gives input number i (of the graph's) its value. */

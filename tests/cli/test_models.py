@@ -176,6 +176,21 @@ class Foreign(Case):
             numpy.save(self.path("labels.npy"), want)
             self.run_program("gradients", fixture + ".onnx", fixture + ".input.npy", "--labels", "labels.npy", "--quiet")
 
+    def test_whole_numbers_have_no_gradient(self):
+        fixture = os.path.join(MODELS, "onnx", "transformer_13")
+        numpy.save(self.path("labels.npy"), numpy.load(fixture + ".output.npy"))
+        done = self.run_program("gradients", fixture + ".onnx", fixture + ".input.npy", "--labels", "labels.npy",
+                                "--layer", "input", status=1)
+        self.assertIn("the model's input is whole numbers, which have no gradient", done.stderr)
+
+    def test_running_takes_no_more_memory_than_is_allowed(self):
+        fixture = os.path.join(MODELS, "onnx", "open_11")
+        numpy.save(self.path("x.npy"), numpy.zeros((1, 3, 1000, 1000), "float32"))
+        done = self.run_program("predict", fixture + ".onnx", "x.npy", "--to", "y.npy", "--memory", "8 MiB", status=1)
+        self.assertIn("no memory left", done.stderr)
+        self.assertFalse(self.exists("y.npy") or self.exists("y.npy.new"))
+        self.run_program("predict", fixture + ".onnx", "x.npy", "--to", "y.npy", "--memory", "1GiB", "--quiet")
+
     def test_pictures_of_outputs_have_the_channels_last(self):
         fixture = os.path.join(MODELS, "onnx", "open_11")
         self.run_program("predict", fixture + ".onnx", fixture + ".input.npy", "--to", "pictures/", "--quiet")

@@ -95,6 +95,20 @@ static void layers_and_parameters_have_the_names_and_layouts_of_keras(void **sta
     td_model_destroy(model);
 }
 
+/* One run of the first would take gigabytes; the second has windows that few sizes fit. */
+static void shapes_are_learnt_without_the_memory_of_a_run(void **state) {
+    (void)state;
+    td_model *model = load_model("large_11", ".onnx");
+    td_shape output = td_model_layer(model, td_model_layer_count(model) - 1)->output;
+    assert_true(td_shape_equal(&output, &TD_SHAPE(3000, 3000, 1)));
+    td_model_destroy(model);
+
+    model = load_model("windows_11", ".onnx");
+    output = td_model_layer(model, 0)->output;
+    assert_true(td_shape_equal(&output, &TD_SHAPE(-1, 4)));
+    td_model_destroy(model);
+}
+
 /* mean(output^2), and its gradients against those in the .npz, taken for another model's weights. */
 static void assert_gradients(const char *name, bool training) {
     char path[512];
@@ -183,6 +197,7 @@ static void files_that_cannot_be_had_are_refused_with_a_sentence(void **state) {
         {"operators",
          "operators of opset 13 that are not supported: Frobnicate (2 times, first node "
          "0), Transmogrify (node 'last')"},
+        {"both", "operators of opset 13 that are not supported: Frobnicate (node 0)"},
         {"inputs", "it has 2 inputs and 1 outputs; models with one input are supported"},
         {"output", "its output 'y' () is not float with the batch in front"},
     };
@@ -284,6 +299,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fixture_predicts_what_the_original_did),
         cmocka_unit_test(layers_and_parameters_have_the_names_and_layouts_of_keras),
+        cmocka_unit_test(shapes_are_learnt_without_the_memory_of_a_run),
         cmocka_unit_test(gradients_are_pytorch_s),
         cmocka_unit_test(loaded_models_train),
         cmocka_unit_test(files_that_cannot_be_had_are_refused_with_a_sentence),

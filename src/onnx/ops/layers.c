@@ -33,7 +33,7 @@ static td_tensor *convolve(td__onnx_call *call, const td__op *op, const td__conv
     if (td__onnx_is_probing(call)) {
         td_shape shape = transposed ? TD_SHAPE(c->batch, c->height, c->width, c->channels)
                                     : TD_SHAPE(c->batch, c->out[0], c->out[1], c->filters);
-        return td__onnx_filled(call->tape, shape, 0);
+        return td__onnx_zeros(call, shape);
     }
     return td__conv_run(call->tape, op, c, transposed, x, kernel, bias, TD_LINEAR);
 }
@@ -246,7 +246,7 @@ static td_tensor *product(td__onnx_call *call, td_tensor *x, td_tensor *kernel, 
     }
     td_shape shape = x->shape;
     shape.dims[last] = kernel->shape.dims[1];
-    return td__onnx_filled(call->tape, shape, 0);
+    return td__onnx_zeros(call, shape);
 }
 
 /* alpha A' B' + beta C */
