@@ -41,7 +41,7 @@ export function layerSignals(run, kind) {
 // Train and validation of a metric belong together: { title, signals }
 export function metricGroups(signals) {
     const groups = new Map();
-    for (const signal of signals.filter((s) => s.forms & FORMS.scalar)) {
+    for (const signal of signals.filter((s) => s.forms & FORMS.scalar && !s.layer)) { // of a tensor it is the mean: see its layer
         const base = signal.name.replace(/^(val|valid|validation|test|eval|train)[_/.-]/, "");
         groups.set(base, [...(groups.get(base) || []), signal]);
     }

@@ -43,6 +43,9 @@ async function fromReport(target) {
 async function fromServer(target, signal) {
     for (let attempt = 0; ; attempt++) {
         const response = await fetch(target, { signal });
+        if (response.status === 204) {
+            throw new Missing("Nothing was recorded of it at or before this step.");
+        }
         if (response.ok) {
             return response.arrayBuffer();
         }
@@ -53,7 +56,7 @@ async function fromServer(target, signal) {
             text = response.status === 403 ? "this page's token is of another viewer: open the address it printed" : response.statusText;
         }
         if (response.status !== 503 || attempt > 120) {
-            throw response.status === 404 ? new Missing(text) : new Error(text);
+            throw new Error(text);
         }
         await new Promise((resolve) => setTimeout(resolve, Math.min(250 * (attempt + 1), 2000)));
     }

@@ -299,7 +299,9 @@ static void answer_allowed(const td__desk *desk, const td__request *request, cha
         td_status status = run_route(route, &call, &error);
         response->status = 200;
         response->type = call.type;
-        if (status) {
+        if (status == TD_NOT_FOUND && call.run) {
+            say(response, 204, ""); /* the run has no such record: nothing is wrong */
+        } else if (status) {
             say_error(response, status, &error);
         }
     } else {

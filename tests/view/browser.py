@@ -10,6 +10,7 @@ import time
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-device-scale-factor=1"]
+CODES = {"Escape": 27, "Enter": 13, "Home": 36, "End": 35, "ArrowLeft": 37, "ArrowRight": 39}
 
 
 class Browser:
@@ -77,7 +78,7 @@ class Browser:
     def key(self, name):
         for kind in ("keyDown", "keyUp"):
             extra = {"text": name} if len(name) == 1 and kind == "keyDown" else {}
-            self.devtools("Input.dispatchKeyEvent", type=kind, key=name, **extra)
+            self.devtools("Input.dispatchKeyEvent", type=kind, key=name, windowsVirtualKeyCode=CODES.get(name, 0), **extra)
 
     def log(self):
         """What the console has said since the last call."""

@@ -17,7 +17,9 @@ READY = """const main = document.querySelector("main");
                   && document.querySelector("header nav a[aria-current]").textContent.toLowerCase() === arguments[0]"""
 # How many different colours a canvas has: something is drawn when there are several.
 COLOURS = """const canvas = document.querySelector(arguments[0]); if (!canvas || !canvas.width) { return 0; }
-             const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
+             const copy = document.createElement("canvas"), context = copy.getContext("2d", { willReadFrequently: true });
+             copy.width = canvas.width; copy.height = canvas.height; context.drawImage(canvas, 0, 0);
+             const data = context.getImageData(0, 0, canvas.width, canvas.height).data, seen = new Set();
              for (let i = 0; i < data.length; i += 4) { seen.add(data[i] * 65536 + data[i + 1] * 256 + data[i + 2]); } return seen.size"""
 
 
@@ -53,6 +55,7 @@ class Pages(unittest.TestCase):
     def setUp(self):
         self.browser.size(1280, 900)
         self.browser.scheme("light")
+        self.browser.run("document.querySelector('dialog')?.remove()")
 
     def tearDown(self):
         self.assertEqual(self.browser.errors(), [])
