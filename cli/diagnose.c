@@ -20,6 +20,7 @@ static const char help[] =
     "  --ignore RULES    all but these\n"
     "  --explain RULE    what a rule reads, computes and advises; without RUN\n"
     "  --fix             write experiment.fixed.yaml into the run's folder\n"
+    "  --no-keep         do not write the findings into the run's run.db\n"
     "  --json            for programs\n"
     "\n"
     "Exit status 0 when nothing is wrong, 1 when something is.\n"
@@ -53,7 +54,7 @@ static int explain(const char *name) {
 }
 
 typedef struct settings {
-    bool json, no_trial, fix;
+    bool json, no_trial, fix, no_keep;
     const char *only, *ignore, *explain, *seconds;
 } settings;
 
@@ -95,6 +96,9 @@ static int diagnose(const char *run, const settings *s, bool several) {
         print_diagnosis(diagnosis, terminal_has_colour(stdout));
     }
     int status = count_certain(diagnosis) ? EXIT_BAD : EXIT_GOOD;
+    if (!s->no_keep && td_diagnosis_keep(diagnosis, run, &error) && error.status != TD_NOT_FOUND) {
+        note(error.text);
+    }
     if (s->fix && td_diagnosis_fix(diagnosis, &error)) {
         status = fail(EXIT_USAGE, "%s", error.text);
     }
@@ -108,7 +112,7 @@ static int run(int count, char **arguments) {
         {.name = "json", .flag = &s.json},       {.name = "no-trial", .flag = &s.no_trial},
         {.name = "fix", .flag = &s.fix},         {.name = "only", .text = &s.only},
         {.name = "ignore", .text = &s.ignore},   {.name = "explain", .text = &s.explain},
-        {.name = "seconds", .text = &s.seconds},
+        {.name = "seconds", .text = &s.seconds}, {.name = "no-keep", .flag = &s.no_keep},
     };
     if (!parse_options(&command_diagnose, options, sizeof options / sizeof *options, &count,
                        arguments)) {

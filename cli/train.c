@@ -4,6 +4,7 @@
 #include "report.h"
 #include "terminal.h"
 
+#include "tapedeck/diagnose.h"
 #include "tapedeck/train.h"
 
 #include <signal.h>
@@ -135,8 +136,29 @@ static void print_remark(void *user, const char *text) {
     note(text);
 }
 
+/* What rules found while it trained goes into the run, and where the reasons are is said. */
+static void conclude(const td_monitor *monitor, const char *folder, bool quiet) {
+    td_error error = {0};
+    if (!folder || td_monitor_count(monitor) == 0) {
+        return;
+    }
+    if (td_monitor_keep(monitor, folder, &error)) {
+        note(error.text);
+    }
+    if (!quiet) {
+        char text[4400];
+        (void)snprintf(text, sizeof text,
+                       "something looks wrong; for its cause: tapedeck diagnose %s", folder);
+        note(text);
+    }
+}
+
 static int run_experiment(td_experiment *experiment, const settings *s) {
     report_style style = style_of(s);
+    td_monitor *monitor = td_monitor_create(experiment, s->quiet ? NULL : print_remark, NULL);
+    if (!monitor) {
+        return fail(EXIT_BAD, "out of memory");
+    }
     FILE *stream = style == REPORT_BAR ? terminal_stream() : NULL;
     td_trainer_options options = {.size = sizeof options,
                                   .out = s->out,
@@ -144,7 +166,8 @@ static int run_experiment(td_experiment *experiment, const settings *s) {
                                   .stream = s->json ? stderr : stream,
                                   .progress = report_progress,
                                   .user = &style,
-                                  .remark = s->quiet ? NULL : print_remark};
+                                  .remark = s->quiet ? NULL : print_remark,
+                                  .observer = td_monitor_observer(monitor)};
     td_error error = {0};
     td_trainer *trainer = td_trainer_create(experiment, &options, &error);
     int status = EXIT_GOOD;
@@ -154,8 +177,10 @@ static int run_experiment(td_experiment *experiment, const settings *s) {
         report_plan(trainer, s->json);
     } else {
         status = train(trainer, style);
+        conclude(monitor, td_trainer_folder(trainer), s->quiet);
     }
     td_trainer_destroy(trainer);
+    td_monitor_destroy(monitor);
     if (stream) {
         (void)fclose(stream);
     }

@@ -98,6 +98,34 @@ typedef struct td_check_options {
 } td_check_options;
 TD_API td_diagnosis *td_check(const char *experiment, const td_check_options *options,
                               td_error *error);
+/* ---- While training ------------------------------------------------------------------------- */
+
+struct td_experiment;
+struct td_train_observer;
+
+/* Looks on while an experiment trains: the loss at every step, the units of its layers and its
+ * gradients at a few, as often as costs less than a hundredth of a step's time. */
+typedef struct td_monitor td_monitor;
+
+/* told is called once for each thing that is found, with a sentence; may be NULL. A monitor that
+ * does nothing where the experiment says `diagnose: false`. NULL when memory is exhausted. */
+TD_API td_monitor *td_monitor_create(const struct td_experiment *experiment,
+                                     void (*told)(void *user, const char *text), void *user);
+/* Accepts NULL; after the trainer. */
+TD_API void td_monitor_destroy(td_monitor *monitor);
+/* For td_trainer_options.observer; lives as long as the monitor. */
+TD_API const struct td_train_observer *td_monitor_observer(td_monitor *monitor);
+/* How many things were found. */
+TD_API size_t td_monitor_count(const td_monitor *monitor);
+/* Keeps what was found in the run's table `finding`. Nothing when that is nothing. */
+TD_API TD_NODISCARD td_status td_monitor_keep(const td_monitor *monitor, const char *run,
+                                              td_error *error);
+
+/* ---- What was found ------------------------------------------------------------------------- */
+
+/* Keeps the findings in the run's table `finding`, in place of those before. */
+TD_API TD_NODISCARD td_status td_diagnosis_keep(const td_diagnosis *diagnosis, const char *run,
+                                                td_error *error);
 /* Accepts NULL; all that it gave is gone. */
 TD_API void td_diagnosis_destroy(td_diagnosis *diagnosis);
 

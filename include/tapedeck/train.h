@@ -43,6 +43,24 @@ typedef struct td_train_progress {
     size_t value_count;
 } td_train_progress;
 
+/* A step, while its tensors are still there. */
+typedef struct td_train_step {
+    int64_t epoch, step; /* from 1 */
+    double loss;
+    const td_model *model; /* td_model_output_at: what its layers put out in this step */
+    td_tensor *const
+        *gradients; /* of td_model_trainable, in its order; NULL: the loss is not finite */
+    size_t gradient_count;
+} td_train_step;
+
+/* Sees every step after its update. It must not change anything, and be quick. */
+typedef struct td_train_observer {
+    size_t size; /* sizeof(td_train_observer) */
+    void *user;
+    /* Returns why training is to end with this step; NULL: it goes on. */
+    const char *(*step)(void *user, const td_train_step *step);
+} td_train_observer;
+
 typedef struct td_trainer td_trainer;
 
 /* Zero means default; strings are copied. */
@@ -58,6 +76,7 @@ typedef struct td_trainer_options {
     /* Told of what training does not stop for: of the data, of what looks like a mistake, of tracks
      * that recorded nothing, and of the first error of recording when it happens. A sentence each. */
     void (*remark)(void *user, const char *text);
+    const td_train_observer *observer; /* borrowed until td_trainer_destroy; NULL: none */
 } td_trainer_options;
 
 /* Opens the data, builds the model and checks what is to be recorded; nothing is written yet.

@@ -23,6 +23,9 @@ struct td_diagnosis {
 TD_NODISCARD td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error);
 /* What was accepted, as findings, most important first. */
 TD_NODISCARD td_status td__report(td__case *of, td_error *error);
+/* Puts findings into the table of a run. */
+TD_NODISCARD td_status td__findings_keep(const td_diagnosis_finding *findings, size_t count,
+                                         const char *run, td_error *error);
 /* Something that could not be done. */
 void td__note(td_diagnosis *diagnosis, const char *text);
 

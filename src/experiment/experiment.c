@@ -471,6 +471,27 @@ static void read_name(td__checker *checker, td__yaml_node *node, void *member) {
     *(const char **)member = name;
 }
 
+static void read_stop_on(td__checker *checker, td__yaml_node *node, void *member) {
+    static const td__field field = {.key = "stop_on", .kind = TD__NAMES};
+    static const char *const words[] = {"nan", "divergence", NULL};
+    td_experiment *experiment = member;
+    td_names names = {0};
+    experiment->stop_on_nan = experiment->stop_on_divergence = false;
+    if (node->kind == TD__YAML_LIST && node->count == 0) {
+        return;
+    }
+    td__check_field(checker, node, &field, &names);
+    for (size_t i = 0; i < names.count; i++) {
+        bool nan = !strcmp(names.items[i], "nan"), rises = !strcmp(names.items[i], "divergence");
+        experiment->stop_on_nan |= nan;
+        experiment->stop_on_divergence |= rises;
+        if (!nan && !rises) {
+            td__problem_word(checker, node->kind == TD__YAML_LIST ? node->items[i] : node, "reason",
+                             names.items[i], words);
+        }
+    }
+}
+
 static const char *const policies[] = {"block", "drop", "degrade", NULL};
 
 static const td__field fields[] = {
@@ -490,6 +511,11 @@ static const td__field fields[] = {
      .read = read_train,
      .required = true},
     {.key = "record", .kind = TD__CUSTOM, .offset = 0, .read = td__read_record},
+    {.key = "diagnose",
+     .kind = TD__BOOL,
+     .offset = offsetof(td_experiment, diagnose),
+     .fallback = "true"},
+    {.key = "stop_on", .kind = TD__CUSTOM, .offset = 0, .read = read_stop_on, .fallback = "nan"},
     {.key = "overhead",
      .kind = TD__SHARE,
      .offset = offsetof(td_experiment, overhead),

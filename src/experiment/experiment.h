@@ -71,6 +71,8 @@ struct td_experiment {
     td__train_spec train;
     td__track_spec *tracks;
     size_t track_count;
+    bool diagnose; /* while it trains */
+    bool stop_on_nan, stop_on_divergence;
     double overhead;
     int policy; /* td_policy */
     int64_t queue, history;

@@ -192,6 +192,21 @@ static td_status backward(td_trainer *trainer, td_tensor *loss, td_error *error)
     return TD_OK;
 }
 
+/* TD_RANGE when the observer wants training to end. */
+static td_status observe(td_trainer *trainer, double loss, bool updated, td_error *error) {
+    const td_train_observer *observer = trainer->options.observer;
+    td_train_step step = {.epoch = trainer->epoch + 1,
+                          .step = trainer->step + 1,
+                          .loss = loss,
+                          .model = trainer->model,
+                          .gradients = updated ? trainer->gradients : NULL,
+                          .gradient_count = trainer->weight_count};
+    const char *why = observer ? observer->step(observer->user, &step) : NULL;
+    return why ? td_error_set(error, TD_RANGE, "step %lld (epoch %lld): %s", (long long)step.step,
+                              (long long)step.epoch, why)
+               : TD_OK;
+}
+
 td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_end,
                        td_error *error) {
     bool from_input = trainer->experiment->train.target == TD__TARGET_INPUT;
@@ -209,11 +224,16 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
     if (!status) {
         status = measure(trainer, prediction, td_tensor_scalar(loss), epoch_end, error);
     }
-    if (!status && !isfinite(td_tensor_scalar(loss))) {
+    bool finite = !status && isfinite(td_tensor_scalar(loss));
+    if (!status && !finite && trainer->experiment->stop_on_nan) {
+        (void)observe(trainer, (double)td_tensor_scalar(loss), false, NULL);
         status = find_nonfinite(trainer, td_tensor_scalar(loss), error);
     }
     if (!status) {
         status = backward(trainer, loss, error);
+    }
+    if (!status) {
+        status = observe(trainer, (double)td_tensor_scalar(loss), finite, error);
     }
     td_tape_reset(trainer->tape);
     trainer->current = NULL;
