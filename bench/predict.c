@@ -75,11 +75,12 @@ static void write_csv(worker *w) {
     char path[64];
     snprintf(path, sizeof path, "/tmp/td_predict_%ld.csv", (long)getpid());
     int64_t rows = td_tensor_shape(w->inputs).dims[0], classes = td_tensor_shape(w->inputs).dims[1];
-    td__output_about about = {
+    td__predict_output_about about = {
         .data = td_dataset_open(
             TD_DATA(.generate = {.name = "blobs", .examples = 8, .classes = classes}), &w->error),
         .labelled = true};
-    td__output *output = about.data ? td__output_open(path, &about, &w->error) : NULL;
+    td__predict_output *output =
+        about.data ? td__predict_output_open(path, &about, &w->error) : NULL;
     td_status status = output ? TD_OK : TD_IO;
     for (int64_t first = 0; !status && first < rows; first += BATCH_ROWS) {
         int64_t count = rows - first < BATCH_ROWS ? rows - first : BATCH_ROWS;
@@ -90,9 +91,9 @@ static void write_csv(worker *w) {
                           .label = {.dtype = TD_INT32,
                                     .shape = TD_SHAPE(count),
                                     .data = (int32_t *)td_tensor_data(w->targets) + first}};
-        status = td__output_write(output, &prediction, &batch, &w->error);
+        status = td__predict_output_write(output, &prediction, &batch, &w->error);
     }
-    if (status || td__output_close(output, true, &w->error)) {
+    if (status || td__predict_output_close(output, true, &w->error)) {
         fail("csv", &w->error);
     }
     td_dataset_close((td_dataset *)about.data);

@@ -134,8 +134,12 @@ static td__csv_outcome find_separator(td__csv *csv, fields *first, fields *secon
     double most = -1;
     int64_t line = csv->line;
     for (size_t i = 0; !given && i < sizeof candidates; i++) {
+        td_error *error = csv->error,
+                 ignored; /* what one candidate makes of it is nobody's error */
+        csv->error = &ignored;
         set_separator(csv, candidates[i]);
         td__csv_outcome outcome = read_beginning(csv, first, second, behind, start);
+        csv->error = error;
         if (outcome == TD__CSV_INCOMPLETE || outcome == TD__CSV_END) {
             return outcome;
         }

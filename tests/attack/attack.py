@@ -21,10 +21,17 @@ class Attack:
     """helper: reads the files it is given, and prints the path of each before it does."""
 
     def __init__(self, helper, ending):
-        self.helper = os.path.join(BUILD, "tests", "helpers", helper)
+        self.command = [os.path.join(BUILD, "tests", "helpers", helper)]
         self.ending = ending
         self.failures = []
         self.count = 0
+
+    @classmethod
+    def of_target(cls, name, ending):
+        """A fuzz target of tests/fuzz as the helper."""
+        attack = cls(name, ending)
+        attack.command = [os.path.join(BUILD, "tests", "fuzz", name), "--files"]
+        return attack
 
     def run(self, mutations, mutate):
         """mutate(random) gives the bytes of a file."""
@@ -45,7 +52,7 @@ class Attack:
     def read(self, files):
         """After a failure the rest is read by another process."""
         while files:
-            result = subprocess.run([self.helper, *files], capture_output=True, env=ENVIRONMENT, check=False)
+            result = subprocess.run([*self.command, *files], capture_output=True, env=ENVIRONMENT, check=False)
             read = result.stdout.decode().splitlines()
             if result.returncode == 0 and len(read) == len(files):
                 return
@@ -57,4 +64,5 @@ class Attack:
         lines = [line for line in text.splitlines() if "ERROR" in line or "runtime error" in line or " #" in line]
         self.failures.append(f"{os.path.basename(path)}: exit status {result.returncode}\n  " + "\n  ".join(lines[:8]))
         if os.environ.get("TD_KEEP"):
-            shutil.copy(path, os.environ["TD_KEEP"])
+            name = os.path.basename(self.command[0]) + "-" + os.path.basename(path)
+            shutil.copy(path, os.path.join(os.environ["TD_KEEP"], name))

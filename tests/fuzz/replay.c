@@ -1,6 +1,7 @@
-/* Runs a libFuzzer target over every file of a folder, without libFuzzer.
+/* Runs a libFuzzer target over every file of a folder, or over files, without libFuzzer.
  *
  *   NAME FOLDER
+ *   NAME --files FILE…     prints the path of each before it is read
  *
  * Each input is copied into a block of exactly its size, so that a read past the end is seen by
  * the address sanitizer. An empty or missing folder is a failure: such a test would check nothing.
@@ -9,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -38,7 +40,20 @@ static int replay(const char *path) {
     return result;
 }
 
+static int replay_files(int count, char **paths) {
+    int failed = 0;
+    for (int i = 0; i < count; i++) {
+        printf("%s\n", paths[i]);
+        (void)fflush(stdout);
+        failed += replay(paths[i]) != 0;
+    }
+    return failed != 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 2 && !strcmp(argv[1], "--files")) {
+        return replay_files(argc - 2, argv + 2);
+    }
     DIR *folder = argc == 2 ? opendir(argv[1]) : NULL;
     if (!folder) {
         fprintf(stderr, "usage: %s FOLDER (an existing one)\n", argv[0]);
