@@ -200,6 +200,7 @@ typedef struct td_sink_options {
     const char *folder; /* the run's folder, which exists and is this run's alone */
     const char *run;    /* the folder's last part: the run's name */
     FILE *stream;       /* for what is printed; NULL: stdout */
+    void *user;         /* the class's */
     int64_t resume;     /* not 0: the folder holds a run that goes on after this step. A file's
                          * records of later steps are removed and new ones appended, except that
                          * TensorBoard's events begin a new file that says from which step on it
@@ -247,10 +248,18 @@ typedef struct td_sink_class {
     td_status (*flush)(td_sink *sink, td_error *error);
     /* Flushes and releases everything, whatever it returns. */
     td_status (*close)(td_sink *sink, td_error *error);
+
+    void *user;        /* the program's own: open finds it in its options */
+    const char *files; /* what it writes, for people: "SIGNAL.npy, SIGNAL.steps.npy"; NULL: none */
+    /* Optional. About how many bytes a record of this form takes, rather too many than too few: of so
+     * many rows, and elements in all of them. */
+    int64_t (*estimate)(td_form form, int64_t rows, int64_t elements);
 } td_sink_class;
 
-/* A built-in sink by its name (csv, npy, tensorboard, png, print, sqlite), for programs that write
- * records without a deck, in one thread; NULL when there is none. */
+/* The built-in sinks, NULL at the end: csv, npy, tensorboard, png, print, sqlite. */
+TD_API const td_sink_class *const *td_sinks(void);
+/* One of them by its name, for programs that write records without a deck, in one thread; NULL when
+ * there is none. */
 TD_API const td_sink_class *td_sink_find(const char *name);
 
 /* ---- The deck ------------------------------------------------------------------------------- */

@@ -373,6 +373,7 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
         .folder = deck->folder,
         .run = slash ? slash + 1 : deck->folder,
         .stream = deck->stream,
+        .user = outlet->class->user,
         .resume = deck->resume,
         .say = hear,
         .listener = outlet,

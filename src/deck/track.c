@@ -2,8 +2,8 @@
 #include "deck/deck.h"
 
 #include "base/memory.h"
-#include "base/words.h"
 #include "deck/glob.h"
+#include "deck/route.h"
 
 #include <string.h>
 
@@ -167,60 +167,16 @@ static td_status copy_track(const td_track *given, td__track **made, td_error *e
 
 /* ---- Sinks ---------------------------------------------------------------------------------- */
 
-static int32_t find_outlet(const td_deck *deck, const char *name, td_error *error) {
-    const char *names[TD__SINKS];
-    char list[256] = "";
-    for (int32_t i = 0; i < deck->outlet_count; i++) {
-        names[i] = deck->outlets[i].class->name;
-        if (strcmp(names[i], name) == 0) {
-            return i;
-        }
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-    }
-    const char *near = td__nearest_word(name, names, (size_t)deck->outlet_count);
-    td_error_set(error, TD_NOT_FOUND, "track: there is no sink \"%.60s\"%s%s%s (there are: %s)",
-                 name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "", list);
-    return -1;
-}
-
-static uint32_t tensor_forms(const td_sink_class *class, uint32_t form) {
-    return (form ? form : class->default_forms) & class->forms;
-}
-
-/* Lists the outlets that the track goes to. */
+/* Chooses the outlets that the track goes to. */
 static td_status choose(const td_deck *deck, const td_track *given, bool chosen[TD__SINKS],
                         td_error *error) {
-    if (!given->to) {
-        bool any = false;
-        for (int32_t i = 0; i < deck->outlet_count; i++) {
-            const td_sink_class *class = deck->outlets[i].class;
-            chosen[i] = class->standard && (!given->form || (class->forms & given->form));
-            any = any || chosen[i];
-        }
-        return any ? TD_OK
-                   : td_error_set(error, TD_INVALID,
-                                  "track: none of the standard sinks can write this; give .to");
+    const td_sink_class *classes[TD__SINKS + 1] = {NULL};
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        classes[i] = deck->outlets[i].class;
     }
-    size_t count;
-    char **names = td__glob_split(given->to, &count);
-    if (!names) {
-        return td_error_set(error, TD_MEMORY, "out of memory for a track");
-    }
-    td_status status = count ? TD_OK : td_error_set(error, TD_INVALID, "track: .to names no sink");
-    for (size_t i = 0; i < count && status == TD_OK; i++) {
-        int32_t found = find_outlet(deck, names[i], error);
-        if (found < 0) {
-            status = TD_NOT_FOUND;
-        } else if (given->form && !(deck->outlets[found].class->forms & given->form)) {
-            status = td_error_set(error, TD_INVALID, "track: %s cannot write the form %s", names[i],
-                                  td_form_name(given->form & (0 - given->form)));
-        } else {
-            chosen[found] = true;
-        }
-    }
-    td__free(names);
-    return status;
+    td_error reason = {0};
+    td_status status = td__route(classes, given->form, given->to, chosen, &reason);
+    return status ? td_error_set(error, status, "track: %s", reason.text) : TD_OK;
 }
 
 static td_status open_outlets(td_deck *deck, const bool chosen[TD__SINKS], td_error *error) {
@@ -239,12 +195,12 @@ static void set_forms(const td_deck *deck, td__track *track, const bool chosen[T
     const uint32_t values = TD_SCALAR | TD_TEXT;
     uint32_t all = 0;
     for (int32_t i = 0; i < deck->outlet_count; i++) {
-        all |= chosen[i] ? tensor_forms(deck->outlets[i].class, track->form) : 0;
+        all |= chosen[i] ? td__route_forms(deck->outlets[i].class, track->form) : 0;
     }
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         const td_sink_class *class = deck->outlets[i].class;
         uint32_t always = deck->outlets[i].sink && deck->index ? class->always & class->forms : 0;
-        uint32_t forms = chosen[i] ? tensor_forms(class, track->form) : 0;
+        uint32_t forms = chosen[i] ? td__route_forms(class, track->form) : 0;
         track->forms[i] = (uint16_t)(forms | (all & always));
         track->value_forms[i] = (uint16_t)((chosen[i] ? class->forms : always) & values);
         track->scalar_sinks |= track->value_forms[i] & TD_SCALAR ? (uint32_t)1 << i : 0;

@@ -4,12 +4,10 @@
 #include "base/memory.h"
 #include "deck/glob.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
-
-/* The built-in sinks, as `to:` names them. */
-static const char *const sinks[] = {"csv", "npy", "tensorboard", "sqlite", "png", "print", NULL};
 
 /* A name or glob, several with commas between, or a list of such: one list. */
 static void read_what(td__checker *checker, td__yaml_node *node, void *member) {
@@ -68,14 +66,34 @@ static void read_to(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__field field = {.key = "to", .kind = TD__NAMES};
     td_names *to = member;
     td__check_field(checker, node, &field, to);
+    const td_sink_class *const *classes = td_sinks();
+    const char *names[TD__SINKS + 1] = {NULL};
+    for (size_t i = 0; i < TD__SINKS && classes[i]; i++) {
+        names[i] = classes[i]->name;
+    }
     for (size_t i = 0; i < to->count; i++) {
-        size_t k = 0;
-        while (sinks[k] && strcmp(sinks[k], to->items[i]) != 0) {
-            k++;
+        if (!td_sink_find(to->items[i])) {
+            td__problem_word(checker, node, "sink", to->items[i], names);
         }
-        if (!sinks[k]) {
-            td__problem_word(checker, node, "sink", to->items[i], sinks);
-        }
+    }
+}
+
+td_status td__track_route(const td__track_spec *track, bool chosen[TD__SINKS], td_error *error) {
+    char to[TD__SINKS * 32] = "";
+    for (size_t i = 0; i < track->to.count; i++) {
+        size_t used = strlen(to);
+        (void)snprintf(to + used, sizeof to - used, "%s%s", used ? "," : "", track->to.items[i]);
+    }
+    return td__route(td_sinks(), track->form, track->to.count ? to : NULL, chosen, error);
+}
+
+/* Whether the sinks can write the forms: known before anything is trained. */
+static void check_forms(td__checker *checker, const td__track_spec *track) {
+    bool chosen[TD__SINKS] = {false};
+    td_error reason = {0};
+    td_status status = td__track_route(track, chosen, &reason);
+    if (status && status != TD_NOT_FOUND) { /* an unknown sink has been said */
+        td__problem(checker, track->node, "%s", reason.text);
     }
 }
 
@@ -157,6 +175,7 @@ void td__read_record(td__checker *checker, td__yaml_node *node, void *member) {
         track->node = node->items[i];
         td__check_map(checker, node->items[i], track_fields, COUNT(track_fields), track);
         check_target(checker, track);
+        check_forms(checker, track);
         if (track->history && !track->when) {
             td__problem(checker, node->items[i], "history: N needs a condition, when: …");
         }

@@ -730,6 +730,24 @@ static td_status csv_flush(td_sink *sink, td_error *error) {
     return status ? status : sync;
 }
 
+static int64_t csv_estimate(td_form form, int64_t rows, int64_t elements) {
+    enum { FLOAT = 12, HEAD = 16, STATS_LINE = 120, BIN_LINE = 40, BINS = 200 };
+    switch (form) {
+    case TD_LONG:
+        return elements * (FLOAT + HEAD);
+    case TD_STATS:
+        return 2 * STATS_LINE; /* in stats.csv too */
+    case TD_HISTOGRAM:
+        return (int64_t)BINS * BIN_LINE;
+    case TD_ROWS:
+        return elements * FLOAT + rows * HEAD;
+    case TD_BATCH:
+        return elements * FLOAT + HEAD;
+    default:
+        return HEAD;
+    }
+}
+
 const td_sink_class td__sink_csv = {
     .size = sizeof(td_sink_class),
     .name = "csv",
@@ -742,4 +760,6 @@ const td_sink_class td__sink_csv = {
     .end_step = csv_end_step,
     .flush = csv_flush,
     .close = csv_close,
+    .files = "metrics.csv, SIGNAL.csv, stats.csv",
+    .estimate = csv_estimate,
 };

@@ -392,6 +392,11 @@ static td_status npy_flush(td_sink *sink, td_error *error) {
     return td__append_set_sync(&sink->set, error);
 }
 
+static int64_t npy_estimate(td_form form, int64_t rows, int64_t elements) {
+    (void)rows;
+    return form == TD_SCALAR ? 16 : elements * (int64_t)sizeof(float) + 8; /* and its step */
+}
+
 const td_sink_class td__sink_npy = {
     .size = sizeof(td_sink_class),
     .name = "npy",
@@ -402,4 +407,6 @@ const td_sink_class td__sink_npy = {
     .end_step = npy_end_step,
     .flush = npy_flush,
     .close = npy_close,
+    .files = "SIGNAL.npy, SIGNAL.steps.npy",
+    .estimate = npy_estimate,
 };

@@ -9,6 +9,10 @@ static const td_sink_class *const builtin[] = {
     &td__sink_sqlite, NULL,
 };
 
+const td_sink_class *const *td_sinks(void) {
+    return builtin;
+}
+
 const td_sink_class *td_sink_find(const char *name) {
     const td_sink_class *const *class = builtin;
     while (*class && strcmp((*class)->name, name) != 0) {

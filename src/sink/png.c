@@ -86,6 +86,12 @@ static td_status png_close(td_sink *sink, td_error *error) {
     return status;
 }
 
+static int64_t png_estimate(td_form form, int64_t rows, int64_t elements) {
+    (void)rows;
+    (void)form;
+    return elements;
+}
+
 const td_sink_class td__sink_png = {
     .size = sizeof(td_sink_class),
     .name = "png",
@@ -95,4 +101,6 @@ const td_sink_class td__sink_png = {
     .write = png_write_record,
     .flush = png_flush,
     .close = png_close,
+    .files = "images/SIGNAL/step-….png",
+    .estimate = png_estimate,
 };

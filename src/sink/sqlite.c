@@ -112,6 +112,15 @@ static td_status sqlite_open(const td_sink_options *options, td_sink **sink, td_
 
 #define INDEXED (TD_SCALAR | TD_STATS | TD_HISTOGRAM | TD_TENSOR | TD_IMAGE | TD_HASH | TD_TEXT)
 
+static int64_t sqlite_estimate(td_form form, int64_t rows, int64_t elements) {
+    (void)rows;
+    enum { ROW = 40, STATS_ROW = 120, HISTOGRAM = 2000 };
+    return form == TD_ROWS        ? elements * ROW
+           : form == TD_HISTOGRAM ? STATS_ROW + HISTOGRAM
+           : form == TD_SCALAR    ? ROW
+                                  : STATS_ROW;
+}
+
 const td_sink_class td__sink_sqlite = {
     .size = sizeof(td_sink_class),
     .name = "sqlite",
@@ -125,4 +134,6 @@ const td_sink_class td__sink_sqlite = {
     .note = sqlite_note,
     .flush = sqlite_flush,
     .close = sqlite_close,
+    .files = "run.db",
+    .estimate = sqlite_estimate,
 };

@@ -420,6 +420,15 @@ static td_status tensorboard_flush(td_sink *sink, td_error *error) {
     return td__append_set_sync(&sink->set, error);
 }
 
+static int64_t tensorboard_estimate(td_form form, int64_t rows, int64_t elements) {
+    (void)rows;
+    enum { SCALAR = 60, HISTOGRAM = 3200 };
+    return form == TD_HISTOGRAM ? HISTOGRAM
+           : form == TD_STATS   ? 8 * SCALAR
+           : form == TD_IMAGE   ? elements
+                                : SCALAR;
+}
+
 const td_sink_class td__sink_tensorboard = {
     .size = sizeof(td_sink_class),
     .name = "tensorboard",
@@ -430,4 +439,6 @@ const td_sink_class td__sink_tensorboard = {
     .end_step = tensorboard_end_step,
     .flush = tensorboard_flush,
     .close = release,
+    .files = "events.out.tfevents.…",
+    .estimate = tensorboard_estimate,
 };

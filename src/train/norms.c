@@ -24,6 +24,8 @@ typedef struct history {
 } history;
 
 struct td__norms {
+    td_sink_class class; /* norms_class, with this as its user */
+    const td_sink_class *classes[2];
     history **histories; /* in the order of their first record */
     size_t count, capacity;
     int32_t *by_signal; /* the deck's signal index -> history + 1; -1: not an error */
@@ -36,9 +38,6 @@ struct td__norms {
 struct td_sink {
     td__norms *norms;
 };
-
-/* Who is opening a deck on this thread: a sink's open has no other way to know. */
-static _Thread_local td__norms *opening;
 
 td__norms *td__norms_create(void) {
     return td__calloc(1, sizeof(td__norms));
@@ -113,12 +112,11 @@ static void keep(history *h, int64_t step, double norm) {
 }
 
 static td_status norms_open(const td_sink_options *options, td_sink **sink, td_error *error) {
-    (void)options;
     *sink = td__calloc(1, sizeof **sink);
     if (!*sink) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    (*sink)->norms = opening;
+    (*sink)->norms = options->user;
     return TD_OK;
 }
 
@@ -173,16 +171,15 @@ static const td_sink_class norms_class = {
     .flush = norms_flush,
     .close = norms_close,
 };
-static const td_sink_class *const classes[] = {&norms_class, NULL};
 
 td_deck *td__norms_open_deck(td__norms *norms, const char *folder, const td_deck_options *options,
                              td_error *error) {
     td_deck_options with = *options;
-    with.sinks = classes;
-    opening = norms;
-    td_deck *deck = td_deck_open_with(folder, &with, error);
-    opening = NULL;
-    return deck;
+    norms->class = norms_class;
+    norms->class.user = norms;
+    norms->classes[0] = &norms->class;
+    with.sinks = norms->classes;
+    return td_deck_open_with(folder, &with, error);
 }
 
 size_t td__norms_tell(td__norms *norms, const td_model *model, const td_norm_history **histories) {

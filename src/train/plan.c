@@ -1,22 +1,14 @@
 /* What the recording will take: how many records of how many bytes each track makes at most.
- *
- * Estimates, on the high side: a float is 4 bytes in .npy and about 12 in CSV, statistics a row of
- * 120 bytes, a histogram at most 200 bins. */
+ * Each sink estimates its own, on the high side. */
 #include "train/trainer.h"
 
 #include "base/memory.h"
+#include "experiment/record.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    TEXT_SIZE = 400,
-    CSV_FLOAT = 12,
-    ROW_HEAD = 16,
-    STATS_ROW = 120,
-    HISTOGRAM_BYTES = 3200,
-    SCALAR_BYTES = 40,
-};
+enum { TEXT_SIZE = 400 };
 
 static int64_t records_of(const td_trainer *trainer, const td__track_spec *track) {
     int64_t first = track->start ? track->start : 1;
@@ -38,42 +30,36 @@ static int64_t records_of(const td_trainer *trainer, const td__track_spec *track
     return track->start ? (last - first) / every + 1 : last / every;
 }
 
-static bool goes_to(const td__track_spec *track, const char *sink) {
-    for (size_t i = 0; i < track->to.count; i++) {
-        if (!strcmp(track->to.items[i], sink)) {
-            return true;
+/* Bytes of one record, over the sinks that it goes to: elements 0 for a number. run.db has all but
+ * rows of what goes elsewhere. */
+static int64_t bytes_of(const td__track_spec *track, int64_t rows, int64_t elements) {
+    const td_sink_class *const *classes = td_sinks();
+    bool chosen[TD__SINKS] = {false};
+    uint32_t all = 0;
+    int64_t bytes = 0;
+    if (td__track_route(track, chosen, NULL)) {
+        return 0; /* refused long before */
+    }
+    for (size_t i = 0; classes[i]; i++) {
+        all |= chosen[i] ? td__route_forms(classes[i], track->form) : 0;
+    }
+    all = elements ? all : TD_SCALAR;
+    for (size_t i = 0; classes[i]; i++) {
+        uint32_t forms = all & classes[i]->always;
+        forms |= !chosen[i] ? 0
+                 : elements ? td__route_forms(classes[i], track->form)
+                            : classes[i]->forms & TD_SCALAR;
+        for (; forms && classes[i]->estimate; forms &= forms - 1) {
+            bytes += classes[i]->estimate((td_form)(forms & (0 - forms)), rows, elements);
         }
     }
-    return track->to.count == 0 && strcmp(sink, "print") != 0 && strcmp(sink, "png") != 0;
-}
-
-/* Bytes of one record of a tensor, over the track's forms and sinks. */
-static int64_t tensor_bytes(const td__track_spec *track, int64_t elements) {
-    uint32_t form = track->form;
-    bool whole = form & (TD_TENSOR | TD_ROWS | TD_LONG) || !form;
-    int64_t bytes = 0;
-    if (goes_to(track, "npy") && whole) {
-        bytes += elements * (int64_t)sizeof(float);
-    }
-    if (goes_to(track, "csv") && (form & (TD_ROWS | TD_LONG) || !form)) {
-        bytes += elements * (form & TD_LONG ? CSV_FLOAT + ROW_HEAD : CSV_FLOAT);
-    }
-    if (goes_to(track, "csv") && form & (TD_STATS | TD_HISTOGRAM)) {
-        bytes += STATS_ROW;
-    }
-    if (goes_to(track, "tensorboard") && (form & TD_HISTOGRAM || !form)) {
-        bytes += HISTOGRAM_BYTES;
-    }
-    if (goes_to(track, "png") && (form & TD_IMAGE || !form)) {
-        bytes += elements;
-    }
-    return bytes + STATS_ROW; /* run.db has a line for each */
+    return bytes;
 }
 
 static int64_t record_bytes(const td_trainer *trainer, const td__track_spec *track,
                             const td__signal_entry *entry) {
     if (entry->elements == 0) {
-        return SCALAR_BYTES * (int64_t)(track->to.count ? track->to.count : 2);
+        return bytes_of(track, 1, 0);
     }
     int64_t rows = entry->batched ? trainer->info->batch : 1;
     if (entry->source == TD__SOURCE_PREDICTION) {
@@ -82,7 +68,7 @@ static int64_t record_bytes(const td_trainer *trainer, const td__track_spec *tra
     if (track->sample && entry->batched && track->sample < rows) {
         rows = track->sample;
     }
-    return tensor_bytes(track, rows * entry->elements);
+    return bytes_of(track, rows, rows * entry->elements);
 }
 
 /* ---- Texts ------------------------------------------------------------------------------------
@@ -95,6 +81,20 @@ static void join(char *text, const td_names *names, const char *otherwise) {
         length += (size_t)snprintf(text + length, TEXT_SIZE - length, "%s%s", i ? ", " : "",
                                    names->items[i]);
     }
+}
+
+static void list_sinks(char *text, const td__track_spec *track) {
+    const td_sink_class *const *classes = td_sinks();
+    const char *names[TD__SINKS];
+    bool chosen[TD__SINKS] = {false};
+    size_t count = 0;
+    (void)!td__track_route(track, chosen, NULL); /* was checked with the experiment */
+    for (size_t i = 0; classes[i]; i++) {
+        if (chosen[i]) {
+            names[count++] = classes[i]->name;
+        }
+    }
+    join(text, &(td_names){names, count}, "no sink");
 }
 
 static void describe_schedule(char *text, const td__track_spec *track) {
@@ -119,7 +119,7 @@ static void plan_track(const td_trainer *trainer, const td__track_spec *track, c
          *sinks = texts + (size_t)3 * TEXT_SIZE;
     join(what, &track->what, "");
     join(forms, &track->forms, "each sink likes");
-    join(sinks, &track->to, "the standard sinks");
+    list_sinks(sinks, track);
     describe_schedule(schedule, track);
     *entry = (td_plan_entry){.what = what, .schedule = schedule, .forms = forms, .sinks = sinks};
     int64_t records = records_of(trainer, track);

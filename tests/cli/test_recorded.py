@@ -1,5 +1,6 @@
 """What is recorded is what was there: tensors of their own step, and every loss of a record said."""
 import json
+import os
 import unittest
 
 import numpy
@@ -81,6 +82,33 @@ class Losses(Wide):
         self.assertRegex(self.run_program("runs").stdout, r"\d+ records dropped")
         listed = json.loads(self.run_program("runs", "--json").stdout)
         self.assertGreater(listed[0]["dropped"], 0)
+
+
+class Sinks(Wide):
+    def test_what_a_sink_cannot_write_is_refused_before_training(self):
+        for track, words in (
+                ("form: rows, to: [npy]", ["npy cannot write the form rows", "it writes tensor"]),
+                ("form: [tensor, image], to: [npy]", ["npy cannot write the form image"]),
+                ("form: tensor", ["none of the standard sinks", "npy"]),
+                ("to: [cvs]", ["cvs", "csv"])):
+            text = WIDE + f"record:\n  - {{what: d.output, {track}}}\n"
+            for dry in ([], ["--dry-run"]):
+                problems = self.problems(text, *dry)
+                for word in words:
+                    self.assertIn(word, problems[0])
+                self.assertFalse(self.exists("runs"))
+
+    def test_a_dry_run_without_to_plans_what_is_written(self):
+        text = WIDE + "record:\n  - {what: d.output}\n"
+        plan = json.loads(self.train(text, "--dry-run", "--json").stdout)
+        self.train(text, "--quiet")
+        self.assertEqual(sorted(name for name in os.listdir(self.path("runs", "wide"))
+                                if name.endswith((".csv", ".npy")) or "tfevents" in name),
+                         ["d.output.csv"])
+        size = os.path.getsize(self.path("runs", "wide", "d.output.csv"))
+        self.assertLess(size, plan["bytes"])
+        self.assertLess(plan["bytes"], 10 * size)
+        self.assertIn("to csv:", self.run_program("train", "experiment.yaml", "--dry-run").stdout)
 
 
 if __name__ == "__main__":
