@@ -4,6 +4,7 @@
 #include "terminal.h"
 
 #include "tapedeck/apply.h"
+#include "tapedeck/deck.h"
 #include "tapedeck/tape.h"
 
 #include <math.h>
@@ -30,6 +31,7 @@ static const char help[] =
     "…,\n"
     "                    grey, or in colour when it has three channels; black is 0 and white is 1\n"
     "                    where all of its values lie between, else the least and the greatest\n"
+    "  -                 the CSV to standard output\n"
     "\n"
     "  --to OUTPUT       where to\n"
     "  --label COLUMN    the column of labels, when it is not the one of training\n"
@@ -99,14 +101,16 @@ static bool show_progress(void *user, int64_t done, int64_t examples) {
  */
 
 static void print_result(const td_prediction *result, const char *to) {
-    printf("%lld examples", (long long)result->examples);
+    bool piped = to && !strcmp(to, "-");
+    FILE *stream = piped ? stderr : stdout;
+    (void)fprintf(stream, "%lld examples", (long long)result->examples);
     if (!isnan(result->accuracy)) {
-        printf(", accuracy %.2f %%", 100 * result->accuracy);
+        (void)fprintf(stream, ", accuracy %.2f %%", 100 * result->accuracy);
     }
-    if (to) {
-        printf("; outputs in %s", to);
+    if (to && !piped) {
+        (void)fprintf(stream, "; outputs in %s", to);
     }
-    printf("%s%s\n", *result->folder ? "; recorded in " : "", result->folder);
+    (void)fprintf(stream, "%s%s\n", *result->folder ? "; recorded in " : "", result->folder);
 }
 
 static void say_remark(void *user, const char *text) {
@@ -143,6 +147,21 @@ static int predict_all(const char *model, const char *data, td_predict_options *
     return EXIT_GOOD;
 }
 
+/* Whether each word of "csv,png" is a sink; otherwise the option names a file or folder. */
+static bool are_sinks(const char *text) {
+    for (const char *at = text; *at;) {
+        char word[64];
+        size_t length = strcspn(at, ", ");
+        (void)snprintf(word, sizeof word, "%.*s", (int)length, at);
+        if (length == 0 || !td_sink_find(word)) {
+            return false;
+        }
+        at += length;
+        at += strspn(at, ", ");
+    }
+    return *text;
+}
+
 static int run(int count, char **arguments) {
     bool quiet = false;
     const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to[MOST_VALUES];
@@ -166,8 +185,7 @@ static int run(int count, char **arguments) {
         return EXIT_USAGE;
     }
     for (size_t i = 0; i < to_count; i++) {
-        /* A file or folder has a dot or a slash in its name, a sink has neither. */
-        *(strpbrk(to[i], "./") ? &predict.to : &predict.sinks) = to[i];
+        *(are_sinks(to[i]) ? &predict.sinks : &predict.to) = to[i];
     }
     if (count != 2 || (!predict.to && !predict.record)) {
         return misuse(&command_predict, "expected MODEL, DATA and --to OUTPUT (or --record)");

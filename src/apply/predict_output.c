@@ -193,8 +193,15 @@ static td_status pictures_write(td__predict_output *output, const td_view *predi
 
 static const format csv = {csv_write}, npy = {npy_write}, pictures = {pictures_write};
 
+static bool is_standard_output(const char *path) {
+    return !strcmp(path, "-");
+}
+
 static const format *format_of(const char *path) {
     size_t length = strlen(path);
+    if (is_standard_output(path)) {
+        return &csv;
+    }
     if (length > 0 && path[length - 1] == '/') {
         return &pictures;
     }
@@ -210,7 +217,10 @@ static td_status open_target(td__predict_output *output, td_error *error) {
         output->folder = td__folder_open(output->path, error);
         return output->folder < 0 ? TD_IO : TD_OK;
     }
-    output->stream = fopen(output->draft, "wb");
+    int standard = is_standard_output(output->path) ? dup(STDOUT_FILENO) : -1;
+    output->stream = standard >= 0                      ? fdopen(standard, "wb")
+                     : is_standard_output(output->path) ? NULL
+                                                        : fopen(output->draft, "wb");
     return output->stream ? TD_OK : stream_error(output, error);
 }
 
@@ -220,9 +230,9 @@ td__predict_output *td__predict_output_open(const char *path, const td__predict_
     if (!found) {
         td_error_set(
             error, TD_UNSUPPORTED,
-            "%s: predictions are written to .csv, .npy, or a folder of images (a name that "
-            "ends in '/')",
-            path);
+            "%s: predictions are written to .csv, .npy, - (CSV to standard output), or a folder of "
+            "images, whose name ends in '/': %s/",
+            path, path);
         return NULL;
     }
     td__predict_output *output = td__calloc(1, sizeof *output);
@@ -265,11 +275,11 @@ td_status td__predict_output_close(td__predict_output *output, bool good, td_err
     }
     td_status status = TD_OK;
     if (output->stream) {
-        bool written = fclose(output->stream) == 0;
-        if (good && (!written || rename(output->draft, output->path) != 0)) {
+        bool written = fclose(output->stream) == 0, file = !is_standard_output(output->path);
+        if (good && (!written || (file && rename(output->draft, output->path) != 0))) {
             status = stream_error(output, error);
         }
-        if (!good || status) {
+        if (file && (!good || status)) {
             (void)remove(output->draft);
         }
     }

@@ -68,6 +68,15 @@ static char *resolve(const char *path, td_error *error) {
     if (stat(file, &about) == 0) {
         return file;
     }
+    (void)snprintf(file, room, "%s/saved_model.pb", path);
+    if (stat(file, &about) == 0) {
+        td_error_set(error, TD_UNSUPPORTED,
+                     "%s: a SavedModel of TensorFlow; convert it: python -m tf2onnx.convert "
+                     "--saved-model %s --output model.onnx",
+                     path, path);
+        td__free(file);
+        return NULL;
+    }
     char name[256];
     last_checkpoint(path, name, sizeof name);
     if (!*name) {
@@ -114,13 +123,46 @@ static bool is_pickle(const unsigned char *head, size_t size) {
 }
 
 static td_model *refuse_pickle(const char *path, td_error *error) {
+    td_error_set(error, TD_UNSUPPORTED,
+                 "%s: a pickle of PyTorch's is code, which is never run; export the model with "
+                 "torch.onnx.export(model, example, \"model.onnx\"), or save its state_dict() with "
+                 "safetensors.torch.save_file and give that as weights",
+                 path);
+    return NULL;
+}
+
+static bool is_tflite(const unsigned char *head, size_t size) {
+    return size > 8 && !memcmp(head + 4, "TFL3", 4);
+}
+
+static td_model *refuse_tflite(const char *path, td_error *error) {
     td_error_set(
         error, TD_UNSUPPORTED,
-        "%s: a pickle of PyTorch's is code, which is never run; export the model to .onnx, "
-        "or save its state_dict() with safetensors.torch.save_file and give that as "
-        "weights",
-        path);
+        "%s: a model of TensorFlow Lite; convert it: python -m tf2onnx.convert --tflite %s "
+        "--output model.onnx",
+        path, path);
     return NULL;
+}
+
+/* Graphs of TensorFlow's have nothing to be recognised by but their name. */
+static void refuse_graph(const char *path, td_error *error) {
+    bool saved_model = ends_in(path, "saved_model.pb");
+    td_error_set(error, TD_UNSUPPORTED,
+                 saved_model ? "%s: the graph of a SavedModel of TensorFlow; convert its folder: "
+                               "python -m tf2onnx.convert --saved-model FOLDER --output model.onnx"
+                             : "%s: a frozen graph of TensorFlow; convert it: python -m "
+                               "tf2onnx.convert --graphdef FILE --inputs … --outputs … --output "
+                               "model.onnx",
+                 path);
+}
+
+/* The beginning of a SavedModel's graph could be an ONNX file's. */
+static td_model *load_onnx(const char *path, td_error *error) {
+    td_model *model = td__onnx_load(path, error);
+    if (!model && ends_in(path, ".pb")) {
+        refuse_graph(path, error);
+    }
+    return model;
 }
 
 /* The first that recognises a file has it. */
@@ -129,7 +171,8 @@ static const format formats[] = {
     {"pickle", is_pickle, refuse_pickle, NULL},
     {"Keras", td__keras_is_zip, td__keras_load, td__keras_texts},
     {"Keras HDF5", td__keras_is_hdf5, td__keras_load, NULL},
-    {"ONNX", td__onnx_recognise, td__onnx_load, NULL},
+    {"TensorFlow Lite", is_tflite, refuse_tflite, NULL},
+    {"ONNX", td__onnx_recognise, load_onnx, NULL},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -149,7 +192,9 @@ static const format *recognise(const char *path, td_error *error) {
             return &formats[i];
         }
     }
-    if (size >= 0) {
+    if (size >= 0 && ends_in(path, ".pb")) {
+        refuse_graph(path, error);
+    } else if (size >= 0) {
         td_error_set(
             error, TD_FORMAT,
             "%s: no model file: expected a run's folder, .safetensors, .keras, .h5 or .onnx", path);

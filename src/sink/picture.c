@@ -17,7 +17,8 @@ static const size_t png_maximum = (size_t)1 << 30;
 typedef struct layout {
     int64_t rows, columns, height, width;
     int64_t row, column, down, right;
-    bool colour; /* channels are red, green, blue, and lie side by side in memory */
+    int64_t tiles; /* the last row may have fewer than columns */
+    bool colour;   /* channels are red, green, blue, and lie side by side in memory */
 } layout;
 
 typedef struct scale {
@@ -107,6 +108,19 @@ static layout find_layout(const td_view *view, bool kernel, bool negative) {
                     .colour = colour};
 }
 
+/* Many tiles side by side become a grid that is about as high as wide. */
+static layout fold(layout l) {
+    enum { FEW = 8 };
+    l.tiles = l.rows * l.columns;
+    if (l.rows > 1 || l.columns <= FEW) {
+        return l;
+    }
+    l.columns = (int64_t)ceil(sqrt((double)l.tiles));
+    l.rows = (l.tiles + l.columns - 1) / l.columns;
+    l.row = l.columns * l.column;
+    return l;
+}
+
 static uint8_t shade(const scale *s, double value) {
     double share = (value - s->low) / (s->high - s->low);
     return (uint8_t)lrint(255 * fmin(fmax(share, 0), 1));
@@ -147,12 +161,14 @@ static void draw_row(pixel *out, int32_t width, int32_t y, int64_t zoom, const t
     int64_t high = l->height * zoom + 1, wide = l->width * zoom + 1;
     int64_t tile_y = y / high, in_y = y % high / zoom;
     for (int32_t x = 0; x < width; x++) {
-        int64_t in_x = x % wide / zoom;
-        bool between = y % high == high - 1 || x % wide == wide - 1;
-        out[x] = between ? gap
-                         : pixel_at(view, l, s,
-                                    tile_y * l->row + x / wide * l->column + in_y * l->down +
-                                        in_x * l->right);
+        int64_t in_x = x % wide / zoom, tile_x = x / wide;
+        bool between = y % high == high - 1 || x % wide == wide - 1 ||
+                       tile_y * l->columns + tile_x >= l->tiles;
+        out[x] =
+            between
+                ? gap
+                : pixel_at(view, l, s,
+                           tile_y * l->row + tile_x * l->column + in_y * l->down + in_x * l->right);
     }
 }
 
@@ -230,7 +246,7 @@ td_status td__picture_make(const td_view *view, td__picture_kind kind, td__pictu
         return td_error_set(error, TD_SHAPE, "a tensor without elements has no picture");
     }
     scale s = find_scale(view, count, kind == TD__PICTURE_EXACT);
-    layout l = find_layout(view, kind == TD__PICTURE_KERNEL, s.diverging);
+    layout l = fold(find_layout(view, kind == TD__PICTURE_KERNEL, s.diverging));
     s.grey = s.grey && !l.colour;
     int64_t largest = l.height > l.width ? l.height : l.width;
     int64_t zoom = ENLARGED / (l.rows * l.columns > 1 ? 4 : 1) / largest;

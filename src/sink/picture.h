@@ -1,7 +1,7 @@
 /* A tensor as a picture.
  *
  * The last two or three dimensions are a tile: [height, width], or [height, width, channels] whose
- * channels lie side by side; what comes before them (the examples of a batch) goes downwards. Three
+ * channels lie side by side (more than 8 of a single example in a grid); what comes before them (the examples of a batch) goes downwards. Three
  * channels without negative values are red, green and blue; a 4-dimensional kernel [h, w, in, out]
  * has its inputs downwards and its outputs side by side. Without negative values the scale runs
  * from black (0, or the least) to white (the greatest); otherwise from blue through white (0) to

@@ -165,8 +165,9 @@ static void choose_format(printer *out) {
     if (is_floating(out->tensor)) {
         range seen = {0};
         each_shown(out, 0, 0, measure_range, &seen);
-        out->scientific = seen.any && (seen.largest >= 1e8 || seen.largest < 1e-4 ||
-                                       seen.largest / seen.smallest > 1e5);
+        /* numpy's rule: six digits behind the point would leave too little of the smallest. */
+        out->scientific = seen.any && (seen.largest >= 1e8 || seen.smallest < 1e-4 ||
+                                       seen.largest / seen.smallest > 1e3);
         out->precision = out->scientific ? 4 : 6;
     }
     each_shown(out, 0, 0, measure_width, NULL);

@@ -1,0 +1,84 @@
+"""What is said when a model or an output is not what was expected; outputs to a pipe, pictures in a grid."""
+import os
+import struct
+import unittest
+
+import numpy
+
+from program import Case, SMALL
+
+
+class Models(Case):
+    def refused(self, path):
+        return self.run_program("inspect", path, status=1).stderr
+
+    def test_models_of_others_are_named_with_what_converts_them(self):
+        os.makedirs(self.path("saved"))
+        for graph in (b"\x08\x01\x12\x04abcd", b"\x0a\x04node"):
+            with open(self.path("saved", "saved_model.pb"), "wb") as file:
+                file.write(graph)
+            self.assertIn("saved: a SavedModel of TensorFlow; convert it: python -m tf2onnx.convert "
+                          "--saved-model saved --output model.onnx", self.refused("saved"))
+            self.assertIn("--saved-model FOLDER", self.refused("saved/saved_model.pb"))
+            with open(self.path("frozen.pb"), "wb") as file:
+                file.write(graph)
+            self.assertIn("--graphdef FILE", self.refused("frozen.pb"))
+        with open(self.path("m.tflite"), "wb") as file:
+            file.write(b"\x1c\0\0\0TFL3" + bytes(40))
+        self.assertIn("tf2onnx.convert --tflite m.tflite --output model.onnx", self.refused("m.tflite"))
+        with open(self.path("m.pt"), "wb") as file:
+            file.write(b"\x80\x02}q\x00.")
+        self.assertIn("torch.onnx.export(", self.refused("m.pt"))
+
+
+class Outputs(Case):
+    def setUp(self):
+        super().setUp()
+        self.train(SMALL, "--quiet")
+        numpy.save(self.path("new.npy"), numpy.zeros((3, 2), "float32"))
+
+    def test_a_name_that_is_neither_file_nor_sink_is_said(self):
+        said = self.run_program("predict", "runs/small", "new.npy", "--to", "pics2", status=1).stderr
+        self.assertIn("pics2: predictions are written to .csv, .npy, -", said)
+        self.assertIn("pics2/", said)
+
+    def test_predictions_go_to_standard_output(self):
+        done = self.run_program("predict", "runs/small", "new.npy", "--to", "-")
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0], "class_0,class_1,predicted")
+        self.assertEqual(len(lines), 4)
+        self.assertIn("3 examples", done.stderr)
+        self.run_program("predict", "runs/small", "new.npy", "--to", "out.csv")
+        self.assertEqual(self.read("out.csv"), done.stdout)
+
+    def test_many_channels_are_a_grid(self):
+        numpy.save(self.path("images.npy"), numpy.ones((1, 4, 4, 1), "float32"))
+        numpy.save(self.path("labels.npy"), numpy.zeros((1, 1), "float32"))
+        self.train("""
+name: wide
+threads: 1
+data: {train: images.npy, labels: labels.npy}
+model:
+  - conv2d: {name: conv, filters: 32, kernel: 1}
+  - flatten:
+  - dense: {units: 1}
+train: {loss: mse, steps: 1}
+record:
+  - {what: conv.output, form: image, to: [png]}
+""")
+        folder = self.path("runs", "wide", "images", "conv.output")
+        with open(os.path.join(folder, os.listdir(folder)[0]), "rb") as file:
+            width, height = struct.unpack(">II", file.read(24)[16:])
+        self.assertEqual(width, height)  # 32 tiles: 6 x 6
+
+    def test_small_gradients_keep_their_digits(self):
+        self.write("t.csv", "a,y\n1,0.5\n0.0001,0.2\n")
+        self.train("name: tiny\nthreads: 1\ndata: {train: t.csv, label: y}\nmodel: [{dense: {name: out, units: 1}}]\n"
+                   "train: {loss: mse, steps: 1}\n", "--quiet")
+        said = self.run_program("gradients", "runs/tiny", "t.csv", "--layer", "input").stdout
+        for line in said.splitlines():
+            self.assertNotRegex(line, r"[ \[-]0\.0000")
+
+
+if __name__ == "__main__":
+    unittest.main()
