@@ -2,6 +2,8 @@
  * of a block the logarithm of the norm. */
 #include "report.h"
 
+#include "terminal.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -77,13 +79,11 @@ static void print_row(const td_norm_history *h, const range *r, int columns, int
     for (int i = 0; i < columns; i++) {
         int level = isnan(means[i]) ? last : level_of(means[i], r);
         last = level;
-        if (colour && level) {
-            printf("\x1b[38;5;%dm%s", colours[level - 1], blocks[level]);
-        } else {
-            (void)fputs(blocks[level], stdout);
-        }
+        terminal_paint_number(colour && level, level ? colours[level - 1] : 0);
+        (void)fputs(blocks[level], stdout);
     }
-    printf("%s  %.1e → %.1e\n", colour ? "\x1b[0m" : "", h->norms[0], h->norms[h->count - 1]);
+    terminal_paint(colour, "0");
+    printf("  %.1e → %.1e\n", h->norms[0], h->norms[h->count - 1]);
 }
 
 void print_heat_map(const td_norm_history *histories, size_t count, int width, bool colour) {

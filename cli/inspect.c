@@ -64,16 +64,17 @@ static void print_parameters(const td_inspection *about) {
 }
 
 static void print_findings(const td_inspection *about) {
-    static const char *const colours[] = {"\x1b[36m", "\x1b[33m", "\x1b[31m"};
+    static const char *const colours[] = {"36", "33", "31"};
     bool colour = terminal_has_colour(stdout);
     if (about->finding_count == 0) {
         printf("nothing unusual\n");
     }
     for (size_t i = 0; i < about->finding_count; i++) {
         const td_finding *finding = &about->findings[i];
-        printf("%s%-7s%s  %s: %s\n", colour ? colours[finding->level] : "",
-               td_finding_level_name(finding->level), colour ? "\x1b[0m" : "", finding->where,
-               finding->text);
+        terminal_paint(colour, colours[finding->level]);
+        printf("%-7s", td_finding_level_name(finding->level));
+        terminal_paint(colour, "0");
+        printf("  %s: %s\n", finding->where, finding->text);
     }
 }
 

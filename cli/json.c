@@ -1,17 +1,36 @@
 #include "json.h"
 
 #include <math.h>
+#include <string.h>
+
+/* A character of several bytes: as it is, escaped where it would be hidden, U+FFFD where it is
+ * none. How many bytes it has. */
+static size_t print_wide(const char *text) {
+    char out[TD_VISIBLE_SIZE(4)];
+    unsigned char first = (unsigned char)*text;
+    size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    size_t length = strnlen(text, size);
+    td_visible(out, text, length, false);
+    bool good = length == size && out[0] != '\\';
+    bool hidden = length == size && out[0] == '\\' && out[1] == 'u';
+    (void)fputs(good || hidden ? out : "\\ufffd", stdout);
+    return good || hidden ? size : 1;
+}
 
 void print_json_text(const char *text) {
     (void)fputc('"', stdout);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\') {
-            printf("\\%c", *c);
-        } else if (*c < 0x20) {
-            printf("\\u%04x", *c);
-        } else {
-            (void)fputc(*c, stdout);
+    while (*text) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte >= 0x80) {
+            text += print_wide(text);
+            continue;
         }
+        if (byte < 0x20 || byte == 0x7f) {
+            printf("\\u%04x", byte);
+        } else {
+            printf(byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
+        }
+        text++;
     }
     (void)fputc('"', stdout);
 }

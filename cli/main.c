@@ -1,5 +1,6 @@
 /* tapedeck: the command line of the library. Uses nothing but the public headers. */
 #include "command.h"
+#include "guard.h"
 #include "options.h"
 
 #include <stdarg.h>
@@ -87,11 +88,7 @@ static int unknown_command(const char *name) {
                   meant ? meant : "", meant ? "'?" : "");
 }
 
-int main(int count, char **arguments) {
-    if (count < 2) {
-        print_help(stderr);
-        return EXIT_USAGE;
-    }
+static int run_command(int count, char **arguments) {
     const char *name = arguments[1];
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
         print_help(stdout);
@@ -109,8 +106,19 @@ int main(int count, char **arguments) {
             (void)fputs(commands[i]->help, stdout);
             return EXIT_GOOD;
         }
-        int status = commands[i]->run(count - 2, arguments + 2);
-        return fflush(stdout) == 0 || status ? status : fail(EXIT_BAD, "cannot write to stdout");
+        return commands[i]->run(count - 2, arguments + 2);
     }
     return unknown_command(name);
+}
+
+int main(int count, char **arguments) {
+    if (!guard_streams()) {
+        return EXIT_BAD;
+    }
+    if (count < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    int status = run_command(count, arguments);
+    return guard_flush() || status ? status : fail(EXIT_BAD, "cannot write to stdout");
 }

@@ -1,6 +1,8 @@
 #include "plot.h"
 
+#include "guard.h"
 #include "reading.h"
+#include "terminal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -137,11 +139,12 @@ static void print_board(const board *b, const extent *e, const canvas *c) {
             size_t cell = (size_t)y * (size_t)b->columns + (size_t)x;
             if (c->colour && b->bits[cell] && b->owner[cell] != owner) {
                 owner = b->owner[cell];
-                printf("\x1b[38;5;%dm", line_colours[owner]);
+                terminal_paint_number(true, line_colours[owner]);
             }
             print_cell(b->bits[cell]);
         }
-        (void)fputs(owner >= 0 ? "\x1b[0m\n" : "\n", stdout);
+        terminal_paint(owner >= 0, "0");
+        putchar('\n');
     }
 }
 
@@ -153,7 +156,10 @@ static void print_legend(const series *lines, size_t count, bool colour) {
         }
         printf("%*s  ", LABEL, "");
         if (colour) {
-            printf("\x1b[38;5;%dm━━\x1b[0m ", line_colours[i % LINE_COLOURS]);
+            terminal_paint_number(true, line_colours[i % LINE_COLOURS]);
+            (void)fputs("━━", stdout);
+            terminal_paint(true, "0");
+            putchar(' ');
         }
         printf("%s  %s\n", lines[i].name, last);
     }
@@ -207,13 +213,10 @@ static void print_heat_row(const series *s, const extent *e, int columns, const 
                    : isfinite(at)            ? 1 + place(at, e->low, e->high, LEVELS)
                                              : LEVELS;
         }
-        if (c->colour && last) {
-            printf("\x1b[38;5;%dm%s", heat_colours[last - 1], blocks[last]);
-        } else {
-            (void)fputs(blocks[last], stdout);
-        }
+        terminal_paint_number(c->colour && last, last ? heat_colours[last - 1] : 0);
+        (void)fputs(blocks[last], stdout);
     }
-    (void)fputs(c->colour ? "\x1b[0m" : "", stdout);
+    terminal_paint(c->colour, "0");
 }
 
 void plot_heat(const series *rows, size_t count, const canvas *c) {
@@ -250,29 +253,17 @@ void plot_heat(const series *rows, size_t count, const canvas *c) {
 
 static double total(const slice *s) {
     double sum = 0;
-    for (int32_t i = 0; i < s->count; i++) {
-        sum += s->ranges[i].count;
+    for (int32_t i = 0; i < s->histogram.bin_count; i++) {
+        sum += s->histogram.ranges[i].count;
     }
     return sum;
-}
-
-double slice_quantile(const slice *s, double share) {
-    double wanted = share * total(s), so_far = 0;
-    for (int32_t i = 0; i < s->count; i++) {
-        const td_range *r = &s->ranges[i];
-        if (r->count > 0 && so_far + r->count >= wanted) {
-            return r->left + (r->right - r->left) * (wanted - so_far) / r->count;
-        }
-        so_far += r->count;
-    }
-    return s->count ? s->ranges[s->count - 1].right : NAN;
 }
 
 /* How much of the histogram lies between two values. */
 static double mass_between(const slice *s, double low, double high) {
     double mass = 0;
-    for (int32_t i = 0; i < s->count; i++) {
-        const td_range *r = &s->ranges[i];
+    for (int32_t i = 0; i < s->histogram.bin_count; i++) {
+        const td_range *r = &s->histogram.ranges[i];
         double width = r->right - r->left;
         double from = fmax(low, r->left), to = fmin(high, r->right);
         if (width <= 0) {
@@ -289,8 +280,8 @@ void plot_distribution(const slice *slices, size_t count, const canvas *c) {
     static const int greys[] = {0, 238, 243, 249, 255};
     extent e = {0};
     for (size_t i = 0; i < count; i++) {
-        include(&e, slice_quantile(&slices[i], 0.005));
-        include(&e, slice_quantile(&slices[i], 0.995));
+        include(&e, td_histogram_quantile(&slices[i].histogram, 0.005));
+        include(&e, td_histogram_quantile(&slices[i].histogram, 0.995));
     }
     if (!e.any) {
         printf("%*s  no finite values\n", LABEL, "");
@@ -309,13 +300,11 @@ void plot_distribution(const slice *slices, size_t count, const canvas *c) {
             const slice *col = &slices[(size_t)x * count / (size_t)wide];
             double all = total(col), mass = mass_between(col, bottom, top);
             int shade = mass > 0 && all > 0 ? clamp(1 + (int)(mass / all * rows), 1, 4) : 0;
-            if (c->colour && shade) {
-                printf("\x1b[38;5;%dm█", greys[shade]);
-            } else {
-                (void)fputs(shades[shade], stdout);
-            }
+            terminal_paint_number(c->colour && shade, greys[shade]);
+            (void)fputs(c->colour && shade ? "█" : shades[shade], stdout);
         }
-        (void)fputs(c->colour ? "\x1b[0m\n" : "\n", stdout);
+        terminal_paint(c->colour, "0");
+        putchar('\n');
     }
     print_time_axis(slices[0].step, slices[count - 1].step, wide);
 }
@@ -374,9 +363,9 @@ static void print_pixels(double upper, double lower, bool has_lower, const exten
         int a[3], b[3] = {0};
         shade_of(upper, e, a);
         shade_of(has_lower ? lower : 0, e, b);
-        printf("\x1b[38;2;%d;%d;%dm", a[0], a[1], a[2]);
+        guard_escape(stdout, "\x1b[38;2;%d;%d;%dm", a[0], a[1], a[2]);
         if (has_lower) {
-            printf("\x1b[48;2;%d;%d;%dm", b[0], b[1], b[2]);
+            guard_escape(stdout, "\x1b[48;2;%d;%d;%dm", b[0], b[1], b[2]);
         }
         (void)fputs("▀", stdout);
         return;
@@ -407,7 +396,8 @@ void plot_tensor(const td_view *view, const canvas *c) {
                     print_pixels(pixel(view, &g, n, y, x), lower ? pixel(view, &g, n, y + 1, x) : 0,
                                  lower, &e, c);
                 }
-                (void)fputs(c->colour ? "\x1b[0m " : " ", stdout);
+                terminal_paint(c->colour, "0");
+                putchar(' ');
             }
             putchar('\n');
         }

@@ -26,13 +26,10 @@ void plot_heat(const series *rows, size_t count, const canvas *canvas);
 /* One histogram of a distribution over time. */
 typedef struct slice {
     int64_t step;
-    td_range *ranges;
-    int32_t count;
+    td_histogram histogram; /* of ranges */
 } slice;
 /* Values upwards, time from left to right, shades for how many. */
 void plot_distribution(const slice *slices, size_t count, const canvas *canvas);
-/* The value below which a share of what the histogram holds lies. */
-double slice_quantile(const slice *s, double share);
 
 /* A tensor's last two dimensions (or three, with the last as channels) as pictures, side by side.
  */

@@ -202,14 +202,20 @@ static void print_page(td_trainer *trainer, double seconds) {
     const char *folder = td_trainer_folder(trainer);
     char number[32], time[32];
     bool colour = terminal_has_colour(stdout);
-    const char *bold = colour ? "\x1b[1m" : "", *plain = colour ? "\x1b[0m" : "";
-    printf("\n%s%lld steps in %s%s\n", bold, (long long)td_trainer_steps(trainer),
-           terminal_time(time, seconds), plain);
+    putchar('\n');
+    terminal_paint(colour, "1");
+    printf("%lld steps in %s", (long long)td_trainer_steps(trainer), terminal_time(time, seconds));
+    terminal_paint(colour, "0");
+    putchar('\n');
     if (td_trainer_stopped_early(trainer)) {
         printf("Stopped early: %s.\n", td_trainer_stopped_early(trainer));
     }
     for (size_t i = 0; i < count; i++) {
-        printf("  %-16s %s%s%s\n", values[i].name, bold, value_text(number, &values[i]), plain);
+        printf("  %-16s ", values[i].name);
+        terminal_paint(colour, "1");
+        (void)fputs(value_text(number, &values[i]), stdout);
+        terminal_paint(colour, "0");
+        putchar('\n');
     }
     if (norm_count) {
         (void)fputc('\n', stdout);

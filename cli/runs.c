@@ -70,17 +70,19 @@ static td_status add_run(void *user, const td_run_summary *summary, td_error *er
 }
 
 static void print_row(const row *r, int name_width, bool colour) {
-    static const char *const colours[] = {[TD_RUN_RUNNING] = "\x1b[36m",
-                                          [TD_RUN_FINISHED] = "\x1b[32m",
-                                          [TD_RUN_INTERRUPTED] = "\x1b[33m",
-                                          [TD_RUN_FAILED] = "\x1b[31m",
-                                          [TD_RUN_CRASHED] = "\x1b[31m"};
+    static const char *const colours[] = {[TD_RUN_RUNNING] = "36",
+                                          [TD_RUN_FINISHED] = "32",
+                                          [TD_RUN_INTERRUPTED] = "33",
+                                          [TD_RUN_FAILED] = "31",
+                                          [TD_RUN_CRASHED] = "31"};
     char when[32], size[32], last[32], top[32];
     const char *state = r->is.info.events ? "events" : td_run_state_name(r->is.info.state);
     const char *paint = colour && !r->is.info.events ? colours[r->is.info.state] : NULL;
-    printf("%-*s  %-16s  %s%-11s%s  %5lld  %7lld  %9s", name_width, r->name,
-           format_when(when, r->is.info.started), paint ? paint : "", state, paint ? "\x1b[0m" : "",
-           (long long)r->is.info.last_epoch, (long long)r->is.info.last_step,
+    printf("%-*s  %-16s  ", name_width, r->name, format_when(when, r->is.info.started));
+    terminal_paint(paint != NULL, paint);
+    printf("%-11s", state);
+    terminal_paint(paint != NULL, "0");
+    printf("  %5lld  %7lld  %9s", (long long)r->is.info.last_epoch, (long long)r->is.info.last_step,
            terminal_bytes(size, (double)r->is.info.bytes));
     for (size_t i = 0; i < r->is.metric_count; i++) {
         const td_run_metric *metric = &r->is.metrics[i];
@@ -100,8 +102,11 @@ static void print_table(const table *t) {
         width = length > width ? length : width;
     }
     bool colour = terminal_has_colour(stdout);
-    printf("%s%-*s  %-16s  %-11s  %5s  %7s  %9s  %s%s\n", colour ? "\x1b[1m" : "", width, "run",
-           "started", "state", "epoch", "step", "size", "last (best)", colour ? "\x1b[0m" : "");
+    terminal_paint(colour, "1");
+    printf("%-*s  %-16s  %-11s  %5s  %7s  %9s  %s", width, "run", "started", "state", "epoch",
+           "step", "size", "last (best)");
+    terminal_paint(colour, "0");
+    putchar('\n');
     for (size_t i = 0; i < t->count; i++) {
         print_row(&t->rows[i], width, colour);
     }

@@ -1,6 +1,7 @@
 /* tapedeck show: runs in the terminal. */
 #include "show.h"
 
+#include "guard.h"
 #include "options.h"
 #include "reading.h"
 #include "terminal.h"
@@ -153,7 +154,7 @@ static int follow(const settings *s, size_t *said) {
     for (;;) {
         bool running = is_running(s->page.runs[0]);
         if (!s->page.plain && !s->json) {
-            (void)fputs("\x1b[H\x1b[2J", stdout);
+            guard_escape(stdout, "\x1b[H\x1b[2J");
         }
         status = draw(s, said);
         if (!running || status) {

@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE_ROWS = 20, HEAT_ROWS = 40, JSON_POINTS = 10000, SLICES = 200 };
+enum { TABLE_ROWS = 20, HEAT_ROWS = 40, SLICES = 200 };
 
 static void heading(const page *p, const char *text) {
-    printf("%s%s%s\n", p->canvas.colour ? "\x1b[1m" : "", text, p->canvas.colour ? "\x1b[0m" : "");
+    terminal_paint(p->canvas.colour, "1");
+    (void)fputs(text, stdout);
+    terminal_paint(p->canvas.colour, "0");
+    putchar('\n');
 }
 
 static const char *run_name(const td_run *run) {
@@ -63,32 +66,58 @@ static void print_points(const series *lines, size_t count) {
     }
 }
 
-/* A row for each signal, a column for each part of the time; the value that was last there. */
-static void print_grid(const series *rows, size_t count) {
-    enum { COLUMNS = 8 };
-    int64_t first = INT64_MAX, last = INT64_MIN;
+static int by_number(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Up to `most` of the steps at which any of the signals was recorded; how many. */
+static size_t choose_steps(const series *rows, size_t count, int64_t *chosen, size_t most) {
+    size_t all = 0, different = 0;
     for (size_t i = 0; i < count; i++) {
+        all += rows[i].count;
+    }
+    int64_t *steps = calloc(all + 1, sizeof *steps);
+    for (size_t i = 0, used = 0; steps && i < count; i++) {
         for (size_t k = 0; k < rows[i].count; k++) {
-            first = rows[i].points[k].step < first ? rows[i].points[k].step : first;
-            last = rows[i].points[k].step > last ? rows[i].points[k].step : last;
+            steps[used++] = rows[i].points[k].step;
         }
     }
+    if (steps && all) {
+        qsort(steps, all, sizeof *steps, by_number);
+    }
+    for (size_t i = 0; steps && i < all; i++) {
+        if (different == 0 || steps[different - 1] != steps[i]) {
+            steps[different++] = steps[i];
+        }
+    }
+    size_t taken = different < most ? different : most;
+    for (size_t i = 0; i < taken; i++) {
+        chosen[i] = steps[taken > 1 ? i * (different - 1) / (taken - 1) : 0];
+    }
+    free(steps);
+    return taken;
+}
+
+/* A row for each signal, a column for each of a few recorded steps. */
+static void print_grid(const page *p, const series *rows, size_t count, const char *statistic) {
+    enum { COLUMNS = 8 };
+    int64_t steps[COLUMNS];
+    size_t columns = choose_steps(rows, count, steps, COLUMNS);
     (void)fputs("signal", stdout);
-    for (int column = 1; column <= COLUMNS && first <= last; column++) {
-        printf("\t%lld", (long long)(first + (last - first) * column / COLUMNS));
+    for (size_t i = 0; i < columns; i++) {
+        printf("\t%lld", (long long)steps[i]);
     }
     putchar('\n');
-    for (size_t i = 0; i < count && first <= last; i++) {
+    for (size_t i = 0; i < count; i++) {
+        const td_run_signal *signal = td_run_signal_find(p->runs[0], rows[i].name);
         (void)fputs(rows[i].name, stdout);
-        size_t next = 0;
-        double value = NAN;
-        for (int column = 1; column <= COLUMNS; column++) {
-            int64_t to = first + (last - first) * column / COLUMNS;
-            for (; next < rows[i].count && rows[i].points[next].step <= to; next++) {
-                value = rows[i].points[next].value;
-            }
+        for (size_t k = 0; k < columns; k++) {
             char number[32];
-            printf("\t%s", isnan(value) ? "-" : format_number(number, value));
+            td_run_value value;
+            bool there =
+                td_run_values(p->runs[0], signal, statistic, steps[k], steps[k], &value, 1) > 0;
+            printf("\t%s", there ? format_number(number, value.value) : "-");
         }
         putchar('\n');
     }
@@ -148,7 +177,7 @@ static void show_heat(const page *p, const char *globs, const char *statistic) {
     (void)snprintf(title, sizeof title, "%s of %.500s", statistic, globs ? globs : "*");
     heading(p, title);
     if (p->plain) {
-        print_grid(rows, used);
+        print_grid(p, rows, used, statistic);
     } else {
         plot_heat(rows, used, &p->canvas);
     }
@@ -166,30 +195,19 @@ static void show_heat(const page *p, const char *globs, const char *statistic) {
 typedef struct gathering {
     slice slices[SLICES];
     size_t count;
-    int64_t first, span; /* steps */
 } gathering;
 
-/* Keeps the last histogram of each part of the time. */
 static td_status keep_histogram(void *user, const td_record *record, td_error *error) {
     gathering *g = user;
-    const td_histogram *h = record->histogram;
-    td_range *ranges = malloc(((size_t)h->bin_count + 1) * sizeof *ranges);
+    int32_t count = record->histogram->bin_count;
+    td_range *ranges = malloc(((size_t)count + 1) * sizeof *ranges);
     if (!ranges) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    for (int32_t i = 0; i < h->bin_count; i++) {
-        ranges[i] = td_histogram_range(h, i);
+    for (int32_t i = 0; i < count; i++) {
+        ranges[i] = td_histogram_range(record->histogram, i);
     }
-    bool same = g->count > 0 && (record->step - g->first) / g->span ==
-                                    (g->slices[g->count - 1].step - g->first) / g->span;
-    if (same) {
-        free(g->slices[--g->count].ranges);
-    }
-    if (g->count < SLICES) {
-        g->slices[g->count++] = (slice){record->step, ranges, h->bin_count};
-    } else {
-        free(ranges);
-    }
+    g->slices[g->count++] = (slice){record->step, {.bin_count = count, .ranges = ranges}};
     return TD_OK;
 }
 
@@ -200,7 +218,8 @@ static void print_quantiles(const char *signal, const gathering *g) {
         printf("%s\t%lld", signal, (long long)g->slices[i].step);
         for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
             char number[32];
-            printf("\t%s", format_number(number, slice_quantile(&g->slices[i], shares[k])));
+            printf("\t%s", format_number(
+                               number, td_histogram_quantile(&g->slices[i].histogram, shares[k])));
         }
         putchar('\n');
     }
@@ -208,20 +227,11 @@ static void print_quantiles(const char *signal, const gathering *g) {
 
 static void show_distribution(const page *p, const td_run_signal *signal) {
     static gathering g;
-    int64_t parts = p->plain ? TABLE_ROWS : SLICES;
     g.count = 0;
-    g.first = signal->first_step;
-    g.span = (signal->last_step - signal->first_step) / parts + 1;
     td_error error = {0};
-    /* One record of each part, not all of them: a look-up each. */
-    for (int64_t i = 0; i < parts; i++) {
-        int64_t to = g.first + (i + 1) * g.span - 1;
-        if (to - g.span + 1 > signal->last_step || to < p->first || to > p->last) {
-            continue;
-        }
-        if (td_run_at(p->runs[0], signal, TD_HISTOGRAM, to, keep_histogram, &g, &error)) {
-            continue; /* none so early, or damaged, which is said */
-        }
+    if (td_run_histograms(p->runs[0], signal, p->first, p->last, p->plain ? TABLE_ROWS : SLICES,
+                          keep_histogram, &g, &error)) {
+        (void)fail(EXIT_BAD, "%s", error.text);
     }
     if (p->plain) {
         print_quantiles(signal->name, &g);
@@ -232,7 +242,7 @@ static void show_distribution(const page *p, const td_run_signal *signal) {
         plot_distribution(g.slices, g.count, &p->canvas);
     }
     for (size_t i = 0; i < g.count; i++) {
-        free(g.slices[i].ranges);
+        free((td_range *)(uintptr_t)g.slices[i].histogram.ranges);
     }
 }
 
@@ -379,15 +389,23 @@ static void json_points(td_run *run, const td_run_signal *signal, const page *p)
     if (!statistic && !(signal->forms & TD_SCALAR)) {
         statistic = "norm";
     }
-    series s = load_series(run, signal->name, statistic, p, JSON_POINTS);
     (void)fputs(",\"points\":[", stdout);
-    for (size_t i = 0; i < s.count; i++) {
-        printf("%s[%lld,", i ? "," : "", (long long)s.points[i].step);
-        print_json_number(s.points[i].value);
-        putchar(']');
+    static td_run_value values[4096];
+    const size_t most = sizeof values / sizeof *values;
+    size_t count = most;
+    for (int64_t from = p->first, any = 0; count == most;) {
+        count = td_run_values(run, signal, statistic, from, p->last, values, most);
+        for (size_t i = 0; i < count; i++, any = 1) {
+            printf("%s[%lld,", any ? "," : "", (long long)values[i].step);
+            print_json_number(values[i].value);
+            putchar(']');
+        }
+        if (count == most && values[most - 1].step == INT64_MAX) {
+            break;
+        }
+        from = count ? values[count - 1].step + (count == most) : from;
     }
     putchar(']');
-    free(s.points);
 }
 
 static void json_signal(td_run *run, const td_run_signal *signal, const page *p, bool first) {

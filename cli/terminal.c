@@ -1,5 +1,7 @@
 #include "terminal.h"
 
+#include "guard.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,9 +20,22 @@ static bool is_dumb(void) {
     return !term || !*term || !strcmp(term, "dumb");
 }
 
+void terminal_paint(bool colour, const char *sequence) {
+    if (colour) {
+        guard_escape(stdout, "\x1b[%sm", sequence);
+    }
+}
+
+void terminal_paint_number(bool colour, int number) {
+    if (colour) {
+        guard_escape(stdout, "\x1b[38;5;%dm", number);
+    }
+}
+
 bool terminal_has_colour(FILE *stream) {
     const char *no_colour = getenv("NO_COLOR");
-    return isatty(fileno(stream)) && !(no_colour && *no_colour) && !is_dumb();
+    return isatty(stream == stdout ? STDOUT_FILENO : STDERR_FILENO) && !(no_colour && *no_colour) &&
+           !is_dumb();
 }
 
 int terminal_width(void) {
@@ -39,7 +54,7 @@ bool terminal_is_live(void) {
 
 static void take_away(void) {
     if (shown) {
-        (void)fputs("\r\x1b[K", stderr);
+        guard_escape(stderr, "\r\x1b[K");
         (void)fflush(stderr);
         shown = false;
     }
@@ -47,7 +62,9 @@ static void take_away(void) {
 
 void terminal_show(const char *text) {
     pthread_mutex_lock(&lock);
-    (void)fprintf(stderr, "\r%s\x1b[K", text);
+    guard_escape(stderr, "\r");
+    (void)fputs(text, stderr);
+    guard_escape(stderr, "\x1b[K");
     (void)fflush(stderr);
     shown = true;
     pthread_mutex_unlock(&lock);

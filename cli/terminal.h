@@ -10,6 +10,11 @@
 
 /* Whether colours may be used on the stream: a terminal, and neither NO_COLOR nor TERM=dumb. */
 bool terminal_has_colour(FILE *stream);
+/* Where colour is set: what is printed to stdout from now on is painted. "1" is bold, "31" red, … "0"
+ * plain again. */
+void terminal_paint(bool colour, const char *sequence);
+/* Likewise, in one of the 256 colours. */
+void terminal_paint_number(bool colour, int number);
 /* Columns of the terminal; 80 when that is not known. */
 int terminal_width(void);
 /* Whether a progress line makes sense: stderr is a terminal that can go back in a line. */

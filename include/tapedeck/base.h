@@ -65,6 +65,13 @@ TD_API const char *td_status_text(td_status status);
 TD_API td_status td_error_set(td_error *error, td_status status, const char *format, ...)
     TD_PRINTF(3, 4);
 
+/* Text of others as a terminal may show it: control characters (with lines: but for line ends and
+ * tabs), characters that turn the direction of writing or end a line, and bytes that are no UTF-8
+ * become \x1b, \u202e, …. out has room for TD_VISIBLE_SIZE(length); how many bytes were written, a
+ * 0 behind them not counted. */
+#define TD_VISIBLE_SIZE(length) (4 * (length) + 1)
+TD_API size_t td_visible(char *out, const char *text, size_t length, bool lines);
+
 /* "MAJOR.MINOR.PATCH" of the library that is running. */
 TD_API const char *td_version(void);
 

@@ -84,6 +84,10 @@ typedef void td_note_function(void *user, const char *key, const char *value);
 TD_API td_status td_run_notes(td_run *run, const char *table, td_note_function *each, void *user,
                               td_error *error);
 
+/* A record as sinks get it, valid during the call only: histograms have ranges, images their PNG.
+ * What it returns other than TD_OK ends the reading and is returned. */
+typedef td_status td_record_function(void *user, const td_record *record, td_error *error);
+
 /* ---- Numbers over time ---------------------------------------------------------------------- */
 
 /* Several steps together, or one. */
@@ -122,6 +126,15 @@ typedef struct td_run_step {
 /* The run's last step at or before this one, or its first one; false when it has none. */
 TD_API bool td_run_when(td_run *run, int64_t step, td_run_step *when);
 
+/* Histograms over time: the last of each of `parts` equal parts of first … last (cut to the signal's
+ * own steps), by step. What each returns other than TD_OK ends the reading and is returned. */
+TD_API TD_NODISCARD td_status td_run_histograms(td_run *run, const td_run_signal *signal,
+                                                int64_t first, int64_t last, size_t parts,
+                                                td_record_function *each, void *user,
+                                                td_error *error);
+/* The value below which a share (0 … 1) of what the histogram holds lies; NaN when it is empty. */
+TD_API double td_histogram_quantile(const td_histogram *histogram, double share);
+
 /* The scalar recorded last, and the least and greatest with their steps; false when there is none.
  * Kept by the run as it is written; of older runs, all are looked at. */
 typedef struct td_extremes {
@@ -138,10 +151,6 @@ TD_API double td_run_best(const td_run_signal *signal, const td_extremes *extrem
 TD_API size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t most);
 
 /* ---- Records -------------------------------------------------------------------------------- */
-
-/* A record as sinks get it, valid during the call only: histograms have ranges, images their PNG.
- * What it returns other than TD_OK ends the reading and is returned. */
-typedef td_status td_record_function(void *user, const td_record *record, td_error *error);
 
 typedef struct td_run_query {
     size_t size;                   /* sizeof(td_run_query); 0 in a field means all */
@@ -263,6 +272,36 @@ typedef struct td_run_summary {
 typedef td_status td_summary_function(void *user, const td_run_summary *summary, td_error *error);
 TD_API TD_NODISCARD td_status td_runs_list(const char *folder, td_summary_function *each,
                                            void *user, td_error *error);
+
+/* ---- Exporting ------------------------------------------------------------------------------ */
+
+typedef struct td_export_options {
+    size_t size;    /* sizeof(td_export_options); 0 in a field means its default */
+    const char *to; /* "csv", "npy", "npz", "tensorboard", "sqlite" or "png" */
+    const char
+        *out; /* a folder, for npz a file; must be new. Default NAME-FORMAT here (NAME.npz) */
+    const char *what;              /* globs, separated by commas; default all */
+    int64_t first_step, last_step; /* both 0: all */
+    td_form
+        form; /* tensors in this form instead of the format's own; of other records only those of
+                   * this form */
+    void (*problem)(void *user, const char *text); /* what could not be read, one sentence each */
+    void *user;
+} td_export_options;
+
+enum { TD_EXPORT_PATH = 4096 };
+typedef struct td_exported {
+    size_t size;               /* in: sizeof(td_exported) */
+    int64_t written, left_out; /* records; left out: of forms that the format cannot hold */
+    int runs;
+    char out[TD_EXPORT_PATH]; /* where to */
+} td_exported;
+
+/* Writes what a run recorded in another format; of a folder with several runs below it, each into a
+ * folder of its own. exported may be NULL. TD_INVALID when the format or form is none, TD_EXISTS
+ * when out is taken, TD_NOT_FOUND when there is no run. */
+TD_API TD_NODISCARD td_status td_run_export(const char *from, const td_export_options *options,
+                                            td_exported *exported, td_error *error);
 
 #ifdef __cplusplus
 }

@@ -54,3 +54,65 @@ char *td__clean_copy(const char *text) {
     }
     return copy;
 }
+
+static uint32_t code_point(const char *text, size_t size) {
+    static const uint8_t masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t code = (uint8_t)text[0] & masks[size];
+    for (size_t i = 1; i < size; i++) {
+        code = code << 6 | ((uint8_t)text[i] & 0x3fu);
+    }
+    return code;
+}
+
+/* What a terminal or a page may act on instead of showing it. */
+static bool is_hidden(uint32_t code) {
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0x61c, 0x61c},
+                  {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x206f},
+                  {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (code >= ranges[i].first && code <= ranges[i].last) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static char *put_hex(char *out, char kind, uint32_t number, int digits) {
+    *out++ = '\\';
+    *out++ = kind;
+    for (int i = digits - 1; i >= 0; i--) {
+        *out++ = "0123456789abcdef"[number >> (4 * i) & 15];
+    }
+    return out;
+}
+
+size_t td_visible(char *out, const char *text, size_t length, bool lines) {
+    char *end = out;
+    for (size_t i = 0, size; i < length; i += size) {
+        size = td__character(text + i, length - i);
+        uint32_t code = size ? code_point(text + i, size) : (uint8_t)text[i];
+        bool plain = size && (!is_hidden(code) || (lines && (code == '\n' || code == '\t')));
+        size = size ? size : 1;
+        if (plain) {
+            memcpy(end, text + i, size);
+            end += size;
+        } else if (size == 1) {
+            end = put_hex(end, 'x', code, 2);
+        } else {
+            end = put_hex(end, code > 0xffff ? 'U' : 'u', code, code > 0xffff ? 8 : 4);
+        }
+    }
+    *end = 0;
+    return (size_t)(end - out);
+}
+
+void td__print_visible(FILE *stream, const char *text, size_t length) {
+    char out[TD_VISIBLE_SIZE(4)];
+    for (size_t i = 0, size; i < length; i += size) {
+        size = td__character(text + i, length - i);
+        size = size ? size : 1;
+        (void)fwrite(out, 1, td_visible(out, text + i, size, false), stream);
+    }
+}

@@ -4,6 +4,8 @@
 
 #include "tapedeck/base.h"
 
+#include <stdio.h>
+
 /* Bytes of the UTF-8 character at text, 0 when there is none or it is a zero. */
 size_t td__character(const char *text, size_t length);
 
@@ -12,5 +14,8 @@ size_t td__character(const char *text, size_t length);
 size_t td__clean_text(char *out, const char *text, size_t length);
 /* A copy of a cleaned C string, to be freed with td__free; NULL when memory is exhausted. */
 char *td__clean_copy(const char *text);
+
+/* td_visible, printed. */
+void td__print_visible(FILE *stream, const char *text, size_t length);
 
 #endif

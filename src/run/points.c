@@ -14,8 +14,7 @@ static void add(td_point *point, bool first, int64_t step, double value) {
     point->high = first ? value : fmax(point->high, value);
 }
 
-/* The first step of part `part` of `parts` of first … last, which may be any two numbers. */
-static int64_t boundary(int64_t first, int64_t last, size_t part, size_t parts) {
+int64_t td__run_boundary(int64_t first, int64_t last, size_t part, size_t parts) {
     double width = (double)((uint64_t)last - (uint64_t)first) + 1;
     double offset = floor(width * (double)part / (double)parts);
     return (int64_t)((uint64_t)first + (uint64_t)fmin(offset, 0x1p64 - 2048));
@@ -33,8 +32,8 @@ size_t td_run_points(td_run *run, const td_run_signal *signal, const char *stati
     }
     int64_t share = MOST_ROWS / (int64_t)(most ? most : 1) + 1;
     for (size_t i = 0; rows && i < most; i++) {
-        int64_t from = boundary(first, last, i, most);
-        int64_t to = i + 1 < most ? boundary(first, last, i + 1, most) - 1 : last;
+        int64_t from = td__run_boundary(first, last, i, most);
+        int64_t to = i + 1 < most ? td__run_boundary(first, last, i + 1, most) - 1 : last;
         if (from > to) {
             continue;
         }

@@ -56,6 +56,11 @@ td_status td__run_read_signals(td_run *run, td_error *error);
 td_status td__run_sort_signals(td_run *run, td_error *error);
 void td__run_forget_signals(td_run *run);
 
+/* ---- Parts of the time (points.c) ----------------------------------------------------------- */
+
+/* The first step of part `part` of `parts` of first … last, which may be any two numbers. */
+int64_t td__run_boundary(int64_t first, int64_t last, size_t part, size_t parts);
+
 /* ---- Files beside it (files.c) -------------------------------------------------------------- */
 
 /* Record number `index` of an NPY file in the run's folder, into run->bytes. */

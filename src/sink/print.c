@@ -25,17 +25,8 @@ struct td_sink {
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-/* Without control characters: a name must not move the cursor. */
 static void print_name(FILE *stream, const char *name) {
-    char *clean = td__clean_copy(name);
-    for (const char *c = clean ? clean : "?"; *c; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            fprintf(stream, "%%%02X", (unsigned)*c);
-        } else {
-            fputc(*c, stream);
-        }
-    }
-    td__free(clean);
+    td__print_visible(stream, name, strlen(name));
 }
 
 static int format(char out[TD__NUMBER_ROOM + 1], double value) {

@@ -1,6 +1,7 @@
 /* Prints tensors as numpy does: aligned columns, and "..." in the middle of large dimensions. */
 #include "tensor/tensor.h"
 
+#include "base/text.h"
 #include "tensor/element.h"
 
 #include <math.h>
@@ -177,12 +178,13 @@ static void choose_format(printer *out) {
 static void print_name(const td_tensor *tensor, FILE *stream) {
     static const char output[] = ".output";
     size_t length = strlen(tensor->name), suffix = sizeof output - 1;
-    if (!tensor->gradient) {
-        fprintf(stream, "%s%s", tensor->name, length ? " " : "");
-    } else if (length > suffix && strcmp(tensor->name + length - suffix, output) == 0) {
-        fprintf(stream, "%.*s.error ", (int)(length - suffix), tensor->name);
+    bool error =
+        tensor->gradient && length > suffix && strcmp(tensor->name + length - suffix, output) == 0;
+    td__print_visible(stream, tensor->name, error ? length - suffix : length);
+    if (tensor->gradient) {
+        fputs(error ? ".error " : length ? ".gradient " : "gradient ", stream);
     } else {
-        fprintf(stream, "%s%sgradient ", tensor->name, length ? "." : "");
+        fputs(length ? " " : "", stream);
     }
 }
 

@@ -330,6 +330,99 @@ class Show(Reading):
         self.assertIn("no signal 'lost'", self.tapedeck("show", "runs/small", "lost", status=1).stderr)
 
 
+    def test_a_table_has_only_steps_that_were_recorded(self):
+        self.train()
+        lines = self.tapedeck("show", "runs/small", "*.error", "--stat", "norm").stdout.splitlines()
+        steps = [int(cell) for cell in lines[1].split("\t")[1:]]
+        stats = {(row["signal"], int(row["step"])): float(row["norm"]) for row in self.rows("runs/small/stats.csv")}
+        self.assertGreater(len(steps), 2)
+        for line in lines[2:]:
+            name, *cells = line.split("\t")
+            for step, cell in zip(steps, cells):
+                self.assertAlmostEqual(float(cell), stats[name, step], delta=1e-3 * stats[name, step])
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        self.train()
+        for command in (("show", "runs/small"), ("show", "runs/small", "--json"), ("runs",), ("--help",), ("--version",),
+                        ("compare", "runs/small", "runs/small"), ("show", "--help"),
+                        ("export", "runs/small", "--to", "csv", "--out", "full")):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAM, *command], cwd=self.folder, env=self.environment(), stdout=full,
+                                      stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertIn("cannot write to stdout", done.stderr)
+
+
+def event_file(path, steps, tag=b"loss"):
+    """An event file with a scalar at each of these steps."""
+    def crc(data):
+        value = 0xffffffff
+        for byte in data:
+            value ^= byte
+            for _ in range(8):
+                value = value >> 1 ^ (0x82f63b78 if value & 1 else 0)
+        value ^= 0xffffffff
+        return struct.pack("<I", ((value >> 15 | value << 17) + 0xa282ead8) & 0xffffffff)
+
+    def varint(number):
+        out = b""
+        number &= (1 << 64) - 1
+        while number > 127:
+            out += bytes([number & 127 | 128])
+            number >>= 7
+        return out + bytes([number])
+
+    with open(path, "wb") as file:
+        for step in steps:
+            value = b"\x0a" + varint(len(tag)) + tag + b"\x15" + struct.pack("<f", 0.5)
+            summary = b"\x0a" + varint(len(value)) + value
+            event = b"\x09" + struct.pack("<d", 1.7e9) + b"\x10" + varint(step)
+            event += b"\x2a" + varint(len(summary)) + summary
+            length = struct.pack("<Q", len(event))
+            file.write(length + crc(length) + event + crc(event))
+
+
+class Strange(Reading):
+    def test_a_wide_range_of_steps_takes_no_longer(self):
+        os.mkdir(self.path("wide"))
+        event_file(self.path("wide/events.out.tfevents.1"), [-2**63, -5, 0, 7, 2**62, 2**63 - 1])
+        done = self.tapedeck("compare", "wide", "wide")
+        self.assertIn("0 of 1 signals part", done.stdout)
+        page = json.loads(self.tapedeck("show", "wide", "loss", "--json").stdout)
+        self.assertEqual([step for step, _ in page["signals"][0]["points"]], [-2**63, -5, 0, 7, 2**62, 2**63 - 1])
+        rows = self.tapedeck("show", "wide", "loss").stdout.splitlines()[1:]  # 0 and 7 are one part of the time
+        self.assertEqual([int(row.split("\t")[1]) for row in rows], [-2**63, -5, 7, 2**62, 2**63 - 1])
+        self.tapedeck("show", "wide")
+        self.tapedeck("export", "wide", "--to", "csv", "--out", "out")
+
+    def test_pipes_in_place_of_files_are_not_waited_for(self):
+        self.train()
+        for name in ("run.db", "run.db-wal", "events.out.tfevents.1"):
+            shutil.rmtree(self.path("pipe"), ignore_errors=True)
+            os.mkdir(self.path("pipe"))
+            os.mkfifo(self.path("pipe", name))
+            if name == "run.db-wal":
+                shutil.copy(self.path("runs/small/run.db"), self.path("pipe"))
+            for command in (("show", "pipe"), ("export", "pipe", "--to", "csv", "--out", "out"),
+                            ("compare", "pipe", "pipe")):
+                done = self.tapedeck(*command, status=1)
+                self.assertIn("not a regular file", done.stderr)
+            self.assertIn("not a regular file", self.tapedeck("runs", "pipe").stderr)
+        shutil.copytree(self.path("runs/small"), self.path("copy"))
+        for name in ("hidden.kernel.npy", "hidden.output.npy"):
+            os.remove(self.path("copy", name))
+            os.mkfifo(self.path("copy", name))
+        self.assertIn("not a regular file", self.tapedeck("export", "copy", "--to", "npy", "--out", "arrays").stderr)
+
+    def test_reading_leaves_nothing_behind(self):
+        self.train()
+        before = sorted(os.listdir(self.path("runs/small")))
+        self.tapedeck("runs")
+        self.tapedeck("show", "runs/small")
+        self.tapedeck("compare", "runs/small", "runs/small")
+        self.assertEqual(sorted(os.listdir(self.path("runs/small"))), before)
+
+
 class Compare(Reading):
     def test_the_same_experiment_does_not_part(self):
         self.train()

@@ -1,4 +1,6 @@
-#include "zip.h"
+#include "run/zip.h"
+
+#include "base/memory.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -125,7 +127,7 @@ static int is_array(const struct dirent *entry) {
     return length > 4 && strcmp(entry->d_name + length - 4, ".npy") == 0;
 }
 
-td_status zip_arrays(const char *folder, const char *path, td_error *error) {
+td_status td__zip_arrays(const char *folder, const char *path, td_error *error) {
     struct dirent **entries = NULL;
     int count = scandir(folder, &entries, is_array, alphasort);
     archive a = {.file = count < 0 ? NULL : fopen(path, "wxb")};
@@ -136,7 +138,7 @@ td_status zip_arrays(const char *folder, const char *path, td_error *error) {
     } else if (count > MOST_MEMBERS) {
         status = td_error_set(error, TD_RANGE, "%s: more than %d arrays", path, MOST_MEMBERS);
     }
-    a.members = calloc((size_t)(count > 0 ? count : 1), sizeof *a.members);
+    a.members = td__calloc((size_t)(count > 0 ? count : 1), sizeof *a.members);
     bool good = a.members != NULL;
     for (int i = 0; !status && good && i < count; i++) {
         member *m = &a.members[a.count++];
@@ -152,9 +154,9 @@ td_status zip_arrays(const char *folder, const char *path, td_error *error) {
         (void)remove(path);
     }
     for (int i = 0; i < count; i++) {
-        free(entries[i]);
+        td__free(entries[i]);
     }
-    free(entries);
-    free(a.members);
+    td__free(entries);
+    td__free(a.members);
     return status;
 }

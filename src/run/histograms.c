@@ -1,0 +1,50 @@
+/* A signal's distribution over time: a few of its histograms, however many there are. */
+#include "run/run.h"
+
+#include <math.h>
+
+/* The part of the time whose last histogram is looked for. */
+typedef struct part {
+    int64_t from;
+    td_record_function *each;
+    void *user;
+} part;
+
+static td_status hand_on_if_in_it(void *user, const td_record *record, td_error *error) {
+    const part *p = user;
+    return record->step >= p->from ? p->each(p->user, record, error) : TD_OK;
+}
+
+td_status td_run_histograms(td_run *run, const td_run_signal *signal, int64_t first, int64_t last,
+                            size_t parts, td_record_function *each, void *user, td_error *error) {
+    first = first > signal->first_step ? first : signal->first_step;
+    last = last < signal->last_step ? last : signal->last_step;
+    td_status status = TD_OK;
+    for (size_t i = 0; i < parts && first <= last && !status; i++) {
+        part p = {.from = td__run_boundary(first, last, i, parts), .each = each, .user = user};
+        int64_t to = i + 1 < parts ? td__run_boundary(first, last, i + 1, parts) - 1 : last;
+        if (p.from > to) {
+            continue;
+        }
+        status = td_run_at(run, signal, TD_HISTOGRAM, to, hand_on_if_in_it, &p, error);
+        status = status == TD_NOT_FOUND ? TD_OK : status;
+    }
+    return status;
+}
+
+double td_histogram_quantile(const td_histogram *histogram, double share) {
+    double total = 0, so_far = 0, last = NAN;
+    for (int32_t i = 0; i < histogram->bin_count; i++) {
+        total += td_histogram_range(histogram, i).count;
+    }
+    for (int32_t i = 0; i < histogram->bin_count; i++) {
+        td_range range = td_histogram_range(histogram, i);
+        if (range.count > 0 && so_far + range.count >= share * total) {
+            double along = (share * total - so_far) / range.count;
+            return range.left + (range.right - range.left) * along;
+        }
+        so_far += range.count;
+        last = range.right;
+    }
+    return last;
+}
