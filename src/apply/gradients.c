@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/words.h"
 #include "deck/glob.h"
+#include "pass/pass.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -13,11 +14,9 @@ enum { BATCH = 32, NAME_SIZE = 600, TEXT_SIZE = 160 };
 
 struct td_gradients {
     td__saved saved;
-    td_tape *tape;
-    td_tensor *input, *truth;
-    td_loss loss;
-    td_loss_options loss_options;
-    td__target target;
+    td__objective objective;
+    td__pass pass; /* stays open: the tensors are its tape's */
+    td_batch batch;
     td_gradient *items;
     char (*names)[NAME_SIZE];
     td_tensor **targets, **gradients; /* of items */
@@ -61,23 +60,24 @@ static td_loss likely_loss(const td_model *model, const td_data_info *info, cons
 }
 
 static td_status guess_loss(td_gradients *g, td_error *error) {
+    td__objective *objective = &g->objective;
     const td_model *model = g->saved.model;
     const td_data_info *info = td_dataset_info(g->saved.data);
     const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
     td_shape output = last->output, input = td_model_input_shape(model);
     const char *what;
-    g->loss = likely_loss(model, info, &what);
+    objective->loss = likely_loss(model, info, &what);
     if (info->label_kind == TD_LABEL_NONE) {
         what = "no labels, an output shaped like the input";
-        g->loss = TD_LOSS_MSE;
-        g->target = TD__TARGET_INPUT;
+        objective->loss = TD_LOSS_MSE;
+        objective->target = TD__TARGET_INPUT;
         if (!td_shape_equal(&output, &input)) {
             return td_error_set(error, TD_INVALID,
                                 "the data has no labels, and so no loss: name their column or "
                                 "file (--label, --labels)");
         }
     }
-    if (g->loss == TD_LOSS_MSE && info->label_kind == TD_LABEL_VALUES &&
+    if (objective->loss == TD_LOSS_MSE && info->label_kind == TD_LABEL_VALUES &&
         !td_shape_equal(&output, &info->label) && output.rank == 1 && output.dims[0] > 1) {
         char has[TD_SHAPE_TEXT_SIZE], puts_out[TD_SHAPE_TEXT_SIZE];
         return td_error_set(error, TD_SHAPE,
@@ -85,11 +85,11 @@ static td_status guess_loss(td_gradients *g, td_error *error) {
                             "numbers are stored as integers; otherwise give --loss",
                             td_shape_text(&info->label, has), td_shape_text(&output, puts_out));
     }
-    g->loss_options.from_logits = gives_logits(model, g->loss);
-    const char *ending = td__probabilities_by(g->loss);
+    objective->options.from_logits = gives_logits(model, objective->loss);
+    const char *ending = td__probabilities_by(objective->loss);
     if (ending) {
         (void)snprintf(g->why, sizeof g->why, "guessed: %s, an output %s %s", what,
-                       g->loss_options.from_logits ? "without" : "with", ending);
+                       objective->options.from_logits ? "without" : "with", ending);
     } else {
         (void)snprintf(g->why, sizeof g->why, "guessed: %s", what);
     }
@@ -98,33 +98,21 @@ static td_status guess_loss(td_gradients *g, td_error *error) {
 
 static td_status choose_loss(td_gradients *g, const char *asked, td_error *error) {
     const td__notes *notes = &g->saved.notes;
-    g->loss_options.size = sizeof g->loss_options;
+    td__objective *objective = &g->objective;
+    objective->options.size = sizeof objective->options;
     if (!asked && notes->has_loss) {
-        g->loss = notes->loss;
-        g->loss_options = notes->loss_options;
-        g->target = notes->target;
+        *objective = notes->objective;
         (void)snprintf(g->why, sizeof g->why, "as in training");
         return TD_OK;
     }
     if (!asked) {
         return guess_loss(g, error);
     }
-    td_status status = td_loss_find(asked, &g->loss, error);
-    g->loss_options.from_logits = !status && gives_logits(g->saved.model, g->loss);
-    g->target = notes->target;
+    td_status status = td_loss_find(asked, &objective->loss, error);
+    objective->options.from_logits = !status && gives_logits(g->saved.model, objective->loss);
+    objective->target = notes->objective.target;
     (void)snprintf(g->why, sizeof g->why, "as asked for");
     return status;
-}
-
-/* The data again, when the loss needs its labels in another form. */
-static td_status fit_labels(td_gradients *g, const char *data, td__saved_options *options,
-                            td_error *error) {
-    td_label_kind found = td_dataset_info(g->saved.data)->label_kind;
-    options->label_kind = td__labels_for(g->loss, found);
-    if (g->target == TD__TARGET_INPUT || options->label_kind == found) {
-        return TD_OK;
-    }
-    return td__saved_open(&g->saved, data, options, error);
 }
 
 /* ---- What is asked for ------------------------------------------------------------------------
@@ -186,7 +174,7 @@ static td_status choose_items(td_gradients *g, const char *layers, td_error *err
                                   "the model's input is whole numbers, which have no gradient; the "
                                   "first layer's error is that of what it makes of them");
         } else if (found) {
-            add_item(g, "input", "input", ".error", g->input);
+            add_item(g, "input", "input", ".error", g->pass.input);
         }
         for (size_t i = 0; i < layer_count; i++) {
             if (td__glob_match(patterns[k], td_model_layer(model, i)->name)) {
@@ -210,12 +198,12 @@ static td_status choose_items(td_gradients *g, const char *layers, td_error *err
 /* ---- Running ----------------------------------------------------------------------------------
  */
 
-static td_status back(td_gradients *g, td_tensor *loss, td_error *error) {
+static td_status back(td_gradients *g, td_error *error) {
     td_status status =
-        td_tape_gradient(g->tape, loss, g->info.count, g->targets, g->gradients, error);
+        td__pass_backward(&g->pass, g->info.count, g->targets, g->gradients, NULL, error);
     for (size_t i = 0; !status && i < g->info.count; i++) {
         td_gradient *item = &g->items[i];
-        td_tape_name(g->tape, g->gradients[i], item->name);
+        td_tape_name(g->pass.tape, g->gradients[i], item->name);
         g->gradients[i]->gradient = false; /* its name says all of it */
         td_view view = td_view_of(g->gradients[i]);
         item->tensor = g->gradients[i];
@@ -226,62 +214,48 @@ static td_status back(td_gradients *g, td_tensor *loss, td_error *error) {
 }
 
 static td_status run(td_gradients *g, const td_gradients_options *options, td_error *error) {
-    td_batch batch;
-    if (!td_batches_next(g->saved.batches, &batch)) {
+    if (!td_batches_next(g->saved.batches, &g->batch)) {
         return td_error_set(error, TD_INVALID, "the data has no examples");
     }
-    td__head_set(g->input, &batch.input);
-    td__head_set(g->truth, g->target == TD__TARGET_INPUT ? &batch.input : &batch.label);
-    td_tape_set_training(g->tape, options->training);
-    td_tensor *prediction = td_model_forward(g->saved.model, g->tape, g->input);
-    if (prediction) {
-        td__truth_fit(g->loss, g->truth, prediction);
-    }
-    td_tensor *loss = td_model_regularize(
-        g->saved.model, g->tape,
-        td_loss_compute(g->tape, g->loss, prediction, g->truth, &g->loss_options));
-    td_status status = td_tape_status(g->tape, error);
+    td_tape_set_training(g->pass.tape, options->training);
+    td_status status = td__pass_forward(&g->pass, &g->batch, error);
     if (!status) {
         status = choose_items(g, options->layers, error);
     }
     if (!status) {
-        g->info.loss = td_loss_name(g->loss);
+        g->info.loss = td_loss_name(g->objective.loss);
         g->info.remarks = td_dataset_info(g->saved.data)->remarks;
-        g->info.from_logits = g->loss_options.from_logits;
+        g->info.from_logits = g->objective.options.from_logits;
         g->info.why = g->why;
-        g->info.value = (double)td_tensor_scalar(loss);
-        g->info.examples = batch.count;
-        status = back(g, loss, error);
+        g->info.value = (double)td_tensor_scalar(g->pass.loss);
+        g->info.examples = g->batch.count;
+        status = back(g, error);
     }
     return status;
 }
 
 static td_status prepare(td_gradients *g, const char *model, const char *data,
                          const td_gradients_options *options, td_error *error) {
+    const td__objective *objective = &g->objective;
     td__saved_options opening = {.labels = options->labels,
                                  .label = options->label,
                                  .scale = options->scale,
                                  .layout = options->layout,
                                  .batch = options->batch > 0 ? options->batch : BATCH};
-    float nothing = 0;
     td_status status = td__saved_load(&g->saved, model, error);
     status = status ? status : td__saved_open(&g->saved, data, &opening, error);
     status = status ? status : choose_loss(g, options->loss, error);
-    status = status ? status : fit_labels(g, data, &opening, error);
-    if (!status && g->target == TD__TARGET_LABEL && !g->saved.labelled) {
+    if (!status && objective->target == TD__TARGET_LABEL && !g->saved.labelled) {
         status = td_error_set(error, TD_INVALID,
                               "%s: no labels, and so no loss: name their column or file (--label, "
                               "--labels)",
                               data);
     }
-    if (status) {
-        return status;
+    if (!status && objective->target == TD__TARGET_LABEL) {
+        status = td__saved_fit_labels(&g->saved, objective->loss, error);
     }
-    g->tape = td_tape_create(NULL, error);
-    g->input = td_tensor_borrow("input", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
-    g->truth = td_tensor_borrow("label", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
-    return g->tape && g->input && g->truth ? run(g, options, error)
-                                           : td_error_set(error, TD_MEMORY, "out of memory");
+    status = status ? status : td__pass_init(&g->pass, g->saved.model, objective, NULL, error);
+    return status ? status : run(g, options, error);
 }
 
 /* ---- The object -------------------------------------------------------------------------------
@@ -309,9 +283,7 @@ void td_gradients_destroy(td_gradients *g) {
     if (!g) {
         return;
     }
-    td_tape_destroy(g->tape);
-    td_tensor_destroy(g->input);
-    td_tensor_destroy(g->truth);
+    td__pass_release(&g->pass);
     td__saved_release(&g->saved);
     td__free(g->items);
     td__free(g->names);

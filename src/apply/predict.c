@@ -5,55 +5,32 @@
 #include "apply/saved.h"
 #include "base/memory.h"
 #include "deck/glob.h"
+#include "pass/pass.h"
 #include "tape/tape.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
-#include "tensor/tensor.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_SIZE = 512, BATCH = 256 };
+enum { BATCH = 256 };
 
 typedef struct predictor {
     td__saved saved;
-    td_model *model; /* the saved one */
-    td_tape *tape;
-    td_tensor *input;
+    td__objective objective; /* what the outputs are scores by */
+    td__pass pass;
+    td__pass_signals signals;
     td__predict_output *output;
     td_deck *deck;
     td_metric *accuracy;
     int64_t examples;
-    bool moves;     /* outputs are written with the channels first */
-    int64_t fixed;  /* examples of every batch; 0: any number */
-    int64_t count;  /* of this batch: with a fixed one, what follows is not looked at */
-    float *padded;  /* room for a batch that is not full */
-    td_tensor *cut; /* a prediction without what was padded */
+    bool moves; /* outputs are written with the channels first */
 } predictor;
 
 /* ---- Opening ----------------------------------------------------------------------------------
  */
-
-/* A signal's name; part is "output" or "preactivation". */
-static const char *signal_name(char *out, size_t size, const td_layer_info *layer,
-                               const char *part) {
-    (void)snprintf(out, size, "%s.%s", layer->name, part);
-    return out;
-}
-
-static bool matches_any(const td_model *model, const char *pattern) {
-    char name[NAME_SIZE];
-    bool found = td__glob_match(pattern, "input") || td__glob_match(pattern, "prediction");
-    for (size_t i = 0; !found && i < td_model_layer_count(model); i++) {
-        const td_layer_info *layer = td_model_layer(model, i);
-        found = td__glob_match(pattern, signal_name(name, sizeof name, layer, "output")) ||
-                (layer->has_activation &&
-                 td__glob_match(pattern, signal_name(name, sizeof name, layer, "preactivation")));
-    }
-    return found;
-}
 
 /* Every pattern must mean something, and pre-activations that are meant must be kept. */
 static td_status keep_wanted(predictor *p, const char *record, td_error *error) {
@@ -61,20 +38,21 @@ static td_status keep_wanted(predictor *p, const char *record, td_error *error) 
     char **patterns = td__glob_split(record, &count);
     td_status status = patterns ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     for (size_t k = 0; !status && k < count; k++) {
-        if (!matches_any(p->model, patterns[k])) {
+        if (!td__pass_signals_match(&p->signals, patterns[k])) {
+            const char *nearest = td__pass_signals_nearest(&p->signals, patterns[k]);
             status = td_error_set(error, TD_NOT_FOUND,
-                                  "no signal '%s': a prediction has input, prediction, "
+                                  "no signal '%s'%s%s%s: a prediction has input, prediction, "
                                   "LAYER.output and LAYER.preactivation; errors and gradients are "
                                   "td_gradients' (tapedeck gradients)",
-                                  patterns[k]);
+                                  patterns[k], nearest ? "; did you mean '" : "",
+                                  nearest ? nearest : "", nearest ? "'?" : "");
         }
-        for (size_t i = 0; !status && i < td_model_layer_count(p->model); i++) {
-            const td_layer_info *layer = td_model_layer(p->model, i);
-            char name[NAME_SIZE];
-            if (layer->has_activation &&
-                td__glob_match(patterns[k],
-                               signal_name(name, sizeof name, layer, "preactivation"))) {
-                status = td_model_keep_preactivation(p->model, layer->name, true, error);
+        for (size_t i = 0; !status && i < p->signals.count; i++) {
+            const td__signal_entry *entry = &p->signals.entries[i];
+            if (entry->kind == TD_SIGNAL_PREACTIVATION &&
+                td__glob_match(patterns[k], entry->name)) {
+                const char *layer = td_model_layer(p->saved.model, entry->index)->name;
+                status = td_model_keep_preactivation(p->saved.model, layer, true, error);
             }
         }
     }
@@ -82,18 +60,7 @@ static td_status keep_wanted(predictor *p, const char *record, td_error *error) 
     return status;
 }
 
-static td_status open_run(predictor *p, const td_predict_options *options,
-                          const td_signal_info *scores, td_error *error) {
-    td_status wanted = keep_wanted(p, options->record, error);
-    if (wanted) {
-        return wanted;
-    }
-    td_deck_options deck = {
-        .size = sizeof deck, .stream = options->stream, .busy_cores = td_threads()};
-    p->deck = td_deck_open_with(options->out ? options->out : "runs/predict", &deck, error);
-    if (!p->deck) {
-        return TD_IO;
-    }
+static td_status add_track(predictor *p, const td_predict_options *options, td_error *error) {
     td_track track = {.size = sizeof track, .what = options->record, .to = options->sinks};
     char *forms = td__strdup(options->form ? options->form : "");
     td_status status = forms ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
@@ -106,32 +73,21 @@ static td_status open_run(predictor *p, const td_predict_options *options,
         }
     }
     td__free(forms);
-    if (!status) {
-        status = td_deck_track_with(p->deck, &track, error);
+    return status ? status : td_deck_track_with(p->deck, &track, error);
+}
+
+static td_status open_run(predictor *p, const td_predict_options *options, td_error *error) {
+    td_status status = keep_wanted(p, options->record, error);
+    if (status) {
+        return status;
     }
-    if (!status && !td_deck_signal_with(p->deck, "prediction", scores)) {
-        status = td_error_set(error, TD_MEMORY, "out of memory");
-    }
+    td_deck_options deck = {
+        .size = sizeof deck, .stream = options->stream, .busy_cores = td_threads()};
+    p->deck = td_deck_open_with(options->out ? options->out : "runs/predict", &deck, error);
+    status = p->deck ? add_track(p, options, error) : TD_IO;
+    status = status ? status : td__pass_signals_connect(&p->signals, p->deck, error);
+    p->pass.signals = &p->signals;
     return status;
-}
-
-/* Only the last batch of a model with a fixed one is longer than what it holds. */
-static td_view cut_short(const predictor *p, td_tensor *tensor) {
-    td_view view = td_tape_view(p->tape, tensor);
-    if (p->fixed && view.shape.rank > 0 && view.shape.dims[0] == p->fixed) {
-        view.shape.dims[0] = p->count;
-    }
-    return view;
-}
-
-static void watch(void *user, size_t layer, td_layer_signal signal, td_tensor *tensor) {
-    predictor *p = user;
-    char name[NAME_SIZE];
-    signal_name(name, sizeof name, td_model_layer(p->model, layer),
-                signal == TD_LAYER_OUTPUT ? "output" : "preactivation");
-    if (td_deck_wants(p->deck, name)) {
-        (void)td_deck_record(p->deck, name, cut_short(p, tensor));
-    }
 }
 
 static bool has_one_output(const td_model *model) {
@@ -139,60 +95,53 @@ static bool has_one_output(const td_model *model) {
     return output.rank == 0 || output.dims[output.rank - 1] == 1;
 }
 
-/* What the outputs score: as the loss of training says, else (a model of others) as its last
- * activation or the labels do. */
-static td_signal_info describe_scores(const td__saved *saved) {
+/* What the outputs score by: the objective of training, else (a model of others) what its last
+ * activation or the labels say. */
+static td__objective guess_objective(const td__saved *saved) {
     const td_data_info *info = td_dataset_info(saved->data);
-    const td__notes *notes = &saved->notes;
-    td_signal_info scores = {.size = sizeof scores,
-                             .kind = TD_SIGNAL_PREDICTION,
-                             .batched = true,
-                             .units = notes->data.classes.items,
-                             .unit_count = notes->data.classes.count};
-    if (!scores.unit_count && info->class_names) {
-        scores.units = info->class_names;
-        scores.unit_count = (size_t)info->classes;
+    bool classes = info->label_kind == TD_LABEL_CLASS && !has_one_output(saved->model);
+    const char *activation = td__last_activation(saved->model);
+    bool categories = classes || (activation && !strcmp(activation, "softmax"));
+    bool two = activation && !strcmp(activation, "sigmoid") && has_one_output(saved->model);
+    return (td__objective){.loss = categories ? TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+                                   : two      ? TD_LOSS_BINARY_CROSSENTROPY
+                                              : TD_LOSS_MSE};
+}
+
+static td_status list_signals(predictor *p, td_error *error) {
+    const td__notes *notes = &p->saved.notes;
+    p->objective = notes->has_loss ? notes->objective : guess_objective(&p->saved);
+    if (!td__pass_signals_add_model(&p->signals, p->saved.model, td_dataset_info(p->saved.data),
+                                    &p->objective, false)) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    const td_layer_info *last =
-        td_model_layer(saved->model, td_model_layer_count(saved->model) - 1);
-    td_loss loss = notes->loss;
-    bool from_logits = notes->loss_options.from_logits;
-    if (!notes->has_loss) {
-        bool classes = info->label_kind == TD_LABEL_CLASS && !has_one_output(saved->model);
-        const char *activation = td__last_activation(saved->model);
-        bool categories = classes || (activation && !strcmp(activation, "softmax"));
-        bool two = activation && !strcmp(activation, "sigmoid") && has_one_output(saved->model);
-        loss = categories ? TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
-               : two      ? TD_LOSS_BINARY_CROSSENTROPY
-                          : TD_LOSS_MSE;
-        from_logits = false;
+    if (notes->data.classes.count) {
+        p->signals.scores.units = notes->data.classes.items;
+        p->signals.scores.unit_count = notes->data.classes.count;
     }
-    if (notes->target == TD__TARGET_LABEL) {
-        scores.classes = td__scored_classes(loss, from_logits, &last->output, &scores.threshold);
-    }
-    return scores;
+    return TD_OK;
 }
 
 static td_status prepare(predictor *p, const td_predict_options *options, td_error *error) {
-    td_signal_info scores = describe_scores(&p->saved);
     td_tape_options inference = {.size = sizeof inference, .no_history = true};
     const td_data_info *info = td_dataset_info(p->saved.data);
-    float nothing = 0;
-    p->tape = td_tape_create(&inference, error);
-    p->input = td_tensor_borrow("input", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
-    p->cut = td_tensor_borrow("prediction", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
-    if (!p->tape || !p->input || !p->cut) {
-        return td_error_set(error, TD_MEMORY, "out of memory");
+    td_status status = td__pass_init(&p->pass, p->saved.model, NULL, &inference, error);
+    p->pass.fixed = p->saved.fixed_batch;
+    status = status ? status : list_signals(p, error);
+    if (status) {
+        return status;
     }
-    td__tape_limit(p->tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
-    if (info->label_kind == TD_LABEL_CLASS && (info->classes == 2 || !has_one_output(p->model))) {
+    td__tape_limit(p->pass.tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
+    if (info->label_kind == TD_LABEL_CLASS &&
+        (info->classes == 2 || !has_one_output(p->saved.model))) {
         p->accuracy = td_metric_create(TD_METRIC(.kind = TD_METRIC_ACCURACY), error);
         if (!p->accuracy) {
             return TD_MEMORY;
         }
     }
     if (options->to) {
-        const td__predict_output_about about = {p->saved.data, p->saved.labelled, scores};
+        const td__predict_output_about about = {p->saved.data, p->saved.labelled,
+                                                p->signals.scores};
         p->output = td__predict_output_open(options->to, &about, error);
         if (!p->output) {
             return error->status ? error->status : TD_IO;
@@ -200,11 +149,7 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
         p->moves = p->saved.output_first && options->layout != TD_LAYOUT_CHANNELS_LAST &&
                    !td__predict_output_is_pictures(p->output);
     }
-    td_status status = options->record ? open_run(p, options, &scores, error) : TD_OK;
-    if (!status && p->deck) {
-        td_model_watch(p->model, watch, p);
-    }
-    return status;
+    return options->record ? open_run(p, options, error) : TD_OK;
 }
 
 /* ---- Running ----------------------------------------------------------------------------------
@@ -239,8 +184,8 @@ static td_tensor *channels_first(td_tape *tape, td_tensor *x) {
 
 static td_status write_out(predictor *p, td_tensor *prediction, const td_batch *batch,
                            td_error *error) {
-    td_tensor *written = p->moves ? channels_first(p->tape, prediction) : prediction;
-    td_status status = td_tape_status(p->tape, error);
+    td_tensor *written = p->moves ? channels_first(p->pass.tape, prediction) : prediction;
+    td_status status = td_tape_status(p->pass.tape, error);
     if (status) {
         return status;
     }
@@ -248,49 +193,13 @@ static td_status write_out(predictor *p, td_tensor *prediction, const td_batch *
     return td__predict_output_write(p->output, &view, batch, error);
 }
 
-/* The batch as it is, or filled up with its last example. */
-static td_status set_input(predictor *p, const td_batch *batch, td_error *error) {
-    td_view view = batch->input;
-    p->count = batch->count;
-    if (p->fixed && batch->count < p->fixed) {
-        size_t row = sizeof(float);
-        for (int32_t i = 1; i < view.shape.rank; i++) {
-            row *= (size_t)view.shape.dims[i];
-        }
-        p->padded = p->padded ? p->padded : td__calloc((size_t)p->fixed, row);
-        if (!p->padded) {
-            return td_error_set(error, TD_MEMORY, "out of memory for a batch");
-        }
-        memcpy(p->padded, view.data, (size_t)batch->count * row);
-        for (int64_t i = batch->count; i < p->fixed; i++) {
-            memcpy((char *)p->padded + (size_t)i * row,
-                   (const char *)view.data + (size_t)(batch->count - 1) * row, row);
-        }
-        view.data = p->padded;
-        view.shape.dims[0] = p->fixed;
-    }
-    td__head_set(p->input, &view);
-    return TD_OK;
-}
-
 static td_status run_batch(predictor *p, const td_batch *batch, td_error *error) {
     int64_t step = batch->index + 1;
     if (p->deck) {
         (void)td_deck_begin(p->deck, 1, step, false);
-        (void)td_deck_batch_labels(p->deck, batch->rows, batch->count,
-                                   p->saved.labelled ? &batch->label : NULL);
-        (void)td_deck_record(p->deck, "input", batch->input);
     }
-    td_status status = set_input(p, batch, error);
-    td_tensor *made = status ? NULL : td_model_forward(p->model, p->tape, p->input);
-    td_tensor *prediction = made;
-    status = status ? status : td_tape_status(p->tape, error);
-    if (!status && p->fixed) {
-        td_view kept = td_view_of(made);
-        kept.shape.dims[0] = p->count;
-        td__head_set(p->cut, &kept);
-        prediction = p->cut;
-    }
+    td_status status = td__pass_forward(&p->pass, batch, error);
+    td_tensor *prediction = p->pass.prediction;
     if (!status && p->output) {
         status = write_out(p, prediction, batch, error);
     }
@@ -299,10 +208,10 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
         p->examples += batch->count;
     }
     if (!status && p->deck) {
-        (void)td_deck_record(p->deck, "prediction", cut_short(p, made));
+        (void)td_signal_record(p->signals.prediction, td_tape_view(p->pass.tape, prediction));
         (void)td_deck_step(p->deck, 1, step);
     }
-    td_tape_reset(p->tape);
+    td__pass_end(&p->pass);
     return status;
 }
 
@@ -311,12 +220,13 @@ static void tell_remarks(const predictor *p, const td_predict_options *options) 
     for (size_t i = 0; options->remark && i < remarks.count; i++) {
         options->remark(options->user, remarks.items[i]);
     }
-    if (options->remark && p->fixed && p->fixed != options->batch) {
+    int64_t fixed = p->saved.fixed_batch;
+    if (options->remark && fixed && fixed != options->batch) {
         char text[160];
         (void)snprintf(text, sizeof text,
                        "the model's file has a fixed batch: it runs on %lld at a time, the last "
                        "ones filled up",
-                       (long long)p->fixed);
+                       (long long)fixed);
         options->remark(options->user, text);
     }
 }
@@ -333,10 +243,8 @@ static void tell(const predictor *p, td_prediction *result) {
 
 static void release(predictor *p) {
     td_metric_destroy(p->accuracy);
-    td_tensor_destroy(p->input);
-    td_tensor_destroy(p->cut);
-    td__free(p->padded);
-    td_tape_destroy(p->tape);
+    td__pass_release(&p->pass);
+    td__pass_signals_release(&p->signals);
     td__saved_release(&p->saved);
 }
 
@@ -355,12 +263,10 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
                                  .batch = all.batch > 0 ? all.batch : BATCH};
     td_status status = td__saved_load(&p.saved, model, &reason);
     if (!status) {
-        p.fixed = p.saved.fixed_batch;
         status = td__saved_open(&p.saved, data, &opening, &reason);
     }
     if (!status) {
         tell_remarks(&p, &all);
-        p.model = p.saved.model;
         status = prepare(&p, &all, &reason);
     }
     if (!status) {

@@ -1,5 +1,6 @@
 #include "apply/saved.h"
 
+#include "data/dataset.h"
 #include "onnx/model.h"
 
 #include <string.h>
@@ -43,7 +44,6 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
                             .labels = options->labels,
                             .input = td__known_input(saved->model),
                             .input_as_is = saved->foreign,
-                            .label_kind = options->label_kind,
                             .layout = options->layout || !saved->input_first
                                           ? options->layout
                                           : TD_LAYOUT_FIRST_IF_FITS,
@@ -61,7 +61,6 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
         data.normal_count = 0;
     }
     td_error reason = {0}, unlabelled = {0};
-    close_data(saved);
     saved->data = td_dataset_open(&data, &reason);
     if (!saved->data && !options->label && data.label.count) {
         data.label = data.label_names = (td_names){0};
@@ -79,6 +78,17 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
     saved->labelled = td_dataset_info(saved->data)->label_kind != TD_LABEL_NONE;
     saved->batches = td_batches_create(saved->data, TD_TRAINING, 0, error);
     return saved->batches ? TD_OK : TD_MEMORY;
+}
+
+td_status td__saved_fit_labels(td__saved *saved, td_loss loss, td_error *error) {
+    td_label_kind found = td_dataset_info(saved->data)->label_kind;
+    td_batches_destroy(saved->batches); /* they are made for the kind of label */
+    saved->batches = NULL;
+    td_status status = td__labels_as(saved->data, td__labels_for(loss, found), error);
+    if (!status) {
+        saved->batches = td_batches_create(saved->data, TD_TRAINING, 0, error);
+    }
+    return saved->batches ? TD_OK : status ? status : TD_MEMORY;
 }
 
 void td__saved_release(td__saved *saved) {

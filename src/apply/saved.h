@@ -22,16 +22,16 @@ typedef struct td__saved {
 typedef struct td__saved_options {
     const char *labels; /* NPY, IDX: the file of labels */
     const char *label;  /* CSV: the label's column; NULL: as in training, if it is there */
-    td_label_kind label_kind;
-    double scale; /* of inputs; 0: as in training */
+    double scale;       /* of inputs; 0: as in training */
     int64_t batch;
     td_layout layout; /* of arrays; AS_IS: the one of the model's file, or else what fits */
 } td__saved_options;
 
 TD_NODISCARD td_status td__saved_load(td__saved *saved, const char *model, td_error *error);
-/* May be called again with other options. */
 TD_NODISCARD td_status td__saved_open(td__saved *saved, const char *data,
                                       const td__saved_options *options, td_error *error);
+/* Labels as the loss can be compared with them. */
+TD_NODISCARD td_status td__saved_fit_labels(td__saved *saved, td_loss loss, td_error *error);
 void td__saved_release(td__saved *saved);
 
 #endif

@@ -34,6 +34,9 @@ struct td_dataset {
 
 /* labels.c: decides what the labels are and checks them. */
 td_status td__labels_prepare(td_dataset *dataset, const td_data_options *options, td_error *error);
+/* Hands labels that are classes out as values or one-hot instead; before batches are made. Another
+ * kind than class, or the one they have, changes nothing. */
+td_status td__labels_as(td_dataset *dataset, td_label_kind kind, td_error *error);
 /* The label of one row, in info's kind, to a place for info.label's elements. */
 void td__label_read(const td_dataset *dataset, int table, int64_t row, void *label);
 /* The class that element i of a row's label is. */

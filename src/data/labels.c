@@ -153,6 +153,37 @@ static td_status check_labels(const td_dataset *dataset, td_error *error) {
     return TD_OK;
 }
 
+/* The shape of a label of this kind. */
+static td_status shape_of(const td_dataset *dataset, td_label_kind kind, td_shape *shape,
+                          td_error *error) {
+    const td__array *label = &dataset->tables[0].label;
+    *shape = label->count == 1 && kind != TD_LABEL_VALUES ? (td_shape){0} : label->shape;
+    if (kind == TD_LABEL_ONE_HOT) {
+        if (shape->rank + 2 > TD_MAX_RANK) {
+            return td_error_set(error, TD_SHAPE, "labels of %d dimensions cannot be made one-hot",
+                                shape->rank);
+        }
+        shape->dims[shape->rank++] = dataset->info.classes;
+    }
+    return TD_OK;
+}
+
+td_status td__labels_as(td_dataset *dataset, td_label_kind kind, td_error *error) {
+    td_shape shape;
+    if (dataset->info.label_kind != TD_LABEL_CLASS || kind == TD_LABEL_CLASS) {
+        return TD_OK;
+    }
+    td_status status = shape_of(dataset, kind, &shape, error);
+    if (!status) {
+        dataset->info.label_kind = kind;
+        dataset->info.label = shape;
+        if (kind == TD_LABEL_VALUES && !dataset->info.class_names) {
+            dataset->info.classes = 0; /* just numbers */
+        }
+    }
+    return status;
+}
+
 td_status td__labels_prepare(td_dataset *dataset, const td_data_options *options, td_error *error) {
     const td__table *table = &dataset->tables[0];
     td_data_info *info = &dataset->info;
@@ -172,18 +203,8 @@ td_status td__labels_prepare(td_dataset *dataset, const td_data_options *options
     if (info->label_kind == TD_LABEL_VALUES && table->classes.count == 0) {
         return TD_OK;
     }
-    if (info->label_kind != TD_LABEL_VALUES && table->label.count == 1) {
-        info->label = (td_shape){0};
-    }
     status = prepare_classes(dataset, options, error);
-    if (!status && info->label_kind == TD_LABEL_ONE_HOT) {
-        if (info->label.rank + 2 > TD_MAX_RANK) {
-            return td_error_set(error, TD_SHAPE, "labels of %d dimensions cannot be made one-hot",
-                                info->label.rank);
-        }
-        info->label.dims[info->label.rank++] = info->classes;
-    }
-    return status;
+    return status ? status : shape_of(dataset, info->label_kind, &info->label, error);
 }
 
 int64_t td__label_count(const td_dataset *dataset) {

@@ -51,8 +51,8 @@ static td_status look_after(void *user, td_trainer *trainer, td_error *error) {
 
 static void repeat(td__case *of, double seconds) {
     td_error reason = {0};
-    int64_t steps =
-        of->history->last_step < of->trainer->steps ? of->history->last_step : of->trainer->steps;
+    int64_t steps = of->history->last_step < of->trainer->feed.steps ? of->history->last_step
+                                                                     : of->trainer->feed.steps;
     of->steps = steps < MOST_STEPS ? steps : MOST_STEPS;
     td__trial_options options = {.path = of->path,
                                  .steps = of->steps,
@@ -68,7 +68,7 @@ static void repeat(td__case *of, double seconds) {
     if (of->baseline.complete) {
         of->whole = of->steps == steps;
     } else if (of->baseline.origin.cause) { /* a trial may get farther than the run did */
-        of->steps = of->trainer->steps < MOST_STEPS ? of->trainer->steps : MOST_STEPS;
+        of->steps = of->trainer->feed.steps < MOST_STEPS ? of->trainer->feed.steps : MOST_STEPS;
     } else {
         of->steps = of->baseline.steps;
     }

@@ -72,13 +72,13 @@ static void settle_labels(td__labels *labels, int64_t rows) {
 static td__task task_of(const td__facts *facts, const td_trainer *trainer) {
     const td__labels *labels = &facts->labels;
     const td__train_spec *train = &trainer->experiment->train;
-    bool crossentropy = train->loss == TD_LOSS_BINARY_CROSSENTROPY ||
-                        train->loss == TD_LOSS_CATEGORICAL_CROSSENTROPY ||
-                        train->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
-    if (train->target == TD__TARGET_INPUT) {
+    bool crossentropy = train->objective.loss == TD_LOSS_BINARY_CROSSENTROPY ||
+                        train->objective.loss == TD_LOSS_CATEGORICAL_CROSSENTROPY ||
+                        train->objective.loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    if (train->objective.target == TD__TARGET_INPUT) {
         return (td__task){TD__TASK_VALUES, 0};
     }
-    if (trainer->info->label_kind == TD_LABEL_CLASS) {
+    if (trainer->feed.info->label_kind == TD_LABEL_CLASS) {
         return (td__task){TD__TASK_CLASSES, labels->classes};
     }
     if (labels->binary) {
@@ -103,12 +103,12 @@ typedef struct reader {
 /* Rows `first` … of a part of which every `stride`-th is read; labels become floats. */
 static td_status read_chunk(reader *r, td_part part, int64_t first, int64_t stride, int64_t some,
                             int64_t *rows, td_error *error) {
-    const td_data_info *info = r->trainer->info;
+    const td_data_info *info = r->trainer->feed.info;
     for (int64_t i = 0; i < some; i++) {
-        td_dataset_rows(r->trainer->data, part, first + i * stride, 1, &rows[i]);
+        td_dataset_rows(r->trainer->feed.data, part, first + i * stride, 1, &rows[i]);
     }
     td_status status =
-        td_dataset_read(r->trainer->data, part, rows, some, r->input,
+        td_dataset_read(r->trainer->feed.data, part, rows, some, r->input,
                         info->label_kind == TD_LABEL_NONE ? NULL : (void *)r->label, error);
     if (!status && info->label_kind == TD_LABEL_CLASS) {
         for (int64_t i = 0; i < some; i++) {
@@ -341,8 +341,8 @@ static bool reads_indices(const td_trainer *trainer) {
 }
 
 td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *error) {
-    const td_data_info *info = trainer->info;
-    bool from_input = trainer->experiment->train.target == TD__TARGET_INPUT;
+    const td_data_info *info = trainer->feed.info;
+    bool from_input = trainer->experiment->train.objective.target == TD__TARGET_INPUT;
     *facts = (td__facts){.rows = info->training,
                          .validation_rows = info->validation,
                          .width = elements(&info->input),

@@ -53,15 +53,17 @@ static head right_head(const td__case *of) {
                       numbers ? TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
                               : TD_LOSS_CATEGORICAL_CROSSENTROPY,
                       of->layers.units < task->classes ? task->classes : 0,
-                      numbers && of->trainer->info->label_kind != TD_LABEL_CLASS};
+                      numbers && of->trainer->feed.info->label_kind != TD_LABEL_CLASS};
     }
     case TD__TASK_BINARY:
     case TD__TASK_LABELS:
         return (head){TD_SIGMOID, TD_LOSS_BINARY_CROSSENTROPY, 0, false};
     case TD__TASK_VALUES:
     default:
-        return (head){TD_LINEAR, td__is_crossentropy(train->loss) ? TD_LOSS_MSE : train->loss, 0,
-                      false};
+        return (head){TD_LINEAR,
+                      td__is_crossentropy(train->objective.loss) ? TD_LOSS_MSE
+                                                                 : train->objective.loss,
+                      0, false};
     }
 }
 
@@ -79,7 +81,7 @@ void td__edit_head(td__case *of, td__suspicion *suspicion) {
     head right = right_head(of);
     const td__layer_facts *last = &of->layers.items[of->layers.last];
     td__edit_output(of, suspicion);
-    if (right.loss != train->loss) {
+    if (right.loss != train->objective.loss) {
         td__edit(suspicion, td__say(of, "train.loss=%s", td_loss_name(right.loss)));
     }
     if (right.units) {

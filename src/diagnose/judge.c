@@ -233,7 +233,8 @@ static td__suspicion *best_of_rule(td__case *of, size_t first) {
 
 static void judge_structure(trials *t) {
     td__case *of = t->of;
-    bool found = false, usual = td_optimizer_settled(of->trainer->optimizer)->kind == TD_ADAM;
+    bool found = false,
+         usual = td_optimizer_settled(of->trainer->learner.optimizer)->kind == TD_ADAM;
     double rate = td__rate_of(of);
     usual = usual && rate >= 3e-4 && rate <= 3e-2;
     for (size_t i = 0; i < of->suspicion_count; i++) {

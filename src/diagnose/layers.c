@@ -263,34 +263,25 @@ typedef struct looking {
 static void take_gradients(const looking *l, size_t weights, size_t count) {
     for (size_t i = 0; i < l->layers->count; i++) {
         td__layer_facts *layer = &l->layers->items[i];
-        ptrdiff_t weight = layer->kernel >= 0 ? l->trainer->weight_of[layer->kernel] : -1;
+        ptrdiff_t weight = layer->kernel >= 0 ? l->trainer->learner.weight_of[layer->kernel] : -1;
         if (weight >= 0) {
-            double size = size_of(l->trainer->gradients[weight]);
+            double size = size_of(l->trainer->learner.gradients[weight]);
             *(l->after ? &layer->gradient_end : &layer->gradient_start) = size;
         }
     }
     for (size_t i = weights; i < count; i++) {
         td__layer_facts *layer = &l->layers->items[l->layer_of[i - weights]];
-        (l->after ? &layer->end : &layer->start)->error = size_of(l->trainer->gradients[i]);
+        (l->after ? &layer->end : &layer->start)->error = size_of(l->trainer->learner.gradients[i]);
     }
 }
 
 static td_status look(const looking *l, const td_batch *batch, td_error *error) {
     td_trainer *trainer = l->trainer;
-    const td__train_spec *train = &trainer->experiment->train;
-    td__head_set(trainer->input, &batch->input);
-    td__head_set(trainer->truth, train->target == TD__TARGET_INPUT ? &batch->input : &batch->label);
-    td_tape_seed(trainer->tape, trainer->experiment->seed, 1);
-    td_tape_set_training(trainer->tape, true);
-    td_tensor *prediction = td_model_forward(trainer->model, trainer->tape, trainer->input);
-    td_tensor *loss = NULL;
-    if (prediction) {
-        td__truth_fit(train->loss, trainer->truth, prediction);
-        loss = td_loss_compute(trainer->tape, train->loss, prediction, trainer->truth,
-                               &train->loss_options);
-    }
-    td_status status = td_tape_status(trainer->tape, error);
-    size_t count = trainer->weight_count;
+    td__pass *pass = &trainer->pass;
+    td_tape_seed(pass->tape, trainer->experiment->seed, 1);
+    td_tape_set_training(pass->tape, true);
+    td_status status = td__pass_forward(pass, batch, error);
+    size_t count = trainer->learner.weight_count;
     for (size_t i = 0; !status && i < l->layers->count; i++) {
         td_tensor *output = td_model_output_at(trainer->model, i);
         td__layer_facts *layer = &l->layers->items[i];
@@ -298,18 +289,18 @@ static td_status look(const looking *l, const td_batch *batch, td_error *error) 
             measure_flow(layer, l->after ? &layer->end : &layer->start, output);
         }
         if (output && output->dtype == TD_FLOAT32) {
-            l->layer_of[count - trainer->weight_count] = i;
-            trainer->targets[count++] = output;
+            l->layer_of[count - trainer->learner.weight_count] = i;
+            trainer->learner.targets[count++] = output;
         }
     }
     if (!status) {
-        status = td_tape_gradient(trainer->tape, loss, count, trainer->targets, trainer->gradients,
-                                  error);
+        status = td_tape_gradient(pass->tape, pass->bare, count, trainer->learner.targets,
+                                  trainer->learner.gradients, error);
     }
     if (!status) {
-        take_gradients(l, trainer->weight_count, count);
+        take_gradients(l, trainer->learner.weight_count, count);
     }
-    td_tape_reset(trainer->tape);
+    td__pass_end(pass);
     return status;
 }
 
@@ -318,7 +309,7 @@ td_status td__layers_look(td__layers *layers, td_trainer *trainer, bool after, t
                  .trainer = trainer,
                  .after = after,
                  .layer_of = td__calloc(layers->count + 1, sizeof(size_t))};
-    td_batches *batches = td_batches_create(trainer->data, TD_TRAINING, LOOKED_AT, error);
+    td_batches *batches = td_batches_create(trainer->feed.data, TD_TRAINING, LOOKED_AT, error);
     td_batch batch;
     if (!l.layer_of || !batches || !td_batches_next(batches, &batch)) {
         td_batches_destroy(batches);

@@ -115,31 +115,21 @@ static double score_of(const sums *s) {
 }
 
 /* One batch through the model. */
-static td_status add_batch(td_trainer *trainer, sums *s, const td_view *input, const td_view *label,
-                           int64_t rows, td_error *error) {
-    const td__train_spec *train = &trainer->experiment->train;
-    td__head_set(trainer->input, input);
-    td__head_set(trainer->truth, label);
-    td_tensor *prediction = td_model_forward(trainer->model, trainer->inference, trainer->input);
-    td_tensor *loss = NULL;
-    if (prediction) {
-        td__truth_fit(train->loss, trainer->truth, prediction);
-        loss = td_loss_compute(trainer->inference, train->loss, prediction, trainer->truth,
-                               &train->loss_options);
-    }
-    td_status status = td_tape_status(trainer->inference, error);
+static td_status add_batch(td_trainer *trainer, sums *s, const td_batch *batch, td_error *error) {
+    td__pass *pass = &trainer->check;
+    td_status status = td__pass_forward(pass, batch, error);
     if (!status) {
-        s->loss += (double)td_tensor_scalar(loss) * (double)rows;
-        s->rows += rows;
+        s->loss += (double)td_tensor_scalar(pass->bare) * (double)batch->count;
+        s->rows += batch->count;
         if (s->task->kind == TD__TASK_VALUES) {
-            add_values(s, prediction, trainer->truth);
+            add_values(s, pass->prediction, pass->truth);
         } else if (s->task->kind == TD__TASK_LABELS) {
-            add_labels(s, prediction, trainer->truth, rows);
+            add_labels(s, pass->prediction, pass->truth, batch->count);
         } else {
-            add_classes(s, prediction, trainer->truth, rows);
+            add_classes(s, pass->prediction, pass->truth, batch->count);
         }
     }
-    td_tape_reset(trainer->inference);
+    td__pass_end(pass);
     return status;
 }
 
@@ -152,8 +142,7 @@ static td_view view_of(td_dtype dtype, int64_t rows, const td_shape *one, void *
 
 td_status td__marks_of(td_trainer *trainer, const td__task *task, td_part part, double shift,
                        double scale, td__marks *marks, td_error *error) {
-    const td_data_info *info = trainer->info;
-    bool from_input = trainer->experiment->train.target == TD__TARGET_INPUT;
+    const td_data_info *info = trainer->feed.info;
     int64_t all = part == TD_TRAINING ? info->training : info->validation;
     int64_t count = all < TD__MARKED_ROWS ? all : TD__MARKED_ROWS;
     int64_t inputs = 1, labels = 1;
@@ -170,7 +159,7 @@ td_status td__marks_of(td_trainer *trainer, const td__task *task, td_part part, 
     size_t room = task->kind == TD__TASK_CLASSES ? (size_t)task->classes + 1 : (size_t)labels + 2;
     room = room < MOST_CLASSES ? room : MOST_CLASSES;
     sums s = {.task = task,
-              .logits = trainer->experiment->train.loss_options.from_logits,
+              .logits = trainer->experiment->train.objective.options.from_logits,
               .counts = td__calloc(2 * room, sizeof(double)),
               .count_room = room};
     float *input = td__calloc((size_t)(BATCH * inputs), sizeof(float));
@@ -181,18 +170,21 @@ td_status td__marks_of(td_trainer *trainer, const td__task *task, td_part part, 
     for (int64_t done = 0; !status && done < count;) {
         int64_t rows[BATCH], some = count - done < BATCH ? count - done : BATCH;
         for (int64_t i = 0; i < some; i++) {
-            td_dataset_rows(trainer->data, part, (done + i) * all / count, 1, &rows[i]);
+            td_dataset_rows(trainer->feed.data, part, (done + i) * all / count, 1, &rows[i]);
         }
-        status = td_dataset_read(trainer->data, part, rows, some, input,
+        status = td_dataset_read(trainer->feed.data, part, rows, some, input,
                                  info->label_kind == TD_LABEL_NONE ? NULL : (void *)label, error);
         bool numbers = info->label_kind != TD_LABEL_CLASS;
         for (int64_t i = 0; numbers && i < some * labels; i++) {
             label[i] = (float)(((double)label[i] - shift) / scale);
         }
-        td_view x = view_of(TD_FLOAT32, some, &info->input, input);
-        td_view y = view_of(numbers ? TD_FLOAT32 : TD_INT32, some, &info->label, label);
+        td_batch batch = {.count = some,
+                          .rows = rows,
+                          .input = view_of(TD_FLOAT32, some, &info->input, input),
+                          .label =
+                              view_of(numbers ? TD_FLOAT32 : TD_INT32, some, &info->label, label)};
         if (!status) {
-            status = add_batch(trainer, &s, &x, from_input ? &x : &y, some, error);
+            status = add_batch(trainer, &s, &batch, error);
         }
         done += some;
     }

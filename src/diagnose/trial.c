@@ -94,14 +94,14 @@ static void find_origin(state *s, const td_batch *batch, const td_tensor *predic
     td__origin *origin = &s->trial->origin;
     td_stats stats;
     *origin = (td__origin){.layer = -1, .parameter = -1, .row = -1, .step = s->step + 1};
-    if (has_nonfinite(trainer->input, &stats)) {
+    if (has_nonfinite(trainer->pass.input, &stats)) {
         origin->cause = "input";
-        origin->row = row_of(batch, trainer->input, &stats);
+        origin->row = row_of(batch, trainer->pass.input, &stats);
         return;
     }
-    if (has_nonfinite(trainer->truth, &stats)) {
+    if (has_nonfinite(trainer->pass.truth, &stats)) {
         origin->cause = "label";
-        origin->row = row_of(batch, trainer->truth, &stats);
+        origin->row = row_of(batch, trainer->pass.truth, &stats);
         return;
     }
     double size = size_of(prediction);
@@ -140,22 +140,28 @@ static void blame_exponential(td__origin *origin, const td_model *model) {
 
 /* ---- A step --------------------------------------------------------------------------------- */
 
-static void scale_labels(state *s) {
+/* The batch with labels that are numbers of mean 0 and variance 1, where that is asked for. */
+static td_batch scale_labels(state *s, const td_batch *batch) {
     const td__trial_options *o = s->options;
-    td_tensor *truth = s->trainer->truth;
-    if (!o->standardize_labels || truth->dtype != TD_FLOAT32) {
-        return;
+    td_batch scaled = *batch;
+    if (!o->standardize_labels || batch->label.dtype != TD_FLOAT32 || !batch->label.data) {
+        return scaled;
     }
-    const float *from = td__floats(truth);
-    for (int64_t i = 0; i < truth->count; i++) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < batch->label.shape.rank; i++) {
+        count *= batch->label.shape.dims[i];
+    }
+    const float *from = batch->label.data;
+    for (int64_t i = 0; i < count; i++) {
         s->room[i] = (float)(((double)from[i] - o->label_shift) / o->label_scale);
     }
-    truth->data = s->room;
+    scaled.label.data = s->room;
+    return scaled;
 }
 
 static void note_clipping(state *s) {
     double limit = s->trainer->experiment->train.clip_norm;
-    double norm = limit > 0 ? td_optimizer_norm(s->trainer->optimizer) : 0;
+    double norm = limit > 0 ? td_optimizer_norm(s->trainer->learner.optimizer) : 0;
     if (limit > 0 && norm > limit) {
         s->trial->clipped += 1;
         s->trial->cut += limit / norm;
@@ -164,23 +170,14 @@ static void note_clipping(state *s) {
 
 static td_status step(state *s, const td_batch *batch, td_error *error) {
     td_trainer *trainer = s->trainer;
-    const td__train_spec *train = &trainer->experiment->train;
-    td__head_set(trainer->input, &batch->input);
-    td__head_set(trainer->truth, train->target == TD__TARGET_INPUT ? &batch->input : &batch->label);
-    scale_labels(s);
-    td_tape_seed(trainer->tape, trainer->experiment->seed, (uint64_t)s->step + 1);
-    td_tape_set_training(trainer->tape, true);
-    td_tensor *prediction = td_model_forward(trainer->model, trainer->tape, trainer->input);
-    td_tensor *bare = NULL, *loss = NULL;
-    if (prediction) {
-        td__truth_fit(train->loss, trainer->truth, prediction);
-        bare = td_loss_compute(trainer->tape, train->loss, prediction, trainer->truth,
-                               &train->loss_options);
-        loss = td_model_regularize(trainer->model, trainer->tape, bare);
-    }
-    td_status status = td_tape_status(trainer->tape, error);
+    td__pass *pass = &trainer->pass;
+    td_batch scaled = scale_labels(s, batch);
+    td_tape_seed(pass->tape, trainer->experiment->seed, (uint64_t)s->step + 1);
+    td_tape_set_training(pass->tape, true);
+    td_status status = td__pass_forward(pass, &scaled, error);
+    const td_tensor *prediction = pass->prediction;
     if (!status) {
-        double value = (double)td_tensor_scalar(loss);
+        double value = (double)td_tensor_scalar(pass->loss);
         if (s->step == 0) {
             s->trial->first_loss = value;
             s->first_size = size_of(prediction);
@@ -191,7 +188,7 @@ static td_status step(state *s, const td_batch *batch, td_error *error) {
         s->loss = value;
         s->loss_sum += value;
         s->loss_count++;
-        double penalty = value > 0 ? (value - (double)td_tensor_scalar(bare)) / value : 0;
+        double penalty = value > 0 ? (value - (double)td_tensor_scalar(pass->bare)) / value : 0;
         s->trial->penalty = fmax(s->trial->penalty, penalty);
         if (!isfinite(value)) {
             find_origin(s, batch, prediction);
@@ -201,14 +198,14 @@ static td_status step(state *s, const td_batch *batch, td_error *error) {
         }
     }
     if (!status) {
-        status = td_tape_gradient(trainer->tape, loss, trainer->weight_count, trainer->targets,
-                                  trainer->gradients, error);
+        status = td__pass_backward(pass, trainer->learner.weight_count, trainer->learner.targets,
+                                   trainer->learner.gradients, NULL, error);
     }
     if (!status) {
-        status = td_optimizer_step(trainer->optimizer, trainer->gradients, error);
+        status = td_optimizer_step(trainer->learner.optimizer, trainer->learner.gradients, error);
         note_clipping(s);
     }
-    td_tape_reset(trainer->tape);
+    td__pass_end(pass);
     return status;
 }
 
@@ -236,9 +233,9 @@ static td_status train(state *s, int64_t steps, td_error *error) {
     td_status status = TD_OK;
     bool late = false;
     for (uint64_t epoch = 1; !status && !late && s->step < steps; epoch++) {
-        td_batches_start(trainer->training, epoch);
-        for (td_batch batch;
-             !status && !late && s->step < steps && td_batches_next(trainer->training, &batch);) {
+        td_batches_start(trainer->feed.training, epoch);
+        for (td_batch batch; !status && !late && s->step < steps &&
+                             td_batches_next(trainer->feed.training, &batch);) {
             status = step(s, &batch, error);
             s->step += !status;
             late = td__seconds() - began > s->options->seconds;
@@ -278,16 +275,16 @@ static td_status run(state *s, td_error *error) {
     const td__trial_options *o = s->options;
     td_trainer *trainer = s->trainer;
     int64_t label = 1;
-    for (int32_t i = 0; i < trainer->info->label.rank; i++) {
-        label *= trainer->info->label.dims[i];
+    for (int32_t i = 0; i < trainer->feed.info->label.rank; i++) {
+        label *= trainer->feed.info->label.dims[i];
     }
     if (o->standardize_labels) {
-        s->room = td__calloc((size_t)(trainer->info->batch * label), sizeof(float));
+        s->room = td__calloc((size_t)(trainer->feed.info->batch * label), sizeof(float));
         if (!s->room) {
             return td_error_set(error, TD_MEMORY, "out of memory");
         }
     }
-    td_status status = train(s, o->steps ? o->steps : trainer->steps, error);
+    td_status status = train(s, o->steps ? o->steps : trainer->feed.steps, error);
     if (status == TD_RANGE && s->trial->origin.cause) {
         status = TD_OK; /* that is a result too */
     }

@@ -290,15 +290,15 @@ static void read_loss(td__checker *checker, td__yaml_node *node, void *member) {
         return;
     }
     td_error error = {0};
-    if (td_loss_find(name->text, &train->loss, &error)) {
+    if (td_loss_find(name->text, &train->objective.loss, &error)) {
         const char *words[TD_LOSS_COUNT + 1] = {NULL};
         for (int i = 0; i < TD_LOSS_COUNT; i++) {
             words[i] = td_loss_name((td_loss)i);
         }
         td__problem_word(checker, name, "loss", name->text, words);
     } else if (options && !td__yaml_is_null(options)) {
-        td__check_map(checker, options, fields, COUNT(fields), &train->loss_options);
-        if (td_loss_check(train->loss, &train->loss_options, &error)) {
+        td__check_map(checker, options, fields, COUNT(fields), &train->objective.options);
+        if (td_loss_check(train->objective.loss, &train->objective.options, &error)) {
             td__problem(checker, options, "%s", error.text);
         }
     }
@@ -400,11 +400,11 @@ static const td__field train_fields[] = {
     {.key = "loss", .kind = TD__CUSTOM, .offset = 0, .read = read_loss, .required = true},
     {.key = "from_logits",
      .kind = TD__BOOL,
-     .offset = offsetof(td__train_spec, loss_options) + offsetof(td_loss_options, from_logits),
+     .offset = offsetof(td__train_spec, objective.options.from_logits),
      .fallback = "false"},
     {.key = "target",
      .kind = TD__WORD,
-     .offset = offsetof(td__train_spec, target),
+     .offset = offsetof(td__train_spec, objective.target),
      .words = targets,
      .fallback = "label"},
     {.key = "optimizer",
@@ -446,7 +446,7 @@ static const td__field train_fields[] = {
 
 static void read_train(td__checker *checker, td__yaml_node *node, void *member) {
     td__train_spec *train = member;
-    train->loss_options.size = sizeof train->loss_options;
+    train->objective.options.size = sizeof train->objective.options;
     td__check_map(checker, node, train_fields, COUNT(train_fields), train);
     if (node->kind == TD__YAML_MAP && !td__yaml_get(node, "epochs") &&
         !td__yaml_get(node, "steps")) {

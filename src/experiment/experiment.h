@@ -3,7 +3,7 @@
 #define TAPEDECK_EXPERIMENT_EXPERIMENT_H
 
 #include "experiment/check.h"
-#include "pass/pass.h"
+#include "pass/objective.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
 #include "tapedeck/experiment.h"
@@ -39,12 +39,10 @@ typedef struct td__track_spec {
 typedef enum td__mode { TD__MODE_AUTO, TD__MODE_MIN, TD__MODE_MAX } td__mode;
 
 typedef struct td__train_spec {
-    td_loss loss;
-    td_loss_options loss_options;
+    td__objective objective;
     td__choice optimizer, schedule;
     double clip_norm, clip_value;
     td_names metrics;
-    int target;
     int64_t epochs, steps; /* steps 0: all of epochs */
     td__interval checkpoint_every;
     int64_t checkpoint_keep;

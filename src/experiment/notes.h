@@ -12,9 +12,7 @@
 typedef struct td__notes {
     td__data_notes data;
     bool has_loss;
-    td_loss loss;
-    td_loss_options loss_options;
-    td__target target;
+    td__objective objective;
     struct json_t *json; /* owns the texts */
 } td__notes;
 

@@ -4,6 +4,8 @@
  * (rows). An accuracy counts rows (binary: elements), an error sums over elements, r2 keeps three
  * sums per output.
  */
+#include "nn/metric.h"
+
 #include "base/memory.h"
 #include "nn/field.h"
 #include "tensor/tensor.h"
@@ -83,8 +85,8 @@ static td_status update_categorical(td_metric *metric, const batch *b, td_error 
 static td_status update_binary(td_metric *metric, const batch *b, td_error *error) {
     (void)error;
     for (int64_t i = 0; i < b->rows * b->width; i++) {
-        bool predicted = (double)b->prediction[i] > metric->options.threshold;
-        metric->sum += predicted == (value_at(b->truth, i) > 0.5);
+        double predicted = (double)b->prediction[i] > metric->options.threshold;
+        metric->sum += predicted == value_at(b->truth, i);
     }
     metric->count += b->rows * b->width;
     return TD_OK;
@@ -284,4 +286,44 @@ double td_metric_value(const td_metric *metric) {
     }
     return metric->options.kind == TD_METRIC_R2 ? r2_value(metric)
                                                 : metric->sum / (double)metric->count;
+}
+
+/* --- its state ------------------------------------------------------------------------------ */
+
+/* sum, count, number of outputs, then three sums for each. */
+enum { STATE_HEAD = 3, OUTPUT_SUMS = sizeof(output_sums) / sizeof(double) };
+
+size_t td__metric_state(const td_metric *metric, double *state) {
+    size_t outputs = (size_t)metric->output_count;
+    if (state) {
+        state[0] = metric->sum;
+        state[1] = (double)metric->count;
+        state[2] = (double)outputs;
+        for (size_t i = 0; i < outputs; i++) {
+            memcpy(state + STATE_HEAD + i * OUTPUT_SUMS, &metric->outputs[i], sizeof(output_sums));
+        }
+    }
+    return STATE_HEAD + outputs * OUTPUT_SUMS;
+}
+
+size_t td__metric_set_state(td_metric *metric, const double *state, size_t most) {
+    if (most < STATE_HEAD || !(state[2] >= 0) ||
+        state[2] > (double)((most - STATE_HEAD) / OUTPUT_SUMS) || !(state[1] >= 0) ||
+        state[1] > 9e15) {
+        return 0;
+    }
+    size_t outputs = (size_t)state[2];
+    output_sums *sums = td__calloc(outputs + 1, sizeof *sums);
+    if (!sums) {
+        return 0;
+    }
+    if (outputs) {
+        memcpy(sums, state + STATE_HEAD, outputs * sizeof *sums);
+    }
+    td__free(metric->outputs);
+    metric->outputs = sums;
+    metric->output_count = (int64_t)outputs;
+    metric->sum = state[0];
+    metric->count = (int64_t)state[1];
+    return STATE_HEAD + outputs * OUTPUT_SUMS;
 }

@@ -1,85 +1,184 @@
 #include "pass/pass.h"
 
+#include "base/memory.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
-#include <strings.h>
 
-void td__head_set(td_tensor *head, const td_view *view) {
-    head->dtype = view->dtype;
-    head->shape = view->shape;
-    head->data = (void *)(uintptr_t)view->data;
-    head->count = 1;
-    for (int32_t i = 0; i < view->shape.rank; i++) {
-        head->count *= view->shape.dims[i];
-    }
+td_status td__pass_init(td__pass *pass, td_model *model, const td__objective *objective,
+                        const td_tape_options *options, td_error *error) {
+    float nothing = 0;
+    pass->model = model;
+    pass->objective = objective;
+    pass->tape = td_tape_create(options, error);
+    pass->input = td_tensor_borrow("input", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
+    pass->truth = td_tensor_borrow("label", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
+    pass->cut = td_tensor_borrow("prediction", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
+    return pass->tape && pass->input && pass->truth && pass->cut ? TD_OK : TD_MEMORY;
 }
 
-void td__truth_fit(td_loss loss, td_tensor *truth, const td_tensor *prediction) {
-    bool sparse = loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
-    if (!sparse && truth->count == prediction->count && truth->dtype == TD_FLOAT32) {
-        truth->shape = prediction->shape;
-    }
+void td__pass_release(td__pass *pass) {
+    td_tape_destroy(pass->tape);
+    td_tensor_destroy(pass->input);
+    td_tensor_destroy(pass->truth);
+    td_tensor_destroy(pass->cut);
+    td__free(pass->padded);
+    *pass = (td__pass){0};
 }
 
-td_label_kind td__labels_for(td_loss loss, td_label_kind found) {
-    if (found != TD_LABEL_CLASS || loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
-        return found;
-    }
-    bool categories = loss == TD_LOSS_CATEGORICAL_CROSSENTROPY || loss == TD_LOSS_KL_DIVERGENCE ||
-                      loss == TD_LOSS_CATEGORICAL_HINGE ||
-                      loss == TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY;
-    return categories ? TD_LABEL_ONE_HOT : TD_LABEL_VALUES;
+/* ---- A batch that is not full -----------------------------------------------------------------
+ */
+
+static bool is_short(const td__pass *pass) {
+    return pass->fixed && pass->batch->count < pass->fixed;
 }
 
-int64_t td__scored_classes(td_loss loss, bool from_logits, const td_shape *output,
-                           double *threshold) {
-    bool binary = loss == TD_LOSS_BINARY_CROSSENTROPY || loss == TD_LOSS_BINARY_FOCAL_CROSSENTROPY;
-    int64_t width = output->rank == 1 ? output->dims[0] : output->rank == 0 ? 1 : 0;
-    *threshold = from_logits ? 0 : 0.5;
-    if (binary) {
-        return width == 1 ? 2 : 0;
-    }
-    bool categorical = loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
-                       td__labels_for(loss, TD_LABEL_CLASS) == TD_LABEL_ONE_HOT;
-    return categorical && width > 1 ? width : 0;
-}
-
-td_shape td__known_input(const td_model *model) {
-    td_shape shape = td_model_input_shape(model);
-    for (int32_t i = 0; i < shape.rank; i++) {
-        if (shape.dims[i] < 0) {
-            return (td_shape){0};
+static td_status set_input(td__pass *pass, td_error *error) {
+    const td_batch *batch = pass->batch;
+    td_view view = batch->input;
+    if (is_short(pass)) {
+        size_t row = sizeof(float);
+        for (int32_t i = 1; i < view.shape.rank; i++) {
+            row *= (size_t)view.shape.dims[i];
         }
+        pass->padded = pass->padded ? pass->padded : td__calloc((size_t)pass->fixed, row);
+        if (!pass->padded) {
+            return td_error_set(error, TD_MEMORY, "out of memory for a batch");
+        }
+        memcpy(pass->padded, view.data, (size_t)batch->count * row);
+        for (int64_t i = batch->count; i < pass->fixed; i++) {
+            memcpy((char *)pass->padded + (size_t)i * row,
+                   (const char *)view.data + (size_t)(batch->count - 1) * row, row);
+        }
+        view.data = pass->padded;
+        view.shape.dims[0] = pass->fixed;
     }
-    return shape;
+    td__tensor_point(pass->input, &view);
+    return TD_OK;
 }
 
-const char *td__probabilities_by(td_loss loss) {
-    static const char *const activations[TD_LOSS_COUNT] = {
-        [TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY] = "softmax",
-        [TD_LOSS_CATEGORICAL_CROSSENTROPY] = "softmax",
-        [TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY] = "softmax",
-        [TD_LOSS_BINARY_CROSSENTROPY] = "sigmoid",
-        [TD_LOSS_BINARY_FOCAL_CROSSENTROPY] = "sigmoid",
-    };
-    return activations[loss];
+/* Without what was filled up. */
+static td_view cut_short(const td__pass *pass, td_view view) {
+    if (is_short(pass) && view.shape.rank > 0 && view.shape.dims[0] == pass->fixed) {
+        view.shape.dims[0] = pass->batch->count;
+    }
+    return view;
 }
 
-const char *td__last_activation(const td_model *model) {
-    static const char *const kinds[] = {"softmax", "sigmoid"};
-    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
-    for (size_t i = 0; i < last->setting_count; i++) {
-        const td_setting *setting = &last->settings[i];
-        if ((!strcmp(setting->key, "activation") || !strcmp(setting->key, "function")) &&
-            setting->value.kind == TD_VALUE_TEXT) {
-            return setting->value.text;
-        }
+/* ---- Telling the deck -------------------------------------------------------------------------
+ */
+
+static void tell(td__pass *pass, td_signal *signal, td_tensor *tensor) {
+    if (signal && td_signal_wants(signal)) {
+        (void)td_signal_record(signal, cut_short(pass, td_tape_view(pass->tape, tensor)));
     }
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (!strcasecmp(last->type, kinds[i])) { /* a layer of a foreign model, "Softmax" */
-            return kinds[i];
-        }
+}
+
+static void tell_layer(void *user, size_t layer, td_layer_signal which, td_tensor *tensor) {
+    td__pass *pass = user;
+    const td__pass_signals *signals = pass->signals;
+    bool output = which == TD_LAYER_OUTPUT;
+    tell(pass, output ? signals->outputs[layer] : signals->preactivations[layer], tensor);
+    if (output && signals->layer_done) {
+        signals->layer_done(signals->user, layer, tensor);
     }
-    return NULL;
+}
+
+static void tell_batch(const td__pass_signals *signals, const td_batch *batch) {
+    (void)td_deck_batch_labels(signals->deck, batch->rows, batch->count,
+                               batch->label.data ? &batch->label : NULL);
+    if (td_signal_wants(signals->input)) {
+        (void)td_signal_record(signals->input, batch->input);
+    }
+    if (signals->label && td_signal_wants(signals->label)) {
+        (void)td_signal_record(signals->label, batch->label);
+    }
+}
+
+/* ---- Forward ----------------------------------------------------------------------------------
+ */
+
+/* What the prediction is compared with; its data is NULL where the batch has none. The truth takes
+ * the prediction's shape where only the shape differs. */
+static td_view truth_of(const td__pass *pass) {
+    const td__objective *objective = pass->objective;
+    td_view truth = objective->target == TD__TARGET_INPUT ? pass->batch->input : pass->batch->label;
+    int64_t count = 1;
+    for (int32_t i = 0; i < truth.shape.rank; i++) {
+        count *= truth.shape.dims[i];
+    }
+    if (objective->loss != TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && truth.dtype == TD_FLOAT32 &&
+        count == pass->prediction->count) {
+        truth.shape = pass->prediction->shape;
+    }
+    return truth;
+}
+
+td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *error) {
+    td__pass_signals *signals = pass->signals;
+    pass->batch = batch;
+    pass->bare = pass->loss = NULL;
+    pass->prediction = NULL;
+    td_status status = set_input(pass, error);
+    if (status) {
+        return status;
+    }
+    if (signals) {
+        tell_batch(signals, batch);
+        td_model_watch(pass->model, tell_layer, pass);
+    }
+    pass->prediction = td_model_forward(pass->model, pass->tape, pass->input);
+    if (signals) {
+        td_model_watch(pass->model, NULL, NULL);
+    }
+    if (pass->prediction && is_short(pass)) {
+        td_view kept = cut_short(pass, td_view_of(pass->prediction));
+        td__tensor_point(pass->cut, &kept);
+        pass->prediction = pass->cut;
+    }
+    td_view truth = pass->prediction && pass->objective ? truth_of(pass) : (td_view){.data = NULL};
+    if (truth.data) {
+        td__tensor_point(pass->truth, &truth);
+        pass->loss =
+            td_model_regularize(pass->model, pass->tape,
+                                td_loss_compute(pass->tape, pass->objective->loss, pass->prediction,
+                                                pass->truth, &pass->objective->options));
+    }
+    return td_tape_status(pass->tape, error);
+}
+
+td_status td__pass_example_losses(td__pass *pass, const td_tensor **losses, td_error *error) {
+    td_loss_options options = pass->objective->options;
+    options.per_example = true;
+    *losses =
+        td_loss_compute(pass->tape, pass->objective->loss, pass->prediction, pass->truth, &options);
+    return td_tape_status(pass->tape, error);
+}
+
+/* ---- Backward ---------------------------------------------------------------------------------
+ */
+
+typedef struct listener {
+    td__pass *pass;
+    td_signal *const *tell;
+} listener;
+
+static void gradient_ready(void *user, size_t index, td_tensor *gradient) {
+    const listener *l = user;
+    if (l->tell && l->tell[index]) {
+        (void)td_signal_record(l->tell[index], td_tape_view(l->pass->tape, gradient));
+    }
+}
+
+td_status td__pass_backward(td__pass *pass, size_t count, td_tensor *const targets[],
+                            td_tensor *gradients[], td_signal *const to_tell[], td_error *error) {
+    listener l = {pass, to_tell};
+    return td_tape_gradient_notify(pass->tape, pass->loss, count, targets, gradients,
+                                   gradient_ready, &l, error);
+}
+
+void td__pass_end(td__pass *pass) {
+    td_tape_reset(pass->tape);
+    pass->batch = NULL;
+    pass->prediction = pass->bare = pass->loss = NULL;
 }

@@ -1,30 +1,52 @@
-/* What every pass of a batch through a model needs, whether it trains, validates or is applied. */
+/* One batch through a model: forward, the loss with its penalties, any gradient. The deck is told of
+ * each tensor the moment it exists. Training, validation, predictions and gradients of saved models
+ * are all such passes.
+ *
+ *     td__pass_forward(&pass, &batch, &error)     pass.prediction, pass.loss
+ *     td__pass_backward(&pass, …)                 any number of times
+ *     td__pass_end(&pass)                         all of it is gone
+ */
 #ifndef TAPEDECK_PASS_PASS_H
 #define TAPEDECK_PASS_PASS_H
 
-#include "tapedeck/data.h"
-#include "tapedeck/nn.h"
+#include "pass/objective.h"
+#include "pass/signals.h"
 
-/* What a prediction is compared with. */
-typedef enum td__target { TD__TARGET_LABEL, TD__TARGET_INPUT } td__target;
+typedef struct td__pass {
+    td_model *model;                /* borrowed */
+    const td__objective *objective; /* borrowed; NULL: there is no loss */
+    td__pass_signals *signals;      /* borrowed; connected to a deck; NULL: nobody is told */
+    td_tape *tape;
+    td_tensor *input, *truth; /* heads over the batch */
+    int64_t fixed;            /* the only number of examples that the model runs on; 0: any. A batch
+                               * that has fewer is filled up with its last, and what comes out of
+                               * those is cut off; such a batch has no gradients */
+    float *padded;            /* room for that */
+    td_tensor *cut;           /* its prediction */
 
-/* Points a head at a batch's memory; no copy. */
-void td__head_set(td_tensor *head, const td_view *view);
-/* Gives a truth the prediction's shape where only the shape differs. */
-void td__truth_fit(td_loss loss, td_tensor *truth, const td_tensor *prediction);
-/* What a loss can be compared with: a class number where it is sparse, else numbers. */
-td_label_kind td__labels_for(td_loss loss, td_label_kind found);
-/* The activation that gives this loss its probabilities: "softmax", "sigmoid"; NULL when it takes
- * none. */
-const char *td__probabilities_by(td_loss loss);
-/* The activation that the model's last layer ends in: "linear", "softmax", …; NULL when that is not
- * known. */
-const char *td__last_activation(const td_model *model);
-/* How many classes the output of a model scores by this loss, and above which score a single output
- * means the second of two; 0 when it scores none. */
-int64_t td__scored_classes(td_loss loss, bool from_logits, const td_shape *output,
-                           double *threshold);
-/* The shape of one example; rank 0 unless all of it is known. */
-td_shape td__known_input(const td_model *model);
+    /* Between forward and end. */
+    const td_batch *batch;
+    td_tensor *prediction;
+    td_tensor *bare; /* the loss without penalties */
+    td_tensor *loss; /* both NULL where there is no objective, or the batch has no label for it */
+} td__pass;
+
+/* Makes a pass of zeros ready; whatever is returned, release it. options: the tape's. */
+TD_NODISCARD td_status td__pass_init(td__pass *pass, td_model *model,
+                                     const td__objective *objective, const td_tape_options *options,
+                                     td_error *error);
+void td__pass_release(td__pass *pass);
+
+/* Whatever is returned, td__pass_end follows. batch is borrowed until then. */
+TD_NODISCARD td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *error);
+/* Gradients of the loss with respect to targets, each told to tell[i] as soon as it is there; tell
+ * may be NULL, as may each of it. */
+TD_NODISCARD td_status td__pass_backward(td__pass *pass, size_t count, td_tensor *const targets[],
+                                         td_tensor *gradients[], td_signal *const tell[],
+                                         td_error *error);
+/* The loss of each example, without penalties: *losses is (batch, …), gone with the pass's end. */
+TD_NODISCARD td_status td__pass_example_losses(td__pass *pass, const td_tensor **losses,
+                                               td_error *error);
+void td__pass_end(td__pass *pass);
 
 #endif

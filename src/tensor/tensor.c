@@ -136,6 +136,16 @@ td_tensor *td_tensor_borrow(const char *name, td_dtype dtype, td_shape shape, vo
     return tensor;
 }
 
+void td__tensor_point(td_tensor *borrowed, const td_view *view) {
+    borrowed->dtype = view->dtype;
+    borrowed->shape = view->shape;
+    borrowed->data = (void *)(uintptr_t)view->data;
+    borrowed->count = 1;
+    for (int32_t i = 0; i < view->shape.rank; i++) {
+        borrowed->count *= view->shape.dims[i];
+    }
+}
+
 void td_tensor_destroy(td_tensor *tensor) {
     if (!tensor || tensor->recording) {
         return;

@@ -30,6 +30,9 @@ static inline float *td__floats(const td_tensor *tensor) {
 /* td_tensor_create whose values are not set yet: the caller writes them all. */
 td_tensor *td__tensor_create_raw(const char *name, td_dtype dtype, td_shape shape, td_error *error);
 
+/* Points a tensor that td_tensor_borrow made at other memory, of any type and shape; no copy. */
+void td__tensor_point(td_tensor *borrowed, const td_view *view);
+
 /* Negative axes count from the end. False when out of range. */
 static inline bool td__axis(int32_t rank, int32_t axis, int32_t *out) {
     int32_t resolved = axis < 0 ? axis + rank : axis;

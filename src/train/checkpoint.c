@@ -3,7 +3,7 @@
  *     LAYER.PARAMETER          the parameters, so that a checkpoint is a model too
  *     optimizer/NAME           the optimizer's state
  *     training/counters        int64: see COUNTERS
- *     training/sums            float64: see save_sums
+ *     training/state           float64: see get_state
  *     training/best/PARAMETER  with early stopping that restores the best
  *
  * What was recorded up to the step is on disk before its checkpoint appears, so that a resumed run
@@ -23,51 +23,64 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COUNTERS = 6, OPTIMIZER_STEPS = 3 };
+enum { COUNTERS = 4, OPTIMIZER_STEPS = 3, MOST_STATE = 1 << 24 };
 
 static void get_counters(const td_trainer *trainer, int64_t counters[COUNTERS]) {
-    const int64_t values[COUNTERS] = {
-        trainer->step,       trainer->epoch,
-        trainer->batch,      (int64_t)td_optimizer_steps(trainer->optimizer),
-        trainer->best_epoch, trainer->waited,
-    };
+    const td__progress *at = &trainer->at;
+    const int64_t values[COUNTERS] = {at->step, at->epoch, at->batch,
+                                      (int64_t)td_optimizer_steps(trainer->learner.optimizer)};
     memcpy(counters, values, sizeof values);
 }
 
 static void set_counters(td_trainer *trainer, const int64_t counters[COUNTERS]) {
-    trainer->step = counters[0];
-    trainer->epoch = counters[1];
-    trainer->batch = counters[2];
-    td_optimizer_set_steps(trainer->optimizer, (uint64_t)counters[OPTIMIZER_STEPS]);
-    trainer->best_epoch = counters[4];
-    trainer->waited = counters[5];
+    trainer->at.step = counters[0];
+    trainer->at.epoch = counters[1];
+    trainer->at.batch = counters[2];
+    td_optimizer_set_steps(trainer->learner.optimizer, (uint64_t)counters[OPTIMIZER_STEPS]);
 }
 
-/* best, examples, the sums of loss and metrics, what progress told last. */
-static size_t sum_count(const td_trainer *trainer) {
-    return 2 + trainer->metric_count + 1 + trainer->told_count;
+/* training/state: what early stopping waits for, the best model's value, what progress told last,
+ * then what the epoch under way has summed up. */
+enum { BEST = 5 };
+
+static size_t state_size(const td_trainer *trainer) {
+    return BEST + trainer->told_count +
+           td__measure_size(&trainer->measures, &trainer->measures.epoch);
 }
 
-static void save_sums(const td_trainer *trainer, double *sums) {
-    *sums++ = trainer->best;
-    *sums++ = trainer->sums.examples;
-    for (size_t i = 0; i <= trainer->metric_count; i++) {
-        *sums++ = trainer->sums.sums[i];
-    }
+static void get_state(const td_trainer *trainer, double *state) {
+    const td__stopping *stopping = &trainer->stopping;
+    *state++ = stopping->best.value;
+    *state++ = (double)stopping->best.epoch;
+    *state++ = (double)stopping->waited;
+    *state++ = trainer->keep.value;
+    *state++ = (double)trainer->keep.epoch;
     for (size_t i = 0; i < trainer->told_count; i++) {
-        *sums++ = trainer->told[i].value;
+        *state++ = trainer->told[i].value;
     }
+    td__measure_save(&trainer->measures, &trainer->measures.epoch, state);
 }
 
-static void restore_sums(td_trainer *trainer, const double *sums) {
-    trainer->best = *sums++;
-    trainer->sums.examples = *sums++;
-    for (size_t i = 0; i <= trainer->metric_count; i++) {
-        trainer->sums.sums[i] = *sums++;
+static td_status set_state(td_trainer *trainer, const double *state, size_t size, td_error *error) {
+    td__stopping *stopping = &trainer->stopping;
+    if (size < BEST + trainer->told_count) {
+        return td_error_set(error, TD_FORMAT, "too few numbers");
     }
+    for (size_t i = 1; i < BEST; i++) {
+        if (i != 3 && !(state[i] >= 0 && state[i] < 1e15)) {
+            return td_error_set(error, TD_FORMAT, "an epoch of %g", state[i]);
+        }
+    }
+    size -= BEST + trainer->told_count;
+    stopping->best.value = *state++;
+    stopping->best.epoch = (int64_t)*state++;
+    stopping->waited = (int64_t)*state++;
+    trainer->keep.value = *state++;
+    trainer->keep.epoch = (int64_t)*state++;
     for (size_t i = 0; i < trainer->told_count; i++) {
-        trainer->told[i].value = *sums++;
+        trainer->told[i].value = *state++;
     }
+    return td__measure_restore(&trainer->measures, &trainer->measures.epoch, state, size, error);
 }
 
 /* ---- Saving -----------------------------------------------------------------------------------
@@ -101,9 +114,9 @@ static bool add_prefixed(parts *p, const char *prefix, const char *name, td_view
     return true;
 }
 
-static bool gather(const td_trainer *trainer, const int64_t *counters, const double *sums,
+static bool gather(const td_trainer *trainer, const int64_t *counters, const double *state,
                    parts *p) {
-    size_t states = td_optimizer_state_count(trainer->optimizer);
+    size_t states = td_optimizer_state_count(trainer->learner.optimizer);
     size_t most = 2 * trainer->parameter_count + states + 2;
     p->tensors = td__calloc(most, sizeof *p->tensors);
     p->names = td__calloc(most, sizeof *p->names);
@@ -112,35 +125,35 @@ static bool gather(const td_trainer *trainer, const int64_t *counters, const dou
         const td_parameter_info *parameter = td_model_parameter_at(trainer->model, i);
         td_view view = td_view_of(parameter->tensor);
         p->tensors[p->count++] = (td__named_view){.name = parameter->name, .view = view};
-        if (trainer->best_weights) {
-            view.data = trainer->best_weights[i];
+        if (trainer->stopping.weights) {
+            view.data = trainer->stopping.weights[i];
             good = add_prefixed(p, "training/best/", parameter->name, view);
         }
     }
     for (size_t i = 0; good && i < states; i++) {
-        const td_tensor *state = td_optimizer_state(trainer->optimizer, i);
-        good = add_prefixed(p, "optimizer/", td_tensor_name(state), td_view_of(state));
+        const td_tensor *moment = td_optimizer_state(trainer->learner.optimizer, i);
+        good = add_prefixed(p, "optimizer/", td_tensor_name(moment), td_view_of(moment));
     }
     return good &&
            add_prefixed(p, "training/", "counters",
                         (td_view){TD_INT64, TD_SHAPE(COUNTERS), counters, NULL, NULL}) &&
            add_prefixed(
-               p, "training/", "sums",
-               (td_view){TD_FLOAT64, TD_SHAPE((int64_t)sum_count(trainer)), sums, NULL, NULL});
+               p, "training/", "state",
+               (td_view){TD_FLOAT64, TD_SHAPE((int64_t)state_size(trainer)), state, NULL, NULL});
 }
 
 static td_status write_parts(td_trainer *trainer, const char *path, td_error *error) {
     int64_t counters[COUNTERS];
-    double *sums = td__calloc(sum_count(trainer), sizeof *sums);
+    double *state = td__calloc(state_size(trainer), sizeof *state);
     char *architecture = td__architecture_write(trainer->model);
-    char *notes = td__notes_write(trainer->experiment, trainer->info);
+    char *notes = td__notes_write(trainer->experiment, trainer->feed.info);
     parts p = {0};
     td_status status = TD_MEMORY;
     get_counters(trainer, counters);
-    if (sums && architecture && notes) {
-        save_sums(trainer, sums);
+    if (state && architecture && notes) {
+        get_state(trainer, state);
         const td__text_pair texts[] = {{TD__NOTE_MODEL, architecture}, {TD_NOTE_DATA, notes}};
-        status = gather(trainer, counters, sums, &p)
+        status = gather(trainer, counters, state, &p)
                      ? td__safetensors_write(path, p.count, p.tensors, 2, texts, error)
                      : TD_MEMORY;
     }
@@ -150,7 +163,7 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     release(&p);
     td__free(notes);
     td__free(architecture);
-    td__free(sums);
+    td__free(state);
     return status;
 }
 
@@ -200,15 +213,15 @@ static bool make_folder(const char *run, td_error *error) {
 
 static td_status write_checkpoint(td_trainer *trainer, td_error *error) {
     char folder[4200], path[4300];
-    if ((size_t)snprintf(folder, sizeof folder, "%s/checkpoints", trainer->folder) >=
+    if ((size_t)snprintf(folder, sizeof folder, "%s/checkpoints", trainer->recording.folder) >=
         sizeof folder) {
-        return td_error_set(error, TD_RANGE, "%s: the path is too long", trainer->folder);
+        return td_error_set(error, TD_RANGE, "%s: the path is too long", trainer->recording.folder);
     }
-    if (!make_folder(trainer->folder, error)) {
+    if (!make_folder(trainer->recording.folder, error)) {
         return TD_IO;
     }
     (void)snprintf(path, sizeof path, "%s/step-%09lld.safetensors", folder,
-                   (long long)trainer->step);
+                   (long long)trainer->at.step);
     td_status status = write_parts(trainer, path, error);
     int64_t keep = trainer->experiment->train.checkpoint_keep;
     if (!status) {
@@ -219,7 +232,7 @@ static td_status write_checkpoint(td_trainer *trainer, td_error *error) {
 
 void td__checkpoint_save(td_trainer *trainer) {
     td_error error = {0};
-    if (td_deck_flush(trainer->deck, &error)) {
+    if (td_deck_flush(trainer->recording.deck, &error)) {
         td__trainer_unrecorded(trainer, &error);
     }
     error = (td_error){0};
@@ -236,8 +249,8 @@ static td_status publish(td_trainer *trainer, const char *path, const char *note
 
 td_status td__model_publish(td_trainer *trainer, td_error *error) {
     char path[4300], checkpoints[4300];
-    const char *folder = trainer->folder;
-    char *notes = td__notes_write(trainer->experiment, trainer->info);
+    const char *folder = trainer->recording.folder;
+    char *notes = td__notes_write(trainer->experiment, trainer->feed.info);
     if (!notes ||
         (size_t)snprintf(path, sizeof path, "%s/model.safetensors", folder) >= sizeof path) {
         td__free(notes);
@@ -299,24 +312,45 @@ static td_status read_tensor(const td__safetensors *file, const char *prefix, co
     return TD_OK;
 }
 
+static td_status read_state(td_trainer *trainer, const td__safetensors *file, const char *path,
+                            td_error *error) {
+    const td__named_view *found = td__safetensors_find(file, "training/state");
+    bool good = found && found->view.dtype == TD_FLOAT64 && found->view.shape.rank == 1 &&
+                found->view.shape.dims[0] < MOST_STATE;
+    size_t size = good ? (size_t)found->view.shape.dims[0] : 0;
+    double *state = td__calloc(size + 1, sizeof *state);
+    td_error reason = {0};
+    if (!state) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    if (good) {
+        memcpy(state, found->view.data, size * sizeof *state);
+    }
+    td_status status = good ? set_state(trainer, state, size, &reason)
+                            : td_error_set(&reason, TD_FORMAT, "missing");
+    td__free(state);
+    return status ? td_error_set(error, status, "%s: training/state: %s", path, reason.text)
+                  : TD_OK;
+}
+
 static td_status read_parts(td_trainer *trainer, const td__safetensors *file, const char *path,
                             td_error *error) {
+    const td_optimizer *optimizer = trainer->learner.optimizer;
     int64_t counters[COUNTERS] = {0};
-    double *sums = td__calloc(sum_count(trainer), sizeof *sums);
-    td_status status = sums ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    td_status status = TD_OK;
     for (size_t i = 0; !status && i < trainer->parameter_count; i++) {
         const td_parameter_info *parameter = td_model_parameter_at(trainer->model, i);
         td_view view = td_view_of(parameter->tensor);
         status = read_tensor(file, "", parameter->name, view, path, error);
-        if (!status && trainer->best_weights) {
-            view.data = trainer->best_weights[i];
+        if (!status && trainer->stopping.weights) {
+            view.data = trainer->stopping.weights[i];
             status = read_tensor(file, "training/best/", parameter->name, view, path, error);
         }
     }
-    for (size_t i = 0; !status && i < td_optimizer_state_count(trainer->optimizer); i++) {
-        const td_tensor *state = td_optimizer_state(trainer->optimizer, i);
-        status =
-            read_tensor(file, "optimizer/", td_tensor_name(state), td_view_of(state), path, error);
+    for (size_t i = 0; !status && i < td_optimizer_state_count(optimizer); i++) {
+        const td_tensor *moment = td_optimizer_state(optimizer, i);
+        status = read_tensor(file, "optimizer/", td_tensor_name(moment), td_view_of(moment), path,
+                             error);
     }
     if (!status) {
         status =
@@ -324,16 +358,9 @@ static td_status read_parts(td_trainer *trainer, const td__safetensors *file, co
                         (td_view){TD_INT64, TD_SHAPE(COUNTERS), counters, NULL, NULL}, path, error);
     }
     if (!status) {
-        status = read_tensor(
-            file, "training/", "sums",
-            (td_view){TD_FLOAT64, TD_SHAPE((int64_t)sum_count(trainer)), sums, NULL, NULL}, path,
-            error);
-    }
-    if (!status) {
         set_counters(trainer, counters);
-        restore_sums(trainer, sums);
+        status = read_state(trainer, file, path, error);
     }
-    td__free(sums);
     return status;
 }
 
@@ -343,15 +370,15 @@ static td_status check_left(const td_trainer *trainer, td_error *error) {
     char path[5000];
     (void)snprintf(path, sizeof path, "%s/model.safetensors", trainer->resume);
     bool has_model = access(path, F_OK) == 0;
-    if (has_model && trainer->stopped_early) {
+    if (has_model && trainer->stopping.stopped) {
         return td_error_set(error, TD_STATE,
                             "%s: %s; for more, --set train.early_stopping.patience=N",
-                            trainer->resume, trainer->stopped_early);
+                            trainer->resume, trainer->stopping.text);
     }
-    if (has_model && trainer->step >= trainer->steps) {
+    if (has_model && trainer->at.step >= trainer->feed.steps) {
         return td_error_set(error, TD_STATE,
                             "%s: all %lld steps are done; for more, --set train.epochs=N",
-                            trainer->resume, (long long)trainer->steps);
+                            trainer->resume, (long long)trainer->feed.steps);
     }
     return TD_OK;
 }
@@ -365,13 +392,14 @@ td_status td__checkpoint_resume(td_trainer *trainer, td_error *error) {
     }
     status = read_parts(trainer, file, path, error);
     td__safetensors_close(file);
-    if (!status && (trainer->step < 1 || trainer->epoch < 0 || trainer->batch < 0 ||
-                    trainer->batch >= trainer->batches)) {
+    const td__progress *at = &trainer->at;
+    if (!status &&
+        (at->step < 1 || at->epoch < 0 || at->batch < 0 || at->batch >= trainer->feed.batches)) {
         status =
             td_error_set(error, TD_FORMAT, "%s: its counters make no sense with this data", path);
     }
     if (!status) {
-        td__stop_when_patience_ends(trainer);
+        td__stopping_decide(&trainer->stopping);
         status = check_left(trainer, error);
     }
     return status;

@@ -35,23 +35,28 @@ td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *pa
         td_dataset_close(data);
         return status;
     }
-    float *rows = td__calloc((size_t)trainer->info->batch * (size_t)want, sizeof *rows);
+    float *rows = td__calloc((size_t)trainer->feed.info->batch * (size_t)want, sizeof *rows);
     if (!rows) {
         td_dataset_close(data);
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    *target = (td__layer_target){.layer = layer, .data = data, .rows = rows};
+    *target = (td__layer_target){
+        .layer = layer, .entry = trainer->signals.count, .data = data, .rows = rows};
     trainer->layer_target_count++;
+    trainer->signals.layer_done = td__layer_target_record;
+    trainer->signals.user = trainer;
     return TD_OK;
 }
 
-void td__layer_target_record(td_trainer *trainer, size_t layer, const td_tensor *output) {
+void td__layer_target_record(void *user, size_t layer, const td_tensor *output) {
+    td_trainer *trainer = user;
     for (size_t i = 0; i < trainer->layer_target_count; i++) {
         td__layer_target *target = &trainer->layer_targets[i];
-        if (target->layer != layer || !td_signal_wants(target->signal)) {
+        td_signal *signal = trainer->signals.entries[target->entry].signal;
+        if (target->layer != layer || !td_signal_wants(signal)) {
             continue;
         }
-        const td_batch *batch = trainer->current;
+        const td_batch *batch = trainer->pass.batch;
         td_error error = {0};
         if (td_dataset_read(target->data, TD_TRAINING, batch->rows, batch->count, target->rows,
                             NULL, &error)) {
@@ -64,6 +69,6 @@ void td__layer_target_record(td_trainer *trainer, size_t layer, const td_tensor 
             double difference = (double)values[k] - (double)target->rows[k];
             sum += difference * difference;
         }
-        (void)td_signal_scalar(target->signal, sum / (double)output->count);
+        (void)td_signal_scalar(signal, sum / (double)output->count);
     }
 }

@@ -36,7 +36,7 @@ static td_status settle_layers(td_trainer *trainer, td_error *error) {
 static td_status build_layers(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
     td_error reason = {0};
-    trainer->model = td_model_create(experiment->name, trainer->info->input);
+    trainer->model = td_model_create(experiment->name, trainer->feed.info->input);
     for (size_t i = 0; i < experiment->layer_count; i++) {
         const td__choice *layer = &experiment->layers[i];
         td_status status =
@@ -91,7 +91,7 @@ td_status td__trainer_load_model(td_trainer *trainer, td_error *error) {
 
 static td_status check_input(const td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
-    td_shape want = td_model_input_shape(trainer->model), have = trainer->info->input;
+    td_shape want = td_model_input_shape(trainer->model), have = trainer->feed.info->input;
     bool fits = want.rank == have.rank;
     for (int32_t i = 0; fits && i < want.rank; i++) {
         fits = want.dims[i] == -1 || want.dims[i] == have.dims[i];
@@ -171,8 +171,8 @@ td_status td__trainer_make_model(td_trainer *trainer, td_error *error) {
     }
     trainer->layer_count = td_model_layer_count(trainer->model);
     trainer->parameter_count = td_model_parameter_count(trainer->model);
-    trainer->weight_count = td_model_trainable(trainer->model, &trainer->weights);
-    if (trainer->weight_count == 0) {
+    trainer->learner.weight_count = td_model_trainable(trainer->model, &trainer->learner.weights);
+    if (trainer->learner.weight_count == 0) {
         return td__experiment_problem(experiment, place_of(experiment, "model", NULL), TD_INVALID,
                                       error, "model: nothing to train: %s",
                                       trainer->parameter_count
@@ -202,14 +202,15 @@ td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error) {
     if (!origin) {
         return TD_OK;
     }
-    if ((size_t)snprintf(path, sizeof path, "%s/" INITIAL, trainer->folder) >= sizeof path ||
+    if ((size_t)snprintf(path, sizeof path, "%s/" INITIAL, trainer->recording.folder) >=
+            sizeof path ||
         name_initial(experiment)) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     if (trainer->resume) {
         return TD_OK; /* it is there */
     }
-    (void)td_deck_note(trainer->deck, "experiment.origin", origin);
+    (void)td_deck_note(trainer->recording.deck, "experiment.origin", origin);
     const td_model_note note = {TD_NOTE_ORIGIN, origin};
     return td_model_save(trainer->model, path, 1, &note, error);
 }

@@ -27,7 +27,7 @@ void td__note_network(td_trainer *trainer) {
     }
     char *text = json_dumps(layers, JSON_COMPACT);
     if (text) {
-        (void)td_deck_note(trainer->deck, "network", text);
+        (void)td_deck_note(trainer->recording.deck, "network", text);
     }
     free(text); // NOLINT: jansson's own
     json_decref(layers);

@@ -12,7 +12,8 @@ enum { TEXT_SIZE = 400 };
 
 static int64_t records_of(const td_trainer *trainer, const td__track_spec *track) {
     int64_t first = track->start ? track->start : 1;
-    int64_t last = track->end && track->end < trainer->steps ? track->end : trainer->steps;
+    int64_t last =
+        track->end && track->end < trainer->feed.steps ? track->end : trainer->feed.steps;
     if (track->at.count) {
         int64_t count = 0;
         for (size_t i = 0; i < track->at.count; i++) {
@@ -21,7 +22,7 @@ static int64_t records_of(const td_trainer *trainer, const td__track_spec *track
         return count;
     }
     if (track->every.epochs) {
-        return trainer->epochs / track->every.epochs;
+        return trainer->feed.epochs / track->every.epochs;
     }
     int64_t every = track->every.steps ? track->every.steps : 1;
     if (last < first) {
@@ -61,9 +62,10 @@ static int64_t record_bytes(const td_trainer *trainer, const td__track_spec *tra
     if (entry->elements == 0) {
         return bytes_of(track, 1, 0);
     }
-    int64_t rows = entry->batched ? trainer->info->batch : 1;
-    if (entry->source == TD__SOURCE_PREDICTION) {
-        rows = trainer->validation ? trainer->info->validation : trainer->info->training;
+    int64_t rows = entry->batched ? trainer->feed.info->batch : 1;
+    if (entry->kind == TD_SIGNAL_PREDICTION) {
+        rows = trainer->feed.validation ? trainer->feed.info->validation
+                                        : trainer->feed.info->training;
     }
     if (track->sample && entry->batched && track->sample < rows) {
         rows = track->sample;
@@ -123,11 +125,11 @@ static void plan_track(const td_trainer *trainer, const td__track_spec *track, c
     describe_schedule(schedule, track);
     *entry = (td_plan_entry){.what = what, .schedule = schedule, .forms = forms, .sinks = sinks};
     int64_t records = records_of(trainer, track);
-    for (size_t i = 0; i < trainer->entry_count; i++) {
-        const td__signal_entry *signal = &trainer->entries[i];
+    for (size_t i = 0; i < trainer->signals.count; i++) {
+        const td__signal_entry *signal = &trainer->signals.entries[i];
         if (td__track_names(track, signal->name)) {
-            int64_t each = signal->source == TD__SOURCE_EPOCH && records > trainer->epochs
-                               ? trainer->epochs
+            int64_t each = signal->epochs_only && records > trainer->feed.epochs
+                               ? trainer->feed.epochs
                                : records;
             entry->signals++;
             entry->records += each;

@@ -44,17 +44,17 @@ static const struct {
 td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
     const td_layer_info *last = td_model_layer(trainer->model, trainer->layer_count - 1);
-    td_loss loss = experiment->train.loss;
+    td_loss loss = experiment->train.objective.loss;
     td_error reason = {0};
-    for (size_t i = 0; i < trainer->info->remarks.count; i++) {
-        td__trainer_remark(trainer, NULL, "%s", trainer->info->remarks.items[i]);
+    for (size_t i = 0; i < trainer->feed.info->remarks.count; i++) {
+        td__trainer_remark(trainer, NULL, "%s", trainer->feed.info->remarks.items[i]);
     }
-    if (experiment->train.target == TD__TARGET_INPUT) {
+    if (experiment->train.objective.target == TD__TARGET_INPUT) {
         return TD_OK;
     }
     if (loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
         int64_t units = last->output.rank ? last->output.dims[last->output.rank - 1] : 1;
-        return td_dataset_check_labels(trainer->data, 0, (double)units - 1, &reason)
+        return td_dataset_check_labels(trainer->feed.data, 0, (double)units - 1, &reason)
                    ? td__experiment_problem(experiment, NULL, reason.status, error,
                                             "data: %s: layer '%s' has %lld units, one for each "
                                             "class",
@@ -62,7 +62,7 @@ td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
                    : TD_OK;
     }
     bool limited = ranges[loss].limited;
-    if (td_dataset_check_labels(trainer->data, limited ? ranges[loss].minimum : -INFINITY,
+    if (td_dataset_check_labels(trainer->feed.data, limited ? ranges[loss].minimum : -INFINITY,
                                 limited ? ranges[loss].maximum : INFINITY, &reason)) {
         td__trainer_remark(trainer, NULL, "data: %s for train.loss: %s", reason.text,
                            td_loss_name(loss));
@@ -80,24 +80,24 @@ static td__yaml_node *place_of(const td_trainer *trainer, const char *section, c
 }
 
 static void check_probabilities(const td_trainer *trainer) {
-    const td__train_spec *train = &trainer->experiment->train;
-    const char *wanted = td__probabilities_by(train->loss);
+    const td__objective *objective = &trainer->experiment->train.objective;
+    const char *wanted = td__probabilities_by(objective->loss);
     const char *last = td__last_activation(trainer->model);
     const char *layer = td_model_layer(trainer->model, trainer->layer_count - 1)->name;
     if (!wanted || !last) {
         return;
     }
-    if (train->loss_options.from_logits && !strcmp(last, wanted)) {
+    if (objective->options.from_logits && !strcmp(last, wanted)) {
         td__trainer_remark(trainer, place_of(trainer, "train", "from_logits"),
                            "train.from_logits: true, and layer '%s' ends in %s already: it is "
                            "applied twice; take one of them away",
                            layer, wanted);
-    } else if (!train->loss_options.from_logits && strcmp(last, "softmax") != 0 &&
+    } else if (!objective->options.from_logits && strcmp(last, "softmax") != 0 &&
                strcmp(last, "sigmoid") != 0) {
         td__trainer_remark(trainer, place_of(trainer, "train", "loss"),
                            "train.loss: %s takes probabilities, and layer '%s' ends in none: say "
                            "from_logits: true, or activation: %s",
-                           td_loss_name(train->loss), layer, wanted);
+                           td_loss_name(objective->loss), layer, wanted);
     }
 }
 
@@ -121,14 +121,14 @@ static void check_stopping(const td_trainer *trainer) {
 
 td_status td__trainer_check_sense(td_trainer *trainer, td_error *error) {
     (void)error;
-    const td_data_info *info = trainer->info;
+    const td_data_info *info = trainer->feed.info;
     if (info->batch > info->training) {
         td__trainer_remark(trainer, place_of(trainer, "data", "batch"),
                            "data.batch: %lld is more than the %lld examples to train on: an epoch "
                            "is one step",
                            (long long)info->batch, (long long)info->training);
     }
-    if (td_optimizer_settled(trainer->optimizer)->learning_rate == 0) {
+    if (td_optimizer_settled(trainer->learner.optimizer)->learning_rate == 0) {
         td__trainer_remark(trainer, place_of(trainer, "train", "optimizer"),
                            "train.optimizer: a learning rate of 0 learns nothing");
     }

@@ -1,131 +1,12 @@
-/* Opens and checks what an experiment needs. */
+/* What an experiment needs, made and checked stage by stage; nothing is written. */
 #include "train/trainer.h"
 
 #include "base/memory.h"
-#include "onnx/model.h"
-#include "tensor/tensor.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-/* ---- Data -------------------------------------------------------------------------------------
- */
-
-static td_status check_labels(const td_trainer *trainer, td_error *error) {
-    const td__train_spec *train = &trainer->experiment->train;
-    td_label_kind kind = trainer->info->label_kind;
-    if (train->target == TD__TARGET_INPUT) {
-        return TD_OK;
-    }
-    if (kind == TD_LABEL_NONE) {
-        return td__experiment_problem(trainer->experiment, NULL, TD_INVALID, error,
-                                      "data: no labels, and so no loss; name the column in "
-                                      "data.label, or give train.target: input");
-    }
-    if (train->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && kind != TD_LABEL_CLASS) {
-        return td__experiment_problem(trainer->experiment, NULL, TD_INVALID, error,
-                                      "train.loss: sparse_categorical_crossentropy needs class "
-                                      "numbers, and the labels are other numbers");
-    }
-    return TD_OK;
-}
-
-/* steps and epochs bound each other. */
-static void settle_length(td_trainer *trainer) {
-    const td__train_spec *train = &trainer->experiment->train;
-    trainer->batches = td_batches_count(trainer->training);
-    int64_t steps = train->steps;
-    if (train->epochs) {
-        int64_t all;
-        bool fits = td__multiply(train->epochs, trainer->batches, &all);
-        steps = fits && (!steps || all < steps) ? all : steps;
-    }
-    trainer->steps = steps;
-    trainer->epochs = (steps + trainer->batches - 1) / trainer->batches;
-}
-
-static bool same_names(td_names a, td_names b) {
-    bool same = a.count == b.count;
-    for (size_t i = 0; same && i < a.count; i++) {
-        same = !strcmp(a.items[i], b.items[i]);
-    }
-    return same;
-}
-
-/* Columns and classes are what they were when the model was trained, whatever their order now. */
-static void match_model(const td_trainer *trainer, td_data_options *options) {
-    const td__data_notes *notes = &trainer->notes.data;
-    options->inputs = notes->inputs;
-    options->classes = notes->classes;
-    if (trainer->resume && same_names(options->label, notes->label)) {
-        options->label_names = notes->label_names;
-    }
-}
-
-/* A model's file that has the channels first takes data that has, too. */
-static void match_layout(const td_model *model, td_data_options *options) {
-    bool input_first, output_first;
-    td__onnx_channels_first(model, &input_first, &output_first);
-    options->takes = td_model_input_shape(model);
-    if (input_first && options->layout == TD_LAYOUT_AS_IS) {
-        options->layout = TD_LAYOUT_FIRST_IF_FITS;
-    }
-}
-
-static td_status open_data(td_trainer *trainer, td_error *error) {
-    td_experiment *experiment = trainer->experiment;
-    td_data_options options = experiment->data;
-    td_error reason = {0};
-    bool given = options.input.rank > 0;
-    match_model(trainer, &options);
-    if (trainer->model && !given) {
-        options.input = td__known_input(trainer->model);
-        options.input_as_is = true;
-        match_layout(trainer->model, &options);
-        trainer->data = td_dataset_open(&options, NULL);
-    }
-    if (!trainer->data) { /* that it does not fit the model is said of the model */
-        options.input = experiment->data.input;
-        options.input_as_is = false;
-        options.layout = experiment->data.layout;
-        trainer->data = td_dataset_open(&options, &reason);
-    }
-    const td_data_info *info = trainer->data ? td_dataset_info(trainer->data) : NULL;
-    if (info && options.label_kind == TD_LABEL_AUTO &&
-        experiment->train.target == TD__TARGET_LABEL) {
-        options.label_kind = td__labels_for(experiment->train.loss, info->label_kind);
-        if (options.label_kind != info->label_kind) {
-            td_dataset_close(trainer->data);
-            trainer->data = td_dataset_open(&options, &reason);
-            info = trainer->data ? td_dataset_info(trainer->data) : NULL;
-        }
-    }
-    if (!info) {
-        return td__experiment_problem(experiment, NULL, reason.status, error, "data: %s",
-                                      reason.text);
-    }
-    trainer->info = info;
-    if (info->training == 0) {
-        return td__experiment_problem(experiment, NULL, TD_INVALID, error,
-                                      "data: no examples to train on");
-    }
-    td_status status = check_labels(trainer, error);
-    if (!status) {
-        trainer->training = td_batches_create(trainer->data, TD_TRAINING, 0, error);
-        status = trainer->training ? TD_OK : TD_MEMORY;
-    }
-    if (!status && info->validation > 0) {
-        trainer->validation = td_batches_create(trainer->data, TD_VALIDATION, 0, error);
-        status = trainer->validation ? TD_OK : TD_MEMORY;
-    }
-    if (!status) {
-        settle_length(trainer);
-    }
-    return status;
-}
-
-/* ---- Optimizer --------------------------------------------------------------------------------
+/* ---- What is trained --------------------------------------------------------------------------
  */
 
 static td_status make_optimizer(td_trainer *trainer, td_error *error) {
@@ -138,7 +19,7 @@ static td_status make_optimizer(td_trainer *trainer, td_error *error) {
         status = td_schedule_configure(&options.schedule, train->schedule.name,
                                        train->schedule.settings, train->schedule.count, error);
         if (!status && options.schedule.steps == 0) {
-            int64_t left = trainer->steps - options.schedule.warmup;
+            int64_t left = trainer->feed.steps - options.schedule.warmup;
             options.schedule.steps = left > 0 ? left : 1;
         }
     }
@@ -151,162 +32,138 @@ static td_status make_optimizer(td_trainer *trainer, td_error *error) {
     if (train->clip_value > 0) {
         options.clip_value = train->clip_value;
     }
-    trainer->optimizer =
-        td_optimizer_create(&options, trainer->weight_count, trainer->weights, error);
-    if (!trainer->optimizer) {
+    trainer->learner.optimizer = td_optimizer_create(&options, trainer->learner.weight_count,
+                                                     trainer->learner.weights, error);
+    if (!trainer->learner.optimizer) {
         return TD_MEMORY;
     }
     const td_setting *settings;
-    size_t count = td_optimizer_settings(trainer->optimizer, &settings);
+    size_t count = td_optimizer_settings(trainer->learner.optimizer, &settings);
     bool bad = td__choice_settle(experiment->yaml, &train->optimizer, settings, count);
     if (train->schedule.name) {
-        count = td_schedule_settings(trainer->optimizer, &settings);
+        count = td_schedule_settings(trainer->learner.optimizer, &settings);
         bad = td__choice_settle(experiment->yaml, &train->schedule, settings, count) || bad;
     }
     return bad ? td_error_set(error, TD_MEMORY, "out of memory") : TD_OK;
 }
 
-static td_status make_metrics(td_trainer *trainer, td_error *error) {
-    const td__train_spec *train = &trainer->experiment->train;
-    trainer->metrics = td__calloc(train->metrics.count + 1, sizeof *trainer->metrics);
-    if (!trainer->metrics) {
-        return td_error_set(error, TD_MEMORY, "out of memory");
-    }
-    for (size_t i = 0; i < train->metrics.count; i++) {
-        td_metric_kind kind;
-        td_status status = td_metric_kind_find(train->metrics.items[i], &kind, error);
-        if (status) {
-            return status;
-        }
-        /* A logit is class 1 above 0. */
-        double threshold = train->loss_options.from_logits ? TD_ZERO : 0;
-        trainer->metrics[i] =
-            td_metric_create(TD_METRIC(.kind = kind, .threshold = threshold), error);
-        if (!trainer->metrics[i]) {
-            return TD_MEMORY;
-        }
-        trainer->metric_count++;
-    }
-    return TD_OK;
-}
-
-/* ---- Working memory ---------------------------------------------------------------------------
- */
-
-/* loss and metrics over the epoch, then over the validation part. */
-static td_status make_told(td_trainer *trainer, td_error *error) {
-    size_t each = trainer->metric_count + 1, found = 0;
-    trainer->told_count = trainer->validation ? 2 * each : each;
-    trainer->told = td__calloc(trainer->told_count, sizeof *trainer->told);
-    trainer->step_values = td__calloc(2 * each, sizeof(double));
-    if (!trainer->told || !trainer->step_values) {
-        return td_error_set(error, TD_MEMORY, "out of memory");
-    }
-    trainer->sums.sums = trainer->step_values + each;
-    for (size_t i = 0; i < trainer->entry_count && found < trainer->told_count; i++) {
-        const td__signal_entry *entry = &trainer->entries[i];
-        bool epoch = entry->source == TD__SOURCE_VALUE && found < each;
-        if (epoch || (entry->source == TD__SOURCE_EPOCH && found >= each)) {
-            trainer->told[found++] = (td_train_value){entry->name, NAN};
-        }
-    }
-    return TD_OK;
-}
-
-static td_status make_room(td_trainer *trainer, td_error *error) {
-    size_t most = trainer->weight_count + trainer->layer_count;
-    td_tape_options inference = {
-        .size = sizeof inference, .seed = trainer->experiment->seed, .no_history = true};
-    td_tape_options training = {.size = sizeof training, .seed = trainer->experiment->seed};
-    float nothing = 0;
-    trainer->tape = td_tape_create(&training, error);
-    trainer->inference = td_tape_create(&inference, error);
-    trainer->input = td_tensor_borrow("input", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
-    trainer->truth = td_tensor_borrow("label", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
-    trainer->targets = td__calloc(most + 1, sizeof *trainer->targets);
-    trainer->gradients = td__calloc(most + 1, sizeof *trainer->gradients);
-    trainer->ready = td__calloc(most + 1, sizeof *trainer->ready);
-    trainer->weight_of = td__calloc(trainer->parameter_count + 1, sizeof *trainer->weight_of);
+/* Room for the gradients of all weights and of all outputs. */
+static td_status make_learner(td_trainer *trainer, td_error *error) {
+    td__learner *learner = &trainer->learner;
+    size_t most = learner->weight_count + trainer->layer_count, found = 0;
+    learner->targets = td__calloc(most + 1, sizeof *learner->targets);
+    learner->gradients = td__calloc(most + 1, sizeof *learner->gradients);
+    learner->tell = td__calloc(most + 1, sizeof *learner->tell);
+    learner->weight_of = td__calloc(trainer->parameter_count + 1, sizeof *learner->weight_of);
     trainer->layer_targets = td__calloc(trainer->layer_count, sizeof *trainer->layer_targets);
-    if (!trainer->tape || !trainer->inference || !trainer->input || !trainer->truth ||
-        !trainer->targets || !trainer->gradients || !trainer->ready || !trainer->weight_of ||
+    if (!learner->targets || !learner->gradients || !learner->tell || !learner->weight_of ||
         !trainer->layer_targets) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    for (size_t i = 0; i < trainer->weight_count; i++) {
-        trainer->targets[i] = trainer->weights[i];
+    for (size_t i = 0; i < learner->weight_count; i++) {
+        learner->targets[i] = learner->weights[i];
     }
-    size_t found = 0;
     for (size_t i = 0; i < trainer->parameter_count; i++) {
         const td_parameter_info *parameter = td_model_parameter_at(trainer->model, i);
-        trainer->weight_of[i] = parameter->trainable ? (ptrdiff_t)found++ : -1;
+        learner->weight_of[i] = parameter->trainable ? (ptrdiff_t)found++ : -1;
     }
     return TD_OK;
+}
+
+static void release_learner(td__learner *learner) {
+    td_optimizer_destroy(learner->optimizer);
+    td__free(learner->targets);
+    td__free(learner->gradients);
+    td__free(learner->tell);
+    td__free(learner->weight_of);
+}
+
+/* ---- How it is measured -----------------------------------------------------------------------
+ */
+
+static td_status make_passes(td_trainer *trainer, td_error *error) {
+    const td__train_spec *train = &trainer->experiment->train;
+    td_tape_options options = {.size = sizeof options, .seed = trainer->experiment->seed};
+    td_status status =
+        td__pass_init(&trainer->pass, trainer->model, &train->objective, &options, error);
+    options.no_history = true;
+    if (!status) {
+        status = td__pass_init(&trainer->check, trainer->model, &train->objective, &options, error);
+    }
+    return status ? status
+                  : td__measures_init(&trainer->measures, &train->metrics,
+                                      train->objective.options.from_logits, error);
 }
 
 /* A forward pass over a few examples finds what fits on paper only: labels against outputs. */
 static td_status try_model(td_trainer *trainer, td_error *error) {
     td_batch batch;
-    td_batches_start(trainer->training, 1);
-    if (!td_batches_next(trainer->training, &batch)) {
+    td__measures *measures = &trainer->measures;
+    td_batches_start(trainer->feed.training, 1);
+    if (!td_batches_next(trainer->feed.training, &batch)) {
         return td_error_set(error, TD_INVALID, "no examples to train on");
     }
-    const td__train_spec *train = &trainer->experiment->train;
-    bool from_input = train->target == TD__TARGET_INPUT;
-    td__head_set(trainer->input, &batch.input);
-    td__head_set(trainer->truth, from_input ? &batch.input : &batch.label);
-    td_tensor *prediction = td_model_forward(trainer->model, trainer->inference, trainer->input);
     td_error reason = {0};
-    td_status status = TD_OK;
-    if (prediction) {
-        td__truth_fit(train->loss, trainer->truth, prediction);
-        td_loss_compute(trainer->inference, train->loss, prediction, trainer->truth,
-                        &train->loss_options);
+    td_status status = td__pass_forward(&trainer->check, &batch, &reason);
+    if (!status) {
+        status = td__measure_add(measures, &measures->validation, &trainer->check, &reason);
     }
-    status = td_tape_status(trainer->inference, &reason);
-    for (size_t i = 0; !status && i < trainer->metric_count; i++) {
-        status = td_metric_update(trainer->metrics[i], prediction, trainer->truth, &reason);
-    }
-    td_tape_reset(trainer->inference);
+    td__pass_end(&trainer->check);
     return status ? td__experiment_problem(trainer->experiment, NULL, status, error, "train: %s",
                                            reason.text)
                   : TD_OK;
 }
 
-/* ---- The object -------------------------------------------------------------------------------
- */
+/* What progress shows: loss and metrics over the epoch, then over the validation part. */
+static td_status make_told(td_trainer *trainer, td_error *error) {
+    size_t each = trainer->measures.count + 1;
+    trainer->told_count = trainer->feed.validation ? 2 * each : each;
+    trainer->told = td__calloc(trainer->told_count, sizeof *trainer->told);
+    for (size_t i = 0; trainer->told && i < trainer->told_count; i++) {
+        size_t entry = i < each ? trainer->values.step + i : trainer->values.validation + i - each;
+        trainer->told[i] = (td_train_value){trainer->signals.entries[entry].name, (double)NAN};
+    }
+    return trainer->told ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+}
 
-static td_status check_monitor(td_trainer *trainer, td_error *error) {
-    const td__train_spec *train = &trainer->experiment->train;
-    for (size_t i = 0; train->stop_monitor && i < trainer->told_count; i++) {
-        if (!strcmp(trainer->told[i].name, train->stop_monitor)) {
+static td_status check_monitor(const td_trainer *trainer, const char *key, const char *monitor,
+                               td_error *error) {
+    for (size_t i = 0; monitor && i < trainer->told_count; i++) {
+        if (!strcmp(trainer->told[i].name, monitor)) {
             return TD_OK;
         }
     }
-    return !train->stop_monitor
-               ? TD_OK
-               : td__experiment_problem(trainer->experiment, NULL, TD_NOT_FOUND, error,
-                                        "train.early_stopping.monitor: no value '%s'; loss, a "
-                                        "metric, or val_ with either where there is a validation "
-                                        "part",
-                                        train->stop_monitor);
+    return !monitor ? TD_OK
+                    : td__experiment_problem(trainer->experiment, NULL, TD_NOT_FOUND, error,
+                                             "train.%s: no value '%s'; loss, a metric, or val_ "
+                                             "with either where there is a validation part",
+                                             key, monitor);
 }
+
+static td_status make_stopping(td_trainer *trainer, td_error *error) {
+    const td__train_spec *train = &trainer->experiment->train;
+    td_status status = check_monitor(trainer, "early_stopping.monitor", train->stop_monitor, error);
+    return status ? status : td__stopping_init(&trainer->stopping, train, trainer->model, error);
+}
+
+/* ---- The object -------------------------------------------------------------------------------
+ */
 
 static td_status prepare(td_trainer *trainer, td_error *error) {
     td_threads_set((int)trainer->experiment->threads);
     td_threads_bind(); /* unbound, two threads now and then share a core for seconds */
     td_status (*const stages[])(td_trainer *, td_error *) = {
         td__trainer_load_model,
-        open_data,
+        td__trainer_open_data,
         td__trainer_make_model,
         td__trainer_check_labels,
         make_optimizer,
-        make_metrics,
-        make_room,
+        make_learner,
+        make_passes,
         try_model,
         td__trainer_signals_list,
         make_told,
-        check_monitor,
+        make_stopping,
         td__trainer_check_sense,
         td__trainer_signals_check,
         td__plan_make,
@@ -342,50 +199,35 @@ td_trainer *td_trainer_create(td_experiment *experiment, const td_trainer_option
     return trainer;
 }
 
-static void release_lists(td_trainer *trainer) {
-    for (size_t i = 0; i < trainer->metric_count; i++) {
-        td_metric_destroy(trainer->metrics[i]);
-    }
+static void release_layer_targets(td_trainer *trainer) {
     for (size_t i = 0; i < trainer->layer_target_count; i++) {
         td_dataset_close(trainer->layer_targets[i].data);
         td__free(trainer->layer_targets[i].rows);
     }
-    for (size_t i = 0; trainer->best_weights && i < trainer->parameter_count; i++) {
-        td__free(trainer->best_weights[i]);
-    }
-    td__free(trainer->metrics);
     td__free(trainer->layer_targets);
-    td__free(trainer->best_weights);
-    td__free(trainer->targets);
-    td__free(trainer->gradients);
-    td__free(trainer->ready);
-    td__free(trainer->weight_of);
-    td__free(trainer->told);
-    td__free(trainer->step_values);
 }
 
 void td_trainer_destroy(td_trainer *trainer) {
     if (!trainer) {
         return;
     }
-    (void)td_deck_close(trainer->deck, NULL);
-    td__norms_destroy(trainer->norms);
-    td__trainer_signals_release(trainer);
-    td_optimizer_destroy(trainer->optimizer);
-    td_tape_destroy(trainer->tape);
-    td_tape_destroy(trainer->inference);
-    td_tensor_destroy(trainer->input);
-    td_tensor_destroy(trainer->truth);
-    release_lists(trainer);
+    (void)td_deck_close(trainer->recording.deck, NULL);
+    td__norms_destroy(trainer->recording.norms);
+    td__free(trainer->recording.folder);
+    td__pass_signals_release(&trainer->signals);
+    release_layer_targets(trainer);
+    release_learner(&trainer->learner);
+    td__pass_release(&trainer->pass);
+    td__pass_release(&trainer->check);
+    td__measures_release(&trainer->measures);
+    td__stopping_release(&trainer->stopping);
     td_model_destroy(trainer->model);
-    td_batches_destroy(trainer->training);
-    td_batches_destroy(trainer->validation);
-    td_dataset_close(trainer->data);
+    td__feed_release(&trainer->feed);
+    td__notes_release(&trainer->notes);
+    td__free(trainer->told);
     td__free(trainer->plan);
-    td__free(trainer->folder);
     td__free(trainer->out);
     td__free(trainer->resume);
-    td__notes_release(&trainer->notes);
     td__free(trainer);
 }
 
@@ -398,7 +240,7 @@ const td_model *td_trainer_model(const td_trainer *trainer) {
 }
 
 const char *td_trainer_folder(const td_trainer *trainer) {
-    return trainer->folder;
+    return trainer->recording.folder;
 }
 
 size_t td_trainer_values(const td_trainer *trainer, const td_train_value **values) {
@@ -407,20 +249,21 @@ size_t td_trainer_values(const td_trainer *trainer, const td_train_value **value
 }
 
 int64_t td_trainer_steps(const td_trainer *trainer) {
-    return trainer->step;
+    return trainer->at.step;
 }
 
 int64_t td_trainer_epochs(const td_trainer *trainer) {
-    return trainer->epoch;
+    return trainer->at.epoch;
 }
 
 const char *td_trainer_stopped_early(const td_trainer *trainer) {
-    return trainer->stopped_early;
+    return trainer->stopping.stopped ? trainer->stopping.text : NULL;
 }
 
 size_t td_trainer_error_norms(td_trainer *trainer, const td_norm_history **histories) {
+    const td__recording *recording = &trainer->recording;
     *histories = NULL;
-    return trainer->norms && !trainer->deck
-               ? td__norms_tell(trainer->norms, trainer->model, histories)
+    return recording->norms && !recording->deck
+               ? td__norms_tell(recording->norms, trainer->model, histories)
                : 0;
 }

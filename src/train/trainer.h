@@ -1,14 +1,21 @@
 /* A trainer, inside: where data, model, optimizer and deck meet.
  *
- *     trainer.c     what an experiment needs is opened and checked; nothing is written
+ *     trainer.c     what an experiment needs is made and checked, stage by stage; nothing is written
+ *     feed.c        the data, and how long training lasts
  *     make_model.c  the model: from its layers, or from a file
  *     remarks.c     labels that do not suit the loss, and what else is told before training
- *     signals.c     the names that can be recorded, and the deck's handles for them
- *     run.c         epochs, early stopping, the run's folder
- *     step.c        one step, told to the deck while its tensors are warm
- *     validate.c    the validation part, and samples of predictions
- *     checkpoint.c  saving and resuming
+ *     signals.c     what can be recorded, and whether that is what tracks ask for
  *     plan.c        what the recording will take
+ *
+ *     run.c         epochs and steps, until training is done, stopped or interrupted
+ *     recording.c   the run's folder and its deck; errors of recording
+ *     step.c        one step: a pass forward and back, and the update
+ *     blame.c       where a loss that is not a number came from
+ *     validate.c    the validation part
+ *     sample.c      predictions for a sample of it
+ *     measure.c     loss and metrics over a batch, an epoch, the validation part
+ *     stopping.c    early stopping
+ *     checkpoint.c  saving and resuming
  *
  * Everything random is a function of the seed and of epoch or step: the order of the data, dropout,
  * samples. So a checkpoint holds no state of a generator, and a resumed run repeats the same bits.
@@ -16,116 +23,103 @@
 #ifndef TAPEDECK_TRAIN_TRAINER_H
 #define TAPEDECK_TRAIN_TRAINER_H
 
-#include "data/table.h"
 #include "experiment/notes.h"
 #include "experiment/record.h"
+#include "pass/pass.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
 #include "tapedeck/train.h"
+#include "train/measure.h"
 #include "train/norms.h"
+#include "train/stopping.h"
 
 #include <signal.h>
-
-/* A signal that can be recorded. */
-typedef enum td__source {
-    TD__SOURCE_VALUE, /* loss, a metric, the rate: one number a step */
-    TD__SOURCE_EPOCH, /* a number at the end of an epoch: val_… */
-    TD__SOURCE_BATCH, /* input, label */
-    TD__SOURCE_PREDICTION,
-    TD__SOURCE_OUTPUT,
-    TD__SOURCE_PREACTIVATION,
-    TD__SOURCE_ERROR,
-    TD__SOURCE_LAYER_LOSS,
-    TD__SOURCE_PARAMETER,
-    TD__SOURCE_GRADIENT,
-    TD__SOURCE_UPDATE,
-} td__source;
-
-typedef struct td__signal_entry {
-    char *name;
-    td__source source;
-    size_t index;      /* of the layer or parameter */
-    int64_t elements;  /* of one record; of one example when it is batched */
-    bool batched;      /* its rows are examples */
-    td_signal *signal; /* the deck's; NULL before the run */
-} td__signal_entry;
 
 /* A layer's own target: LAYER.loss is the mean squared error of its output against it. */
 typedef struct td__layer_target {
     size_t layer;
+    size_t entry;     /* of the signals */
     td_dataset *data; /* rows as the training file's */
     float *rows;      /* of one batch */
-    td_signal *signal;
 } td__layer_target;
 
-/* Sums over an epoch, in the order of step values: loss, metrics. */
-typedef struct td__epoch_sums {
-    double *sums; /* of value * examples */
-    double examples;
-} td__epoch_sums;
+/* The data, and how long training lasts. */
+typedef struct td__feed {
+    td_dataset *data;
+    const td_data_info *info;
+    td_batches *training, *validation; /* validation NULL: there is none */
+    int64_t batches;                   /* in an epoch */
+    int64_t steps, epochs;             /* in all */
+} td__feed;
+
+/* What is trained: the model's trainable parameters, and what is asked of their gradients. */
+typedef struct td__learner {
+    td_optimizer *optimizer;
+    td_tensor *const *weights; /* the trainable parameters; the model's */
+    size_t weight_count;
+    ptrdiff_t *weight_of;  /* parameter -> index among weights, or -1 */
+    td_tensor **targets;   /* weights, then outputs whose error is wanted; with room for all */
+    td_tensor **gradients; /* of targets */
+    td_signal **tell;      /* who is told of each gradient, or NULL */
+} td__learner;
+
+/* Which entries of the signals are the trainer's own numbers. validation: only where there is such a
+ * part; gradient_norm: only with clip_norm. */
+typedef struct td__values {
+    size_t step, epoch, validation; /* loss, and the metrics behind it */
+    size_t learning_rate, gradient_norm;
+} td__values;
+
+/* The run's folder, while it is written. */
+typedef struct td__recording {
+    td_deck *deck;
+    td__norms *norms;
+    char *folder;
+    td_error error; /* the first thing that could not be recorded */
+} td__recording;
+
+/* Where training stands. */
+typedef struct td__progress {
+    int64_t step, epoch, batch; /* done; batch: of the epoch under way */
+    int64_t began_step;
+    double began, epoch_began, told_at;
+} td__progress;
 
 struct td_trainer {
     td_experiment *experiment;
     td_trainer_options options; /* its strings are the trainer's */
     char *out, *resume;
+    td__notes notes; /* of the model that training goes on from; zero without */
 
-    td_dataset *data;
-    const td_data_info *info;
-    td__notes notes;                   /* of the model that training goes on from; zero without */
-    td_batches *training, *validation; /* validation NULL: there is none */
-    int64_t batches;                   /* in an epoch */
-    int64_t steps, epochs;             /* in all */
-
+    td__feed feed;
     td_model *model;
     size_t layer_count, parameter_count;
-    td_tape *tape, *inference;
-    td_optimizer *optimizer;
-    td_tensor *const *weights; /* the trainable parameters */
-    size_t weight_count;
-    ptrdiff_t *weight_of;     /* parameter -> index among weights, or -1 */
-    td_tensor **targets;      /* weights, then outputs whose error is wanted; with room for all */
-    td_tensor **gradients;    /* of targets */
-    td_signal **ready;        /* who is told of each gradient, or NULL */
-    td_tensor *input, *truth; /* heads over the current batch */
-    td_metric **metrics;
-    size_t metric_count;
+    td__learner learner;
+    td__pass pass, check; /* of training steps; of validation and samples, without history */
+    td__measures measures;
+    td__stopping stopping;
+    td__best keep; /* best.safetensors */
+
+    td__pass_signals signals;
+    td__values values;
     td__layer_target *layer_targets;
     size_t layer_target_count;
-
-    /* What can be recorded. */
-    td__signal_entry *entries;
-    size_t entry_count, entry_capacity;
     td_plan_entry *plan;
     int64_t sample; /* rows of a prediction; 0: all */
 
-    /* The run. */
-    td_deck *deck;
-    td__norms *norms;
-    char *folder;
-    td_signal **values;       /* loss, metrics: of the step */
-    td_signal **epoch_values; /* epoch_loss, … */
-    td_signal **validation_values;
-    td_signal *rate, *norm, *input_signal, *label_signal, *prediction;
-    td_signal **outputs, **preactivations, **errors;          /* by layer */
-    td_signal **parameters, **parameter_gradients, **updates; /* by parameter */
-    int64_t step, epoch, batch; /* done; batch: of the current epoch */
-    const td_batch *current;    /* while a step runs */
-    double *step_values;        /* loss, metrics */
-    td__epoch_sums sums;
-    td_train_value *told; /* what progress shows: epoch means, then validation */
+    td__recording recording;
+    td__progress at;
+    td_train_value *told; /* what progress shows: of the epoch, then of the validation part */
     size_t told_count;
-    td_error recording; /* the first thing that could not be recorded */
-    double best;        /* early stopping */
-    int64_t best_epoch, waited;
-    float **best_weights; /* by parameter; NULL unless restore_best */
-    const char *stopped_early;
-    char stopped_text[160];
-    double began, epoch_began, told_at;
-    int64_t began_step;
+    bool blamed_validation; /* its loss was not finite, and that was said */
     volatile sig_atomic_t stop;
     bool ran;
 };
+
+/* feed.c */
+TD_NODISCARD td_status td__trainer_open_data(td_trainer *trainer, td_error *error);
+void td__feed_release(td__feed *feed);
 
 /* make_model.c */
 /* The model of `model: {file: …}`, before the data: it may say the shape of its input. */
@@ -135,12 +129,6 @@ TD_NODISCARD td_status td__trainer_make_model(td_trainer *trainer, td_error *err
 /* Keeps what training began from in the run, so that the run needs no other file: writes
  * initial.safetensors, and the experiment names that. Nothing for a model that is made anew. */
 TD_NODISCARD td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error);
-
-/* run.c */
-/* Ends training when the monitored value has not improved for long enough. */
-void td__stop_when_patience_ends(td_trainer *trainer);
-/* Keeps the first error of recording, and says it. */
-void td__trainer_unrecorded(td_trainer *trainer, const td_error *error);
 
 /* remarks.c */
 /* Says what looks like a mistake; with file and line where node stands. */
@@ -156,19 +144,38 @@ TD_NODISCARD td_status td__trainer_signals_list(td_trainer *trainer, td_error *e
 /* Every name in a track must exist; what needs preparation (pre-activations, updates) is prepared.
  */
 TD_NODISCARD td_status td__trainer_signals_check(td_trainer *trainer, td_error *error);
-/* Looks them all up in the deck. */
-TD_NODISCARD td_status td__trainer_signals_connect(td_trainer *trainer, td_error *error);
-void td__trainer_signals_release(td_trainer *trainer);
+
+/* plan.c */
+TD_NODISCARD td_status td__plan_make(td_trainer *trainer, td_error *error);
+
+/* recording.c */
+/* Opens the deck in a new folder, or in that of the run to go on with. A run that cannot begin
+ * leaves no folder. */
+TD_NODISCARD td_status td__recording_open(td_trainer *trainer, td_error *error);
+void td__recording_close(td_trainer *trainer);
+/* Keeps the first error of recording, and says it. */
+void td__trainer_unrecorded(td_trainer *trainer, const td_error *error);
+/* Says an error of a sink when it happens, and not at the next flush. */
+void td__recording_notice(td_trainer *trainer);
+/* Says which tracks were asked for and never came. */
+void td__recording_say_idle(td_trainer *trainer);
 
 /* step.c */
-void td__step_watch(void *user, size_t layer, td_layer_signal signal, td_tensor *tensor);
 /* Trains on a batch and records; leaves the deck's step open. TD_RANGE when the loss is not finite.
  */
 TD_NODISCARD td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_end,
                                     td_error *error);
 
+/* blame.c */
+/* Fills error with where the loss of the open pass, which is not finite, came from: "SUBJECT is NaN;
+ * first seen in …". Returns TD_RANGE. part: of the pass's batch. */
+td_status td__blame(const td_trainer *trainer, td__pass *pass, td_part part, const char *subject,
+                    td_error *error);
+
 /* validate.c */
 TD_NODISCARD td_status td__validate(td_trainer *trainer, td_error *error);
+
+/* sample.c */
 /* Records `prediction` if the open step wants it. */
 TD_NODISCARD td_status td__predict_sample(td_trainer *trainer, td_error *error);
 
@@ -179,13 +186,10 @@ TD_NODISCARD td_status td__checkpoint_resume(td_trainer *trainer, td_error *erro
 /* model.safetensors. */
 TD_NODISCARD td_status td__model_publish(td_trainer *trainer, td_error *error);
 
-/* plan.c */
-TD_NODISCARD td_status td__plan_make(td_trainer *trainer, td_error *error);
-
 /* layer_target.c */
 TD_NODISCARD td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *path,
                                             td_error *error);
-/* Records the layer's loss if wanted. */
-void td__layer_target_record(td_trainer *trainer, size_t layer, const td_tensor *output);
+/* Records the layer's loss if wanted; a td__pass_signals' layer_done. */
+void td__layer_target_record(void *trainer, size_t layer, const td_tensor *output);
 
 #endif

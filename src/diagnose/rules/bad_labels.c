@@ -11,9 +11,9 @@ static void look(td__case *of) {
         return;
     }
     bool validated = facts->validation_rows > 0;
-    bool same = facts->labels.all.count > 1 &&
-                facts->labels.all.minimum == facts->labels.all.maximum &&
-                of->experiment->train.target == TD__TARGET_LABEL && facts->labels.width == 1;
+    bool same =
+        facts->labels.all.count > 1 && facts->labels.all.minimum == facts->labels.all.maximum &&
+        of->experiment->train.objective.target == TD__TARGET_LABEL && facts->labels.width == 1;
     if (same) {
         td__suspicion *s = td__suspect(of, TD__FACT, -1, "labels that were not overwritten");
         td__because(s, "label", 0, facts->labels.all.minimum,

@@ -5,18 +5,19 @@
 
 static void look(td__case *of) {
     if (!of->known || of->facts.rows < 2 * USUAL ||
-        (double)of->trainer->info->batch < SHARE * (double)of->facts.rows ||
-        of->trainer->info->batch <= USUAL) {
+        (double)of->trainer->feed.info->batch < SHARE * (double)of->facts.rows ||
+        of->trainer->feed.info->batch <= USUAL) {
         return;
     }
     td__suspicion *s = td__suspect(of, TD__TUNING, -1, td__say(of, "data.batch: %d", USUAL));
-    td__because(s, NULL, 0, (double)of->trainer->info->batch,
+    td__because(s, NULL, 0, (double)of->trainer->feed.info->batch,
                 td__say(of, "batches of %lld of %lld examples: %lld updates an epoch",
-                        (long long)of->trainer->info->batch, (long long)of->facts.rows,
-                        (long long)of->trainer->batches));
+                        (long long)of->trainer->feed.info->batch, (long long)of->facts.rows,
+                        (long long)of->trainer->feed.batches));
     td__edit(s, td__say(of, "data.batch=%d", USUAL));
     if (s) {
-        s->more = (double)((of->facts.rows + USUAL - 1) / USUAL) / (double)of->trainer->batches;
+        s->more =
+            (double)((of->facts.rows + USUAL - 1) / USUAL) / (double)of->trainer->feed.batches;
     }
 }
 

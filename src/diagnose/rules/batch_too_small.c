@@ -4,17 +4,17 @@
 #define USUAL "32"
 
 static void look(td__case *of) {
-    if (!of->known || of->trainer->info->batch > SMALL || of->facts.rows < 64) {
+    if (!of->known || of->trainer->feed.info->batch > SMALL || of->facts.rows < 64) {
         return;
     }
     td__suspicion *s = td__suspect(of, TD__STRUCTURE, -1, "data.batch: " USUAL);
-    td__because(s, NULL, 0, (double)of->trainer->info->batch,
+    td__because(s, NULL, 0, (double)of->trainer->feed.info->batch,
                 td__say(of, "gradients of %lld example%s are mostly noise",
-                        (long long)of->trainer->info->batch,
-                        of->trainer->info->batch == 1 ? "" : "s"));
+                        (long long)of->trainer->feed.info->batch,
+                        of->trainer->feed.info->batch == 1 ? "" : "s"));
     td__edit(s, "data.batch=" USUAL);
     if (s) {
-        s->more = (double)of->trainer->info->batch / 32;
+        s->more = (double)of->trainer->feed.info->batch / 32;
     }
 }
 

@@ -3,11 +3,11 @@
 #include <math.h>
 
 static void look(td__case *of) {
-    if (of->trainer && of->history->last_step < of->trainer->steps &&
+    if (of->trainer && of->history->last_step < of->trainer->feed.steps &&
         of->history->state == TD_RUN_FINISHED) {
         td__found(of, NULL, of->history->last_step, NULL, (double)of->history->last_step,
                   td__say(of, "training ended after %lld of %lld steps",
-                          (long long)of->history->last_step, (long long)of->trainer->steps));
+                          (long long)of->history->last_step, (long long)of->trainer->feed.steps));
     }
 }
 

@@ -7,10 +7,10 @@ static void look(td__case *of) {
         return;
     }
     const td__column *labels = &of->facts.labels.all;
-    bool probabilities = td__is_crossentropy(of->experiment->train.loss) &&
-                         of->trainer->info->label_kind != TD_LABEL_CLASS &&
+    bool probabilities = td__is_crossentropy(of->experiment->train.objective.loss) &&
+                         of->trainer->feed.info->label_kind != TD_LABEL_CLASS &&
                          (labels->minimum < 0 || labels->maximum > 1);
-    bool beyond = of->trainer->info->label_kind != TD_LABEL_CLASS && td__labels_beyond(of);
+    bool beyond = of->trainer->feed.info->label_kind != TD_LABEL_CLASS && td__labels_beyond(of);
     if (!probabilities && !beyond) {
         return;
     }

@@ -17,8 +17,9 @@ static void look(td__case *of) {
         return;
     }
     if (of->experiment->train.schedule.name && of->repeated) {
-        double last = td_schedule_rate(&td_optimizer_settled(of->trainer->optimizer)->schedule,
-                                       rate, (uint64_t)(of->steps / 2));
+        double last =
+            td_schedule_rate(&td_optimizer_settled(of->trainer->learner.optimizer)->schedule, rate,
+                             (uint64_t)(of->steps / 2));
         if (last < 1e-3 * rate) {
             td__suspicion *s = td__suspect(of, TD__STRUCTURE, -1, "no learning_rate_schedule");
             td__because(s, "learning_rate", of->steps / 2, last,

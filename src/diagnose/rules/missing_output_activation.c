@@ -5,7 +5,7 @@ static void look(td__case *of) {
         return;
     }
     const td__train_spec *train = &of->experiment->train;
-    if (!td__is_crossentropy(train->loss) || train->loss_options.from_logits ||
+    if (!td__is_crossentropy(train->objective.loss) || train->objective.options.from_logits ||
         of->layers.output != TD_LINEAR || of->facts.task.kind == TD__TASK_VALUES) {
         return;
     }
@@ -15,7 +15,8 @@ static void look(td__case *of) {
                 td__say(of,
                         "%s takes probabilities unless from_logits is true; %s puts out raw "
                         "numbers",
-                        td_loss_name(train->loss), of->layers.items[of->layers.last].name));
+                        td_loss_name(train->objective.loss),
+                        of->layers.items[of->layers.last].name));
     td__edit(s, "train.from_logits=true");
 }
 

@@ -2,7 +2,7 @@
 
 static void look(td__case *of) {
     if (!of->known || of->facts.labels.all.nonfinite == 0 ||
-        of->experiment->train.target == TD__TARGET_INPUT) {
+        of->experiment->train.objective.target == TD__TARGET_INPUT) {
         return;
     }
     td__origin *origin = td__origin_new(of);

@@ -6,7 +6,8 @@ static void look(td__case *of) {
     }
     const td__train_spec *train = &of->experiment->train;
     bool squashed = of->layers.output == TD_SOFTMAX || of->layers.output == TD_SIGMOID;
-    if (!td__is_crossentropy(train->loss) || !train->loss_options.from_logits || !squashed) {
+    if (!td__is_crossentropy(train->objective.loss) || !train->objective.options.from_logits ||
+        !squashed) {
         return;
     }
     td__suspicion *s =

@@ -8,8 +8,8 @@ static void look(td__case *of) {
     }
     const td__train_spec *train = &of->experiment->train;
     bool larger = strstr(train->stop_monitor, "accuracy") || strstr(train->stop_monitor, "r2");
-    bool backwards = train->stop_mode && (train->stop_mode == 2) != larger;
-    if (of->history->last_step >= of->trainer->steps && !backwards) {
+    bool backwards = train->stop_mode && (train->stop_mode == TD__MODE_MAX) != larger;
+    if (of->history->last_step >= of->trainer->feed.steps && !backwards) {
         return;
     }
     td__suspicion *s =
@@ -21,7 +21,7 @@ static void look(td__case *of) {
     td__because(s, train->stop_monitor, of->history->last_step, (double)of->history->last_epoch,
                 td__say(of, "early stopping on %s ended training after epoch %lld of %lld",
                         train->stop_monitor, (long long)of->history->last_epoch,
-                        (long long)of->trainer->epochs));
+                        (long long)of->trainer->feed.epochs));
     if (backwards) {
         td__because(s, NULL, 0, 0,
                     td__say(of, "its mode waits for %s to %s", train->stop_monitor,
@@ -32,7 +32,7 @@ static void look(td__case *of) {
                             (long long)(4 * train->stop_patience + 4)));
     }
     if (s && of->steps > 0) {
-        s->more = (double)of->trainer->steps / (double)of->steps;
+        s->more = (double)of->trainer->feed.steps / (double)of->steps;
         s->since = of->history->last_step;
     }
 }

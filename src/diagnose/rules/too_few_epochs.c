@@ -8,12 +8,12 @@ static void look(td__case *of) {
     }
     td__suspicion *s = td__suspect(of, TD__TUNING, -1,
                                    td__say(of, "train.epochs: %lld (from %lld)",
-                                           (long long)(MORE * (double)of->trainer->epochs),
-                                           (long long)of->trainer->epochs));
+                                           (long long)(MORE * (double)of->trainer->feed.epochs),
+                                           (long long)of->trainer->feed.epochs));
     if (s) {
         s->more = MORE;
-        td__edit(s,
-                 td__say(of, "train.epochs=%lld", (long long)(MORE * (double)of->trainer->epochs)));
+        td__edit(s, td__say(of, "train.epochs=%lld",
+                            (long long)(MORE * (double)of->trainer->feed.epochs)));
     }
 }
 

@@ -6,7 +6,7 @@
 
 static void look(td__case *of) {
     td__suspicion *s = NULL;
-    if (!of->known || of->experiment->train.target == TD__TARGET_INPUT) {
+    if (!of->known || of->experiment->train.objective.target == TD__TARGET_INPUT) {
         return; /* the bottleneck of an autoencoder is meant */
     }
     for (size_t i = 0; i < of->layers.count; i++) {

@@ -10,7 +10,7 @@
 static void look(td__case *of) {
     const td__column *labels = &of->facts.labels.all;
     if (!of->known || of->facts.task.kind != TD__TASK_VALUES || of->layers.last < 0 ||
-        of->experiment->train.target == TD__TARGET_INPUT) {
+        of->experiment->train.objective.target == TD__TARGET_INPUT) {
         return;
     }
     bool far = fmax(fabs(labels->mean), labels->deviation) > FAR;
@@ -27,7 +27,8 @@ static void look(td__case *of) {
         s->standardize_labels = true;
         s->severity = far ? td__severity(fmax(fabs(labels->mean), labels->deviation), FAR)
                           : td__severity(NARROW, labels->deviation);
-        if (of->layers.output != TD_LINEAR || td__is_crossentropy(of->experiment->train.loss)) {
+        if (of->layers.output != TD_LINEAR ||
+            td__is_crossentropy(of->experiment->train.objective.loss)) {
             td__edit_head(of, s);
         }
     }

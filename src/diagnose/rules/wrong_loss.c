@@ -7,10 +7,10 @@ static void look(td__case *of) {
     const td__train_spec *train = &of->experiment->train;
     td__task_kind task = of->facts.task.kind;
     const td__column *labels = &of->facts.labels.all;
-    const char *loss = td_loss_name(train->loss), *why = NULL;
+    const char *loss = td_loss_name(train->objective.loss), *why = NULL;
     td__strength strength = TD__STRUCTURE;
-    bool binary = train->loss == TD_LOSS_BINARY_CROSSENTROPY;
-    if (task == TD__TASK_VALUES && td__is_crossentropy(train->loss) &&
+    bool binary = train->objective.loss == TD_LOSS_BINARY_CROSSENTROPY;
+    if (task == TD__TASK_VALUES && td__is_crossentropy(train->objective.loss) &&
         (labels->minimum < 0 || labels->maximum > 1)) {
         why = td__say(of, "%s is for probabilities; the labels are values from %.4g to %.4g", loss,
                       labels->minimum, labels->maximum);
@@ -22,7 +22,7 @@ static void look(td__case *of) {
     } else if (task == TD__TASK_CLASSES && binary) {
         why = td__say(of, "%s judges each of %lld classes alone", loss,
                       (long long)of->facts.task.classes);
-    } else if (task != TD__TASK_VALUES && !td__is_crossentropy(train->loss)) {
+    } else if (task != TD__TASK_VALUES && !td__is_crossentropy(train->objective.loss)) {
         why = td__say(of, "%s of classes: its gradient vanishes where the network is most wrong",
                       loss);
     } else if (task == TD__TASK_LABELS && !binary) {

@@ -4,7 +4,7 @@ static void look(td__case *of) {
     if (!of->known) {
         return;
     }
-    td_optimizer_kind kind = td_optimizer_settled(of->trainer->optimizer)->kind;
+    td_optimizer_kind kind = td_optimizer_settled(of->trainer->learner.optimizer)->kind;
     if (kind != TD_SGD && kind != TD_ADAGRAD && kind != TD_RMSPROP) {
         return;
     }

@@ -16,10 +16,10 @@ static const char *contradiction(td__case *of) {
     if (output == TD_SOFTMAX && task == TD__TASK_LABELS) {
         return "labels may be present together, and softmax makes its outputs sum to 1";
     }
-    if (td__is_crossentropy(train->loss) && !train->loss_options.from_logits &&
+    if (td__is_crossentropy(train->objective.loss) && !train->objective.options.from_logits &&
         (range.low < 0 || range.high > 1)) {
         return td__say(of, "%s takes probabilities, and %s puts out other numbers",
-                       td_loss_name(train->loss), name);
+                       td_loss_name(train->objective.loss), name);
     }
     if (task == TD__TASK_VALUES && td__labels_beyond(of)) {
         return td__say(of, "labels go from %.4g to %.4g, and %s puts out nothing %s",
@@ -35,8 +35,8 @@ static const char *contradiction(td__case *of) {
 static const char *doubt(td__case *of) {
     const td__train_spec *train = &of->experiment->train;
     td_activation output = of->layers.output;
-    bool categories = train->loss == TD_LOSS_CATEGORICAL_CROSSENTROPY ||
-                      train->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    bool categories = train->objective.loss == TD_LOSS_CATEGORICAL_CROSSENTROPY ||
+                      train->objective.loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     if (categories && output == TD_SIGMOID && of->layers.units > 1) {
         return "classes exclude each other, and sigmoid lets every output be 1";
     }
@@ -47,7 +47,7 @@ static const char *doubt(td__case *of) {
         (output == TD_SOFTMAX || (output == TD_SIGMOID && !td__labels_beyond(of)))) {
         return "values rarely are probabilities";
     }
-    if (train->loss_options.from_logits && output == TD_RELU) {
+    if (train->objective.options.from_logits && output == TD_RELU) {
         return "logits below 0 are cut off";
     }
     return NULL;
@@ -65,7 +65,8 @@ static void add(td__case *of, td__strength strength, ptrdiff_t layer, const char
             s->origin = origin;
         }
     }
-    if (s && td__is_crossentropy(of->experiment->train.loss) && of->layers.output == TD_RELU) {
+    if (s && td__is_crossentropy(of->experiment->train.objective.loss) &&
+        of->layers.output == TD_RELU) {
         /* A row whose outputs are all 0 is divided by its sum. */
         static const td__origin division = {
             .cause = "loss", .layer = -1, .parameter = -1, .row = -1};

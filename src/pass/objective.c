@@ -1,0 +1,70 @@
+#include "pass/objective.h"
+
+#include <string.h>
+#include <strings.h>
+
+td_label_kind td__labels_for(td_loss loss, td_label_kind found) {
+    if (found != TD_LABEL_CLASS || loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
+        return found;
+    }
+    bool categories = loss == TD_LOSS_CATEGORICAL_CROSSENTROPY || loss == TD_LOSS_KL_DIVERGENCE ||
+                      loss == TD_LOSS_CATEGORICAL_HINGE ||
+                      loss == TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY;
+    return categories ? TD_LABEL_ONE_HOT : TD_LABEL_VALUES;
+}
+
+int64_t td__scored_classes(const td__objective *objective, const td_shape *output,
+                           double *threshold) {
+    td_loss loss = objective->loss;
+    bool binary = loss == TD_LOSS_BINARY_CROSSENTROPY || loss == TD_LOSS_BINARY_FOCAL_CROSSENTROPY;
+    int64_t width = output->rank == 1 ? output->dims[0] : output->rank == 0 ? 1 : 0;
+    *threshold = objective->options.from_logits ? 0 : 0.5;
+    if (objective->target == TD__TARGET_INPUT) {
+        return 0;
+    }
+    if (binary) {
+        return width == 1 ? 2 : 0;
+    }
+    bool categorical = loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY ||
+                       td__labels_for(loss, TD_LABEL_CLASS) == TD_LABEL_ONE_HOT;
+    return categorical && width > 1 ? width : 0;
+}
+
+td_shape td__known_input(const td_model *model) {
+    td_shape shape = td_model_input_shape(model);
+    for (int32_t i = 0; i < shape.rank; i++) {
+        if (shape.dims[i] < 0) {
+            return (td_shape){0};
+        }
+    }
+    return shape;
+}
+
+const char *td__probabilities_by(td_loss loss) {
+    static const char *const activations[TD_LOSS_COUNT] = {
+        [TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY] = "softmax",
+        [TD_LOSS_CATEGORICAL_CROSSENTROPY] = "softmax",
+        [TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY] = "softmax",
+        [TD_LOSS_BINARY_CROSSENTROPY] = "sigmoid",
+        [TD_LOSS_BINARY_FOCAL_CROSSENTROPY] = "sigmoid",
+    };
+    return activations[loss];
+}
+
+const char *td__last_activation(const td_model *model) {
+    static const char *const kinds[] = {"softmax", "sigmoid"};
+    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
+    for (size_t i = 0; i < last->setting_count; i++) {
+        const td_setting *setting = &last->settings[i];
+        if ((!strcmp(setting->key, "activation") || !strcmp(setting->key, "function")) &&
+            setting->value.kind == TD_VALUE_TEXT) {
+            return setting->value.text;
+        }
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!strcasecmp(last->type, kinds[i])) { /* a layer of a foreign model, "Softmax" */
+            return kinds[i];
+        }
+    }
+    return NULL;
+}

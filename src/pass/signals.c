@@ -1,0 +1,225 @@
+#include "pass/signals.h"
+
+#include "base/memory.h"
+#include "base/words.h"
+#include "deck/glob.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Listing ----------------------------------------------------------------------------------
+ */
+
+static int64_t elements_of(const td_shape *shape) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        count *= shape->dims[i] < 0 ? 1 : shape->dims[i];
+    }
+    return count;
+}
+
+bool td__pass_signals_add(td__pass_signals *signals, const char *prefix, const char *name,
+                          const char *suffix, td__signal_entry entry) {
+    size_t room = strlen(prefix) + strlen(name) + strlen(suffix) + 1;
+    if (!td__grow(&signals->entries, &signals->capacity, signals->count + 1, 1u << 24,
+                  sizeof *signals->entries)) {
+        return false;
+    }
+    entry.name = td__calloc(room, 1);
+    if (!entry.name) {
+        return false;
+    }
+    (void)snprintf(entry.name, room, "%s%s%s", prefix, name, suffix);
+    signals->entries[signals->count++] = entry;
+    return true;
+}
+
+static bool add_batch(td__pass_signals *signals, const td_data_info *info) {
+    const td_layer_info *last =
+        td_model_layer(signals->model, td_model_layer_count(signals->model) - 1);
+    td__signal_entry entry = {
+        .kind = TD_SIGNAL_INPUT, .elements = elements_of(&info->input), .batched = true};
+    bool good = td__pass_signals_add(signals, "", "input", "", entry);
+    entry.kind = TD_SIGNAL_LABEL;
+    entry.elements = elements_of(&info->label);
+    if (info->label_kind != TD_LABEL_NONE) {
+        good = good && td__pass_signals_add(signals, "", "label", "", entry);
+    }
+    entry.kind = TD_SIGNAL_PREDICTION;
+    entry.elements = elements_of(&last->output);
+    return good && td__pass_signals_add(signals, "", "prediction", "", entry);
+}
+
+static bool add_layer(td__pass_signals *signals, size_t index, bool backward) {
+    const td_layer_info *layer = td_model_layer(signals->model, index);
+    td__signal_entry entry = {
+        .index = index, .elements = elements_of(&layer->output), .batched = true};
+    entry.kind = TD_SIGNAL_OUTPUT;
+    bool good = td__pass_signals_add(signals, "", layer->name, ".output", entry);
+    entry.kind = TD_SIGNAL_PREACTIVATION;
+    if (layer->has_activation) {
+        good = good && td__pass_signals_add(signals, "", layer->name, ".preactivation", entry);
+    }
+    entry.kind = TD_SIGNAL_ERROR;
+    return good && (!backward || td__pass_signals_add(signals, "", layer->name, ".error", entry));
+}
+
+static bool add_parameter(td__pass_signals *signals, size_t index) {
+    const td_parameter_info *parameter = td_model_parameter_at(signals->model, index);
+    td__signal_entry entry = {.kind = TD_SIGNAL_PARAMETER,
+                              .index = index,
+                              .elements = td_tensor_count(parameter->tensor)};
+    bool good = td__pass_signals_add(signals, "", parameter->name, "", entry);
+    if (!parameter->trainable) {
+        return good;
+    }
+    entry.kind = TD_SIGNAL_GRADIENT;
+    good = good && td__pass_signals_add(signals, "", parameter->name, ".gradient", entry);
+    entry.kind = TD_SIGNAL_UPDATE;
+    return good && td__pass_signals_add(signals, "", parameter->name, ".update", entry);
+}
+
+bool td__pass_signals_add_model(td__pass_signals *signals, const td_model *model,
+                                const td_data_info *info, const td__objective *objective,
+                                bool backward) {
+    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
+    td_signal_info *scores = &signals->scores;
+    signals->model = model;
+    *scores = (td_signal_info){.size = sizeof *scores,
+                               .kind = TD_SIGNAL_PREDICTION,
+                               .batched = true,
+                               .units = info->class_names,
+                               .unit_count = info->class_names ? (size_t)info->classes : 0};
+    scores->classes = td__scored_classes(objective, &last->output, &scores->threshold);
+    bool good = add_batch(signals, info);
+    for (size_t i = 0; good && i < td_model_layer_count(model); i++) {
+        good = add_layer(signals, i, backward);
+    }
+    for (size_t i = 0; good && backward && i < td_model_parameter_count(model); i++) {
+        good = add_parameter(signals, i);
+    }
+    return good;
+}
+
+bool td__pass_signals_match(const td__pass_signals *signals, const char *pattern) {
+    for (size_t i = 0; i < signals->count; i++) {
+        if (td__glob_match(pattern, signals->entries[i].name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *td__pass_signals_nearest(const td__pass_signals *signals, const char *name) {
+    const char **names = td__calloc(signals->count + 1, sizeof *names);
+    for (size_t i = 0; names && i < signals->count; i++) {
+        names[i] = signals->entries[i].name;
+    }
+    const char *nearest = names ? td__nearest_word(name, names, signals->count) : NULL;
+    td__free(names);
+    return nearest;
+}
+
+/* ---- The deck's handles -----------------------------------------------------------------------
+ */
+
+/* Where the handle of an entry is kept, besides in the entry; NULL: nowhere. */
+static td_signal **place_of(td__pass_signals *signals, const td__signal_entry *entry) {
+    switch (entry->kind) {
+    case TD_SIGNAL_INPUT:
+        return &signals->input;
+    case TD_SIGNAL_LABEL:
+        return &signals->label;
+    case TD_SIGNAL_PREDICTION:
+        return &signals->prediction;
+    case TD_SIGNAL_OUTPUT:
+        return &signals->outputs[entry->index];
+    case TD_SIGNAL_PREACTIVATION:
+        return &signals->preactivations[entry->index];
+    case TD_SIGNAL_ERROR:
+        return &signals->errors[entry->index];
+    case TD_SIGNAL_PARAMETER:
+        return &signals->parameters[entry->index];
+    case TD_SIGNAL_GRADIENT:
+        return &signals->gradients[entry->index];
+    case TD_SIGNAL_UPDATE:
+        return &signals->updates[entry->index];
+    default:
+        return NULL;
+    }
+}
+
+/* The layer that an entry is about, from 1; 0: none. */
+static size_t layer_of(const td__pass_signals *signals, const td__signal_entry *entry) {
+    switch (entry->kind) {
+    case TD_SIGNAL_OUTPUT:
+    case TD_SIGNAL_PREACTIVATION:
+    case TD_SIGNAL_ERROR:
+        return entry->index + 1;
+    case TD_SIGNAL_PARAMETER:
+    case TD_SIGNAL_GRADIENT:
+    case TD_SIGNAL_UPDATE:
+        return td_model_parameter_at(signals->model, entry->index)->layer + 1;
+    default:
+        return entry->order;
+    }
+}
+
+static td_signal_info describe(const td__pass_signals *signals, const td__signal_entry *entry) {
+    td_signal_info info = {.size = sizeof info, .kind = entry->kind, .batched = entry->batched};
+    size_t layer = layer_of(signals, entry);
+    if (layer) {
+        info.layer = td_model_layer(signals->model, layer - 1)->name;
+        info.order = (int64_t)layer;
+    }
+    if (entry->kind == TD_SIGNAL_PREDICTION) {
+        return signals->scores;
+    }
+    if (entry->kind == TD_SIGNAL_METRIC) {
+        char text[TD_SIGNAL_TEXT_SIZE];
+        td_signal_info guessed;
+        td_signal_guess(entry->name, &guessed, text);
+        info.better = guessed.better;
+    } else if (layer && !entry->batched) {
+        info.parameter = td_model_parameter_at(signals->model, entry->index)->parameter;
+    }
+    return info;
+}
+
+td_status td__pass_signals_connect(td__pass_signals *signals, td_deck *deck, td_error *error) {
+    size_t layers = td_model_layer_count(signals->model);
+    size_t parameters = td_model_parameter_count(signals->model);
+    signals->outputs = td__calloc(3 * layers + 1, sizeof(td_signal *));
+    signals->parameters = td__calloc(3 * parameters + 1, sizeof(td_signal *));
+    if (!signals->outputs || !signals->parameters) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    signals->deck = deck;
+    signals->preactivations = signals->outputs + layers;
+    signals->errors = signals->preactivations + layers;
+    signals->gradients = signals->parameters + parameters;
+    signals->updates = signals->gradients + parameters;
+    for (size_t i = 0; i < signals->count; i++) {
+        td__signal_entry *entry = &signals->entries[i];
+        td_signal_info info = describe(signals, entry);
+        td_signal **place = place_of(signals, entry);
+        entry->signal = td_deck_signal_with(deck, entry->name, &info);
+        if (!entry->signal) {
+            return td_error_set(error, TD_MEMORY, "out of memory");
+        }
+        if (place) {
+            *place = entry->signal;
+        }
+    }
+    return TD_OK;
+}
+
+void td__pass_signals_release(td__pass_signals *signals) {
+    for (size_t i = 0; i < signals->count; i++) {
+        td__free(signals->entries[i].name);
+    }
+    td__free(signals->entries);
+    td__free(signals->outputs);
+    td__free(signals->parameters);
+    *signals = (td__pass_signals){0};
+}

@@ -1,0 +1,134 @@
+/* The data of an experiment, and how long training lasts. */
+#include "train/trainer.h"
+
+#include "base/memory.h"
+#include "data/dataset.h"
+#include "onnx/model.h"
+
+#include <string.h>
+
+static bool same_names(td_names a, td_names b) {
+    bool same = a.count == b.count;
+    for (size_t i = 0; same && i < a.count; i++) {
+        same = !strcmp(a.items[i], b.items[i]);
+    }
+    return same;
+}
+
+/* A model's file that has the channels first takes data that has, too. */
+static void match_layout(const td_model *model, td_data_options *options) {
+    bool input_first, output_first;
+    td__onnx_channels_first(model, &input_first, &output_first);
+    options->takes = td_model_input_shape(model);
+    if (input_first && options->layout == TD_LAYOUT_AS_IS) {
+        options->layout = TD_LAYOUT_FIRST_IF_FITS;
+    }
+}
+
+/* Columns and classes are what they were when the model was trained, whatever their order now. */
+static void match_model(const td_trainer *trainer, td_data_options *options) {
+    const td__data_notes *notes = &trainer->notes.data;
+    options->inputs = notes->inputs;
+    options->classes = notes->classes;
+    if (trainer->resume && same_names(options->label, notes->label)) {
+        options->label_names = notes->label_names;
+    }
+    if (trainer->model && options->input.rank == 0) {
+        options->input = td__known_input(trainer->model);
+        options->input_as_is = true;
+        match_layout(trainer->model, options);
+    }
+}
+
+/* Labels as the loss can be compared with them. */
+static td_status fit_labels(td_trainer *trainer, td_error *error) {
+    const td__objective *objective = &trainer->experiment->train.objective;
+    td_label_kind kind = trainer->feed.info->label_kind;
+    if (objective->target == TD__TARGET_INPUT) {
+        return TD_OK;
+    }
+    if (kind == TD_LABEL_NONE) {
+        return td__experiment_problem(trainer->experiment, NULL, TD_INVALID, error,
+                                      "data: no labels, and so no loss; name the column in "
+                                      "data.label, or give train.target: input");
+    }
+    if (trainer->experiment->data.label_kind == TD_LABEL_AUTO) {
+        kind = td__labels_for(objective->loss, kind);
+        td_status status = td__labels_as(trainer->feed.data, kind, error);
+        if (status) {
+            return status;
+        }
+    }
+    if (objective->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && kind != TD_LABEL_CLASS) {
+        return td__experiment_problem(trainer->experiment, NULL, TD_INVALID, error,
+                                      "train.loss: sparse_categorical_crossentropy needs class "
+                                      "numbers, and the labels are other numbers");
+    }
+    return TD_OK;
+}
+
+/* steps and epochs bound each other. */
+static void settle_length(td__feed *feed, const td__train_spec *train) {
+    feed->batches = td_batches_count(feed->training);
+    int64_t steps = train->steps;
+    if (train->epochs) {
+        int64_t all;
+        bool fits = td__multiply(train->epochs, feed->batches, &all);
+        steps = fits && (!steps || all < steps) ? all : steps;
+    }
+    feed->steps = steps;
+    feed->epochs = (steps + feed->batches - 1) / feed->batches;
+}
+
+static td_status make_batches(td__feed *feed, td_error *error) {
+    feed->training = td_batches_create(feed->data, TD_TRAINING, 0, error);
+    if (feed->training && feed->info->validation > 0) {
+        feed->validation = td_batches_create(feed->data, TD_VALIDATION, 0, error);
+    }
+    return feed->training && (feed->validation || feed->info->validation == 0) ? TD_OK : TD_MEMORY;
+}
+
+/* What the model's file wants and the data has not is a problem of both. */
+static td_status cannot_open(const td_trainer *trainer, const td_data_options *options,
+                             const td_error *reason, td_error *error) {
+    const td_experiment *experiment = trainer->experiment;
+    const td__yaml_node *model = td__yaml_get(td__yaml_root(experiment->yaml), "model");
+    if (reason->status == TD_SHAPE && options->input_as_is) {
+        char shape[TD_SHAPE_TEXT_SIZE];
+        return td__experiment_problem(experiment, td__yaml_get(model, "file"), TD_SHAPE, error,
+                                      "model.file: it reads examples of shape %s, and data has "
+                                      "others: %s; see data.input",
+                                      td_shape_text(&options->input, shape), reason->text);
+    }
+    return td__experiment_problem(experiment, NULL, reason->status, error, "data: %s",
+                                  reason->text);
+}
+
+td_status td__trainer_open_data(td_trainer *trainer, td_error *error) {
+    td__feed *feed = &trainer->feed;
+    td_data_options options = trainer->experiment->data;
+    td_error reason = {0};
+    match_model(trainer, &options);
+    feed->data = td_dataset_open(&options, &reason);
+    if (!feed->data) {
+        return cannot_open(trainer, &options, &reason, error);
+    }
+    feed->info = td_dataset_info(feed->data);
+    if (feed->info->training == 0) {
+        return td__experiment_problem(trainer->experiment, NULL, TD_INVALID, error,
+                                      "data: no examples to train on");
+    }
+    td_status status = fit_labels(trainer, error);
+    status = status ? status : make_batches(feed, error);
+    if (!status) {
+        settle_length(feed, &trainer->experiment->train);
+    }
+    return status;
+}
+
+void td__feed_release(td__feed *feed) {
+    td_batches_destroy(feed->training);
+    td_batches_destroy(feed->validation);
+    td_dataset_close(feed->data);
+    *feed = (td__feed){0};
+}

@@ -1,0 +1,222 @@
+/* The run's folder and its deck; and what happens when something cannot be recorded. */
+#include "train/network.h"
+#include "train/trainer.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "deck/deck.h"
+#include "deck/folder.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Opening ----------------------------------------------------------------------------------
+ */
+
+/* "a,b.*" of a list of names; NULL when memory is exhausted or the list is empty. */
+static char *join(const td_names *names) {
+    size_t room = 1;
+    for (size_t i = 0; i < names->count; i++) {
+        room += strlen(names->items[i]) + 1;
+    }
+    char *text = names->count ? td__calloc(room, 1) : NULL;
+    for (size_t i = 0; text && i < names->count; i++) {
+        size_t length = strlen(text);
+        (void)snprintf(text + length, room - length, "%s%s", i ? "," : "", names->items[i]);
+    }
+    return text;
+}
+
+static td_status add_track(td_trainer *trainer, const td__track_spec *spec, td_error *error) {
+    char *what = join(&spec->what), *to = join(&spec->to);
+    td_error reason = {0};
+    td_status status = TD_MEMORY;
+    if (what && (to || spec->to.count == 0)) {
+        td_track track = {.size = sizeof track,
+                          .what = what,
+                          .every = spec->every.steps,
+                          .every_epochs = spec->every.epochs,
+                          .at = spec->at,
+                          .start = spec->start,
+                          .end = spec->end,
+                          .sample = spec->sample,
+                          .when = spec->when,
+                          .history = spec->history,
+                          .form = spec->form,
+                          .to = to};
+        status = td_deck_track_with(trainer->recording.deck, &track, &reason);
+    }
+    if (status) {
+        td__experiment_problem(trainer->experiment, spec->node, status, error, "record: %s",
+                               *reason.text ? reason.text : "out of memory");
+    }
+    td__free(what);
+    td__free(to);
+    return status;
+}
+
+static td_status publish_experiment(td_trainer *trainer, td_error *error) {
+    size_t size = 0;
+    char *text = td__experiment_write(trainer->experiment, &size);
+    int folder = td__folder_open(trainer->recording.folder, error);
+    td_status status = text ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    if (!status && folder < 0) {
+        status = TD_IO;
+    }
+    /* What a run began with stays as it was. */
+    if (!status && !trainer->resume) {
+        status = td__file_publish(folder, "experiment.yaml", text, size, false, error);
+    }
+    if (!status) {
+        (void)td_deck_note(trainer->recording.deck, "experiment.yaml", text);
+    }
+    if (folder >= 0) {
+        close(folder);
+    }
+    td__free(text);
+    return status;
+}
+
+static void note_number(td_trainer *trainer, const char *key, int64_t number) {
+    char text[32];
+    (void)snprintf(text, sizeof text, "%" PRId64, number);
+    (void)td_deck_note(trainer->recording.deck, key, text);
+}
+
+static void add_notes(td_trainer *trainer) {
+    int64_t elements = 0;
+    for (size_t i = 0; i < trainer->parameter_count; i++) {
+        elements += td_tensor_count(td_model_parameter_at(trainer->model, i)->tensor);
+    }
+    td__note_network(trainer);
+    (void)td_deck_note(trainer->recording.deck, "experiment.name", trainer->experiment->name);
+    note_number(trainer, "experiment.seed", (int64_t)trainer->experiment->seed);
+    note_number(trainer, "experiment.parameters", elements);
+    note_number(trainer, "experiment.steps", trainer->feed.steps);
+    note_number(trainer, "environment.threads", td_threads());
+}
+
+static td_status claim_folder(td_trainer *trainer, td_error *error) {
+    const td_experiment *experiment = trainer->experiment;
+    td__recording *recording = &trainer->recording;
+    td_deck_options options = {.size = sizeof options,
+                               .policy = (td_policy)experiment->policy,
+                               .queue_bytes = experiment->queue,
+                               .history_bytes = experiment->history,
+                               .overhead = experiment->overhead,
+                               .seed = experiment->seed,
+                               .stream = trainer->options.stream,
+                               .resume = trainer->resume ? trainer->at.step : 0,
+                               .busy_cores = td_threads()};
+    size_t room = strlen(trainer->out) + strlen(experiment->name) + 2;
+    char *folder = td__calloc(room, 1);
+    recording->norms = td__norms_create();
+    if (!folder || !recording->norms) {
+        td__free(folder);
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    (void)snprintf(folder, room, "%s/%s", trainer->out, experiment->name);
+    recording->deck = td__norms_open_deck(
+        recording->norms, trainer->resume ? trainer->resume : folder, &options, error);
+    td__free(folder);
+    if (!recording->deck) {
+        return error && error->status ? error->status : TD_IO;
+    }
+    recording->folder = td__strdup(td_deck_folder(recording->deck));
+    return recording->folder ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+}
+
+/* A run that cannot begin leaves nothing behind. */
+static void abandon(td_trainer *trainer) {
+    td__recording *recording = &trainer->recording;
+    (void)td_deck_close(recording->deck, NULL);
+    recording->deck = NULL;
+    if (recording->folder && !trainer->resume) {
+        td__folder_disclaim(recording->folder);
+    }
+    td__free(recording->folder);
+    recording->folder = NULL;
+}
+
+td_status td__recording_open(td_trainer *trainer, td_error *error) {
+    const td_experiment *experiment = trainer->experiment;
+    td_status status = claim_folder(trainer, error);
+    for (size_t i = 0; !status && i < experiment->track_count; i++) {
+        status = add_track(trainer, &experiment->tracks[i], error);
+    }
+    status = status ? status : td__trainer_keep_initial(trainer, error);
+    status = status ? status : publish_experiment(trainer, error);
+    if (!status) {
+        add_notes(trainer);
+        status = td__pass_signals_connect(&trainer->signals, trainer->recording.deck, error);
+    }
+    if (status) {
+        abandon(trainer);
+    } else {
+        trainer->pass.signals = &trainer->signals;
+    }
+    return status;
+}
+
+/* ---- Errors -----------------------------------------------------------------------------------
+ */
+
+void td__trainer_unrecorded(td_trainer *trainer, const td_error *error) {
+    if (!trainer->recording.error.status) {
+        trainer->recording.error = *error;
+        td__trainer_remark(trainer, NULL, "not recorded: %s; training goes on", error->text);
+    }
+}
+
+void td__recording_notice(td_trainer *trainer) {
+    const char *problem = td__norms_problem(trainer->recording.norms);
+    if (problem && !trainer->recording.error.status) {
+        td_error error = {0};
+        td_error_set(&error, TD_IO, "%s", problem);
+        td__trainer_unrecorded(trainer, &error);
+    }
+}
+
+/* A run that was resumed may have it from before. */
+void td__recording_say_idle(td_trainer *trainer) {
+    const td_experiment *experiment = trainer->experiment;
+    for (size_t i = 0; !trainer->resume && i < experiment->track_count; i++) {
+        const td__track_spec *track = &experiment->tracks[i];
+        if (!td__deck_recorded(trainer->recording.deck, (int32_t)i)) {
+            td__trainer_remark(trainer, track->node, "record[%zu]: nothing was recorded%s%s", i,
+                               track->when ? ": it never held that "
+                                           : ": no value in any of its steps",
+                               track->when ? track->when : "");
+        }
+    }
+}
+
+/* What the policy, a full queue or a sink has cost. */
+static void say_losses(const td_trainer *trainer, const td_deck_counters *counters) {
+    const struct {
+        int64_t count;
+        const char *what;
+    } losses[] = {
+        {counters->dropped, "were dropped: they could not be written, or not fast enough"},
+        {counters->degraded, "were written in a smaller form: there was no room for more"},
+    };
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        if (losses[i].count) {
+            td__trainer_remark(trainer, NULL, "%lld of %lld records %s", (long long)losses[i].count,
+                               (long long)counters->submitted, losses[i].what);
+        }
+    }
+}
+
+void td__recording_close(td_trainer *trainer) {
+    td_error closing = {0};
+    td_deck_counters counters = {.size = sizeof counters};
+    if (td_deck_close_with(trainer->recording.deck, &counters, &closing)) {
+        td__trainer_unrecorded(trainer, &closing);
+    }
+    say_losses(trainer, &counters);
+    trainer->recording.deck = NULL;
+    trainer->pass.signals = NULL;
+}
