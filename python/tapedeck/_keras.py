@@ -178,6 +178,7 @@ class Recorder(keras.callbacks.Callback):
         deck.note("framework", f"keras {keras.__version__} on {_backend}")
         deck.note("parameters", model.count_params() if model.built else "not known yet")
         self.layers = _leaves(model)
+        self._complete = all(layer.built for layer in self.layers.values())
         self.variables: dict[str, Any] = {}
         for order, (name, layer) in enumerate(self.layers.items(), 1):
             for kind in ("output", "error"):
@@ -199,8 +200,9 @@ class Recorder(keras.callbacks.Callback):
 
     def build(self, data: Any) -> None:
         """A model that has not seen data has no variables yet: it is shown some."""
-        if not all(layer.built for layer in self.layers.values()):
-            self._attached(data[0] if isinstance(data, (tuple, list)) else data)
+        if not self._complete:
+            if not all(layer.built for layer in self.layers.values()):
+                self._attached(data[0] if isinstance(data, (tuple, list)) else data)
             self._declare(self._attached)
 
     def _close_step(self, last: bool = False) -> None:

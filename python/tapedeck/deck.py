@@ -84,6 +84,7 @@ class Deck:
         self._tracked = False
         self._begun = False
         self._finished = False
+        self._ends_epoch = False
         self._parts: list[Any] = []  # that go with the deck: hooks, samplers
         self.rank = rank
         self.folder: str = self._native.folder
@@ -228,10 +229,11 @@ class Deck:
         """
         if not self._begun:
             self._prepare()
-        if not all([part.before_step() for part in self._parts]):
-            return
         if epoch is not None:
             self.epoch = epoch
+        self._ends_epoch = last
+        if not all([part.before_step() for part in self._parts]):
+            return
         self.steps = self.steps + 1 if step is None else step
         self._native.step(self.epoch, self.steps, last)
         self.epoch += last
