@@ -139,10 +139,9 @@ td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *erro
     td_view truth = pass->prediction && pass->objective ? truth_of(pass) : (td_view){.data = NULL};
     if (truth.data) {
         td__tensor_point(pass->truth, &truth);
-        pass->loss =
-            td_model_regularize(pass->model, pass->tape,
-                                td_loss_compute(pass->tape, pass->objective->loss, pass->prediction,
-                                                pass->truth, &pass->objective->options));
+        pass->bare = td_loss_compute(pass->tape, pass->objective->loss, pass->prediction,
+                                     pass->truth, &pass->objective->options);
+        pass->loss = td_model_regularize(pass->model, pass->tape, pass->bare);
     }
     return td_tape_status(pass->tape, error);
 }
