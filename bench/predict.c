@@ -62,7 +62,7 @@ static void start_whole(worker *w, const struct network *network, int64_t exampl
     (void)atexit(remove_files);
     td_shape shape = td_tensor_shape(w->inputs);
     FILE *file = fopen(data_path, "wb");
-    bool good = file && fwrite(header, 1, td__npy_header(header, &shape), file) > 0 &&
+    bool good = file && fwrite(header, 1, td__npy_header(header, TD_FLOAT32, &shape), file) > 0 &&
                 fwrite(td_tensor_data(w->inputs), sizeof(float), (size_t)td_tensor_count(w->inputs),
                        file) > 0;
     if (!good || fclose(file) || td_model_save(w->model, model_path, 0, NULL, &w->error)) {

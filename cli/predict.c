@@ -13,6 +13,7 @@
 
 static const char help[] =
     "tapedeck predict MODEL DATA --to OUTPUT [--record SIGNALS [--form FORMS] [--to SINKS]]\n"
+    "tapedeck predict MODEL.onnx --input NAME=FILE.npy … --output NAME=FILE.npy …\n"
     "\n"
     "Runs a saved model over data and writes what it puts out. MODEL is a run's folder, .keras, "
     ".h5,\n"
@@ -42,6 +43,11 @@ static const char help[] =
     "                    model's file, and what else fits is said\n"
     "  --batch N         examples at a time (256)\n"
     "  --memory BYTES    most that running the model may take (half of the machine's)\n"
+    "  --input NAME=FILE, --output NAME=FILE\n"
+    "                    instead of DATA and --to: run an ONNX graph once over whole arrays, as "
+    "they "
+    "are,\n"
+    "                    with any number of inputs and outputs\n"
     "  --record SIGNALS  also record these from inside the model, a step for each batch: names "
     "and\n"
     "                    globs, separated by commas (\"conv1.output,*.preactivation\")\n"
@@ -162,13 +168,44 @@ static bool are_sinks(const char *text) {
     return *text;
 }
 
+/* "NAME=FILE"; a name may have '=' in it, a file's name after the last may not. */
+static bool split_pair(char *text, td_named_file *pair) {
+    char *equals = strrchr(text, '=');
+    if (!equals || equals == text || !equals[1]) {
+        return false;
+    }
+    *equals = 0;
+    *pair = (td_named_file){text, equals + 1};
+    return true;
+}
+
+static int predict_named(const char *model, size_t input_count, const char **inputs,
+                         size_t output_count, const char **outputs, int64_t memory) {
+    td_named_file pairs[2][MOST_VALUES];
+    for (size_t i = 0; i < input_count + output_count; i++) {
+        bool out = i >= input_count;
+        const char *text = out ? outputs[i - input_count] : inputs[i];
+        if (!split_pair((char *)(uintptr_t)text, &pairs[out][out ? i - input_count : i])) {
+            return misuse(&command_predict, "--%s %s: expected NAME=FILE", out ? "output" : "input",
+                          text);
+        }
+    }
+    td_error error = {0};
+    td_status status =
+        td_predict_named(model, input_count, pairs[0], output_count, pairs[1], memory, &error);
+    return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
+}
+
 static int run(int count, char **arguments) {
     bool quiet = false;
     const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to[MOST_VALUES];
-    size_t to_count = 0;
+    const char *inputs[MOST_VALUES], *outputs[MOST_VALUES];
+    size_t to_count = 0, input_count = 0, output_count = 0;
     td_predict_options predict = {.size = sizeof predict};
     const option options[] = {
         {.name = "to", .list = to, .list_count = &to_count},
+        {.name = "input", .list = inputs, .list_count = &input_count},
+        {.name = "output", .list = outputs, .list_count = &output_count},
         {.name = "label", .text = &predict.label},
         {.name = "labels", .text = &predict.labels},
         {.name = "scale", .text = &scale},
@@ -187,6 +224,17 @@ static int run(int count, char **arguments) {
     for (size_t i = 0; i < to_count; i++) {
         *(are_sinks(to[i]) ? &predict.sinks : &predict.to) = to[i];
     }
+    if (memory && !byte_count(memory, &predict.memory)) {
+        return misuse(&command_predict, "--memory: expected a number of bytes (2GiB, 500MB)");
+    }
+    if (input_count || output_count) {
+        bool alone = count == 1 && !predict.to && !predict.record && output_count;
+        return alone
+                   ? predict_named(arguments[0], input_count, inputs, output_count, outputs,
+                                   predict.memory)
+                   : misuse(&command_predict, "--input and --output go with MODEL alone: no DATA, "
+                                              "no --to, no --record, at least one --output");
+    }
     if (count != 2 || (!predict.to && !predict.record)) {
         return misuse(&command_predict, "expected MODEL, DATA and --to OUTPUT (or --record)");
     }
@@ -196,9 +244,6 @@ static int run(int count, char **arguments) {
     }
     if (batch && !whole_number(batch, &predict.batch)) {
         return misuse(&command_predict, "--batch: expected a whole number of at least 1");
-    }
-    if (memory && !byte_count(memory, &predict.memory)) {
-        return misuse(&command_predict, "--memory: expected a number of bytes (2GiB, 500MB)");
     }
     if (layout && !layout_word(layout, &predict.layout)) {
         return misuse(&command_predict, "--layout: expected channels_first or channels_last");

@@ -67,7 +67,7 @@ static td_status save_npz(const td_gradients *gradients, const char *to, td_erro
 static td_status save_npy(int folder, const td_gradient *gradient, td_error *error) {
     char name[TD__FILE_NAME_SIZE + 8], header[TD__NPY_HEADER];
     td_shape shape = td_tensor_shape(gradient->tensor);
-    size_t head = td__npy_header(header, &shape);
+    size_t head = td__npy_header(header, TD_FLOAT32, &shape);
     size_t size = (size_t)td_tensor_count(gradient->tensor) * sizeof(float);
     char *bytes = td__calloc(head + size, 1);
     if (!bytes) {

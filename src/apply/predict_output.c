@@ -146,7 +146,7 @@ static td_status npy_write(td__predict_output *output, const td_view *prediction
         char header[TD__NPY_HEADER];
         td_shape shape = prediction->shape;
         shape.dims[0] = output->examples;
-        (void)fwrite(header, 1, td__npy_header(header, &shape), output->stream);
+        (void)fwrite(header, 1, td__npy_header(header, TD_FLOAT32, &shape), output->stream);
     }
     size_t count = (size_t)(prediction->shape.dims[0] * row_elements(prediction));
     (void)fwrite(prediction->data, sizeof(float), count, output->stream);

@@ -38,6 +38,9 @@ enum { PREFETCH_MAXIMUM = 4096 }; /* bytes; what follows, the processor fetches 
     static double value_##name(const uint8_t *from, bool swap) {                                   \
         return (double)NUMBER_##name(load_##name(from, swap));                                     \
     }                                                                                              \
+    static int64_t integer_##name(const uint8_t *from, bool swap) {                                \
+        return (int64_t)NUMBER_##name(load_##name(from, swap));                                    \
+    }                                                                                              \
     static void read_##name(const uint8_t *restrict from, const int64_t *restrict offsets,         \
                             bool swap, int64_t count, float *restrict to) {                        \
         if (offsets) {                                                                             \
@@ -60,9 +63,11 @@ TD__ELEMENT_LIST(DEFINE_READ)
 static const struct {
     size_t size;
     double (*value)(const uint8_t *from, bool swap);
+    int64_t (*integer)(const uint8_t *from, bool swap);
     void (*read)(const uint8_t *from, const int64_t *offsets, bool swap, int64_t count, float *to);
 } elements[TD__ELEMENT_COUNT] = {
-#define DEFINE_ROW(name, type, unsigned_type) {sizeof(type), value_##name, read_##name},
+#define DEFINE_ROW(name, type, unsigned_type)                                                      \
+    {sizeof(type), value_##name, integer_##name, read_##name},
     TD__ELEMENT_LIST(DEFINE_ROW)};
 
 size_t td__element_size(td__element_type element) {
@@ -171,6 +176,13 @@ double td__array_value(const td__array *array, int64_t row, int64_t index) {
         array->offsets ? array->offsets[index] : index * (int64_t)elements[array->element].size;
     return elements[array->element].value(array->data + row * array->row_stride + offset,
                                           array->swap);
+}
+
+int64_t td__array_integer(const td__array *array, int64_t row, int64_t index) {
+    int64_t offset =
+        array->offsets ? array->offsets[index] : index * (int64_t)elements[array->element].size;
+    return elements[array->element].integer(array->data + row * array->row_stride + offset,
+                                            array->swap);
 }
 
 const float *td__array_floats(const td__array *array) {

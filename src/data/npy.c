@@ -189,8 +189,9 @@ static td_status parse_dictionary(cursor *c, header *h) {
     return h->seen == 7 ? TD_OK : malformed(c, "descr, fortran_order and shape");
 }
 
-td_status td__npy_parse(td__array *array, int64_t *rows, const td__bytes *bytes, const char *what,
-                        td_error *error) {
+/* start: of the elements. */
+static td_status read_header(const td__bytes *bytes, const char *what, header *h, size_t *start,
+                             td_error *error) {
     const uint8_t *b = bytes->data;
     size_t prefix = bytes->size >= 8 && b[6] > 1 ? 12 : 10;
     if (bytes->size < prefix || memcmp(b, "\x93NUMPY", 6) != 0 || b[6] < 1 || b[6] > 3) {
@@ -208,14 +209,45 @@ td_status td__npy_parse(td__array *array, int64_t *rows, const td__bytes *bytes,
     }
     const char *text = (const char *)b + prefix;
     cursor c = {text, text, text + length, what, error};
-    header h = {0};
-    td_status status = parse_dictionary(&c, &h);
+    *h = (header){0};
+    *start = prefix + length;
+    return parse_dictionary(&c, h);
+}
+
+static td_status describe(td__array *array, int64_t *rows, const td__bytes *bytes, const header *h,
+                          size_t start, const char *what, td_error *error) {
+    return td__array_describe(array, rows, bytes->data + start, bytes->size - start, h->element,
+                              h->swap, h->fortran, &h->shape, what, error);
+}
+
+td_status td__npy_parse(td__array *array, int64_t *rows, const td__bytes *bytes, const char *what,
+                        td_error *error) {
+    header h;
+    size_t start;
+    td_status status = read_header(bytes, what, &h, &start, error);
+    return status ? status : describe(array, rows, bytes, &h, start, what, error);
+}
+
+td_status td__npy_parse_whole(td__array *array, int64_t *rows, td_shape *shape,
+                              const td__bytes *bytes, const char *what, td_error *error) {
+    header h;
+    size_t start;
+    td_status status = read_header(bytes, what, &h, &start, error);
     if (status) {
         return status;
     }
-    size_t start = prefix + length;
-    return td__array_describe(array, rows, b + start, bytes->size - start, h.element, h.swap,
-                              h.fortran, &h.shape, what, error);
+    *shape = h.shape;
+    bool empty = false;
+    for (int32_t i = 0; i < h.shape.rank; i++) {
+        empty = empty || h.shape.dims[i] == 0;
+    }
+    if (empty) {
+        *array = (td__array){.element = h.element};
+        *rows = 0;
+        return TD_OK;
+    }
+    h.shape = h.shape.rank ? h.shape : TD_SHAPE(1);
+    return describe(array, rows, bytes, &h, start, what, error);
 }
 
 td_status td__table_take_label(td__table *table, td__array label, int64_t rows, const char *path,
@@ -247,18 +279,4 @@ td_status td__npy_read(td__table *table, const td__request *request, td_error *e
         }
     }
     return status ? status : td__table_split_columns(table, request, error);
-}
-
-size_t td__npy_header(char out[TD__NPY_HEADER], const td_shape *shape) {
-    char text[TD_SHAPE_TEXT_SIZE];
-    int length = snprintf(out + 10, TD__NPY_HEADER - 10,
-                          "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }",
-                          td_shape_text(shape, text));
-    size_t total = (10 + (size_t)length + 1 + 63) / 64 * 64, rest = total - 10;
-    memcpy(out, "\x93NUMPY\x01\x00", 8);
-    out[8] = (char)(rest & 0xff);
-    out[9] = (char)(rest >> 8);
-    memset(out + 10 + length, ' ', rest - (size_t)length);
-    out[total - 1] = '\n';
-    return total;
 }

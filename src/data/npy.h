@@ -3,17 +3,18 @@
 #define TAPEDECK_DATA_NPY_H
 
 #include "data/table.h"
+#include "tensor/npy.h"
 
 /* Describes the array in bytes, which stay where they are. what names it in messages. */
 td_status td__npy_parse(td__array *array, int64_t *rows, const td__bytes *bytes, const char *what,
                         td_error *error);
+/* The same of an array that is no rows of examples: shape is all of its shape, which may be () or have
+ * no elements; then there are no rows. */
+td_status td__npy_parse_whole(td__array *array, int64_t *rows, td_shape *shape,
+                              const td__bytes *bytes, const char *what, td_error *error);
 /* The same for IDX. */
 td_status td__idx_parse(td__array *array, int64_t *rows, const td__bytes *bytes, const char *what,
                         td_error *error);
-/* Writes what stands before the float32 values of an array of this shape; returns how many bytes, a
- * multiple of 64. */
-#define TD__NPY_HEADER 320
-size_t td__npy_header(char out[TD__NPY_HEADER], const td_shape *shape);
 struct zip;
 /* Opens a zip file for reading; NULL on failure, which is TD_FORMAT. The caller discards it. */
 struct zip *td__npz_open(const char *path, td_error *error);

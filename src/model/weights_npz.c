@@ -20,7 +20,7 @@
 static void *npy_bytes(const td_view *view, size_t *size) {
     int64_t count;
     char header[TD__NPY_HEADER];
-    size_t head = td__npy_header(header, &view->shape);
+    size_t head = td__npy_header(header, TD_FLOAT32, &view->shape);
     if (td_shape_check(&view->shape, TD_FLOAT32, &count, NULL)) {
         return NULL;
     }

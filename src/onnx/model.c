@@ -194,7 +194,8 @@ static td_status check_input(const td__onnx_graph *graph, td_error *error) {
     if (graph->input_count != 1 || graph->output_count == 0) {
         return td_error_set(
             error, TD_UNSUPPORTED,
-            "it has %zu inputs and %zu outputs; models with one input are supported",
+            "it has %zu inputs and %zu outputs, a model has one input; `tapedeck predict MODEL "
+            "--input NAME=FILE … --output NAME=FILE …` runs it",
             graph->input_count, graph->output_count);
     }
     const td__onnx_info *info = &graph->values[graph->inputs[0]];

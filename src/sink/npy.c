@@ -7,6 +7,7 @@
  * The data is appended before the header says so, and steps and samples before the data: what a
  * header speaks of is there, and no record is without its step.
  */
+#include "tensor/npy.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "deck/reach.h"
@@ -49,19 +50,6 @@ struct td_sink {
 
 enum { COUNT_WIDTH = 21 }; /* of a header's first dimension */
 
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define ORDER "<"
-#else
-#define ORDER ">"
-#endif
-
-static const char *const descriptions[TD_DTYPE_COUNT] = {
-    [TD_FLOAT32] = ORDER "f4", [TD_INT32] = ORDER "i4",   [TD_INT64] = ORDER "i8",
-    [TD_UINT8] = "|u1",        [TD_FLOAT64] = ORDER "f8", [TD_FLOAT16] = ORDER "f2",
-    [TD_BOOL] = "|b1",         [TD_INT8] = "|i1",         [TD_INT16] = ORDER "i2",
-    [TD_UINT16] = ORDER "u2",  [TD_UINT32] = ORDER "u4",  [TD_UINT64] = ORDER "u8",
-};
-
 static int64_t records(const array *a) {
     int64_t written = a->file->end - a->header_bytes;
     return a->bytes ? written / a->bytes : a->empty_records;
@@ -71,19 +59,13 @@ static int64_t records(const array *a) {
 static size_t format_header(char *out, const array *a, int64_t count) {
     int length = snprintf(out + 10, TD__HEADER_SIZE - 10,
                           "{'descr': '%s', 'fortran_order': False, 'shape': (%*lld,",
-                          descriptions[a->dtype], COUNT_WIDTH, (long long)count);
+                          td__npy_type(a->dtype), COUNT_WIDTH, (long long)count);
     for (int32_t i = 0; i < a->shape.rank; i++) {
         length += snprintf(out + 10 + length, TD__HEADER_SIZE - 10 - (size_t)length, " %lld%s",
                            (long long)a->shape.dims[i], i + 1 < a->shape.rank ? "," : "");
     }
     length += snprintf(out + 10 + length, TD__HEADER_SIZE - 10 - (size_t)length, "), }");
-    size_t size = (10 + (size_t)length + 1 + 63) / 64 * 64;
-    memset(out + 10 + length, ' ', size - 10 - (size_t)length);
-    out[size - 1] = '\n';
-    memcpy(out, "\x93NUMPY\x01\x00", 8);
-    out[8] = (char)((size - 10) & 0xff);
-    out[9] = (char)((size - 10) >> 8);
-    return size;
+    return td__npy_frame(out, (size_t)length);
 }
 
 static size_t current_header(const td__append *file, char *out) {

@@ -191,6 +191,28 @@ class Foreign(Case):
         self.assertFalse(self.exists("y.npy") or self.exists("y.npy.new"))
         self.run_program("predict", fixture + ".onnx", "x.npy", "--to", "y.npy", "--memory", "1GiB", "--quiet")
 
+    def test_inputs_and_outputs_by_name(self):
+        fixture = os.path.join(MODELS, "onnx", "several_13")
+        arrays = dict(numpy.load(fixture + ".arrays.npz"))
+        inputs, outputs = ("x", "state", "rate"), ("turned", "best", "above")
+        for name in inputs:
+            numpy.save(self.path(f"{name}.npy"), arrays[name])
+        given = [word for name in inputs for word in ("--input", f"{name}={name}.npy")]
+        wanted = [word for name in outputs for word in ("--output", f"{name}={name}.npy")]
+        self.run_program("predict", fixture + ".onnx", *given, *wanted)
+        for name in outputs:
+            made = numpy.load(self.path(f"{name}.npy"))
+            self.assertEqual((made.dtype, made.shape), (arrays[name].dtype, arrays[name].shape))
+            numpy.testing.assert_allclose(made, arrays[name], rtol=1e-6)
+        for words, text in ((given[:4] + wanted[:2], "input 'rate', int64 (), is not given"),
+                            (["--input", "y=x.npy"] + wanted[:2], "no input 'y'; it has: x, state, rate"),
+                            (given + ["--output", "z=z.npy"], "no output 'z'; it has: turned, best, above"),
+                            (given[:2] + given[:2] + wanted, "input 'x' is given twice"),
+                            (["--input", "rate=x.npy"] + wanted, "'rate' takes () (-1: any), got (2, 3)")):
+            self.assertIn(text, self.run_program("predict", fixture + ".onnx", *words, status=1).stderr)
+        self.run_program("predict", fixture + ".onnx", "x.npy", *given, *wanted, status=2)
+        self.assertIn("--input NAME=FILE", self.run_program("inspect", fixture + ".onnx", status=1).stderr)
+
     def test_pictures_of_outputs_have_the_channels_last(self):
         fixture = os.path.join(MODELS, "onnx", "open_11")
         self.run_program("predict", fixture + ".onnx", fixture + ".input.npy", "--to", "pictures/", "--quiet")

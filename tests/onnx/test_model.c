@@ -198,7 +198,8 @@ static void files_that_cannot_be_had_are_refused_with_a_sentence(void **state) {
          "operators of opset 13 that are not supported: Frobnicate (2 times, first node "
          "0), Transmogrify (node 'last')"},
         {"both", "operators of opset 13 that are not supported: Frobnicate (node 0)"},
-        {"inputs", "it has 2 inputs and 1 outputs; models with one input are supported"},
+        {"inputs", "it has 2 inputs and 1 outputs, a model has one input; `tapedeck predict MODEL "
+                   "--input NAME=FILE … --output NAME=FILE …` runs it"},
         {"output", "its output 'y' () is not float with the batch in front"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {

@@ -1,0 +1,17 @@
+/* What stands before the values of an NPY file. */
+#ifndef TAPEDECK_TENSOR_NPY_H
+#define TAPEDECK_TENSOR_NPY_H
+
+#include "tapedeck/tensor.h"
+
+/* numpy's word for an element type: "<f4". NumPy has no bfloat16: NULL. */
+const char *td__npy_type(td_dtype dtype);
+/* Puts magic, version and padding around a dictionary of so many bytes at out + TD__NPY_PREFIX; returns
+ * the size of all of it, a multiple of 64, for which there must be room. */
+enum { TD__NPY_PREFIX = 10 };
+size_t td__npy_frame(char *out, size_t length);
+/* Writes the header of an array of this type and shape; returns how many bytes, a multiple of 64. */
+#define TD__NPY_HEADER 320
+size_t td__npy_header(char out[TD__NPY_HEADER], td_dtype dtype, const td_shape *shape);
+
+#endif
