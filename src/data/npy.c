@@ -223,7 +223,7 @@ static td_status describe(td__array *array, int64_t *rows, const td__bytes *byte
 td_status td__npy_parse(td__array *array, int64_t *rows, const td__bytes *bytes, const char *what,
                         td_error *error) {
     header h;
-    size_t start;
+    size_t start = 0;
     td_status status = read_header(bytes, what, &h, &start, error);
     return status ? status : describe(array, rows, bytes, &h, start, what, error);
 }
@@ -231,7 +231,7 @@ td_status td__npy_parse(td__array *array, int64_t *rows, const td__bytes *bytes,
 td_status td__npy_parse_whole(td__array *array, int64_t *rows, td_shape *shape,
                               const td__bytes *bytes, const char *what, td_error *error) {
     header h;
-    size_t start;
+    size_t start = 0;
     td_status status = read_header(bytes, what, &h, &start, error);
     if (status) {
         return status;
