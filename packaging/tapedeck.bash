@@ -4,13 +4,15 @@ _tapedeck() {
     local command=${COMP_WORDS[1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "train predict weights --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "train predict weights view report --help --version" -- "$word")
         return
     fi
     case $command in
     train) options="--set --out --resume --dry-run --quiet --json --help" ;;
     predict) options="--to --label --labels --batch --record --form --out --quiet --help" ;;
     weights) options="--to --from --help" ;;
+    view) options="--port --host --no-open --help" ;;
+    report) options="-o --to --help" ;;
     *) return ;;
     esac
     case $previous in

@@ -1,7 +1,7 @@
 // Examples: what the network said of them, which it got wrong, and which were in a step's batch.
 import { el, replace, message, code, choice, nameText } from "./dom.js";
 import { short, exact, whole } from "./format.js";
-import { scales, css, theme } from "./colour.js";
+import { scales, css } from "./colour.js";
 import { fetchExamples, fetchBatch, fetchTensor } from "./source.js";
 import { set, value } from "./state.js";
 import { FORMS } from "./layers.js";
@@ -11,14 +11,18 @@ function greatest(values) {
     return values.reduce((best, v, i) => v > values[best] ? i : best, 0);
 }
 
-// What a row of scores says, and how sure: the softmax of the label where scores are no shares yet.
+// What a row of scores says, and its crossentropy: of the softmax where the scores are no shares yet.
 function judge(example, signal) {
     const { values, label } = example;
     if (values.length === 1 && signal.classes === 2) {
         const predicted = values[0] > signal.threshold ? 1 : 0;
         return { predicted, loss: Math.abs(values[0] - label) };
     }
-    const predicted = greatest(values), top = Math.max(...values), total = values.reduce((sum, v) => sum + Math.exp(v - top), 0);
+    const predicted = greatest(values), sum = values.reduce((a, b) => a + b, 0);
+    if (values.every((v) => v >= 0 && v <= 1) && Math.abs(sum - 1) < 1e-3) { // shares already
+        return { predicted, loss: -Math.log(values[label] ?? NaN) };
+    }
+    const top = Math.max(...values), total = values.reduce((all, v) => all + Math.exp(v - top), 0);
     return { predicted, loss: label !== null && values[label] !== undefined ? Math.log(total) + top - values[label] : NaN };
 }
 
@@ -68,15 +72,16 @@ export const examplesPage = {
             code("record:\n  - {what: prediction, every: 1 epoch, form: rows, to: [csv, sqlite]}"));
         const drawExamples = async () => {
             const got = await fetchExamples(run.id, signal.id, time.step), classes = Math.max(0, ...got.examples.map((e) => e.values.length));
-            const scores = signal.kind === "prediction" && (signal.classes > 0 || (!("classes" in signal) && classes > 1)), width = signal.classes || classes;
+            const width = signal.classes || classes, isClass = (label) => Number.isInteger(label) && label >= 0 && label < width;
+            const scores = signal.kind === "prediction" && (signal.classes > 0 || (classes > 1 && got.examples.every((e) => isClass(e.label))));
             const names = signal.units.length ? signal.units : Array.from({ length: width }, (unused, i) => String(i));
             const rows = got.examples.map((example) => ({ ...example, ...(scores ? judge(example, signal) : {}) }));
             const said = (index) => names[index] ?? String(index), wrong = rows.filter((row) => scores && row.label !== null && row.predicted !== row.label);
             rows.sort((a, b) => (b.loss || 0) - (a.loss || 0));
             replace(box, el("p", { class: "quiet" }, `${whole(rows.length)}${got.all ? "" : " (the first)"} examples at step ${whole(got.step)}${scores ? `, ${whole(wrong.length)} wrong` : ""}; the worst first`),
-                el("div", { class: "columns" }, el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "row of the data"), el("th", {}, "label"), scores ? el("th", {}, "said") : "", scores ? el("th", {}, "loss") : "", el("th", { class: "left" }, "values"))),
+                el("div", { class: "columns" }, el("div", { class: "scroll low", tabindex: 0, "aria-label": "examples" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "row of the data"), el("th", {}, "label"), scores ? el("th", {}, "said") : "", scores ? el("th", {}, "loss") : "", el("th", { class: "left" }, "values"))),
                     el("tbody", {}, rows.slice(0, 200).map((row) => el("tr", {}, el("td", {}, whole(row.sample)), el("td", {}, row.label === null ? "–" : scores ? nameText(said(row.label), 20) : short(row.label)),
-                        scores ? el("td", { class: row.label !== null && row.predicted !== row.label ? "bad" : "" }, nameText(said(row.predicted), 20)) : "", scores ? el("td", { title: exact(row.loss) }, short(row.loss)) : "",
+                        scores ? el("td", { class: row.label !== null && row.predicted !== row.label ? "wrong" : "" }, nameText(said(row.predicted), 20)) : "", scores ? el("td", { title: exact(row.loss) }, short(row.loss)) : "",
                         el("td", { class: "left quiet" }, row.values.slice(0, 6).map(short).join("  ") + (row.values.length > 6 ? " …" : ""))))))),
                 scores && width > 1 && width <= 40 ? confusion(rows, names.slice(0, width)) : ""));
         };
