@@ -175,12 +175,19 @@ static td_status sqlite_insert(td__store *base, const uint8_t *rows, size_t size
     return status;
 }
 
-/* In WAL mode with synchronous=NORMAL a commit by itself does not wait for the disk. */
+static int sync_file(td__sqlite *store, int which) {
+    sqlite3_file *file = NULL;
+    sqlite3_file_control(store->database, "main", which, &file);
+    return file && file->pMethods ? file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) : SQLITE_OK;
+}
+
+/* In WAL mode with synchronous=NORMAL a commit by itself does not wait for the disk; nor did the
+ * tables when they were made, which SQLite does not know of. */
 static td_status sqlite_sync(td__store *base, td_error *error) {
     td__sqlite *store = (td__sqlite *)base;
-    sqlite3_file *log = NULL;
-    sqlite3_file_control(store->database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
-    int code = log && log->pMethods ? log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) : SQLITE_OK;
+    int code = store->synced ? SQLITE_OK : sync_file(store, SQLITE_FCNTL_FILE_POINTER);
+    store->synced = code == SQLITE_OK;
+    code = code == SQLITE_OK ? sync_file(store, SQLITE_FCNTL_JOURNAL_POINTER) : code;
     return code == SQLITE_OK
                ? TD_OK
                : td_error_set(error, TD_IO, "run.db: cannot sync: %s", sqlite3_errstr(code));

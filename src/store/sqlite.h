@@ -17,6 +17,7 @@ typedef struct td__sqlite {
     int open_statements;
     int64_t budget;
     int64_t bytes; /* of the file when it was opened */
+    bool synced;   /* the file itself, not only its log, has been synced since it was opened */
 } td__sqlite;
 
 extern const td__store_class td__sqlite_class;
