@@ -13,10 +13,13 @@
  * CRASH_COUNT  a file that receives the number of calls when the program ends
  *
  * Calls are write, pwrite, rename, fsync, fdatasync, ftruncate and syncfs on regular files
- * and folders, by any thread, and by processes that share its memory. */
+ * and folders, and opening a file that may be made, by any thread, and by processes that share its
+ * memory. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,4 +200,33 @@ int rename(const char *from, const char *to) {
         die();
     }
     return REAL(rename)(from, to);
+}
+
+/* Making a file: never interrupted, which Linux does to slow devices only. */
+#define OPEN(flags, path, call)                                                                    \
+    int made = (flags)&O_CREAT && strncmp(path, "/dev/", 5) != 0;                                  \
+    if (made && is_due() && mode != SHORT && mode != INTERRUPT) {                                  \
+        if (mode == FAIL) {                                                                        \
+            errno = failure;                                                                       \
+            return -1;                                                                             \
+        }                                                                                          \
+        die();                                                                                     \
+    }                                                                                              \
+    va_list arguments;                                                                             \
+    va_start(arguments, flags);                                                                    \
+    mode_t rights = made ? (mode_t)va_arg(arguments, int) : 0;                                     \
+    va_end(arguments);                                                                             \
+    return call;
+
+int open(const char *path, int flags, ...) {
+    OPEN(flags, path, REAL(open)(path, flags, rights))
+}
+int open64(const char *path, int flags, ...) {
+    OPEN(flags, path, REAL(open64)(path, flags, rights))
+}
+int openat(int folder, const char *path, int flags, ...) {
+    OPEN(flags, path, REAL(openat)(folder, path, flags, rights))
+}
+int openat64(int folder, const char *path, int flags, ...) {
+    OPEN(flags, path, REAL(openat64)(folder, path, flags, rights))
 }

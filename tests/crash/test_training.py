@@ -36,13 +36,25 @@ class Training:
         self.counted = os.path.join(self.folder, "calls")
         with open(os.path.join(self.folder, "e.yaml"), "w", encoding="utf-8") as file:
             file.write(EXPERIMENT)
+        self.train(**shim)
+
+    def train(self, *arguments, **shim):
         environment = dict(os.environ, LD_PRELOAD=SHIM, CRASH_COUNT=self.counted,
                            ASAN_OPTIONS="verify_asan_link_order=0")
         environment.update({f"CRASH_{key}": str(value) for key, value in shim.items()})
-        done = subprocess.run([PROGRAM, "train", "e.yaml"], cwd=self.folder,
+        done = subprocess.run([PROGRAM, "train", "e.yaml", *arguments], cwd=self.folder,
                               env=environment, capture_output=True, text=True, timeout=300,
                               check=False)
         self.status, self.errors = done.returncode, done.stderr
+
+    def resume(self, **shim):
+        self.train("--resume", "runs/run", **shim)
+
+    def weights(self):
+        """Without the header, which has the time."""
+        with open(os.path.join(self.folder, "runs", "run", "model.safetensors"), "rb") as file:
+            data = file.read()
+        return data[8 + int.from_bytes(data[:8], "little"):]
 
     def __enter__(self):
         return self
@@ -75,11 +87,34 @@ def failed_once(case):
             assert not run.errors, run.errors
 
 
+def failed_after_resuming(case):
+    """Killed in the middle, then gone on with on a disk that fails once, or is full from then on; where that could not
+    end in a model, the next time does."""
+    mode, call, last, kill, expected = case
+    with Training(MODE="kill", AT=kill) as run:
+        assert run.status == -9, f"{run.status} {run.errors}"
+        run.resume(MODE=mode, AT=call, LAST=last)
+        assert run.status in (0, 1, 3), f"{run.status} {run.errors}"
+        if run.status == 1:
+            assert run.errors.startswith("tapedeck: "), run.errors
+            run.resume(MODE="count")
+            assert run.status in (0, 3) or "steps are done" in run.errors, f"{run.status} {run.errors}"
+        assert run.weights().hex() == expected, "another model"
+
+
 if __name__ == "__main__":
     with Training(MODE="count") as counting:
         assert counting.status == 0, counting.errors
-        total = counting.calls()
+        total, model = counting.calls(), counting.weights().hex()
+    middle = total * 2 // 3
+    with Training(MODE="kill", AT=middle) as killed:
+        killed.resume(MODE="count")
+        assert killed.status == 0 and killed.weights().hex() == model, killed.errors
+        resumed = killed.calls()
     step = 23 if SANITIZED else 1
     cases = [(mode, n, 1) for mode in ("ENOSPC", "EIO") for n in range(1, total + 1, step)]
     cases += [("ENOSPC", n, 10**9) for n in range(1, total + 1, 5 * step)]  # and it stays full
-    sys.exit(run_all(failed_once, cases) > 0)
+    failures = run_all(failed_once, cases)
+    cases = [(mode, n, 1, middle, model) for mode in ("ENOSPC", "EIO") for n in range(1, resumed + 1, step)]
+    cases += [("ENOSPC", n, 10**9, middle, model) for n in range(1, resumed + 1, 5 * step)]
+    sys.exit(failures + run_all(failed_after_resuming, cases) > 0)
