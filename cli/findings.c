@@ -1,6 +1,7 @@
 #include "findings.h"
 
 #include "json.h"
+#include "terminal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -151,9 +152,11 @@ static void print_trial(const td_finding_trial *trial) {
 
 static void print_finding(const td_diagnosis_finding *f, bool colour) {
     static const char *const marks[] = {"?", "\u2717", "\u2717"};
-    static const char *const colours[] = {"\033[33m", "\033[31m", "\033[31m"};
-    printf("%s%s %-*s%s ", colour ? colours[f->confidence] : "", marks[f->confidence], TITLE,
-           f->text, colour ? "\033[0m" : "");
+    static const char *const colours[] = {"33", "31", "31"};
+    terminal_paint(colour, colours[f->confidence]);
+    printf("%s %-*s", marks[f->confidence], TITLE, f->text);
+    terminal_paint(colour, "0");
+    putchar(' ');
     if (f->layer) {
         printf("layer ");
         print_plain(f->layer);
@@ -183,8 +186,10 @@ void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
         print_finding(&findings[i], colour);
     }
     size_t others = td_diagnosis_rule_count(diagnosis) - count;
-    printf("%s\u2713%s %zu %schecks: nothing unusual\n", colour ? "\033[32m" : "",
-           colour ? "\033[0m" : "", others, count ? "other " : "");
+    terminal_paint(colour, "32");
+    (void)fputs("\u2713", stdout);
+    terminal_paint(colour, "0");
+    printf(" %zu %schecks: nothing unusual\n", others, count ? "other " : "");
     for (size_t i = 0; i < noted; i++) {
         printf("  ");
         print_plain(notes[i]);

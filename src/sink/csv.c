@@ -47,6 +47,7 @@ struct td_sink {
     table **signals; /* by signal index: the tables of each */
     size_t signal_count;
     td__append *stats, *hashes, *texts; /* NULL until there is something for them */
+    int32_t own_stats;                  /* signals whose statistics have a file of their own */
 };
 
 #define STATS_HEADER "epoch,step,signal,count,mean,std,min,max,norm,zeros,nan,inf\n"
@@ -532,12 +533,42 @@ static td_status append_stats(td__append *file, const td_record *record, int64_t
     return td__append_end(file, records, error);
 }
 
+/* A signal's own file of statistics beside stats.csv: of those that tracks name, and of the first few
+ * hundred others; a network of thousands of layers would fill its folder. NULL when it has none. */
+static td_status own_stats(td_sink *sink, const td_record *record, td__append **own,
+                           td_error *error) {
+    enum { MOST_OWN = 300 };
+    table **signal = find_signal(sink, record, error);
+    if (!signal) {
+        return TD_MEMORY;
+    }
+    table wanted = {.form = TD_STATS, .labels = -1};
+    const table *found = find_table(*signal, &wanted);
+    if (found) {
+        *own = found->file;
+        return TD_OK;
+    }
+    if (sink->own_stats < MOST_OWN || find_claim(sink, record->signal)) {
+        sink->own_stats++;
+        return fixed_table(sink, record, STATS_HEADER, own, error);
+    }
+    table *none = td__calloc(1, sizeof *none);
+    if (!none) {
+        return td_error_set(error, TD_MEMORY, "csv: out of memory");
+    }
+    *none = wanted;
+    none->next = *signal;
+    *signal = none;
+    *own = NULL;
+    return TD_OK;
+}
+
 static td_status write_stats(td_sink *sink, const td_record *record, td_error *error) {
     td__append *own;
-    td_status status = fixed_table(sink, record, STATS_HEADER, &own, error);
+    td_status status = own_stats(sink, record, &own, error);
     status = status ? status : shared_file(sink, &sink->stats, "stats.csv", STATS_HEADER, error);
-    status = status ? status : append_stats(sink->stats, record, 0, error);
-    return status ? status : append_stats(own, record, 1, error);
+    status = status ? status : append_stats(sink->stats, record, own ? 0 : 1, error);
+    return status || !own ? status : append_stats(own, record, 1, error);
 }
 
 /* Edges that other programs chose are doubles, and written as such. */

@@ -202,6 +202,32 @@ static void statistics_go_to_the_signal_and_to_all(void **state) {
     assert_string_equal(fixture_read(&f, "-a%2Cb.csv"), expected);
 }
 
+/* Thousands of files help nobody; a signal that a track names has its own. */
+static void statistics_of_many_signals_are_in_one_file(void **state) {
+    (void)state;
+    enum { SIGNALS = 1000 };
+    assert_ok(f.class->expect(f.sink, "named", TD_STATS, &f.error), f.error);
+    td_stats stats = {.count = 4, .mean = 0.5};
+    for (int64_t step = 1; step <= 2; step++) {
+        for (int32_t i = 0; i <= SIGNALS; i++) {
+            char name[16];
+            snprintf(name, sizeof name, i < SIGNALS ? "s%d" : "named", i);
+            td_record record = {
+                .signal = name, .signal_index = i, .form = TD_STATS, .step = step, .stats = &stats};
+            assert_ok(fixture_write(&f, record), f.error);
+        }
+    }
+    fixture_close(&f);
+    char command[256];
+    snprintf(command, sizeof command,
+             "test $(ls %s/*.csv | wc -l) = 302 && test $(wc -l <%s/stats.csv) = %d", f.folder,
+             f.folder, 2 * (SIGNALS + 1) + 1);
+    assert_int_equal(system(command), 0);
+    assert_true(fixture_has(&f, "named.csv"));
+    assert_true(fixture_has(&f, "s0.csv"));
+    assert_false(fixture_has(&f, "s999.csv"));
+}
+
 static void each_form_of_a_signal_has_its_own_file(void **state) {
     (void)state;
     static const float values[] = {1, 2};
@@ -345,6 +371,7 @@ int main(void) {
         CSV_TEST(columns_are_named_by_what_the_signal_is),
         CSV_TEST(long_form_has_the_index_of_each_element),
         CSV_TEST(statistics_go_to_the_signal_and_to_all),
+        CSV_TEST(statistics_of_many_signals_are_in_one_file),
         CSV_TEST(each_form_of_a_signal_has_its_own_file),
         CSV_TEST(a_form_asked_for_by_name_has_the_signal_s_file),
         CSV_TEST(hostile_names_make_files_in_the_folder_only),
