@@ -15,6 +15,7 @@ typedef struct deck_object {
     PyObject_HEAD td_deck *deck; /* NULL once it is closed */
     int forks;
     atomic_int users;
+    td_error kept; /* of the library's, met while another was looked for; flush or close raise it */
 } deck_object;
 
 typedef struct signal_object {
@@ -57,6 +58,25 @@ static PyObject *none_or_raise(td_status status, const td_error *error) {
     }
     return error && *error->text ? tdpy_raise(error)
                                  : tdpy_raise_status(status, td_status_text(status));
+}
+
+/* A wrong track is an error that flush and close would tell of again. It is raised now; one that
+ * came before it is kept. Without the GIL. */
+static void forget(deck_object *self, td_deck *deck, const td_error *raised) {
+    td_error first = {0};
+    if (td_deck_flush(deck, &first) != TD_OK && strcmp(first.text, raised->text) != 0) {
+        self->kept = first;
+    }
+}
+
+/* What was kept, when there is nothing else. */
+static td_status recall(deck_object *self, td_status status, td_error *error) {
+    if (status == TD_OK && self->kept.status != TD_OK) {
+        *error = self->kept;
+        self->kept = (td_error){0};
+        return error->status;
+    }
+    return status;
 }
 
 /* ---- Recording ------------------------------------------------------------------------------ */
@@ -227,6 +247,7 @@ static PyObject *deck_close(PyObject *object, PyObject *unused) {
     if (deck && self->forks == tdpy_forks()) {
         Py_BEGIN_ALLOW_THREADS status = close_deck(self, deck, &error);
         Py_END_ALLOW_THREADS tdpy_array_sweep();
+        status = recall(self, status, &error);
     }
     return none_or_raise(status, &error);
 }
@@ -266,6 +287,7 @@ static PyObject *deck_flush(PyObject *object, PyObject *unused) {
     td_status status;
     Py_BEGIN_ALLOW_THREADS status = td_deck_flush(deck, &error);
     Py_END_ALLOW_THREADS leave(self);
+    status = recall(self, status, &error);
     return none_or_raise(status, &error);
 }
 
@@ -328,6 +350,9 @@ static PyObject *deck_track(PyObject *object, PyObject *arguments, PyObject *nam
     td_deck *deck = self->deck;
     if (entered == ENTERED) {
         Py_BEGIN_ALLOW_THREADS status = td_deck_track_with(deck, &track, &error);
+        if (status != TD_OK) {
+            forget(self, deck, &error);
+        }
         Py_END_ALLOW_THREADS leave(self);
     }
     free(steps);

@@ -41,8 +41,7 @@ class Deck:
     >>> deck.finish()
 
     The folder is ``folder``, or ``folder-2``, ``folder-3``, … when that exists: a run is never overwritten.
-    Without a track everything is recorded in every step: numbers as they are, arrays as the
-    sinks like them best (`track` has the details). A deck may be used as a context manager; one that is
+    Numbers go to metrics.csv, TensorBoard and run.db. Without a track every array is kept in every step, as NPY. A deck may be used as a context manager; one that is
     still open when the interpreter exits is finished then. In a process forked from this one (a worker
     of a data loader) its calls do nothing.
 
@@ -127,8 +126,7 @@ class Deck:
                 ``nan(*) > 0``; see docs/recording.md.
             history: with ``when``, also the steps up to so many before it.
             form: ``tensor rows long stats histogram image scalar hash``; each sink has its own default.
-            to: ``csv npy tensorboard png print sqlite``; by default csv and tensorboard. run.db has
-                an index of everything.
+            to: ``csv npy tensorboard png print sqlite``; by default csv. run.db has an index of everything.
         """
         if isinstance(every, str):
             every, every_epochs = _schedule(every, every_epochs)
@@ -143,9 +141,9 @@ class Deck:
         """What a deck without tracks records; said as late as possible."""
         self._begun = True
         if not self._tracked:
-            self._native.track("*")
-        elif self._metrics:
-            self._native.track("*", every=self._metrics, metrics=True)
+            self.track("*", form="tensor,stats", to="npy,sqlite")
+        if self._metrics:
+            self._native.track("*", every=self._metrics, metrics=True, to="csv,tensorboard")
 
     def record(self, name: str, value: Any) -> None:
         """Records an array under this name, if a track wants it in this step. It is read, or
