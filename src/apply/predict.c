@@ -5,6 +5,7 @@
 #include "apply/saved.h"
 #include "base/memory.h"
 #include "deck/glob.h"
+#include "deck/route.h"
 #include "pass/pass.h"
 #include "tape/tape.h"
 #include "tapedeck/data.h"
@@ -60,31 +61,35 @@ static td_status keep_wanted(predictor *p, const char *record, td_error *error) 
     return status;
 }
 
-static td_status add_track(predictor *p, const td_predict_options *options, td_error *error) {
-    td_track track = {.size = sizeof track, .what = options->record, .to = options->sinks};
+/* The track that the options mean, checked before there is a folder. */
+static td_status make_track(const td_predict_options *options, td_track *track, td_error *error) {
+    bool chosen[TD__SINKS] = {false};
+    *track = (td_track){.size = sizeof *track, .what = options->record, .to = options->sinks};
     char *forms = td__strdup(options->form ? options->form : "");
     td_status status = forms ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     char *rest = forms;
     for (char *form; !status && (form = strsep(&rest, ", "));) {
         uint32_t bit = td_form_find(form);
-        track.form |= bit;
+        track->form |= bit;
         if (*form && !bit) {
             status = td_error_set(error, TD_NOT_FOUND, "there is no form '%s'", form);
         }
     }
     td__free(forms);
-    return status ? status : td_deck_track_with(p->deck, &track, error);
+    return status ? status : td__route(td_sinks(), track->form, track->to, chosen, error);
 }
 
 static td_status open_run(predictor *p, const td_predict_options *options, td_error *error) {
+    td_track track;
     td_status status = keep_wanted(p, options->record, error);
+    status = status ? status : make_track(options, &track, error);
     if (status) {
         return status;
     }
     td_deck_options deck = {
         .size = sizeof deck, .stream = options->stream, .busy_cores = td_threads()};
     p->deck = td_deck_open_with(options->out ? options->out : "runs/predict", &deck, error);
-    status = p->deck ? add_track(p, options, error) : TD_IO;
+    status = p->deck ? td_deck_track_with(p->deck, &track, error) : TD_IO;
     status = status ? status : td__pass_signals_connect(&p->signals, p->deck, error);
     p->pass.signals = &p->signals;
     return status;

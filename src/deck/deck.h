@@ -29,8 +29,7 @@ enum {
     TD__FORM_SETS = 64,
     TD__SMALL_TENSOR = 4096,
     TD__NAME_SLOTS = 512,
-    TD__MOST_SIGNALS = 1 << 20,
-    TD__SMALLEST_QUEUE = 16384
+    TD__MOST_SIGNALS = 1 << 20
 };
 
 typedef struct td__track {

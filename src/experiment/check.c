@@ -285,6 +285,9 @@ static void read_bytes(td__checker *checker, td__yaml_node *node, const td__fiel
     for (size_t i = 0; end && value > 0 && i < sizeof units / sizeof *units; i++) {
         if (!strcmp(end, units[i].name) && value * units[i].bytes < 0x1p62) {
             *(int64_t *)member = (int64_t)(value * units[i].bytes);
+            if (value * units[i].bytes < field->minimum) {
+                td__problem(checker, node, "at least %.0f B", field->minimum);
+            }
             return;
         }
     }

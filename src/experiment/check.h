@@ -41,9 +41,10 @@ typedef enum td__field_kind {
 typedef struct td__field {
     const char *key;
     td__field_kind kind;
-    size_t offset;           /* of the member in the struct */
-    double minimum, maximum; /* of INT, NUMBER, FLOAT, SHARE and each of SHAPE, PAIR; both 0: any */
-    const char *fallback;    /* as YAML has it; NULL: the member is left alone */
+    size_t offset; /* of the member in the struct */
+    /* Of INT, NUMBER, FLOAT, SHARE and each of SHAPE, PAIR; both 0: any. Of BYTES the minimum. */
+    double minimum, maximum;
+    const char *fallback;     /* as YAML has it; NULL: the member is left alone */
     const char *const *words; /* of WORD; ends in NULL */
     void (*read)(td__checker *checker, td__yaml_node *node, void *member);
     bool required;

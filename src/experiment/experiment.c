@@ -2,6 +2,7 @@
 #include "experiment/experiment.h"
 
 #include "base/memory.h"
+#include "deck/open.h"
 #include "experiment/record.h"
 #include "experiment/settings.h"
 
@@ -529,6 +530,7 @@ static const td__field fields[] = {
     {.key = "queue",
      .kind = TD__BYTES,
      .offset = offsetof(td_experiment, queue),
+     .minimum = TD__SMALLEST_QUEUE,
      .fallback = "256 MiB"},
     {.key = "history",
      .kind = TD__BYTES,

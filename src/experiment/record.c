@@ -168,6 +168,12 @@ void td__read_record(td__checker *checker, td__yaml_node *node, void *member) {
         }
         return;
     }
+    if (node->count > TD__TRACKS) {
+        td__problem(checker, node,
+                    "%zu tracks; a deck has at most %d: a track may name many signals", node->count,
+                    TD__TRACKS);
+        return;
+    }
     experiment->tracks = td__check_alloc(checker, node->count, sizeof(td__track_spec));
     for (size_t i = 0; experiment->tracks && i < node->count; i++) {
         size_t mark = td__path_enter_index(checker, i);

@@ -98,6 +98,17 @@ class Sinks(Wide):
                     self.assertIn(word, problems[0])
                 self.assertFalse(self.exists("runs"))
 
+    def test_a_prediction_that_cannot_be_recorded_leaves_no_folder(self):
+        self.train(WIDE, "--quiet")
+        for arguments in (["--form", "rows", "--to", "npy"], ["--form", "rosw", "--to", "csv"]):
+            self.run_program("predict", "runs/wide", "x.npy", "--record", "l.output", *arguments,
+                             "--out", "p", status=1)
+            self.assertFalse(self.exists("p"))
+
+    def test_what_a_deck_refuses_a_dry_run_refuses(self):
+        for text in ("queue: 1 B\n", "record:\n" + "  - {what: loss}\n" * 300):
+            self.assertTrue(self.problems(WIDE + text, "--dry-run"))
+
     def test_a_dry_run_without_to_plans_what_is_written(self):
         text = WIDE + "record:\n  - {what: d.output}\n"
         plan = json.loads(self.train(text, "--dry-run", "--json").stdout)
