@@ -142,6 +142,10 @@ typedef struct td_data_options {
     double missing_value;
     const float *fill;  /* fill missing values with these (info's, of another data set) … */
     int64_t fill_count; /* … one for each input */
+    const char *weight; /* CSV: a column that says how much each example counts; no input */
+    td_names weighted_classes;   /* in the training part, how much an example of these counts … */
+    const double *class_weights; /* … one for each; others 1 */
+    bool balanced; /* or: all classes count alike, examples / (classes * examples of the class) */
 } td_data_options;
 
 #define TD_DATA(...) (&(td_data_options){.struct_size = sizeof(td_data_options), __VA_ARGS__})
@@ -211,6 +215,7 @@ typedef struct td_batch {
     td_view input;       /* float32 (count, …info.input) */
     td_view label;       /* int32 or float32 (count, …info.label) */
     const int64_t *rows; /* each example's row in its file, from 0 */
+    td_view weight;      /* float32 (count,): how much each counts; data is NULL: all the same */
 } td_batch;
 
 /* Batches of one part, at the start of epoch 1; batch 0 means the data set's own. The training part

@@ -16,9 +16,14 @@ struct td_batches {
     float *input;      /* (batch, …input) */
     void *label;       /* (batch, …label) */
     int64_t *rows;     /* (batch) */
+    float *weight;     /* (batch); NULL: all the same */
     size_t label_size; /* bytes of one label; 0 without */
     size_t let_go;     /* bytes of the mapped file before which all pages were let go */
 };
+
+static td_part part_of(const td_batches *b) {
+    return b->part == &b->dataset->parts[TD_TRAINING] ? TD_TRAINING : TD_VALIDATION;
+}
 
 /* Order and buffers; false when memory is exhausted. */
 static bool allocate(td_batches *b) {
@@ -31,11 +36,13 @@ static bool allocate(td_batches *b) {
     b->input = td__aligned_alloc((size_t)values * sizeof(float));
     b->label = td__calloc(count, b->label_size);
     b->rows = td__calloc(count, sizeof *b->rows);
+    bool weighted = td__is_weighted(b->dataset, part_of(b));
+    b->weight = weighted ? td__calloc(count, sizeof *b->weight) : NULL;
     bool shuffled = b->part == &b->dataset->parts[TD_TRAINING] && !b->dataset->in_order;
     if (shuffled) {
         b->order = td__calloc((size_t)b->part->count, sizeof *b->order);
     }
-    return b->input && b->label && b->rows && (b->order || !shuffled);
+    return b->input && b->label && b->rows && (b->weight || !weighted) && (b->order || !shuffled);
 }
 
 td_batches *td_batches_create(const td_dataset *dataset, td_part part, int64_t batch,
@@ -80,6 +87,7 @@ void td_batches_destroy(td_batches *batches) {
     td__aligned_free(batches->input);
     td__free(batches->label);
     td__free(batches->rows);
+    td__free(batches->weight);
     td__free(batches);
 }
 
@@ -174,6 +182,12 @@ bool td_batches_next(td_batches *b, td_batch *batch) {
         batch->label = (td_view){.dtype = td__label_dtype(b->dataset),
                                  .shape = with_count(&info->label, count),
                                  .data = gather_labels(b, count)};
+    }
+    for (int64_t i = 0; b->weight && i < count; i++) {
+        b->weight[i] = td__weight(b->dataset, part_of(b), b->rows[i]);
+    }
+    if (b->weight) {
+        batch->weight = (td_view){.dtype = TD_FLOAT32, .shape = TD_SHAPE(count), .data = b->weight};
     }
     b->next++;
     return true;

@@ -27,9 +27,9 @@ enum { LISTS = sizeof lists / sizeof *lists };
 typedef struct header {
     uint64_t magic;
     int64_t source_size, source_seconds, source_nanoseconds;
-    int64_t rows, inputs, labels;     /* inputs, labels: in a row */
+    int64_t rows, inputs, labels;     /* inputs, labels: in a row; a weight is one of the labels */
     int64_t text_size, counts[LISTS]; /* of the texts in each list */
-    int64_t has_header, separator;
+    int64_t has_header, separator, weighted;
     uint64_t check; /* hash of the fields above and of the text */
 } header;
 
@@ -78,10 +78,12 @@ static char *key_of(const td__request *request) {
     char modes[64];
     snprintf(modes, sizeof modes, "\nheader %d separator %d missing %d", (int)options->header,
              options->separator, (int)options->missing);
+    td_names weight = {&options->weight, options->weight != NULL};
     growing key = {0};
     bool done = append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
                 append_names(&key, "\nlabel", &options->label) &&
                 append_names(&key, "\nignore", &options->ignore) &&
+                append_names(&key, "\nweight", &weight) &&
                 append_names(&key, "\ncategories", &options->categories) &&
                 append_names(&key, "\ninputs", &request->inputs) &&
                 append_names(&key, "\nlabel names", &request->label_names);
@@ -150,6 +152,7 @@ td_status td__cache_init(td__cache *cache, const td__request *request, const str
     td__cache made = {.source_size = source->st_size,
                       .source_seconds = source->st_mtim.tv_sec,
                       .source_nanoseconds = source->st_mtim.tv_nsec,
+                      .weighted = request->options->weight != NULL,
                       .key = key_of(request)};
     bool done = made.key && choose_folder(request->options->cache, &made.folder);
     if (done && made.folder) {
@@ -234,10 +237,9 @@ bool td__cache_load(const td__cache *cache, td__table *table) {
     table->has_header = h.has_header != 0;
     table->separator = (char)h.separator;
     table->input = td__array_plain(data, TD__F32, TD_SHAPE(h.inputs), h.inputs);
-    if (h.labels > 0) {
-        data += h.rows * h.inputs * (int64_t)sizeof(float);
-        table->label = td__array_plain(data, TD__F32, TD_SHAPE(h.labels), h.labels);
-    }
+    data += h.rows * h.inputs * (int64_t)sizeof(float);
+    bool weighted = h.weighted != 0 && h.labels > 0;
+    td__table_set_labels(table, data, h.labels - weighted, weighted);
     return true;
 }
 
@@ -276,7 +278,8 @@ td_status td__cache_publish(const td__cache *cache, td__store *store, const td__
                 .labels = store->labels.total / table->rows,
                 .text_size = (int64_t)t.length,
                 .has_header = table->has_header,
-                .separator = table->separator};
+                .separator = table->separator,
+                .weighted = cache->weighted};
     for (int k = 0; k < LISTS; k++) {
         h.counts[k] = (int64_t)list_of(table, k)->count;
     }

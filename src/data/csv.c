@@ -455,9 +455,9 @@ static td_status take_row(td__csv *csv, td__store *store) {
     if (csv->any_missing && csv->options->missing == TD_MISSING_REFUSED) {
         return TD_OK;
     }
-    return csv->status =
-               td__store_add(store, csv->values, (size_t)csv->input_count,
-                             csv->values + csv->input_count, (size_t)csv->label_count, csv->error);
+    return csv->status = td__store_add(store, csv->values, (size_t)csv->input_count,
+                                       csv->values + csv->input_count,
+                                       (size_t)(csv->label_count + csv->weighted), csv->error);
 }
 
 td_status td__csv_parse(td__csv *csv, td__store *store) {

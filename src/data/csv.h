@@ -30,6 +30,7 @@ typedef enum td__csv_use {
     TD__CSV_IGNORED,
     TD__CSV_CATEGORY, /* an input for each text */
     TD__CSV_LABEL,    /* not yet known whether NUMBER or CLASS */
+    TD__CSV_WEIGHT,   /* of the example; becomes a NUMBER behind the labels */
     TD__CSV_SKIPPED,  /* an input that a survey does not look at */
 } td__csv_use;
 
@@ -64,7 +65,8 @@ typedef struct td__csv {
     td__csv_column *columns; /* column_count of each */
     int64_t column_count;
     int64_t input_count, label_count;
-    float *values;                      /* a row: inputs, then labels */
+    bool weighted;                      /* there is a column of weights */
+    float *values;                      /* a row: inputs, labels, weight */
     int64_t rows;                       /* so far */
     td__names classes;                  /* texts of the label column */
     td__names input_names, label_names; /* one for each, or none */

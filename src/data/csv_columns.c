@@ -43,8 +43,8 @@ static td_status use_column(td__csv *csv, const char *name, td__csv_use use) {
     td__csv_column *c = &csv->columns[column];
     if (c->use != TD__CSV_NUMBER) {
         return csv->status = td_error_set(csv->error, TD_INVALID,
-                                          "%s: column '%s' is named twice in `label`, `ignore` and "
-                                          "`categories`",
+                                          "%s: column '%s' is named twice in `label`, `ignore`, "
+                                          "`weight` and `categories`",
                                           csv->path, column_name(csv, column, text));
     }
     c->use = use;
@@ -87,6 +87,11 @@ static td_status use_labels(td__csv *csv) {
         }
     }
     return TD_OK;
+}
+
+static td_status use_weight(td__csv *csv) {
+    csv->weighted = csv->options->weight != NULL;
+    return csv->weighted ? use_column(csv, csv->options->weight, TD__CSV_WEIGHT) : TD_OK;
 }
 
 /* Found by name only in a survey; afterwards the wanted inputs say which columns they are. */
@@ -411,6 +416,9 @@ static void assign_labels(td__csv *csv, char *const *texts, const bool *numbers,
             bool text = (size_t)i < count && !numbers[i] && texts[i][0];
             c->slot += (int32_t)csv->input_count;
             c->use = text && csv->label_count == 1 ? TD__CSV_CLASS : TD__CSV_NUMBER;
+        } else if (c->use == TD__CSV_WEIGHT) {
+            c->slot = (int32_t)(csv->input_count + csv->label_count);
+            c->use = TD__CSV_NUMBER;
         }
     }
 }
@@ -421,7 +429,7 @@ static void skip_others(td__csv *csv) {
         td__csv_column *c = &csv->columns[i];
         if (c->use == TD__CSV_NUMBER) {
             c->use = TD__CSV_SKIPPED;
-        } else if (c->use == TD__CSV_LABEL) {
+        } else if (c->use == TD__CSV_LABEL || c->use == TD__CSV_WEIGHT) {
             c->use = TD__CSV_IGNORED;
         }
         c->slot = 0;
@@ -436,7 +444,7 @@ td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, 
     for (int64_t i = 0; i < csv->column_count; i++) {
         csv->columns[i].slot = -1;
     }
-    if (use_ignored(csv) || use_labels(csv) || use_categories(csv)) {
+    if (use_ignored(csv) || use_labels(csv) || use_weight(csv) || use_categories(csv)) {
         return csv->status;
     }
     if (csv->survey) {
@@ -450,7 +458,7 @@ td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, 
                                           csv->path, (long long)csv->column_count);
     }
     csv->values =
-        td__calloc((size_t)(csv->input_count + csv->label_count) + 1, sizeof *csv->values);
+        td__calloc((size_t)(csv->input_count + csv->label_count) + 2, sizeof *csv->values);
     if (!csv->values) {
         return no_memory(csv);
     }

@@ -28,10 +28,7 @@ static void take_memory(td__table *table, td__store *store, const td__csv *csv) 
     inputs->values = labels->values = NULL;
     table->input = td__array_plain(table->bytes[0].data, TD__F32, TD_SHAPE(csv->input_count),
                                    csv->input_count);
-    if (csv->label_count > 0) {
-        table->label = td__array_plain(table->bytes[1].data, TD__F32, TD_SHAPE(csv->label_count),
-                                       csv->label_count);
-    }
+    td__table_set_labels(table, table->bytes[1].data, csv->label_count, csv->weighted);
 }
 
 /* The store goes to the cache, and the table is mapped from there. */

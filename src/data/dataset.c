@@ -231,6 +231,9 @@ static td_status prepare(td_dataset *dataset, const td_data_options *options, td
         status = td__labels_prepare(dataset, options, error);
     }
     if (!status) {
+        status = td__weights_prepare(dataset, options, error);
+    }
+    if (!status) {
         status = td__missing_fill(dataset, options, error);
     }
     if (!status) {
@@ -289,6 +292,7 @@ void td_dataset_close(td_dataset *dataset) {
     }
     td__free(dataset->class_names);
     td__names_release(&dataset->remarks);
+    td__free(dataset->class_weight);
     td__free(dataset->fill);
     td__free(dataset->mean);
     td__free(dataset->deviation);

@@ -179,6 +179,7 @@ td_status td__labels_as(td_dataset *dataset, td_label_kind kind, td_error *error
         dataset->info.label = shape;
         if (kind == TD_LABEL_VALUES && !dataset->info.class_names) {
             dataset->info.classes = 0; /* just numbers */
+            dataset->are_classes = false;
         }
     }
     return status;

@@ -49,6 +49,20 @@ static bool put_floats(json_t *object, const char *key, const float *values, int
     return json_object_set_new(object, key, list) == 0;
 }
 
+/* New data has no use for weights. */
+static bool put_ignored(json_t *object, const td_data_options *options) {
+    bool good = put_texts(object, "ignore", options->ignore);
+    if (!good || !options->weight) {
+        return good;
+    }
+    json_t *list = json_object_get(object, "ignore");
+    if (!list) {
+        list = json_array();
+        good = list && json_object_set_new(object, "ignore", list) == 0;
+    }
+    return good && json_array_append_new(list, json_string(options->weight)) == 0;
+}
+
 bool td__data_notes_write(json_t *object, const td_data_options *options,
                           const td_data_info *info) {
     td_names classes = {info->class_names, info->class_names ? (size_t)info->classes : 0};
@@ -56,8 +70,8 @@ bool td__data_notes_write(json_t *object, const td_data_options *options,
     return json_object_set_new(object, "scale", scale) == 0 &&
            put_texts(object, "inputs", info->inputs) &&
            put_texts(object, "label", options->label) &&
-           put_texts(object, "label_names", info->label_names) &&
-           put_texts(object, "ignore", options->ignore) && put_texts(object, "classes", classes) &&
+           put_texts(object, "label_names", info->label_names) && put_ignored(object, options) &&
+           put_texts(object, "classes", classes) &&
            put_texts(object, "categories", options->categories) &&
            put_text(object, "missing", missing[options->missing]) &&
            put_floats(object, "fill", info->fill, info->fill_count) &&

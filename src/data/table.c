@@ -24,6 +24,18 @@ void td__table_release(td__table *table) {
     *table = (td__table){0};
 }
 
+void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted) {
+    int64_t stride = (labels + weighted) * (int64_t)sizeof(float);
+    if (labels > 0) {
+        table->label = td__array_plain(data, TD__F32, TD_SHAPE(labels), labels);
+        table->label.row_stride = stride;
+    }
+    if (weighted) {
+        table->weight = td__array_plain((const float *)data + labels, TD__F32, TD_SHAPE(1), 1);
+        table->weight.row_stride = stride;
+    }
+}
+
 /* A mapped file from this size on lets go of pages, so many bytes at once: memory stays free for
  * others, however large the file is. The pages stay in the system's cache. */
 #define LARGE_FILE ((size_t)64 << 20)

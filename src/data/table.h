@@ -86,6 +86,7 @@ void td__names_release(td__names *names);
 typedef struct td__table {
     int64_t rows;
     td__array input, label; /* label.data is NULL without labels */
+    td__array weight;       /* one for each row; data is NULL without */
     td__names classes;      /* of text labels, which then are numbers in it */
     td__names input_names;  /* one for each input, or none */
     td__names label_names;  /* one for each label, or none */
@@ -100,6 +101,8 @@ typedef struct td__table {
 } td__table;
 
 void td__table_release(td__table *table);
+/* Labels, and where weighted a weight behind them, in rows of float32 at data. */
+void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted);
 /* Rows of a large mapped file that were read in order, up to this one, are not needed soon: their
  * pages are let go, now and then. *done is 0 at first, and how far that got. */
 void td__table_let_go(const td__table *table, int64_t row, size_t *done);

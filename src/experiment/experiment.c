@@ -112,6 +112,30 @@ static void read_separator(td__checker *checker, td__yaml_node *node, void *memb
     }
 }
 
+/* balanced, or {CLASS: WEIGHT, …}. */
+static void read_class_weight(td__checker *checker, td__yaml_node *node, void *member) {
+    td_data_options *data = member;
+    if (node->kind == TD__YAML_SCALAR && !strcmp(node->text, "balanced")) {
+        data->balanced = true;
+        return;
+    }
+    if (node->kind != TD__YAML_MAP) {
+        td__problem(checker, node, "expected balanced, or {CLASS: WEIGHT, …}");
+        return;
+    }
+    const char **names = td__check_alloc(checker, node->count + 1, sizeof *names);
+    double *weights = td__check_alloc(checker, node->count + 1, sizeof *weights);
+    for (size_t i = 0; names && weights && i < node->count; i++) {
+        names[i] = node->keys[i]->text;
+        if (node->items[i]->kind != TD__YAML_SCALAR ||
+            !td__text_number(node->items[i]->text, &weights[i]) || !(weights[i] >= 0)) {
+            td__problem(checker, node->items[i], "expected a number of at least 0");
+        }
+    }
+    data->weighted_classes = (td_names){names, names && weights ? node->count : 0};
+    data->class_weights = weights;
+}
+
 static const char *const layouts[] = {"as_is", "channels_last", "channels_first", NULL};
 static const char *const label_kinds[] = {"auto", "class", "values", "one_hot", "none", NULL};
 
@@ -134,6 +158,11 @@ static const td__field data_fields[] = {
     {.key = "layout", .kind = TD__WORD, .offset = DATA(layout), .words = layouts},
     {.key = "ignore", .kind = TD__NAMES, .offset = DATA(ignore)},
     {.key = "categories", .kind = TD__NAMES, .offset = DATA(categories)},
+    {.key = "weight", .kind = TD__TEXT, .offset = DATA(weight)},
+    {.key = "class_weight",
+     .kind = TD__CUSTOM,
+     .offset = offsetof(td_experiment, data),
+     .read = read_class_weight},
     {.key = "missing",
      .kind = TD__CUSTOM,
      .offset = offsetof(td_experiment, data),

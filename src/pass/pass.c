@@ -13,14 +13,17 @@ td_status td__pass_init(td__pass *pass, td_model *model, const td__objective *ob
     pass->tape = td_tape_create(options, error);
     pass->input = td_tensor_borrow("input", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
     pass->truth = td_tensor_borrow("label", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
+    pass->weight = td_tensor_borrow("weight", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
     pass->cut = td_tensor_borrow("prediction", TD_FLOAT32, TD_SHAPE(1), &nothing, error);
-    return pass->tape && pass->input && pass->truth && pass->cut ? TD_OK : TD_MEMORY;
+    bool room = pass->tape && pass->input && pass->truth && pass->weight && pass->cut;
+    return room ? TD_OK : TD_MEMORY;
 }
 
 void td__pass_release(td__pass *pass) {
     td_tape_destroy(pass->tape);
     td_tensor_destroy(pass->input);
     td_tensor_destroy(pass->truth);
+    td_tensor_destroy(pass->weight);
     td_tensor_destroy(pass->cut);
     td__free(pass->padded);
     *pass = (td__pass){0};
@@ -114,6 +117,16 @@ static td_view truth_of(const td__pass *pass) {
     return truth;
 }
 
+/* The objective's, with the weights of the batch's examples. */
+static td_loss_options loss_options(td__pass *pass) {
+    td_loss_options options = pass->objective->options;
+    if (pass->batch->weight.data) {
+        td__tensor_point(pass->weight, &pass->batch->weight);
+        options.sample_weight = pass->weight;
+    }
+    return options;
+}
+
 td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *error) {
     td__pass_signals *signals = pass->signals;
     pass->batch = batch;
@@ -138,9 +151,10 @@ td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *erro
     }
     td_view truth = pass->prediction && pass->objective ? truth_of(pass) : (td_view){.data = NULL};
     if (truth.data) {
+        td_loss_options options = loss_options(pass);
         td__tensor_point(pass->truth, &truth);
         pass->bare = td_loss_compute(pass->tape, pass->objective->loss, pass->prediction,
-                                     pass->truth, &pass->objective->options);
+                                     pass->truth, &options);
         pass->loss = td_model_regularize(pass->model, pass->tape, pass->bare);
     }
     return td_tape_status(pass->tape, error);

@@ -18,6 +18,7 @@ typedef struct td__pass {
     td__pass_signals *signals;      /* borrowed; connected to a deck; NULL: nobody is told */
     td_tape *tape;
     td_tensor *input, *truth; /* heads over the batch */
+    td_tensor *weight;        /* the same, of how much its examples count */
     int64_t fixed;            /* the only number of examples that the model runs on; 0: any. A batch
                                * that has fewer is filled up with its last, and what comes out of
                                * those is cut off; such a batch has no gradients */

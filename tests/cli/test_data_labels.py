@@ -40,6 +40,13 @@ class Labels(Case):
         self.assertIn("d.csv line 4 (row 3): the label is 2; expected is a number from 0 to 1 for "
                       "train.loss: binary_crossentropy", done.stderr)
 
+    def test_whole_numbers_are_values_for_a_loss_of_values(self):
+        self.write("d.csv", "a,y\n0,3\n0,4\n0,5\n")
+        text = EXPERIMENT.format(data="train: d.csv, label: y", loss="mse", units=1, activation="linear")
+        self.train(text + "record: [{what: label, form: rows, to: [csv]}]\n")
+        rows = self.read("runs", "labels", "label.csv").split()[1:]
+        self.assertEqual(sorted(row.split(",")[-1] for row in rows), ["3", "4", "5"])
+
     def test_a_label_that_is_no_number_is_named_by_its_row(self):
         numpy.save(self.path("x.npy"), numpy.ones((6, 2), "float32"))
         numpy.save(self.path("y.npy"), numpy.array([1, 2, 3, 4, numpy.nan, 5], "float32"))
