@@ -21,6 +21,8 @@ struct td_diagnosis {
 
 /* Tries what rules suspect, and decides. */
 TD_NODISCARD td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error);
+/* Accepts what the symptoms alone point to. */
+void td__link(td__case *of);
 /* What was accepted, as findings, most important first. */
 TD_NODISCARD td_status td__report(td__case *of, td_error *error);
 /* Puts findings into the table of a run. */

@@ -7,7 +7,7 @@
 static void look(td__case *of) {
     const td__series *loss = td__loss_of(of->history);
     int64_t step = 0;
-    double first = td__series_mean(loss, 0, 0.1), last = td__series_mean(loss, 0.9, 1);
+    double first = td__series_first(loss), last = td__series_mean(loss, 0.9, 1);
     double least = td__series_least(loss, &step);
     if (loss->count >= 5 && last > TIMES * fabs(least) && last > first) {
         td__found(

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""tapedeck diagnose and check: findings, their form, and what happens when something is missing."""
+import json
+import os
+import shutil
+import sqlite3
+import unittest
+
+import program
+
+# A rate at which a small network diverges.
+DIVERGES = program.SMALL.replace("{adam: {learning_rate: 0.02}}", "{sgd: {learning_rate: 900}}").replace("epochs: 4", "epochs: 30")
+HEALTHY = program.SMALL.replace("epochs: 4", "epochs: 60")
+SOFTMAX_OF_ONE = """
+name: one
+seed: 3
+threads: 1
+data:
+  generate: {xor: {examples: 64}}
+  label_kind: values
+  batch: 16
+model:
+  - dense: {name: hidden, units: 8, activation: tanh}
+  - dense: {name: out, units: 1, activation: softmax}
+train: {loss: binary_crossentropy, optimizer: {adam: {learning_rate: 0.02}}, epochs: 40}
+record:
+  - {what: loss, every: 1 epoch, to: [csv]}
+"""
+
+
+class Diagnose(program.Case):
+    def trained(self, text, *options, status=0):
+        self.write("e.yaml", text)
+        self.run_program("train", "e.yaml", "--out", "runs", "--quiet", *options, status=status)
+        return os.path.join("runs", sorted(os.listdir(os.path.join(self.folder, "runs")))[-1])
+
+    def diagnosed(self, run, *options, status=1):
+        return json.loads(self.run_program("diagnose", run, "--json", *options, status=status).stdout)
+
+    def test_a_healthy_run_has_no_findings(self):
+        found = self.diagnosed(self.trained(HEALTHY), status=0)
+        self.assertEqual(found["findings"], [])
+        self.assertGreater(found["rules"], 40)
+
+    def test_a_contradiction_is_found_explained_and_put_right(self):
+        run = self.trained(SOFTMAX_OF_ONE)
+        finding = self.diagnosed(run, "--fix")["findings"][0]
+        self.assertEqual((finding["cause"], finding["layer"], finding["confidence"]), ("wrong_output_activation", "out", "sure"))
+        self.assertGreater(finding["trial"]["score_after"], finding["trial"]["score_before"] + 0.3)
+        with open(os.path.join(self.folder, run, "experiment.fixed.yaml"), encoding="utf-8") as file:
+            self.assertIn("activation: sigmoid", file.read())
+        fixed = os.path.join(run, "experiment.fixed.yaml")
+        self.run_program("train", fixed, "--out", "again", "--quiet")
+
+    def test_findings_are_kept_in_the_run(self):
+        run = self.trained(SOFTMAX_OF_ONE)
+        self.diagnosed(run, "--no-keep")
+        database = os.path.join(self.folder, run, "run.db")
+        with sqlite3.connect(database) as db:
+            self.assertEqual(db.execute("SELECT count(*) FROM finding WHERE cause = 'wrong_output_activation'").fetchone(), (0,))
+        self.diagnosed(run)
+        with sqlite3.connect(database) as db:
+            cause, evidence = db.execute("SELECT cause, evidence FROM finding").fetchone()
+        self.assertEqual(cause, "wrong_output_activation")
+        self.assertIn("always 1", json.loads(evidence)[0]["text"])
+
+    def test_only_and_ignore_choose_rules(self):
+        run = self.trained(SOFTMAX_OF_ONE)
+        self.assertEqual(self.diagnosed(run, "--only", "unscaled*,dead_relu", status=0)["findings"], [])
+        causes = [f["cause"] for f in self.diagnosed(run, "--ignore", "wrong_loss")["findings"]]
+        self.assertIn("wrong_output_activation", causes)
+
+    def test_without_its_data_a_run_is_judged_by_what_it_recorded(self):
+        data = os.path.join(self.folder, "data.csv")
+        rows = [f"{i / 50},{(i * 7 % 13) / 13},{i % 2}" for i in range(60)]
+        self.write("data.csv", "a,b,label\n" + "\n".join(rows) + "\n")
+        text = DIVERGES.replace("generate: {two_moons: {examples: 90, noise: 0.1}}", "train: data.csv\n  label: label")
+        run = self.trained(text + "record:\n  - {what: loss, to: [csv]}\n")
+        os.remove(data)
+        found = self.diagnosed(run)
+        self.assertEqual(found["findings"][0]["cause"], "learning_rate_too_high")
+        self.assertIn("divergence", found["findings"][0]["symptoms"])
+        self.assertIn("cannot be repeated", found["notes"][0])
+
+    def test_event_files_are_diagnosed_too(self):
+        run = self.trained(DIVERGES + "record:\n  - {what: loss, to: [tensorboard]}\n")
+        events = [f for f in os.listdir(os.path.join(self.folder, run)) if "tfevents" in f]
+        os.mkdir(os.path.join(self.folder, "board"))
+        shutil.copy(os.path.join(self.folder, run, events[0]), os.path.join(self.folder, "board"))
+        self.assertEqual(self.diagnosed("board")["findings"][0]["cause"], "learning_rate_too_high")
+
+    def test_no_trial_runs_nothing(self):
+        for finding in self.diagnosed(self.trained(SOFTMAX_OF_ONE), "--no-trial")["findings"]:
+            self.assertIsNone(finding["trial"])
+
+    def test_every_rule_explains_itself(self):
+        said = self.run_program("diagnose", "--explain", "dead_relu").stdout
+        self.assertIn("never put out anything but 0", said)
+        self.assertIn("did you mean 'dead_relu'", self.run_program("diagnose", "--explain", "dead_rulu", status=2).stderr)
+
+    def test_what_is_no_run_is_an_error(self):
+        self.assertIn("nowhere", self.run_program("diagnose", "nowhere", status=2).stderr)
+        self.run_program("diagnose", status=2)
+
+    def test_check_knows_before_training(self):
+        self.write("e.yaml", SOFTMAX_OF_ONE)
+        found = json.loads(self.run_program("check", "e.yaml", "--json", status=1).stdout)["findings"]
+        self.assertEqual((found[0]["cause"], found[0]["confidence"]), ("wrong_output_activation", "sure"))
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "runs")))
+        self.write("e.yaml", HEALTHY)
+        self.run_program("check", "e.yaml", status=0)
+        self.write("e.yaml", HEALTHY + "unknown: 1\n")
+        self.assertIn("unknown", self.run_program("check", "e.yaml", status=2).stderr)
+
+    def test_divergence_is_said_while_training_and_stops_it_where_asked(self):
+        self.write("e.yaml", DIVERGES)
+        said = self.run_program("train", "e.yaml", "--out", "runs").stderr
+        self.assertIn("divergence", said)
+        self.assertIn("tapedeck diagnose", said)
+        with sqlite3.connect(os.path.join(self.folder, "runs", "small", "run.db")) as db:
+            self.assertIn(("divergence",), db.execute("SELECT cause FROM finding").fetchall())
+        stopped = self.run_program("train", "e.yaml", "--out", "runs", "--set", "stop_on=[nan, divergence]", status=1)
+        self.assertIn("stop_on has divergence", stopped.stderr)
+        quiet = self.run_program("train", "e.yaml", "--out", "runs", "--set", "diagnose=false").stderr
+        self.assertNotIn("divergence", quiet)
+
+
+if __name__ == "__main__":
+    unittest.main()
