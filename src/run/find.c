@@ -12,21 +12,40 @@
 
 enum { DEEPEST = 16 };
 
+/* A folder on the way down: a link back to one of them would show its runs over and over. */
+typedef struct level {
+    const struct level *above;
+    dev_t device;
+    ino_t number;
+    int depth;
+} level;
+
 static int is_visible(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
-static bool is_folder(const char *path) {
+/* Whether path is a folder that is not above. */
+static bool enter(const char *path, const level *above, level *entered) {
     struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) {
+        return false;
+    }
+    for (const level *at = above; at; at = at->above) {
+        if (at->device == about.st_dev && at->number == about.st_ino) {
+            return false;
+        }
+    }
+    *entered = (level){above, about.st_dev, about.st_ino, above ? above->depth + 1 : 0};
+    return true;
 }
 
-static td_status find(const char *folder, int depth, td_folder_function *each, void *user,
+static td_status find(const char *folder, const level *here, td_folder_function *each, void *user,
                       td_error *error);
 
 /* What has event files may have more runs below it; what has a run.db is a run and nothing else. */
-static td_status look_into(const char *folder, struct dirent **entries, int count, int depth,
-                           td_folder_function *each, void *user, td_error *error) {
+static td_status look_into(const char *folder, struct dirent **entries, int count,
+                           const level *here, td_folder_function *each, void *user,
+                           td_error *error) {
     bool events = false;
     for (int i = 0; i < count; i++) {
         if (strcmp(entries[i]->d_name, "run.db") == 0) {
@@ -35,29 +54,30 @@ static td_status look_into(const char *folder, struct dirent **entries, int coun
         events |= td__events_is_name(entries[i]->d_name);
     }
     td_status status = events ? each(user, folder, error) : TD_OK;
-    for (int i = 0; i < count && depth < DEEPEST && !status; i++) {
+    for (int i = 0; i < count && here->depth < DEEPEST && !status; i++) {
         size_t size = strlen(folder) + strlen(entries[i]->d_name) + 2;
         char *path = td__calloc(size, 1);
         if (!path) {
             return td_error_set(error, TD_MEMORY, "out of memory for a folder's name");
         }
         (void)snprintf(path, size, "%s/%s", folder, entries[i]->d_name);
-        status = is_folder(path) ? find(path, depth + 1, each, user, error) : TD_OK;
+        level inside;
+        status = enter(path, here, &inside) ? find(path, &inside, each, user, error) : TD_OK;
         td__free(path);
     }
     return status;
 }
 
-static td_status find(const char *folder, int depth, td_folder_function *each, void *user,
+static td_status find(const char *folder, const level *here, td_folder_function *each, void *user,
                       td_error *error) {
     struct dirent **entries = NULL;
     int count = scandir(folder, &entries, is_visible, versionsort);
     if (count < 0) {
-        return depth ? TD_OK
-                     : td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: %s", folder,
-                                    strerror(errno));
+        return here->depth ? TD_OK
+                           : td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: %s",
+                                          folder, strerror(errno));
     }
-    td_status status = look_into(folder, entries, count, depth, each, user, error);
+    td_status status = look_into(folder, entries, count, here, each, user, error);
     for (int i = 0; i < count; i++) {
         free(entries[i]); // NOLINT: scandir's own
     }
@@ -66,5 +86,7 @@ static td_status find(const char *folder, int depth, td_folder_function *each, v
 }
 
 td_status td_runs_find(const char *folder, td_folder_function *each, void *user, td_error *error) {
-    return find(folder, 0, each, user, error);
+    level top = {0};
+    (void)enter(folder, NULL, &top); /* what is no folder cannot be listed: find says why */
+    return find(folder, &top, each, user, error);
 }

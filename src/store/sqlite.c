@@ -352,8 +352,9 @@ td_status td__store_temporary(td__store **store, td_error *error) {
     if (status) {
         return status;
     }
-    status = td__sqlite_execute(made, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;", "create",
-                                error);
+    status = td__sqlite_execute(
+        made, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-49152;",
+        "create", error);
     status = status ? status : td__sqlite_execute(made, td__schema, "create", error);
     if (status) {
         td__sqlite_close(&made->store);

@@ -29,3 +29,13 @@ head -n 1 "$scratch/output" | grep -qxF "$version" || {
 if [ -x "$TAPEDECK" ]; then
     "$prefix/bin/tapedeck" --version | grep -F "$version"
 fi
+# The viewer finds its plugin beside the moved library.
+if [ -x "$TAPEDECK" ] && [ -f "$TD_BUILD/libtapedeck-http.so" ]; then
+    mkdir "$scratch/runs"
+    "$prefix/bin/tapedeck" view "$scratch/runs" --no-open >"$scratch/address" &
+    viewer=$!
+    until [ -s "$scratch/address" ] || ! kill -0 "$viewer" 2>/dev/null; do sleep 0.1; done
+    kill "$viewer"
+    wait "$viewer"
+    grep -q '^http://127.0.0.1:' "$scratch/address"
+fi

@@ -176,6 +176,42 @@ class Guard(unittest.TestCase):
             process.kill()
             process.wait()
 
+    def test_damaged_runs_are_listed_and_harm_nobody(self):
+        folder = Folder()
+        record(folder / "good", "hostile")
+        with open(os.path.join(folder / "good", "run.db"), "rb") as file:
+            half = file.read()[:9000]
+        for name, data in (("empty", b""), ("noise", os.urandom(50000)), ("half", half)):
+            os.mkdir(folder / name)
+            with open(os.path.join(folder / name, "run.db"), "wb") as file:
+                file.write(data)
+        os.makedirs(os.path.join(folder / "folder", "run.db"))
+        os.mkdir(folder / "pipe")
+        os.mkfifo(os.path.join(folder / "pipe", "run.db"))
+        os.mkdir(folder / "torn")
+        with open(os.path.join(folder / "torn", "events.out.tfevents.1.x.1.0"), "wb") as file:
+            file.write(os.urandom(5000))
+        os.symlink(folder.path, folder / "loop")
+        viewer = Viewer(folder.path)
+        try:
+            for _ in range(400):
+                runs = json.loads(viewer.get("/api/runs")[2])["runs"]
+                if runs and not any(run["loading"] for run in runs):
+                    break
+                time.sleep(0.05)
+            self.assertFalse(any(run["loading"] for run in runs), runs)
+            self.assertIn("good", [run["name"] for run in runs])
+            self.assertFalse([run["name"] for run in runs if "loop" in run["name"]])
+            for run in runs:
+                for route in ("run?", "steps?", "series?signals=1&", "heat?signals=5&stat=norm&", "histograms?signal=5&", "tensor?signal=5&", "files?", "batch?"):
+                    status = 503
+                    while status == 503:  # it is being read again
+                        status, _, body = viewer.get(f"/api/{route}run={run['id']}")
+                    self.assertIn(status, (200, 204, 400, 404, 500), f"{run['name']} {route}: {body[:200]}")
+        finally:
+            self.assertEqual(viewer.close(), 0)
+            folder.remove()
+
     def test_names_are_valid_json_whatever_they_are(self):
         status, _, body = self.viewer.get(f"/api/run?run={self.id}")
         names = [signal_["name"] for signal_ in json.loads(body)["signals"]]
