@@ -152,6 +152,7 @@ static void print_files(const char *folder) {
         {.end = "run.db-"},
         {.end = "experiment.yaml", .what = "what ran, defaults filled in"},
         {.end = "model.safetensors", .what = "the trained model"},
+        {.end = "best.safetensors", .what = "the model of the best epoch"},
         {.end = "initial.safetensors", .what = "the model as training began"},
         {.end = "checkpoints", .what = "to resume from"},
         {.end = "images", .what = "pictures of tensors"},

@@ -375,20 +375,36 @@ static void read_metrics(td__checker *checker, td__yaml_node *node, void *member
     }
 }
 
+/* auto: after each epoch, as long as that costs next to nothing. */
+static void read_checkpoint_every(td__checker *checker, td__yaml_node *node, void *member) {
+    td__train_spec *train = member;
+    train->checkpoint_sparing = node->kind == TD__YAML_SCALAR && !strcmp(node->text, "auto");
+    if (train->checkpoint_sparing) {
+        train->checkpoint_every = (td__interval){.epochs = 1};
+    } else {
+        td__read_interval(checker, node, &train->checkpoint_every);
+    }
+}
+
 static void read_checkpoint(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__field fields[] = {
         {.key = "every",
          .kind = TD__CUSTOM,
-         .offset = offsetof(td__train_spec, checkpoint_every),
-         .read = td__read_interval,
-         .fallback = "1 epoch"},
+         .offset = 0,
+         .read = read_checkpoint_every,
+         .fallback = "auto"},
         {.key = "keep",
          .kind = TD__INT,
          .offset = offsetof(td__train_spec, checkpoint_keep),
          .minimum = 1,
          .maximum = MANY,
-         .fallback = "3"},
+         .fallback = "2"},
+        {.key = "best", .kind = TD__TEXT, .offset = offsetof(td__train_spec, checkpoint_best)},
     };
+    if (node->kind == TD__YAML_SCALAR && !strcmp(node->text, "auto")) {
+        node->kind = TD__YAML_MAP; /* with nothing said: the defaults of each */
+        node->text = "";
+    }
     td__check_map(checker, node, fields, COUNT(fields), member);
 }
 
@@ -470,7 +486,11 @@ static const td__field train_fields[] = {
      .offset = offsetof(td__train_spec, steps),
      .minimum = 1,
      .maximum = MANY},
-    {.key = "checkpoint", .kind = TD__CUSTOM, .offset = 0, .read = read_checkpoint},
+    {.key = "checkpoint",
+     .kind = TD__CUSTOM,
+     .offset = 0,
+     .read = read_checkpoint,
+     .fallback = "auto"},
     {.key = "early_stopping", .kind = TD__CUSTOM, .offset = 0, .read = read_early_stopping},
 };
 

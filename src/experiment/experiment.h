@@ -45,9 +45,11 @@ typedef struct td__train_spec {
     td_names metrics;
     int64_t epochs, steps; /* steps 0: all of epochs */
     td__interval checkpoint_every;
+    bool checkpoint_sparing; /* not when it would cost more than a hundredth of the time */
     int64_t checkpoint_keep;
-    const char *stop_monitor; /* early stopping; NULL: none */
-    int stop_mode;            /* td__mode */
+    const char *checkpoint_best; /* best.safetensors is the model when this was best; NULL: none */
+    const char *stop_monitor;    /* early stopping; NULL: none */
+    int stop_mode;               /* td__mode */
     int64_t stop_patience;
     double stop_min_delta;
     bool stop_restore_best;

@@ -11,6 +11,7 @@
  */
 #include "train/trainer.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "experiment/notes.h"
@@ -230,7 +231,12 @@ static td_status write_checkpoint(td_trainer *trainer, td_error *error) {
     return status;
 }
 
+bool td__checkpoint_is_cheap(double spent, double cost, double elapsed) {
+    return spent + cost <= 0.01 * elapsed;
+}
+
 void td__checkpoint_save(td_trainer *trainer) {
+    double began = td__seconds();
     td_error error = {0};
     if (td_deck_flush(trainer->recording.deck, &error)) {
         td__trainer_unrecorded(trainer, &error);
@@ -239,12 +245,27 @@ void td__checkpoint_save(td_trainer *trainer) {
     if (write_checkpoint(trainer, &error)) {
         td__trainer_unrecorded(trainer, &error);
     }
+    trainer->at.saved = td__seconds() - began;
+    trainer->at.saving += trainer->at.saved;
 }
 
 static td_status publish(td_trainer *trainer, const char *path, const char *notes,
                          td_error *error) {
     const td_model_note note = {TD_NOTE_DATA, notes};
     return td_model_save(trainer->model, path, 1, &note, error);
+}
+
+void td__model_keep_best(td_trainer *trainer) {
+    char path[4300];
+    td_error error = {0};
+    char *notes = td__notes_write(trainer->experiment, trainer->feed.info);
+    (void)snprintf(path, sizeof path, "%s/best.safetensors", trainer->recording.folder);
+    td_status status = notes ? publish(trainer, path, notes, &error)
+                             : td_error_set(&error, TD_MEMORY, "%s: out of memory", path);
+    if (status) {
+        td__trainer_unrecorded(trainer, &error);
+    }
+    td__free(notes);
 }
 
 td_status td__model_publish(td_trainer *trainer, td_error *error) {

@@ -68,6 +68,23 @@ static bool is_due(const td__interval *every, int64_t step, int64_t epoch, bool 
            (every->epochs && epoch_end && epoch % every->epochs == 0);
 }
 
+/* What a checkpoint will cost is what the last one has; before the first, what writing so many
+ * numbers takes on a slow disk. */
+static bool wants_checkpoint(const td_trainer *trainer, bool epoch_end) {
+    const td__train_spec *train = &trainer->experiment->train;
+    const td__progress *at = &trainer->at;
+    if (!is_due(&train->checkpoint_every, at->step, at->epoch, epoch_end)) {
+        return false;
+    }
+    double numbers = 0;
+    for (size_t i = 0; i < trainer->parameter_count; i++) {
+        numbers += 3 * (double)td_tensor_count(td_model_parameter_at(trainer->model, i)->tensor);
+    }
+    double cost = at->saved > 0 ? at->saved : 0.01 + numbers * sizeof(float) / 100e6;
+    return !train->checkpoint_sparing ||
+           td__checkpoint_is_cheap(at->saving, cost, td__seconds() - at->began);
+}
+
 /* What follows the update: validation and predictions belong to the step, and then it is closed. */
 static td_status close_step(td_trainer *trainer, bool epoch_end, td_error *error) {
     td_status status = TD_OK;
@@ -89,6 +106,11 @@ static void end_epoch(td_trainer *trainer) {
     td__stopping *stopping = &trainer->stopping;
     td__stopping_take(stopping, value_of(trainer, stopping->best.monitor), trainer->at.epoch,
                       trainer->model);
+    if (trainer->keep.monitor &&
+        td__best_take(&trainer->keep, value_of(trainer, trainer->keep.monitor),
+                      trainer->at.epoch)) {
+        td__model_keep_best(trainer);
+    }
 }
 
 static td_status step(td_trainer *trainer, const td_batch *batch, td_error *error) {
@@ -113,8 +135,7 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
         td__measure_reset(&trainer->measures, &trainer->measures.epoch);
         at->epoch_began = td__seconds();
     }
-    if (!status && !is_done(trainer) &&
-        is_due(&trainer->experiment->train.checkpoint_every, at->step, at->epoch, last)) {
+    if (!status && !is_done(trainer) && wants_checkpoint(trainer, last)) {
         td__checkpoint_save(trainer);
     }
     return status;

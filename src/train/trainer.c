@@ -143,6 +143,10 @@ static td_status check_monitor(const td_trainer *trainer, const char *key, const
 static td_status make_stopping(td_trainer *trainer, td_error *error) {
     const td__train_spec *train = &trainer->experiment->train;
     td_status status = check_monitor(trainer, "early_stopping.monitor", train->stop_monitor, error);
+    if (!status) {
+        status = check_monitor(trainer, "checkpoint.best", train->checkpoint_best, error);
+    }
+    trainer->keep = td__best_of(train->checkpoint_best, TD__MODE_AUTO, 0);
     return status ? status : td__stopping_init(&trainer->stopping, train, trainer->model, error);
 }
 

@@ -84,6 +84,8 @@ typedef struct td__progress {
     int64_t step, epoch, batch; /* done; batch: of the epoch under way */
     int64_t began_step;
     double began, epoch_began, told_at;
+    double saving; /* seconds that checkpoints have cost */
+    double saved;  /* the last of them; 0: none yet */
 } td__progress;
 
 struct td_trainer {
@@ -185,6 +187,11 @@ void td__checkpoint_save(td_trainer *trainer);
 TD_NODISCARD td_status td__checkpoint_resume(td_trainer *trainer, td_error *error);
 /* model.safetensors. */
 TD_NODISCARD td_status td__model_publish(td_trainer *trainer, td_error *error);
+/* best.safetensors; a failure is an error of recording. */
+void td__model_keep_best(td_trainer *trainer);
+/* Whether one more, of which the last cost that much, leaves all of them below a hundredth of the
+ * time. */
+bool td__checkpoint_is_cheap(double spent, double cost, double elapsed);
 
 /* layer_target.c */
 TD_NODISCARD td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *path,

@@ -2,6 +2,7 @@
 import os
 import signal
 import sqlite3
+import time
 import unittest
 
 from program import Case, SMALL
@@ -52,7 +53,7 @@ class Resume(Case):
         self.assertRegex(errors, r"stopped after step \d+; go on with: tapedeck train --resume "
                                  r"runs/small-2\n$")
         self.assertFalse(self.exists("runs", "small-2", "model.safetensors"))
-        self.assertEqual(len(os.listdir(self.path("runs", "small-2", "checkpoints"))), 1)
+        self.assertGreaterEqual(len(os.listdir(self.path("runs", "small-2", "checkpoints"))), 1)
         self.run_program("train", "--resume", "runs/small-2", "--quiet")
         self.assert_same_run("small", "small-2")
 
@@ -63,6 +64,34 @@ class Resume(Case):
         self.assertEqual(status, -signal.SIGKILL)
         self.run_program("train", "experiment.yaml", "--resume", "runs/small-2", "--quiet")
         self.assert_same_run("small", "small-2")
+
+    def test_without_a_word_about_checkpoints_a_killed_run_can_be_resumed(self):
+        self.write("experiment.yaml", TEXT.replace("epochs: 600", "epochs: 1000000"))
+        process = self.start("train", "experiment.yaml", "--quiet")
+        folder = self.path("runs", "small", "checkpoints")
+        while process.poll() is None and not (os.path.isdir(folder) and any(
+                name.startswith("step-") for name in os.listdir(folder))):
+            time.sleep(0.05)
+        process.kill()
+        process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        step = int(sorted(os.listdir(folder))[-1][5:14])
+        epochs = step // 5 + 1
+        self.run_program("train", "--resume", "runs/small", "--set", f"train.epochs={epochs}",
+                         "--set", "train.learning_rate_schedule=cosine", "--quiet")
+
+    def test_the_best_model_is_kept(self):
+        text = SMALL.replace("epochs: 4", "epochs: 12\n  checkpoint: {best: val_loss}").replace(
+            "0.02", "5.0")
+        epochs = self.json_lines(self.train(text, "--json").stdout)[:-1]
+        best = min(range(12), key=lambda i: epochs[i]["val_loss"])
+        self.assertLess(best, 11)  # otherwise it shows nothing
+        self.train(text.replace("epochs: 12", f"epochs: {best + 1}"), "--quiet")
+        self.run_program("weights", "runs/small/best.safetensors", "--to", "best.csv")
+        self.run_program("weights", "runs/small-2", "--to", "then.csv")
+        self.assertEqual(self.read("best.csv"), self.read("then.csv"))
+        lines = self.train(text.replace("val_loss}", "val_los}"), status=2).stderr
+        self.assertIn("train.checkpoint.best: no value 'val_los'", lines)
 
     def test_a_finished_run_can_be_trained_further(self):
         record = RECORD.replace("every: 7 steps", "every: 5 steps")
