@@ -16,7 +16,7 @@ struct td_model {
     td__layer **layers;
     size_t layer_count, layer_capacity;
     size_t named[TD_LAYER_KIND_COUNT]; /* layers of each kind without a name given */
-    td_error error; /* the first of td_model_add_layer */
+    td_error error;                    /* the first of td_model_add_layer */
 
     /* Once built. */
     bool built;
