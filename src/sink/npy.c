@@ -355,7 +355,7 @@ static td_status npy_open(const td_sink_options *options, td_sink **sink, td_err
         return status;
     }
     if (resumed) {
-        status = td__resume_npy(opened->set.folder, options->resume, error);
+        status = td__resume_npy(&opened->set, options->resume, error);
     }
     if (status) {
         npy_close(opened, NULL);

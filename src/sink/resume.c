@@ -16,7 +16,9 @@
 
 /* --- folders ---------------------------------------------------------------------------------- */
 
-typedef td_status visit_function(int folder, const char *name, int64_t step, td_error *error);
+/* What is done with each file: set is the sink's, or NULL where nothing is said. */
+typedef td_status visit_function(const td__append_set *set, int folder, const char *name,
+                                 int64_t step, td_error *error);
 
 static bool ends_in(const char *name, const char *ending) {
     size_t length = strlen(name), size = strlen(ending);
@@ -24,8 +26,8 @@ static bool ends_in(const char *name, const char *ending) {
 }
 
 /* Calls visit for each file whose name has the ending and is not hidden. */
-static td_status visit_files(int folder, const char *ending, visit_function *visit, int64_t step,
-                             td_error *error) {
+static td_status visit_files(const td__append_set *set, int folder, const char *ending,
+                             visit_function *visit, int64_t step, td_error *error) {
     int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = copy < 0 ? NULL : fdopendir(copy);
     if (!entries) {
@@ -37,7 +39,7 @@ static td_status visit_files(int folder, const char *ending, visit_function *vis
     td_status status = TD_OK;
     for (struct dirent *entry; !status && (entry = readdir(entries));) {
         if (entry->d_name[0] != '.' && ends_in(entry->d_name, ending)) {
-            status = visit(folder, entry->d_name, step, error);
+            status = visit(set, folder, entry->d_name, step, error);
         }
     }
     closedir(entries);
@@ -114,7 +116,9 @@ static td_status filter_file(int folder, int file, const char *name, const char 
     return status;
 }
 
-static td_status resume_csv_file(int folder, const char *name, int64_t step, td_error *error) {
+static td_status resume_csv_file(const td__append_set *set, int folder, const char *name,
+                                 int64_t step, td_error *error) {
+    (void)set;
     static const char start[] = "epoch,step";
     struct stat stat;
     int file = td__file_open(folder, name, O_RDWR | O_NOFOLLOW);
@@ -143,7 +147,7 @@ static td_status resume_csv_file(int folder, const char *name, int64_t step, td_
 }
 
 td_status td__resume_csv(int folder, int64_t step, td_error *error) {
-    return visit_files(folder, ".csv", resume_csv_file, step, error);
+    return visit_files(NULL, folder, ".csv", resume_csv_file, step, error);
 }
 
 /* --- NPY -------------------------------------------------------------------------------------- */
@@ -179,8 +183,14 @@ static td_status read_header(array *a, td_error *error) {
         int64_t dim = strtoll(at + 1, &at, 10);
         sane = dim >= 0 && td__multiply(a->bytes, dim, &a->bytes);
     }
+    struct stat about;
     int64_t all;
-    return sane && td__multiply(a->bytes, a->count, &all) ? TD_OK : bad_array(a->name, error);
+    if (!sane || !td__multiply(a->bytes, a->count, &all) || fstat(a->file, &about) != 0) {
+        return bad_array(a->name, error);
+    }
+    int64_t there = about.st_size - a->header_bytes; /* a power cut may leave less than was said */
+    a->count = a->bytes && there / a->bytes < a->count ? there / a->bytes : a->count;
+    return TD_OK;
 }
 
 static td_status open_array(array *a, int folder, td_error *error) {
@@ -233,7 +243,10 @@ static td_status filter_arrays(array arrays[3], int64_t step, td_error *error) {
     if (data->file < 0) {
         return TD_OK;
     }
-    int64_t count = data->count < steps->count ? data->count : steps->count;
+    int64_t count = steps->count;
+    for (size_t i = 0; i < 3; i++) {
+        count = arrays[i].file >= 0 && arrays[i].count < count ? arrays[i].count : count;
+    }
     int64_t *values = td__calloc((size_t)count, sizeof *values);
     if (!values) {
         return td_error_set(error, TD_MEMORY, "%s: out of memory", steps->name);
@@ -251,7 +264,27 @@ static td_status filter_arrays(array arrays[3], int64_t step, td_error *error) {
     return status;
 }
 
-static td_status resume_series(int folder, const char *steps, int64_t step, td_error *error) {
+/* Files that no run has written so, as a whole: new ones begin. */
+static td_status set_aside(const td__append_set *set, int folder, const array arrays[3],
+                           const td_error *reason, td_error *error) {
+    char aside[TD__ASIDE_SIZE] = "";
+    td_status status = TD_OK;
+    for (size_t i = 0; i < 3 && !status; i++) {
+        if (faccessat(folder, arrays[i].name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+            status = td__file_set_aside(folder, arrays[i].name, aside, error);
+        }
+    }
+    td_error said = {0};
+    td_error_set(&said, TD_FORMAT, "%s; it is set aside as %s, with what belongs to it",
+                 reason->text, aside);
+    if (!status) {
+        td__append_say(set, &said);
+    }
+    return status;
+}
+
+static td_status resume_series(const td__append_set *set, int folder, const char *steps,
+                               int64_t step, td_error *error) {
     char data[256], samples[256];
     int length = (int)(strlen(steps) - strlen(".steps.npy"));
     snprintf(data, sizeof data, "%.*s.npy", length, steps);
@@ -259,35 +292,42 @@ static td_status resume_series(int folder, const char *steps, int64_t step, td_e
     array arrays[3] = {
         {.file = -1, .name = data}, {.file = -1, .name = samples}, {.file = -1, .name = steps}};
     td_status status = TD_OK;
+    td_error reason = {0};
     for (size_t i = 0; i < 3 && !status; i++) {
-        status = open_array(&arrays[i], folder, error);
+        status = open_array(&arrays[i], folder, &reason);
     }
-    status = status ? status : filter_arrays(arrays, step, error);
+    status = status ? status : filter_arrays(arrays, step, &reason);
     for (size_t i = 0; i < 3; i++) {
         if (arrays[i].file >= 0) {
             close(arrays[i].file);
         }
     }
-    return status;
+    if (status == TD_FORMAT) {
+        return set_aside(set, folder, arrays, &reason, error);
+    }
+    return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }
 
-td_status td__resume_npy(int folder, int64_t step, td_error *error) {
-    return visit_files(folder, ".steps.npy", resume_series, step, error);
+td_status td__resume_npy(const td__append_set *set, int64_t step, td_error *error) {
+    return visit_files(set, set->folder, ".steps.npy", resume_series, step, error);
 }
 
 /* --- PNG -------------------------------------------------------------------------------------- */
 
-static td_status resume_picture(int folder, const char *name, int64_t step, td_error *error) {
+static td_status resume_picture(const td__append_set *set, int folder, const char *name,
+                                int64_t step, td_error *error) {
+    (void)set;
     bool later = strncmp(name, "step-", 5) == 0 && strtoll(name + 5, NULL, 10) > step;
     return later && unlinkat(folder, name, 0) != 0 ? td__file_error(error, name, "remove") : TD_OK;
 }
 
-static td_status resume_pictures(int images, const char *name, int64_t step, td_error *error) {
+static td_status resume_pictures(const td__append_set *set, int images, const char *name,
+                                 int64_t step, td_error *error) {
     int folder = openat(images, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) {
         return TD_OK; /* a file: not ours */
     }
-    td_status status = visit_files(folder, ".png", resume_picture, step, error);
+    td_status status = visit_files(set, folder, ".png", resume_picture, step, error);
     close(folder);
     return status;
 }
@@ -297,7 +337,7 @@ td_status td__resume_png(int folder, int64_t step, td_error *error) {
     if (images < 0) {
         return errno == ENOENT ? TD_OK : td__file_error(error, "images", "open");
     }
-    td_status status = visit_files(images, "", resume_pictures, step, error);
+    td_status status = visit_files(NULL, images, "", resume_pictures, step, error);
     close(images);
     return status;
 }

@@ -4,12 +4,13 @@
 #ifndef TAPEDECK_SINK_RESUME_H
 #define TAPEDECK_SINK_RESUME_H
 
-#include "tapedeck/base.h"
+#include "sink/append.h"
 
 /* Every CSV file whose columns begin with epoch and step. */
 TD_NODISCARD td_status td__resume_csv(int folder, int64_t step, td_error *error);
-/* Every NAME.npy that has a NAME.steps.npy; all files of one name are then equally long. */
-TD_NODISCARD td_status td__resume_npy(int folder, int64_t step, td_error *error);
+/* Every NAME.npy that has a NAME.steps.npy; all files of one name are then equally long, or, when
+ * one of them is not what a run writes, set aside, and said. */
+TD_NODISCARD td_status td__resume_npy(const td__append_set *set, int64_t step, td_error *error);
 /* images/SIGNAL/step-N.png */
 TD_NODISCARD td_status td__resume_png(int folder, int64_t step, td_error *error);
 
