@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes docs/tensorboard.png: TensorBoard's histograms of the demo's run. Needs chromium, and the environment
-# that ./dev interop makes, or another one with TensorBoard: docs/screens/tensorboard.sh [PYTHON]
+# Makes docs/tensorboard.png: TensorBoard's histograms of the demo's run. Needs chromium, and a Python with
+# TensorBoard, as ./dev interop makes one: docs/screens/tensorboard.sh PYTHON
 set -eu
 cd "$(dirname "$0")/../.."
 root=$PWD
-python=$(realpath -s "${1:-.interop/venv/bin/python}")
+python=$(realpath -s "${1:?a Python with TensorBoard: one of those that ./dev interop keeps in ~/.cache/tapedeck}")
 scratch=$(mktemp -d)
 server=
 trap 'kill "$server" 2>/dev/null || true; rm -rf "$scratch"' EXIT

@@ -1,0 +1,199 @@
+"""What recording a PyTorch model costs, beside what people do by hand.
+
+    ./dev bench python [ROUNDS]
+
+An MNIST-sized CNN, batch 64, one thread; every output, error, gradient, weight and update. Each variant trains a few steps
+in every round, in turns; CPU time of all threads (the writer's too), and of the training thread alone, a
+step; the lower quartile over the rounds, divided by the bare step's. Wall time is noise on a shared machine.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import tapedeck
+
+torch.set_num_threads(1)
+STEPS = 6
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(1600, 128), nn.ReLU(), nn.Linear(128, 10),
+    )
+
+
+class Variant:
+    def __init__(self, folder, name):
+        self.folder = os.path.join(folder, name)
+        self.model = network()
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        self.batches = [(torch.randn(64, 1, 28, 28), torch.randint(0, 10, (64,))) for _ in range(2)]
+        self.begin()
+
+    def begin(self):
+        pass
+
+    def after(self):
+        pass
+
+    def rest(self):
+        """Between rounds, not measured."""
+
+    def finish(self):
+        pass
+
+    def train(self, steps):
+        for i in range(steps):
+            x, y = self.batches[i % 2]
+            self.optimizer.zero_grad()
+            self.loss = F.cross_entropy(self.model(x), y)
+            self.loss.backward()
+            self.optimizer.step()
+            self.after()
+
+
+class Watched(Variant):
+    options = {}
+
+    def begin(self):
+        self.deck = tapedeck.watch(self.model, self.folder, optimizer=self.optimizer, **self.options)
+
+    def after(self):
+        self.deck.log(loss=self.loss)
+        self.deck.step()
+
+    def rest(self):
+        self.deck.flush()
+
+    def finish(self):
+        self.deck.finish()
+
+
+class Every100(Watched):
+    options = {"every": 100}
+
+
+class Statistics(Watched):
+    options = {"every": 1, "form": "stats"}
+
+
+class Histograms(Watched):
+    options = {"every": 1, "form": "histogram"}
+
+
+class Tensors(Watched):
+    options = {"every": 1, "form": "tensor", "queue": 2 << 30}
+
+
+class ByHand(Variant):
+    """Hooks for outputs and errors, the parameters after the step."""
+
+    def begin(self):
+        self.step = 0
+        for name, module in self.model.named_modules():
+            if name:
+                module.register_forward_hook(self.hook(name))
+
+    def hook(self, name):
+        def after(module, inputs, output):
+            self.put(f"{name}.output", output.detach())
+            output.register_hook(lambda error: self.put(f"{name}.error", error))
+        return after
+
+    def train(self, steps):
+        for i in range(steps):
+            before = [p.detach().clone() for p in self.model.parameters()]
+            super().train(1)
+            for (name, p), old in zip(self.model.named_parameters(), before):
+                self.put(name, p.detach())
+                self.put(f"{name}.gradient", p.grad)
+                self.put(f"{name}.update", p.detach() - old)
+            self.step += 1
+
+
+class Histc(ByHand):
+    """As wandb.watch does it."""
+
+    def put(self, name, value):
+        flat = value.reshape(-1)
+        low, high = flat.min().item(), flat.max().item()
+        counts = flat.histc(bins=64, min=low, max=high).tolist()
+        self.kept = (name, low, high, counts)
+
+
+class Summary(ByHand):
+    """SummaryWriter.add_histogram."""
+
+    def begin(self):
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(self.folder)
+        super().begin()
+
+    def put(self, name, value):
+        self.writer.add_histogram(name, value, self.step)
+
+
+class Saved(ByHand):
+    """np.save of every tensor."""
+
+    def begin(self):
+        os.makedirs(self.folder, exist_ok=True)
+        super().begin()
+
+    def put(self, name, value):
+        np.save(os.path.join(self.folder, f"{name}-{self.step}.npy"), value.numpy())
+
+    def rest(self):
+        shutil.rmtree(self.folder)
+        os.makedirs(self.folder)
+
+
+VARIANTS = {
+    "bare": Variant, "tapedeck, every 100 steps": Every100, "tapedeck, statistics every step": Statistics,
+    "tapedeck, histograms every step": Histograms, "tapedeck, tensors to NPY, in bursts": Tensors,
+    "histc in hooks, as wandb does": Histc, "SummaryWriter.add_histogram": Summary, "np.save": Saved,
+}
+GOALS = {"tapedeck, every 100 steps": 1.01, "tapedeck, statistics every step": 1.10, "tapedeck, histograms every step": 1.30,
+         "tapedeck, tensors to NPY, in bursts": 1.25}
+
+
+def main(rounds):
+    with tempfile.TemporaryDirectory() as folder:
+        variants = {name: kind(folder, str(i)) for i, (name, kind) in enumerate(VARIANTS.items())}
+        for variant in variants.values():
+            variant.train(2)
+            variant.rest()
+        every, thread = ({name: [] for name in variants} for _ in range(2))
+        for _ in range(rounds):
+            for name, variant in variants.items():
+                process, own = time.process_time(), time.thread_time()
+                variant.train(STEPS)
+                own = time.thread_time() - own
+                if name.startswith("tapedeck") and "NPY" not in name:
+                    variant.rest()  # the writer's part is counted
+                every[name].append((time.process_time() - process) / STEPS)
+                thread[name].append(own / STEPS)
+                variant.rest()
+        for variant in variants.values():
+            variant.finish()
+    quartile = {name: (np.percentile(every[name], 25), np.percentile(thread[name], 25)) for name in variants}
+    print(f"PyTorch {torch.__version__}, CPU time a step, {rounds} rounds of {STEPS} steps; lower quartile")
+    print(f"{'':<40}{'all threads':>13}{'x bare':>8}{'training thread':>17}{'x bare':>8}{'goal':>7}")
+    for name, (total, own) in quartile.items():
+        goal = f"{GOALS[name]:.2f}" if name in GOALS else ""
+        print(f"{name:<40}{1e3 * total:>10.2f} ms{total / quartile['bare'][0]:>8.3f}{1e3 * own:>14.2f} ms"
+              f"{own / quartile['bare'][1]:>8.3f}{goal:>7}")
+
+
+main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
