@@ -17,7 +17,7 @@ static const char help[] =
     "Hashes part when they differ at all, metrics and statistics (norm, mean) when they differ by\n"
     "more than T times the larger of the two (default 0: at all).\n"
     "\n"
-    "Exit status 0 when nothing parts, 1 when something does.\n"
+    "Exit status 0 when nothing parts, 1 when something does or could not be read.\n"
     "\n"
     "Examples\n"
     "  tapedeck compare runs/demo runs/demo-2\n"
@@ -137,6 +137,7 @@ static int compare_all(const comparing *c) {
     for (size_t k = 0; k < c->count; k++) {
         size_t said = 0;
         say_problems(c->runs[k], &said);
+        status = said ? EXIT_BAD : status; /* what could not be read may part */
     }
     return status;
 }

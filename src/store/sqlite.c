@@ -44,7 +44,7 @@ td_status td__sqlite_execute(td__sqlite *store, const char *sql, const char *ver
     return code == SQLITE_OK ? TD_OK : td__sqlite_error(store, code, verb, error);
 }
 
-td_status td__sqlite_harden(td__sqlite *store, bool damaged, td_error *error) {
+void td__sqlite_harden(td__sqlite *store, bool damaged) {
     enum { MOST_BYTES = 128 << 20 };
     static const struct {
         int option, value;
@@ -57,7 +57,13 @@ td_status td__sqlite_harden(td__sqlite *store, bool damaged, td_error *error) {
         sqlite3_db_config(store->database, options[i].option, options[i].value, NULL);
     }
     sqlite3_limit(store->database, SQLITE_LIMIT_LENGTH, MOST_BYTES);
-    return td__sqlite_execute(store, td__schema_tensor, "open", error);
+}
+
+td_status td__sqlite_need_view(td__sqlite *store, td_error *error) {
+    td_status status =
+        store->has_view ? TD_OK : td__sqlite_execute(store, td__schema_tensor, "open", error);
+    store->has_view = store->has_view || !status;
+    return status;
 }
 
 int td__sqlite_version(td__sqlite *store) {
@@ -294,7 +300,8 @@ static td_status open_for_writing(const char *path, td__store **opened, td_error
                                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
                                 "PRAGMA wal_autocheckpoint=8000; PRAGMA cache_size=-16384",
                                 "configure", error);
-    status = status ? status : td__sqlite_harden(store, false, error);
+    td__sqlite_harden(store, false);
+    status = status ? status : td__sqlite_need_view(store, error); /* for rewinding */
     status = status ? status : migrate(store, error);
     if (status) {
         td__sqlite_close(&store->store);

@@ -17,6 +17,7 @@ typedef struct td__sqlite {
     int open_statements;
     int64_t budget;
     int64_t bytes; /* of the file when it was opened */
+    bool has_view; /* `tensor`, as a temporary one */
     bool synced;   /* the file itself, not only its log, has been synced since it was opened */
 } td__sqlite;
 
@@ -31,7 +32,9 @@ td_status td__sqlite_error(const td__sqlite *store, int code, const char *verb, 
 /* Makes it safe to use whatever is in the file: its triggers and views do nothing, and texts have a
  * limit. Not for what is damaged: SQLite reads what there is of a file that is shorter than it says
  * only when it is not on its guard. */
-td_status td__sqlite_harden(td__sqlite *store, bool damaged, td_error *error);
+void td__sqlite_harden(td__sqlite *store, bool damaged);
+/* Makes our own `tensor`, once: most readers need none. */
+td_status td__sqlite_need_view(td__sqlite *store, td_error *error);
 /* PRAGMA user_version, or -1. */
 int td__sqlite_version(td__sqlite *store);
 /* Whether path is a file of its own, not a link, a pipe or the like; or not there. */

@@ -24,6 +24,9 @@ td__rows *td__sqlite_select(td__store *base, const td__query *query, td_error *e
         td_error_set(error, TD_INVALID, "run.db has no column '%s'", query->column);
         return NULL;
     }
+    if (query->source == TD__TENSORS && !query->ends && td__sqlite_need_view(store, error)) {
+        return NULL;
+    }
     rows *made = td__calloc(1, sizeof *made);
     if (!made) {
         td_error_set(error, TD_MEMORY, "run.db: out of memory");
