@@ -1,6 +1,7 @@
 /* tapedeck: the command line of the library. Uses nothing but the public headers. */
 #include "command.h"
 #include "guard.h"
+#include "manual.h"
 #include "options.h"
 
 #include <stdarg.h>
@@ -88,11 +89,27 @@ static int unknown_command(const char *name) {
                   meant ? meant : "", meant ? "'?" : "");
 }
 
+static int complete(const char *shell) {
+    return shell && print_completion(shell, commands, COMMANDS)
+               ? EXIT_GOOD
+               : misuse(NULL, "--completion: expected bash, zsh or fish");
+}
+
 static int run_command(int count, char **arguments) {
     const char *name = arguments[1];
+    if (!strcmp(name, "help") && count > 2) {
+        return run_command(3, (char *[]){arguments[0], arguments[2], (char[]){"--help"}});
+    }
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
         print_help(stdout);
         return EXIT_GOOD;
+    }
+    if (!strcmp(name, "--man")) {
+        print_man(commands, COMMANDS);
+        return EXIT_GOOD;
+    }
+    if (!strcmp(name, "--completion")) {
+        return complete(count > 2 ? arguments[2] : NULL);
     }
     if (!strcmp(name, "--version")) {
         printf("tapedeck %s\n", td_version());

@@ -116,8 +116,18 @@ static bool store(const command *of, const option *taken, const char *value) {
     return true;
 }
 
+static option_visitor *visitor_of_tables;
+
+void visit_options(option_visitor *visitor) {
+    visitor_of_tables = visitor;
+}
+
 bool parse_options(const command *of, const option *options, size_t option_count, int *count,
                    char **arguments) {
+    if (visitor_of_tables) {
+        visitor_of_tables(of, options, option_count);
+        return false;
+    }
     int operands = 0;
     bool only_operands = false;
     for (int i = 0; i < *count; i++) {

@@ -20,9 +20,15 @@ typedef struct option {
 } option;
 
 /* Takes the options out of arguments and leaves count operands at its start; true when that went
- * well. Otherwise the mistake has been said. "--" ends the options. */
+ * well. Otherwise the mistake has been said. "--" ends the options. A command calls it first of all.
+ */
 bool parse_options(const command *of, const option *options, size_t option_count, int *count,
                    char **arguments);
+
+/* From now on parse_options hands its table to the visitor and fails, so that running a command with
+ * it does nothing but tell its options; NULL ends that. */
+typedef void option_visitor(const command *of, const option *options, size_t count);
+void visit_options(option_visitor *visitor);
 
 /* A number of at least 1; false when text is none. */
 bool whole_number(const char *text, int64_t *number);

@@ -28,6 +28,13 @@ head -n 1 "$scratch/output" | grep -qxF "$version" || {
 }
 if [ -x "$TAPEDECK" ]; then
     "$prefix/bin/tapedeck" --version | grep -F "$version"
+    for page in man/man1/tapedeck.1 bash-completion/completions/tapedeck zsh/site-functions/_tapedeck \
+        fish/vendor_completions.d/tapedeck.fish; do
+        grep -q gradients "$prefix/share/$page" || {
+            echo "$page is missing, or does not know all commands"
+            exit 1
+        }
+    done
 fi
 # The viewer finds its plugin beside the moved library.
 if [ -x "$TAPEDECK" ] && [ -f "$TD_BUILD/libtapedeck-http.so" ]; then
