@@ -8,7 +8,6 @@ pkg_check_modules(TURBOJPEG REQUIRED IMPORTED_TARGET libturbojpeg)
 pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
-pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 
 function(td_module_extras_tape target)
     target_link_libraries(${target} PRIVATE OpenMP::OpenMP_C)

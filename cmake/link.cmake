@@ -1,6 +1,6 @@
 # The shared library, the static one that tests link (internal symbols included), and the program.
 set(TD_LINK_LIBRARIES Threads::Threads OpenMP::OpenMP_C PkgConfig::SQLITE PkgConfig::PNG
-    PkgConfig::TURBOJPEG PkgConfig::ZLIB PkgConfig::YAML PkgConfig::JANSSON PkgConfig::LIBZIP
+    PkgConfig::TURBOJPEG PkgConfig::ZLIB PkgConfig::YAML PkgConfig::JANSSON
     m ${CMAKE_DL_LIBS})
 
 function(td_library name)

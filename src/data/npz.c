@@ -1,31 +1,35 @@
-/* NPZ: a zip archive with NPY files in it. The one place that uses libzip for data. */
-#include "base/file.h"
+/* NPZ: a zip archive with NPY files in it. An array that is stored as it is, is used where it stands in
+ * the mapped file. */
 #include "base/memory.h"
 #include "base/words.h"
 #include "data/npy.h"
+#include "zip/zip.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-#include <zip.h>
 
 enum { MEMBERS_SHOWN = 16, NAME_SIZE = 256 };
 
-/* The arrays' names without ".npy", for a message. */
-static td_status no_such_array(zip_t *archive, const char *path, const char *wanted,
-                               td_error *error) {
+/* The arrays' names without ".npy", in the order of the file, for a message. */
+static td_status no_such_array(const td__zip *zip, const char *wanted, td_error *error) {
     char names[MEMBERS_SHOWN][NAME_SIZE];
     const char *candidates[MEMBERS_SHOWN];
     char list[512] = "";
     size_t count = 0, length = 0;
-    zip_int64_t entries = zip_get_num_entries(archive, 0);
-    for (zip_int64_t i = 0; i < entries && count < MEMBERS_SHOWN; i++) {
-        const char *name = zip_get_name(archive, (zip_uint64_t)i, 0);
-        size_t size = name ? strlen(name) : 0;
-        if (size > 4 && size < NAME_SIZE && strcmp(name + size - 4, ".npy") == 0) {
-            memcpy(names[count], name, size - 4);
+    for (uint64_t after = 0, next; count < MEMBERS_SHOWN; after = next + 1) {
+        const td__zip_entry *first = NULL;
+        for (size_t i = 0; i < zip->count; i++) {
+            const td__zip_entry *entry = &zip->entries[i];
+            first =
+                entry->offset >= after && (!first || entry->offset < first->offset) ? entry : first;
+        }
+        if (!first) {
+            break;
+        }
+        next = first->offset;
+        size_t size = first->name_size;
+        if (size > 4 && size < NAME_SIZE && memcmp(first->name + size - 4, ".npy", 4) == 0) {
+            memcpy(names[count], first->name, size - 4);
             names[count][size - 4] = 0;
             candidates[count] = names[count];
             int added = snprintf(list + length, sizeof list - length, "%s%s", count ? ", " : "",
@@ -35,92 +39,70 @@ static td_status no_such_array(zip_t *archive, const char *path, const char *wan
         }
     }
     const char *nearest = td__nearest_word(wanted, candidates, count);
-    return td_error_set(error, TD_NOT_FOUND, "%s: no array '%s'%s%s%s; it has: %s", path, wanted,
-                        nearest ? "; did you mean '" : "", nearest ? nearest : "",
+    return td_error_set(error, TD_NOT_FOUND, "%s: no array '%s'%s%s%s; it has: %s", zip->origin,
+                        wanted, nearest ? "; did you mean '" : "", nearest ? nearest : "",
                         nearest ? "'?" : "", list);
 }
 
-td_status td__zip_unpack(struct zip *archive, uint64_t index, const char *what, int64_t maximum,
-                         td__bytes *bytes, td_error *error) {
-    zip_file_t *file = zip_fopen_index(archive, index, 0);
-    if (!file) {
-        return td_error_set(error, TD_FORMAT, "%s: %s", what, zip_strerror(archive));
-    }
-    uint8_t *data = NULL;
-    size_t size = 0, capacity = 0;
-    td_status status = TD_OK;
-    size_t most = (size_t)maximum + 1; /* tells an array of just the maximum from a larger one */
-    for (;;) {
-        size_t wanted = size + (1 << 16) < most ? size + (1 << 16) : most;
-        if (!td__grow(&data, &capacity, wanted, most, 1)) {
-            status = td_error_set(error, TD_MEMORY, "%s: no memory for its content", what);
-            break;
-        }
-        zip_int64_t got = zip_fread(file, data + size, capacity - size);
-        if (got < 0) {
-            status =
-                td_error_set(error, TD_FORMAT, "%s: damaged (%s)", what, zip_file_strerror(file));
-        }
-        if (got <= 0) {
-            break;
-        }
-        size += (size_t)got;
-        if (size == most) {
-            status =
-                td_error_set(error, TD_RANGE, "%s: more than %lld bytes", what, (long long)maximum);
-            break;
-        }
-    }
-    zip_fclose(file);
+td_status td__npz_open(td__npz *npz, const char *path, td_error *error) {
+    *npz = (td__npz){0};
+    td_status status = td__bytes_map(&npz->bytes, path, error);
+    status =
+        status ? status : td__zip_open(&npz->zip, npz->bytes.data, npz->bytes.size, path, error);
     if (status) {
-        td__free(data);
-        return status;
+        td__npz_close(npz);
     }
-    *bytes = (td__bytes){data, size, false};
-    return TD_OK;
+    return status;
 }
 
-static td_status read_array(zip_t *archive, const char *path, const char *name, int64_t maximum,
+void td__npz_close(td__npz *npz) {
+    td__zip_release(&npz->zip);
+    td__bytes_release(&npz->bytes);
+}
+
+static bool member_name(char member[NAME_SIZE], const char *name) {
+    int length = snprintf(member, NAME_SIZE, "%s.npy", name);
+    return length > 0 && length < NAME_SIZE;
+}
+
+/* bytes: what the array points into, the file itself or what was unpacked. */
+static td_status read_array(const char *path, const char *name, bool optional, int64_t maximum,
                             td__array *array, int64_t *rows, td__bytes *bytes, td_error *error) {
     char member[NAME_SIZE], what[512];
-    int length = snprintf(member, sizeof member, "%s.npy", name);
-    zip_int64_t index = -1;
-    if (length > 0 && (size_t)length < sizeof member) {
-        index = zip_name_locate(archive, member, 0);
+    td__npz npz;
+    td_status status = td__npz_open(&npz, path, error);
+    if (status) {
+        return status;
     }
-    if (index < 0) {
-        return no_such_array(archive, path, name, error);
+    if (!member_name(member, name) || !td__zip_find(&npz.zip, member)) {
+        status = optional ? TD_OK : no_such_array(&npz.zip, name, error);
+        td__npz_close(&npz);
+        return status;
     }
-    snprintf(what, sizeof what, "%s: array '%s'", path, name);
-    td_status status = td__zip_unpack(archive, (zip_uint64_t)index, what, maximum, bytes, error);
+    (void)snprintf(what, sizeof what, "%s: array '%s'", path, name);
+    td__zip_member content = {0};
+    status = td__zip_read(&npz.zip, member, (size_t)maximum, true, &content, error);
     if (status == TD_RANGE) {
-        return td_error_set(error, status,
-                            "%s: more than %lld bytes; save it as .npy, which is mapped, or raise "
-                            "`memory`",
-                            what, (long long)maximum);
+        status =
+            td_error_set(error, status,
+                         "%s: more than %lld bytes; save it as .npy, which is mapped, or raise "
+                         "`memory`",
+                         what, (long long)maximum);
     }
-    return status ? status : td__npy_parse(array, rows, bytes, what, error);
-}
-
-zip_t *td__npz_open(const char *path, td_error *error) {
-    int code = 0;
-    int file = td__file_open(AT_FDCWD, path, O_RDONLY);
-    if (file < 0) {
-        td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: %s", path,
-                     td__file_reason(errno));
-        return NULL;
+    if (!status) {
+        td__bytes inside = {content.data, content.size, false};
+        status = td__npy_parse(array, rows, &inside, what, error);
     }
-    zip_t *archive = zip_fdopen(file, 0, &code);
-    if (!archive) {
-        close(file);
+    if (!status && !content.owned) {
+        *bytes = npz.bytes;
+        npz.bytes = (td__bytes){0};
+    } else if (!status) {
+        *bytes = (td__bytes){content.data, content.size, false};
+    } else {
+        td__zip_member_release(&content);
     }
-    if (!archive) {
-        zip_error_t reason;
-        zip_error_init_with_code(&reason, code);
-        td_error_set(error, TD_FORMAT, "%s: %s", path, zip_error_strerror(&reason));
-        zip_error_fini(&reason);
-    }
-    return archive;
+    td__npz_close(&npz);
+    return status;
 }
 
 td_status td__npz_read(td__table *table, const td__request *request, td_error *error) {
@@ -132,23 +114,16 @@ td_status td__npz_read(td__table *table, const td__request *request, td_error *e
                             "%s: the labels of an NPZ file are an array in it: name it as `y`",
                             path);
     }
-    zip_t *archive = td__npz_open(path, error);
-    if (!archive) {
-        return TD_FORMAT;
-    }
-    td_status status = read_array(archive, path, x, options->memory, &table->input, &table->rows,
+    td_status status = read_array(path, x, false, options->memory, &table->input, &table->rows,
                                   &table->bytes[0], error);
-    char member[NAME_SIZE];
-    snprintf(member, sizeof member, "%s.npy", y);
-    if (!status && (options->y || zip_name_locate(archive, member, 0) >= 0)) {
-        td__array label = {0};
-        int64_t rows = 0;
-        status =
-            read_array(archive, path, y, options->memory, &label, &rows, &table->bytes[1], error);
-        if (!status) {
-            status = td__table_take_label(table, label, rows, path, y, error);
-        }
+    td__array label = {0};
+    int64_t rows = 0;
+    if (!status) {
+        status = read_array(path, y, !options->y, options->memory, &label, &rows, &table->bytes[1],
+                            error);
     }
-    zip_discard(archive);
+    if (!status && label.data) {
+        status = td__table_take_label(table, label, rows, path, y, error);
+    }
     return status ? status : td__table_split_columns(table, request, error);
 }

@@ -12,7 +12,7 @@
 #include "model/keras_graph.h"
 #include "model/keras_notes.h"
 #include "model/keras_weights.h"
-#include "model/zip.h"
+#include "zip/zip.h"
 #include "nn/model.h"
 
 #include <stdio.h>

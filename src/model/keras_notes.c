@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "data/bytes.h"
 #include "model/json.h"
-#include "model/zip.h"
+#include "zip/zip.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #include "model/keras_notes.h"
 #include "model/keras_weights.h"
 #include "model/keras_write.h"
-#include "model/zip.h"
+#include "zip/zip.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,12 +52,9 @@ static td_status write_archive(int file, const char *config, const char *metadat
     add_text(&writer, "config.json", config);
     td__zip_begin(&writer, "model.weights.h5");
     td_status status = td__hdf5_finish(maker, append, &writer, error);
-    if (status) {
-        return status;
-    }
     td__zip_end(&writer);
     td__zip_finish(&writer);
-    return writer.good ? TD_OK : td__file_error(error, "the model", "write");
+    return status || writer.good ? status : td__file_error(error, "the model", "write");
 }
 
 /* Publishes path, or leaves it as it was. */

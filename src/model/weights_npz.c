@@ -2,78 +2,74 @@
  * uncompressed; read in whatever number type, byte order and packing numpy chose. */
 #include "model/weights.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "data/npy.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <zip.h>
+#include <unistd.h>
 
 #define MAX_MEMBERS 100000
 #define MAX_NPY_HEADER 65536
+#define SMALL ((int64_t)1 << 31) /* archives below this do without zip64 */
 
 /* ---- Writing ----------------------------------------------------------------------------------
  */
 
-/* The .npy of a tensor, from malloc, because libzip frees it; NULL when memory is exhausted. */
-static void *npy_bytes(const td_view *view, size_t *size) {
+static int64_t bytes_of(const td_view *view) {
     int64_t count;
-    char header[TD__NPY_HEADER];
-    size_t head = td__npy_header(header, TD_FLOAT32, &view->shape);
-    if (td_shape_check(&view->shape, TD_FLOAT32, &count, NULL)) {
-        return NULL;
-    }
-    *size = head + (size_t)count * sizeof(float);
-    unsigned char *bytes = malloc(*size); // NOLINT: libzip's to free
-    if (bytes) {
-        memcpy(bytes, header, head);
-        memcpy(bytes + head, view->data, *size - head);
-    }
-    return bytes;
+    return td_shape_check(&view->shape, TD_FLOAT32, &count, NULL) ? 0
+                                                                  : count * (int64_t)sizeof(float);
 }
 
-static bool add_array(zip_t *archive, const td__named_view *tensor) {
-    size_t size = 0, room = strlen(tensor->name) + 5;
-    char *name = td__calloc(room, 1);
-    void *bytes = name ? npy_bytes(&tensor->view, &size) : NULL;
-    zip_source_t *source = bytes ? zip_source_buffer(archive, bytes, size, 1) : NULL;
-    zip_int64_t index = -1;
-    if (source) {
-        (void)snprintf(name, room, "%s.npy", tensor->name);
-        index = zip_file_add(archive, name, source, ZIP_FL_ENC_UTF_8);
-        if (index < 0) {
-            zip_source_free(source);
-        }
-    } else {
-        free(bytes); // NOLINT: see npy_bytes
+static void add_array(td__zip_writer *writer, const char *name, const td_view *view) {
+    char header[TD__NPY_HEADER];
+    td__zip_begin(writer, name);
+    td__zip_append(writer, header, td__npy_header(header, TD_FLOAT32, &view->shape));
+    td__zip_append(writer, view->data, (size_t)bytes_of(view));
+    td__zip_end(writer);
+}
+
+/* The members' names, one after the other, each ended by 0; NULL when memory is exhausted. */
+static char *member_names(size_t count, const td__named_view *tensors) {
+    size_t room = 1, used = 0;
+    for (size_t i = 0; i < count; i++) {
+        room += strlen(tensors[i].name) + sizeof ".npy";
     }
-    td__free(name);
-    return index >= 0 && !zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_STORE, 0);
+    char *names = td__calloc(room, 1);
+    for (size_t i = 0; names && i < count; i++) {
+        used += (size_t)snprintf(names + used, room - used, "%s.npy", tensors[i].name) + 1;
+    }
+    return names;
 }
 
 td_status td__npz_write(const char *path, size_t count, const td__named_view *tensors,
                         td_error *error) {
-    int reason = 0;
-    zip_t *archive = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &reason);
-    if (!archive) {
-        zip_error_t text;
-        zip_error_init_with_code(&text, reason);
-        td_status status =
-            td_error_set(error, TD_IO, "%s: cannot write: %s", path, zip_error_strerror(&text));
-        zip_error_fini(&text);
-        return status;
+    const char *name;
+    int64_t all = 0;
+    for (size_t i = 0; i < count; i++) {
+        all += bytes_of(&tensors[i].view);
     }
-    bool good = true;
-    for (size_t i = 0; good && i < count; i++) {
-        good = add_array(archive, &tensors[i]);
+    char *names = member_names(count, tensors);
+    int folder = names ? td__folder_of(path, &name, error) : -1;
+    td__draft draft;
+    td_status status = !names       ? td_error_set(error, TD_MEMORY, "%s: out of memory", path)
+                       : folder < 0 ? TD_IO
+                                    : td__draft_create(&draft, folder, name, error);
+    if (!status) {
+        td__zip_writer writer = {.file = draft.file, .good = true, .large = all > SMALL};
+        const char *member = names;
+        for (size_t i = 0; i < count && writer.good; i++, member += strlen(member) + 1) {
+            add_array(&writer, member, &tensors[i].view);
+        }
+        td__zip_finish(&writer);
+        status = td__draft_end(&draft, writer.good, false, error);
     }
-    if (good && zip_close(archive) == 0) {
-        return TD_OK;
+    if (folder >= 0) {
+        close(folder);
     }
-    td_status status =
-        td_error_set(error, TD_IO, "%s: cannot write: %s", path, zip_strerror(archive));
-    zip_discard(archive);
+    td__free(names);
     return status;
 }
 
@@ -137,18 +133,19 @@ static td_status take_rows(const td__array *array, int64_t rows, int32_t rank, c
 }
 
 /* Unpacks a member for a parameter: no number has more than 8 bytes. */
-static td_status read_member(zip_t *archive, zip_uint64_t index, const char *what,
+static td_status read_member(const td__zip *zip, const char *member, const char *what,
                              const td_tensor *parameter, td_view *view, float **values,
                              td_error *error) {
-    td__bytes bytes = {0};
+    td__zip_member content = {0};
     td__array array = {0};
     int64_t rows = 0;
-    td_status status = td__zip_unpack(
-        archive, index, what, td_tensor_count(parameter) * 8 + MAX_NPY_HEADER, &bytes, error);
-    if (status == TD_RANGE) {
+    size_t most = (size_t)td_tensor_count(parameter) * 8 + MAX_NPY_HEADER;
+    td_status status = td__zip_read(zip, member, most, true, &content, error);
+    if (status == TD_RANGE || (!status && content.size > most)) {
         status = td_error_set(error, TD_SHAPE, "%s: larger than the model's", what);
     }
     if (!status) {
+        td__bytes bytes = {content.data, content.size, false};
         status = td__npy_parse(&array, &rows, &bytes, what, error);
     }
     if (!status) {
@@ -156,68 +153,72 @@ static td_status read_member(zip_t *archive, zip_uint64_t index, const char *wha
             take_rows(&array, rows, td_tensor_shape(parameter).rank, what, view, values, error);
     }
     td__array_release(&array);
-    td__bytes_release(&bytes);
+    td__zip_member_release(&content);
     return status;
 }
 
-static td_status add_member(arrays *a, zip_t *archive, zip_uint64_t index,
+static td_status add_member(arrays *a, const td__zip *zip, const td__zip_entry *entry,
                             const td__parameter_index *parameters, const char *path,
                             td_error *error) {
-    const char *name = zip_get_name(archive, index, 0);
-    size_t length = name ? strlen(name) : 0;
-    if (length > 4 && !strcmp(name + length - 4, ".npy")) {
-        length -= 4;
-    }
-    char *copy = td__calloc(length + 1, 1);
-    if (!copy) {
+    size_t length = entry->name_size;
+    char *copy = td__calloc(length + 1, 1), *member = td__calloc(length + 1, 1);
+    if (!copy || !member) {
+        td__free(copy);
+        td__free(member);
         return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     }
-    memcpy(copy, name ? name : "", length);
+    memcpy(copy, entry->name, length);
+    memcpy(member, entry->name, length);
+    if (length > 4 && !strcmp(copy + length - 4, ".npy")) {
+        copy[length - 4] = 0;
+    }
     size_t at = a->count++;
     a->names[at] = copy;
     a->views[at].name = copy;
     ptrdiff_t found = td__parameter_index_find(parameters, copy);
-    if (found < 0) {
-        return TD_OK; /* td__weights_assign says that there is no such parameter */
+    td_status status = TD_OK; /* td__weights_assign says that there is no such parameter */
+    if (found >= 0) {
+        char what[512];
+        (void)snprintf(what, sizeof what, "%s: array '%s'", path, copy);
+        status = read_member(zip, member, what, parameters->sorted[found]->tensor,
+                             &a->views[at].view, &a->values[at], error);
     }
-    char what[512];
-    (void)snprintf(what, sizeof what, "%s: array '%s'", path, copy);
-    return read_member(archive, index, what, parameters->sorted[found]->tensor, &a->views[at].view,
-                       &a->values[at], error);
+    td__free(member);
+    return status;
 }
 
-static td_status read_members(arrays *a, zip_t *archive, const td_model *model, const char *path,
-                              td_error *error) {
-    zip_int64_t entries = zip_get_num_entries(archive, 0);
-    if (entries < 0 || entries > MAX_MEMBERS) {
+static td_status read_members(arrays *a, const td__zip *zip, const td_model *model,
+                              const char *path, td_error *error) {
+    if (zip->count > MAX_MEMBERS) {
         return td_error_set(error, TD_FORMAT, "%s: too many arrays", path);
     }
     td__parameter_index parameters;
     td_status status = td__parameter_index_init(&parameters, model, error);
-    a->views = td__calloc((size_t)entries + 1, sizeof *a->views);
-    a->names = td__calloc((size_t)entries + 1, sizeof *a->names);
-    a->values = td__calloc((size_t)entries + 1, sizeof *a->values);
+    a->views = td__calloc(zip->count + 1, sizeof *a->views);
+    a->names = td__calloc(zip->count + 1, sizeof *a->names);
+    a->values = td__calloc(zip->count + 1, sizeof *a->values);
     if (!status && (!a->views || !a->names || !a->values)) {
         status = td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     }
-    for (zip_int64_t i = 0; !status && i < entries; i++) {
-        status = add_member(a, archive, (zip_uint64_t)i, &parameters, path, error);
+    for (size_t i = 0; !status && i < zip->count; i++) {
+        status = add_member(a, zip, &zip->entries[i], &parameters, path, error);
     }
     td__parameter_index_release(&parameters);
     return status;
 }
 
 td_status td__weights_npz_read(td_model *model, const char *path, td_error *error) {
-    zip_t *archive = td__npz_open(path, error);
-    if (!archive) {
-        return TD_FORMAT;
+    td__npz npz;
+    td_status status = td__npz_open(&npz, path, error);
+    if (status) {
+        return status;
     }
     arrays a = {0};
-    td_status status = read_members(&a, archive, model, path, error);
+    status = read_members(&a, &npz.zip, model, path, error);
     if (!status) {
         status = td__weights_assign(model, path, a.count, a.views, error);
     }
-    zip_discard(archive);
+    td__npz_close(&npz);
     release(&a);
     return status;
 }

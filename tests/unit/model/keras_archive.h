@@ -4,7 +4,7 @@
 
 #include "data/bytes.h"
 #include "model/keras.h"
-#include "model/zip.h"
+#include "zip/zip.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

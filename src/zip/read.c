@@ -1,5 +1,5 @@
 /* Reading zip archives; see zip.h. Layout: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3 (zip64). */
-#include "model/zip.h"
+#include "zip/zip.h"
 
 #include "base/memory.h"
 

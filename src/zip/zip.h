@@ -4,8 +4,8 @@
  * may not be doubled, and a packed member may unpack to just the size it claims and no more than the
  * caller allows. Nothing is ever extracted to a file.
  */
-#ifndef TAPEDECK_MODEL_ZIP_H
-#define TAPEDECK_MODEL_ZIP_H
+#ifndef TAPEDECK_ZIP_ZIP_H
+#define TAPEDECK_ZIP_ZIP_H
 
 #include "tapedeck/base.h"
 
@@ -50,24 +50,25 @@ void td__zip_member_release(td__zip_member *member);
 
 /* --- writing ------------------------------------------------------------------------------ */
 
-enum { TD__ZIP_MOST_MEMBERS = 8 };
-
 /* An archive being written to an open file, member after member. The first failure sticks: good
  * turns false and errno says why. Times are 1980-01-01, so that the same content is the same file.
  */
 typedef struct td__zip_writer {
     int file;
     bool good;
+    bool
+        large; /* members or the archive may reach 4 GiB: zip64, which every reader of today knows */
     uint64_t at; /* where the next byte goes */
-    td__zip_entry entries[TD__ZIP_MOST_MEMBERS];
-    size_t count;
+    td__zip_entry *entries;
+    size_t count, capacity;
 } td__zip_writer;
 
 /* name is borrowed until the end. */
 void td__zip_begin(td__zip_writer *writer, const char *name);
 void td__zip_append(td__zip_writer *writer, const void *bytes, size_t size);
-/* Completes the member's header; EFBIG when the archive has reached 4 GiB. */
+/* Completes the member's header; EFBIG when the archive has reached 4 GiB and is not large. */
 void td__zip_end(td__zip_writer *writer);
+/* Writes the directory, and lets go of what the writer holds; also after a failure. */
 void td__zip_finish(td__zip_writer *writer);
 
 #endif
