@@ -167,6 +167,8 @@ async function refresh(news) {
             } else if (current && current.run && (news.reset || (news.runs || []).some((run) => run.id === current.run.id))) {
                 await refreshRun(news);
             }
+            // A page that asks all the time takes from the training that it shows.
+            await new Promise((resolve) => setTimeout(resolve, 800));
         } while (again);
     })();
     try {

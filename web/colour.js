@@ -24,12 +24,18 @@ function table(text) {
 export const scales = { viridis: table(viridis), cividis: table(cividis), signed: table(signed) };
 export const BAD = [255, 0, 144];
 export const BAD_TEXT = "#ff0090";
+const darkness = matchMedia("(prefers-color-scheme: dark)");
+
+export function isDark() {
+    return darkness.matches;
+}
+
 const onLight = ["#0072b2", "#d98c00", "#009e73", "#d55e00", "#3d9ad6", "#b5588c", "#7d7d00", "#6b6b6b"];
 const onDark = ["#56b4e9", "#e69f00", "#2bc59b", "#ff8247", "#9ad0f5", "#e59ac7", "#c9c94a", "#b0b0b0"];
 export const categories = isDark() ? [...onDark] : [...onLight];
 
 // The same names, other shades, when the system changes between light and dark.
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => categories.splice(0, 8, ...(isDark() ? onDark : onLight)));
+darkness.addEventListener("change", () => categories.splice(0, 8, ...(isDark() ? onDark : onLight)));
 
 export function css(scale, share) {
     const at = 3 * Math.max(0, Math.min(255, Math.round(share * 255)));
@@ -51,13 +57,14 @@ export function colouring(low, high, least, name) {
     return { kind: "linear", scale, low, high, share: (v) => high > low ? (v - low) / (high - low) : 0.5 };
 }
 
-export function isDark() {
-    return matchMedia("(prefers-color-scheme: dark)").matches;
-}
 
-// The page's own colours, as the style sheet has them now.
+let known = null;
+
+// The page's own colours, as the style sheet has them now. Asked for with every frame, so kept.
 export function theme() {
-    const style = getComputedStyle(document.documentElement);
-    const get = (name) => style.getPropertyValue(name).trim();
-    return { text: get("--text"), quiet: get("--quiet"), line: get("--line"), accent: get("--accent"), back: get("--back"), none: get("--none") };
+    if (!known || known.dark !== isDark()) {
+        const style = getComputedStyle(document.documentElement), get = (name) => style.getPropertyValue(name).trim();
+        known = { dark: isDark(), text: get("--text"), quiet: get("--quiet"), line: get("--line"), accent: get("--accent"), back: get("--back"), none: get("--none") };
+    }
+    return known;
 }

@@ -189,7 +189,8 @@ static td__shelf *create(const char *folder) {
 td__shelf *td__shelf_create(const char *folder, td_error *error) {
     struct stat about;
     if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        td_error_set(error, TD_NOT_FOUND, "%s is no folder", folder);
+        td_error_set(error, TD_NOT_FOUND,
+                     "%s is no folder; train something first, or name another folder", folder);
         return NULL;
     }
     td__shelf *shelf = create(folder);
