@@ -150,6 +150,12 @@ bool td__csv_text(const td__csv_cell *cell, char *text, size_t size) {
     return i >= cell->length;
 }
 
+bool td__csv_name(const td__csv_cell *cell, char *name, size_t size) {
+    char text[TD__NAME_LENGTH_MAXIMUM + 1];
+    bool whole = td__csv_text(cell, text, sizeof text);
+    return td__name_clean(name, size, text) && whole;
+}
+
 bool td__csv_is_number(const td__csv_cell *cell, float *value) {
     char text[512];
     if (!td__csv_text(cell, text, sizeof text)) {
@@ -245,7 +251,7 @@ static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *v
         return outcome;
     }
     char text[TD__NAME_LENGTH_MAXIMUM + 1], where[512];
-    bool whole = td__csv_text(&cell, text, sizeof text);
+    bool whole = td__csv_name(&cell, text, sizeof text);
     *p = cell.behind;
     if (is_missing_cell(csv, &cell)) {
         *value = NAN;
@@ -292,7 +298,7 @@ static td__csv_outcome category_of(td__csv *csv, char **p, int64_t column, float
     }
     *p = cell.behind;
     bool missing = is_missing_cell(csv, &cell);
-    if (!td__csv_text(&cell, text, sizeof text)) {
+    if (!td__csv_name(&cell, text, sizeof text)) {
         return td__csv_fail(csv, TD_RANGE, "%s: a category of more than %d bytes",
                             place(csv, column, where, sizeof where), TD__NAME_LENGTH_MAXIMUM);
     }

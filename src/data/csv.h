@@ -112,6 +112,8 @@ td__csv_outcome td__csv_fail(td__csv *csv, td_status status, const char *format,
 td__csv_outcome td__csv_scan(td__csv *csv, char *from, td__csv_cell *cell);
 /* The cell's text with doubled quotes made single, cut at size - 1 bytes; false when it was cut. */
 bool td__csv_text(const td__csv_cell *cell, char *text, size_t size);
+/* The same as a name (td__name_clean), of TD__NAME_LENGTH_MAXIMUM bytes at most. */
+bool td__csv_name(const td__csv_cell *cell, char *name, size_t size);
 bool td__csv_is_number(const td__csv_cell *cell, float *value);
 /* Reads more; FAILED when the record is too long or reading fails. */
 td__csv_outcome td__csv_fill(td__csv *csv);

@@ -25,7 +25,7 @@ static void release_fields(fields *f) {
 static td__csv_outcome add_field(td__csv *csv, fields *f, const td__csv_cell *cell) {
     char text[NAME_SIZE];
     float value;
-    td__csv_text(cell, text, sizeof text);
+    td__csv_name(cell, text, sizeof text);
     if (f->count >= TD__CSV_COLUMN_MAXIMUM) {
         return td__csv_fail(csv, TD_RANGE, "%s line %lld: more than %d columns", csv->path,
                             (long long)csv->line, TD__CSV_COLUMN_MAXIMUM);

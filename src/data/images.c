@@ -118,7 +118,9 @@ static td_status list_classes(folder *f, td__table *table, const char *path, td_
         if (!status && f->images.count == before) {
             status = td_error_set(error, TD_NOT_FOUND, "%s: no PNG or JPEG images in it", class);
         }
-        if (!status && (td__names_add(&table->classes, strrchr(class, '/') + 1) != (int64_t)i ||
+        char name[4 * TD__NAME_LENGTH_MAXIMUM + 1];
+        (void)td__name_clean(name, sizeof name, strrchr(class, '/') + 1);
+        if (!status && (td__names_add(&table->classes, name) != (int64_t)i ||
                         !td__grow(&f->numbers, &f->number_capacity, f->images.count, FILES_MAXIMUM,
                                   sizeof *f->numbers))) {
             status = td_error_set(error, TD_MEMORY, "%s: no memory, or more than %d classes", path,

@@ -2,7 +2,44 @@
 #include "base/memory.h"
 #include "data/table.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* How many bytes the character at text has; 0 when it is not UTF-8. */
+static size_t character_length(const char *text) {
+    const unsigned char *c = (const unsigned char *)text;
+    size_t length = c[0] < 0x80                   ? 1
+                    : c[0] >= 0xC2 && c[0] < 0xE0 ? 2
+                    : c[0] >= 0xE0 && c[0] < 0xF0 ? 3
+                    : c[0] >= 0xF0 && c[0] < 0xF5 ? 4
+                                                  : 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((c[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    bool bad = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] >= 0xA0) ||
+               (c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] >= 0x90);
+    return bad ? 0 : length;
+}
+
+bool td__name_clean(char *out, size_t size, const char *text) {
+    size_t used = 0;
+    while (*text) {
+        char piece[8];
+        size_t length = character_length(text);
+        int wrote = length ? snprintf(piece, sizeof piece, "%.*s", (int)length, text)
+                           : snprintf(piece, sizeof piece, "\\x%02X", (unsigned char)*text);
+        if (used + (size_t)wrote >= size) {
+            break;
+        }
+        memcpy(out + used, piece, (size_t)wrote);
+        used += (size_t)wrote;
+        text += length ? length : 1;
+    }
+    out[used] = 0;
+    return !*text;
+}
 
 static uint64_t hash(const char *text) {
     uint64_t h = 0xCBF29CE484222325u;

@@ -75,6 +75,9 @@ typedef struct td__names {
 #define TD__NAMES_MAXIMUM 65536
 #define TD__NAME_LENGTH_MAXIMUM 255
 
+/* A text from a file as a name: UTF-8, other bytes as \xE9, cut at size - 1 bytes; false when it was
+ * cut. out may not be text. */
+bool td__name_clean(char *out, size_t size, const char *text);
 /* The text's number, added if new; -1 when memory is exhausted, or when there are
  * TD__NAMES_MAXIMUM texts already. */
 int64_t td__names_add(td__names *names, const char *text);

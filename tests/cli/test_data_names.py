@@ -128,6 +128,18 @@ class Names(Case):
             self.assertEqual(about["labels"], ["y"])
             self.assertEqual(len(about["mean"]), 2)
 
+    def test_names_that_are_not_utf8_are_kept_apart(self):
+        text = table(["a", "b", "y"], self.rows).replace("a,b,y", "gr\u00f6\u00dfe,gr\u00fc\u00dfe,y")
+        for name in ("train.csv", "again.csv"):
+            with open(self.path(name), "wb") as file:
+                file.write(text.encode("latin-1"))
+        self.run_plane()
+        expected, said = self.predicted("runs/plane", "again.csv")
+        self.assertEqual(said, "")
+        self.assertEqual(len(expected), 40)
+        self.assertEqual(json.loads(self.run_program("inspect", "runs/plane", "--json").stdout)["inputs"],
+                         ["gr\\xF6\\xDFe", "gr\\xFC\\xDFe"])
+
     def test_the_last_column_of_training_is_found_by_its_name(self):
         self.train(REGRESSION.format(more="", epochs=1).replace("label: y", "label: last"))
         expected, _ = self.predicted("runs/plane", "train.csv")
