@@ -1,6 +1,7 @@
 /* run.db through the store: versions, hostile files, findings, summaries. */
 #include "test.h"
 
+#include "base/memory.h"
 #include "store/sqlite.h"
 #include "store/writer.h"
 #include "tapedeck/run.h"
@@ -456,6 +457,154 @@ static void a_link_in_place_of_the_database_is_not_written_through(void **state)
     assert_int_equal(td__store_create(target, &store, &error), TD_EXISTS);
 }
 
+/* ---- What goes wrong ------------------------------------------------------------------------ */
+
+static td_status write_all_forms(void) {
+    static const float values[] = {1, 2};
+    td_view view = {.dtype = TD_FLOAT32, .shape = TD_SHAPE(2, 1), .data = values};
+    td_stats stats = {.count = 2};
+    td_histogram histogram = {.bin_count = 1, .ranges = (const td_range[]){{0, 1, 2}}};
+    const char *const units[] = {"a"};
+    td_signal_info info = {.size = sizeof info, .units = units, .unit_count = 1};
+    td_record record = {.signal = "x\xff",
+                        .step = 1,
+                        .view = &view,
+                        .labels = &view,
+                        .stats = &stats,
+                        .histogram = &histogram,
+                        .text = "t",
+                        .text_length = 1,
+                        .info = &info};
+    td__store *store = NULL;
+    td__writer writer = {0};
+    td_status status = td__store_create(folder, &store, &error);
+    status = status ? status : td__writer_init(&writer, store, 0, &error);
+    const td_form forms[] = {TD_SCALAR, TD_STATS, TD_HISTOGRAM, TD_TENSOR,
+                             TD_IMAGE,  TD_ROWS,  TD_HASH,      TD_TEXT};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms && !status; i++) {
+        record.form = forms[i];
+        status = td__writer_record(&writer, &record, &error);
+    }
+    td_event event = {.kind = TD_EVENT_DROP, .count = 1};
+    status = status ? status : td__writer_event(&writer, &event, &error);
+    status = status ? status : td__batch_sync(&writer.batch, &error);
+    td__writer_release(&writer);
+    return status;
+}
+
+static td_status go_on(void) {
+    td__store *store = NULL;
+    td__writer writer = {0};
+    td_record record = {.signal = "x\xff", .form = TD_SCALAR, .step = 2, .value = 1};
+    td_status status = td__store_open(folder, &store, &error);
+    status = status ? status : td__writer_init(&writer, store, 1, &error);
+    status = status ? status : td__writer_record(&writer, &record, &error);
+    status = status ? status : td__batch_sync(&writer.batch, &error);
+    td__writer_release(&writer);
+    return status;
+}
+
+static void every_allocation_of_writing_may_fail(void **state) {
+    (void)state;
+    td_status (*const attempts[])(void) = {write_all_forms, go_on};
+    for (size_t k = 0; k < 2; k++) {
+        bool failed = true;
+        for (uint64_t n = 1; failed; n++) {
+            if (k == 0) {
+                shell("rm -f %s/run.db* %s/.run.db*", folder, folder);
+            }
+            error = (td_error){0};
+            uint64_t before = td__allocation_count();
+            td__allocation_fail_at(n);
+            td_status status = attempts[k]();
+            failed = td__allocation_count() - before >= n;
+            td__allocation_fail_at(0);
+            if (failed && status) {
+                assert_true(status == TD_MEMORY || error.status == TD_MEMORY);
+            } else if (!failed) {
+                assert_ok(status, error);
+            }
+        }
+    }
+    td_run *run = td_run_open(folder, &error);
+    const td_run_signal *x = td_run_signal_find(run, "x%FF");
+    assert_int_equal(x->forms, TD_SCALAR | TD_STATS | TD_HISTOGRAM | TD_TENSOR | TD_IMAGE |
+                                   TD_ROWS | TD_HASH | TD_TEXT);
+    td_run_close(run);
+}
+
+static void what_cannot_be_stored_is_said(void **state) {
+    (void)state;
+    td__store *store = NULL;
+    td__writer writer;
+    assert_ok(td__store_temporary(&store, &error), error);
+    assert_ok(td__writer_init(&writer, store, 0, &error), error);
+    td_record record = {.signal = "x", .form = TD_LONG, .step = 1};
+    assert_int_equal(td__writer_record(&writer, &record, &error), TD_UNSUPPORTED);
+    td__writer_release(&writer);
+    char name[5000];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    bool damaged;
+    assert_int_equal(td__store_create(name, &store, &error), TD_INVALID);
+    assert_int_equal(td__store_open(name, &store, &error), TD_INVALID);
+    assert_int_equal(td__store_read(name, false, &store, &damaged, &error), TD_INVALID);
+    assert_int_equal(td__store_create("/nowhere", &store, &error), TD_IO);
+    assert_int_equal(td__store_open("/nowhere", &store, &error), TD_NOT_FOUND);
+    assert_int_equal(td__store_read("/nowhere", false, &store, &damaged, &error), TD_IO);
+    shell("echo no database, but a file of some length ............... > %s/run.db%s", folder, "");
+    assert_true(td__store_open(folder, &store, &error) != TD_OK);
+    assert_int_equal(td__store_read(folder, true, &store, &damaged, &error), TD_FORMAT);
+}
+
+/* Trees that lead back into themselves, and whatever else takes longer than a file of its size can. */
+static void reading_that_would_not_end_is_ended(void **state) {
+    (void)state;
+    td__store *store = NULL;
+    td__writer writer;
+    assert_ok(td__store_create(folder, &store, &error), error);
+    assert_ok(td__writer_init(&writer, store, 0, &error), error);
+    for (int64_t step = 1; step <= 20000; step++) {
+        put(&writer, "loss", 0, step, 1);
+    }
+    assert_ok(td__batch_sync(&writer.batch, &error), error);
+    td__writer_release(&writer);
+    bool damaged;
+    assert_ok(td__store_read(folder, false, &store, &damaged, &error), error);
+    td__rows *rows = store->class->select(store, &(td__query){.source = TD__SCALARS}, &error);
+    td__rows_bind(rows, 1, INT64_MIN, INT64_MAX, -1);
+    ((td__sqlite *)store)->budget = 30000; /* instructions; enough for a few thousand rows */
+    int count = 0, next;
+    while ((next = td__rows_next(rows, &error)) > 0) {
+        count++;
+    }
+    assert_int_equal(next, -1);
+    assert_true(count < 20000);
+    assert_non_null(strstr(error.text, "would not end"));
+    td__rows_end(rows);
+    rows = store->class->select(store, &(td__query){.source = TD__SCALARS}, &error);
+    td__rows_bind(rows, 1, INT64_MIN, INT64_MAX, -1); /* a new reading has all it needs */
+    for (count = 0; (next = td__rows_next(rows, &error)) > 0;) {
+        count++;
+    }
+    assert_int_equal(count, 20000);
+    td__rows_end(rows);
+    td__store_close(store);
+}
+
+/* A file that was cut is read as far as it goes, and that is said. */
+static void a_database_that_is_cut_short_is_read(void **state) {
+    (void)state;
+    shell("cp -r %s/. %s", OLD, folder);
+    shell("truncate -s -4096 %s/run.db%s", folder, "");
+    td_run *run = td_run_open(folder, &error);
+    assert_non_null(run);
+    const char *const *problems;
+    assert_true(td_run_problems(run, &problems) > 0);
+    assert_non_null(strstr(problems[0], "cut short"));
+    td_run_close(run);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -475,6 +624,10 @@ int main(void) {
         TEST(computed_tables_and_columns_are_refused),
         TEST(what_is_no_regular_file_is_not_opened),
         TEST(a_link_in_place_of_the_database_is_not_written_through),
+        TEST(every_allocation_of_writing_may_fail),
+        TEST(what_cannot_be_stored_is_said),
+        TEST(reading_that_would_not_end_is_ended),
+        TEST(a_database_that_is_cut_short_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
