@@ -41,39 +41,45 @@ static void print_json_values(const td_train_value *values, size_t count) {
 /* ---- While it trains --------------------------------------------------------------------------
  */
 
-/* Appends to a line of limited room; cuts what does not fit. */
-static void append(char *line, size_t room, const char *text) {
-    size_t length = strlen(line);
-    (void)snprintf(line + length, room - length, "%s", text);
+/* A line of what fits into the terminal's width. */
+typedef struct bar_line {
+    char text[600];
+    size_t length;
+    int left; /* columns */
+} bar_line;
+
+/* Adds a part, of so many columns, unless it is too long. */
+static void add_part(bar_line *line, const char *part, int columns) {
+    if (columns < line->left && line->length + strlen(part) < sizeof line->text) {
+        line->length += (size_t)snprintf(line->text + line->length,
+                                         sizeof line->text - line->length, "%s", part);
+        line->left -= columns;
+    }
 }
 
 static void show_bar(const td_train_progress *p) {
     enum { CELLS = 24 };
-    char line[600] = "", part[200], number[32];
-    int width = terminal_width();
-    (void)snprintf(part, sizeof part, "epoch %lld/%lld ", (long long)p->epoch,
-                   (long long)p->epochs);
-    append(line, sizeof line, part);
-    int visible = (int)strlen(part) + CELLS + 2;
-    append(line, sizeof line, terminal_bar(part, (double)p->batch / (double)p->batches));
-    (void)snprintf(part, sizeof part, " step %lld", (long long)p->step);
-    append(line, sizeof line, part);
-    visible += (int)strlen(part);
+    char part[200], number[32];
+    bar_line line = {.left = terminal_width()};
+    int columns =
+        snprintf(part, sizeof part, "epoch %lld/%lld ", (long long)p->epoch, (long long)p->epochs);
+    add_part(&line, part, columns);
+    add_part(&line, terminal_bar(part, (double)p->batch / (double)p->batches), CELLS);
+    columns =
+        snprintf(part, sizeof part, " step %lld/%lld", (long long)p->step, (long long)p->steps);
+    add_part(&line, part, columns);
+    columns = snprintf(part, sizeof part, "  %s left", terminal_time(number, p->seconds_left));
+    add_part(&line, part, columns);
     for (size_t i = 0; i < p->value_count && strncmp(p->values[i].name, "val_", 4) != 0; i++) {
-        (void)snprintf(part, sizeof part, "  %s %s", p->values[i].name,
-                       value_text(number, &p->values[i]));
-        if (visible + (int)strlen(part) < width) {
-            append(line, sizeof line, part);
-            visible += (int)strlen(part);
-        }
+        columns = snprintf(part, sizeof part, "  %s %s", p->values[i].name,
+                           value_text(number, &p->values[i]));
+        add_part(&line, part, columns);
     }
-    char left[32];
-    (void)snprintf(part, sizeof part, "  rate %.3g  %.0f steps/s  %s left", p->learning_rate,
-                   p->steps_per_second, terminal_time(left, p->seconds_left));
-    if (visible + (int)strlen(part) < width) {
-        append(line, sizeof line, part);
-    }
-    terminal_show(line);
+    columns = snprintf(part, sizeof part, "  %.0f examples/s", p->examples_per_second);
+    add_part(&line, part, columns);
+    columns = snprintf(part, sizeof part, "  rate %.3g", p->learning_rate);
+    add_part(&line, part, columns);
+    terminal_show(line.text);
 }
 
 static void print_epoch(const td_train_progress *p) {

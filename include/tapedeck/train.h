@@ -41,6 +41,7 @@ typedef struct td_train_progress {
     double steps_per_second;
     const td_train_value *values; /* loss, metrics, val_loss, val_ metrics, in this order */
     size_t value_count;
+    double examples_per_second;
 } td_train_progress;
 
 /* A step, while its tensors are still there. */

@@ -21,6 +21,7 @@ typedef struct block {
 struct td__yaml {
     block *blocks;
     size_t nodes;
+    bool reading; /* what a file says is capped, what defaults add to it is not */
     const char *file;
     td__yaml_node *root;
 };
@@ -48,7 +49,7 @@ static char *take_text(td__yaml *yaml, const char *text, size_t length) {
 }
 
 static td__yaml_node *make(td__yaml *yaml, td__yaml_kind kind) {
-    if (yaml->nodes >= TD__YAML_MAX_NODES) {
+    if (yaml->reading && yaml->nodes >= TD__YAML_MAX_NODES) {
         return NULL;
     }
     td__yaml_node *node = take(yaml, sizeof *node);
@@ -391,7 +392,9 @@ td__yaml *td__yaml_parse(const char *file, const char *text, size_t size, td_err
     }
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, size);
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
+    yaml->reading = true;
     td_status status = read_document(&r);
+    yaml->reading = false;
     if (r.has_event) {
         yaml_event_delete(&r.event);
     }

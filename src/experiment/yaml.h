@@ -43,7 +43,7 @@ td__yaml_node *td__yaml_get(const td__yaml_node *node, const char *key);
 /* Null as YAML has it: nothing at all, ~, null. */
 bool td__yaml_is_null(const td__yaml_node *node);
 
-/* New nodes of this document; NULL when memory is exhausted or the cap on nodes is reached. */
+/* New nodes of this document; NULL when memory is exhausted. */
 td__yaml_node *td__yaml_scalar(td__yaml *yaml, const char *text, bool quoted);
 td__yaml_node *td__yaml_list(td__yaml *yaml);
 td__yaml_node *td__yaml_map(td__yaml *yaml);

@@ -15,6 +15,8 @@ struct td_model {
     td_shape input_shape; /* of one example; -1: any */
     td__layer **layers;
     size_t layer_count, layer_capacity;
+    uint32_t *slots; /* layers by the hash of their names: index + 1, or 0; at least half are free */
+    size_t slot_count;
     size_t named[TD_LAYER_KIND_COUNT]; /* layers of each kind without a name given */
     td_error error;                    /* the first of td_model_add_layer */
 
@@ -30,6 +32,9 @@ struct td_model {
     td_tensor *input; /* of the last forward pass */
 };
 
+/* Makes room for the last layer's name among the slots, and puts it there; false when memory is
+ * exhausted. */
+bool td__model_index_last(td_model *model);
 /* Lists the parameters that are to be trained again, after something was frozen. */
 void td__model_list_trainable(td_model *model);
 /* td_model_build without initial values: whoever loads a model writes every parameter. */

@@ -288,6 +288,11 @@ static td_status add(td_model *model, td__layer *layer, td_error *error) {
         return status;
     }
     model->layers[model->layer_count++] = layer;
+    if (!td__model_index_last(model)) {
+        model->layer_count--;
+        layer_destroy(layer);
+        return out_of_memory(error);
+    }
     model->named[layer->info.kind] += unnamed;
     return TD_OK;
 }
@@ -349,6 +354,7 @@ void td_model_destroy(td_model *model) {
         layer_destroy(model->layers[i]);
     }
     td__free(model->layers);
+    td__free(model->slots);
     td__free(model->name);
     td__free(model);
 }

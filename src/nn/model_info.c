@@ -1,6 +1,8 @@
 /* What a model consists of, by name and by number. */
 #include "nn/model.h"
 
+#include "base/memory.h"
+
 #include <string.h>
 
 const char *td_model_name(const td_model *model) {
@@ -29,13 +31,40 @@ const td_layer_info *td_model_layer(const td_model *model, size_t layer) {
     return layer < model->layer_count ? &model->layers[layer]->info : NULL;
 }
 
-ptrdiff_t td_model_find(const td_model *model, const char *layer) {
-    for (size_t i = 0; i < model->layer_count; i++) {
-        if (strcmp(model->layers[i]->info.name, layer) == 0) {
-            return (ptrdiff_t)i;
-        }
+/* The slot that has the name, or the free one where it would be. */
+static size_t slot_of(const td_model *model, const char *name) {
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (const char *c = name; *c; c++) {
+        hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
     }
-    return -1;
+    size_t at = (size_t)hash & (model->slot_count - 1);
+    while (model->slots[at] && strcmp(model->layers[model->slots[at] - 1]->info.name, name) != 0) {
+        at = (at + 1) & (model->slot_count - 1);
+    }
+    return at;
+}
+
+bool td__model_index_last(td_model *model) {
+    size_t first = model->layer_count - 1;
+    if (2 * model->layer_count > model->slot_count) {
+        size_t count = model->slot_count ? 2 * model->slot_count : 16;
+        uint32_t *slots = td__calloc(count, sizeof *slots);
+        if (!slots) {
+            return false;
+        }
+        td__free(model->slots);
+        model->slots = slots;
+        model->slot_count = count;
+        first = 0;
+    }
+    for (size_t i = first; i < model->layer_count; i++) {
+        model->slots[slot_of(model, model->layers[i]->info.name)] = (uint32_t)i + 1;
+    }
+    return true;
+}
+
+ptrdiff_t td_model_find(const td_model *model, const char *layer) {
+    return model->slot_count ? (ptrdiff_t)model->slots[slot_of(model, layer)] - 1 : -1;
 }
 
 size_t td_model_parameter_count(const td_model *model) {

@@ -40,6 +40,9 @@ static void tell(td_trainer *trainer, int64_t epoch, int64_t batch, bool epoch_e
             done > 0 ? seconds / done * (double)(trainer->feed.steps - at->step) : (double)NAN,
         .epoch_seconds = now - at->epoch_began,
         .steps_per_second = seconds > 0 ? done / seconds : 0,
+        .examples_per_second = seconds > 0 ? done / seconds * (double)trainer->feed.info->training /
+                                                 (double)trainer->feed.batches
+                                           : 0,
         .values = trainer->told,
         .value_count = trainer->told_count,
     };

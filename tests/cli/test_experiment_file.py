@@ -115,6 +115,11 @@ class ExperimentFile(Case):
         for name in ("hidden.preactivation.csv", "logits.error.csv"):
             self.assertTrue(self.exists("runs", "small", name), name)
 
+    def test_twenty_thousand_layers(self):
+        layers = "  - activation: {function: tanh}\n" * 20000
+        self.train(SMALL.replace("model:\n", "model:\n" + layers).replace("epochs: 4", "steps: 1"),
+                   "--quiet")
+
     def test_shapes_that_do_not_fit_name_the_layer(self):
         text = SMALL.replace("  - dense: {name: hidden", "  - conv2d: {name: conv1, filters: 2, "
                              "kernel: 3}\n  - dense: {name: hidden")
@@ -144,6 +149,9 @@ class ExperimentFile(Case):
         self.assertIn("tapedeck train", self.run_program("--help").stdout)
         self.assertRegex(self.run_program("--version").stdout, r"^tapedeck \d+\.\d+\.\d+\n$")
         self.assertIn("Examples", self.run_program("train", "--help").stdout)
+        self.assertEqual(self.run_program("help", "train").stdout,
+                         self.run_program("train", "--help").stdout)
+        self.assertIn("did you mean 'train'?", self.run_program("help", "trian", status=2).stderr)
         self.assertIn("did you mean 'train'?", self.run_program("trian", status=2).stderr)
         self.assertIn("did you mean '--dry-run'?",
                       self.run_program("train", "--dryrun", "x.yaml", status=2).stderr)
