@@ -85,14 +85,12 @@ typedef struct td_diagnose_options {
 TD_API td_diagnosis *td_diagnose(const char *run, const td_diagnose_options *options,
                                  td_error *error);
 /* Of an experiment that has not run: what can be known from the file, the data and one pass through
- * the untrained model. set: as in td_experiment_options. probe: also a short range test of the
- * learning rate. */
+ * the untrained model. set: as in td_experiment_options. */
 typedef struct td_check_options {
     size_t size; /* sizeof(td_check_options) */
     const char *const *set;
     size_t set_count;
     const char *only, *ignore;
-    bool probe;
     void (*problem)(void *user, const char *text); /* told of what is wrong with the file itself */
     void *user;
 } td_check_options;

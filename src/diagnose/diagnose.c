@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { MOST_STEPS = 20000, MOST_NOTES = 1024 };
+#define VANISHED 1e-3 /* of a signal's size, from one end of the network to the other */
 
 const char *td_confidence_name(td_confidence confidence) {
     static const char *const names[] = {"maybe", "likely", "sure"};
@@ -170,6 +171,48 @@ static void judge_unrun(td__case *of) {
     }
 }
 
+/* What is worth knowing of the data and is no fault by itself. */
+static void note_data(td__case *of) {
+    const td__facts *facts = &of->facts;
+    if (facts->constant_columns && facts->table) {
+        td__note(of->diagnosis,
+                 td__say(of, "%lld of %lld input columns never change",
+                         (long long)facts->constant_columns, (long long)facts->width));
+    }
+    if (facts->duplicates) {
+        td__note(of->diagnosis,
+                 td__say(of, "%lld of the validation examples looked at are training examples too",
+                         (long long)facts->duplicates));
+    }
+    if (of->trainer->feed.info->batch > facts->rows) {
+        td__note(of->diagnosis,
+                 td__say(of, "a batch is %lld examples, and there are %lld",
+                         (long long)of->trainer->feed.info->batch, (long long)facts->rows));
+    }
+}
+
+/* How the untrained network passes signals on: where variance is lost or made. */
+static void note_flow(td__case *of) {
+    const td__layers *layers = &of->layers;
+    if (layers->first < 0 || layers->first == layers->last) {
+        return;
+    }
+    const td__layer_facts *first = &layers->items[layers->first];
+    const td__layer_facts *last = &layers->items[layers->last];
+    double back = last->start.error > 0 ? first->start.error / last->start.error : 1;
+    double forward =
+        first->start.deviation > 0 ? last->start.deviation / first->start.deviation : 1;
+    if (back < VANISHED || back > 1 / VANISHED || forward < VANISHED || forward > 1 / VANISHED) {
+        td__note(
+            of->diagnosis,
+            td__say(of,
+                    "before training, outputs have deviation %.2g at %s and %.2g at %s; errors "
+                    "%.2g and %.2g",
+                    first->start.deviation, first->name, last->start.deviation, last->name,
+                    first->start.error, last->start.error));
+    }
+}
+
 static td_status check(td__case *of, const char *experiment, const td_check_options *options,
                        td_error *error) {
     of->path = td__keep(of, experiment);
@@ -185,6 +228,8 @@ static td_status check(td__case *of, const char *experiment, const td_check_opti
     }
     look(of, options->only, options->ignore);
     judge_unrun(of);
+    note_data(of);
+    note_flow(of);
     return td__report(of, error);
 }
 

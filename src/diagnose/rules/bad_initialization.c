@@ -6,6 +6,7 @@
  * before; a fifth, a twenty-fifth. */
 #define WIDE 3.0
 #define NARROW 0.2
+#define FEW 16
 #define BIASED 5.0 /* pushes units out of where they work, whatever comes in */
 
 /* What is odd about a layer's first values; NULL: nothing. */
@@ -20,8 +21,8 @@ static const char *oddity(td__case *of, const td__layer_facts *layer, size_t ind
         return td__say(of, "biases of %s start at up to %.4g in size (mean %.4g)", layer->name,
                        layer->bias_largest, layer->bias_mean);
     }
-    if (layer->kernel_equal) {
-        return NULL; /* of the last layer: it still learns */
+    if (layer->kernel_equal || layer->fan_in * layer->fan_out < FEW) {
+        return NULL; /* of the last layer: it still learns; of few weights: no deviation to speak of */
     }
     if (ratio > WIDE) {
         return td__say(of, "weights of %s start with deviation %.3g, %.1f times Glorot's",
