@@ -15,10 +15,7 @@
 extern "C" {
 #endif
 
-/* Facts kept with a saved model: texts by key. */
-typedef struct td_model_note {
-    const char *key, *value;
-} td_model_note;
+/* Keys of td_model_note. */
 #define TD_NOTE_DATA "tapedeck.data"     /* how its data was prepared, as JSON */
 #define TD_NOTE_ORIGIN "tapedeck.origin" /* the file that it or its weights came from */
 

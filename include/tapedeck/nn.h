@@ -754,6 +754,11 @@ TD_API TD_NODISCARD td_status td_metric_update(td_metric *metric, const td_tenso
 TD_API double td_metric_value(const td_metric *metric);
 TD_API void td_metric_reset(td_metric *metric);
 
+/* Facts kept with a saved model: texts by key. */
+typedef struct td_model_note {
+    const char *key, *value;
+} td_model_note;
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,8 +1,8 @@
 #include "model/architecture.h"
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "model/base64.h"
-#include "model/json.h"
 #include "nn/model.h"
 #include "onnx/model.h"
 

@@ -3,8 +3,8 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "model/keras.h"
-#include "model/keras_notes.h"
+#include "keras/keras.h"
+#include "keras/notes.h"
 #include "model/load.h"
 #include "model/native.h"
 #include "model/weights.h"

@@ -254,7 +254,7 @@ static bool resets_before(const td_layer_info *layer) {
 }
 
 static void plan_rule(const td_model *model, const td_layer_info *layer, const rule *r,
-                      const shelf *s, transfer *t, td__problems *problems) {
+                      const shelf *s, transfer *t, td__reasons *problems) {
     char from[NAME_SIZE], have[TD_SHAPE_TEXT_SIZE], want[TD_SHAPE_TEXT_SIZE];
     t->rule = r;
     t->target = td_model_parameter(model, layer->name, r->to);
@@ -264,8 +264,8 @@ static void plan_rule(const td_model *model, const td_layer_info *layer, const r
     (void)snprintf(from, sizeof from, "%s.%s", layer->name, r->from);
     const td__named_view *tensor = take(s, from);
     if (!tensor) {
-        td__problems_add(problems, TD_NOT_FOUND, "%s, for %s, is missing", from,
-                         td_tensor_name(t->target));
+        td__reasons_add(problems, TD_NOT_FOUND, "%s, for %s, is missing", from,
+                        td_tensor_name(t->target));
         return;
     }
     t->source = tensor;
@@ -274,29 +274,29 @@ static void plan_rule(const td_model *model, const td_layer_info *layer, const r
     td_shape shape = pytorch_shape(r, &t->dims);
     if (!td_shape_equal(&shape, &tensor->view.shape)) {
         char mine[TD_SHAPE_TEXT_SIZE];
-        td__problems_add(problems, TD_SHAPE, "%s has shape %s; for %s %s it must have %s", from,
-                         td_shape_text(&tensor->view.shape, have), td_tensor_name(t->target),
-                         td_shape_text(&ours, mine), td_shape_text(&shape, want));
+        td__reasons_add(problems, TD_SHAPE, "%s has shape %s; for %s %s it must have %s", from,
+                        td_shape_text(&tensor->view.shape, have), td_tensor_name(t->target),
+                        td_shape_text(&ours, mine), td_shape_text(&shape, want));
     }
 }
 
 /* The transfers of all layers; returns how many. */
 static size_t plan_all(const td_model *model, const td__layer_order *orders, const shelf *s,
-                       transfer *transfers, td__problems *problems) {
+                       transfer *transfers, td__reasons *problems) {
     size_t count = 0;
     for (size_t i = 0; i < td_model_layer_count(model); i++) {
         const td_layer_info *layer = td_model_layer(model, i);
         if (layer->parameter_count && (orders[i].in.channels < 0 || orders[i].out.channels < 0)) {
-            td__problems_add(problems, TD_UNSUPPORTED,
-                             "%s reads flattened maps mixed with other features, whose order "
-                             "PyTorch's file does not tell",
-                             layer->name);
+            td__reasons_add(problems, TD_UNSUPPORTED,
+                            "%s reads flattened maps mixed with other features, whose order "
+                            "PyTorch's file does not tell",
+                            layer->name);
         }
         if (layer->kind == TD_LAYER_GRU && resets_before(layer)) {
-            td__problems_add(problems, TD_UNSUPPORTED,
-                             "%s: PyTorch's GRU resets after the product; the layer must have "
-                             "reset_after: true",
-                             layer->name);
+            td__reasons_add(problems, TD_UNSUPPORTED,
+                            "%s: PyTorch's GRU resets after the product; the layer must have "
+                            "reset_after: true",
+                            layer->name);
             continue;
         }
         size_t before = count;
@@ -308,15 +308,15 @@ static size_t plan_all(const td_model *model, const td__layer_order *orders, con
             }
         }
         if (layer->parameter_count && before == count) {
-            td__problems_add(problems, TD_UNSUPPORTED,
-                             "%s: PyTorch has no counterpart of a %s layer", layer->name,
-                             td_layer_kind_name(layer->kind));
+            td__reasons_add(problems, TD_UNSUPPORTED,
+                            "%s: PyTorch has no counterpart of a %s layer", layer->name,
+                            td_layer_kind_name(layer->kind));
         }
     }
     for (size_t i = 0; i < s->count; i++) {
         const char *name = s->sorted[i]->name;
         if (!s->used[i] && strcmp(last_word(name), "num_batches_tracked") != 0) {
-            td__problems_add(problems, TD_NOT_FOUND, "the model has no place for %s", name);
+            td__reasons_add(problems, TD_NOT_FOUND, "the model has no place for %s", name);
         }
     }
     return count;
@@ -331,9 +331,9 @@ td_status td__pytorch_assign(td_model *model, const char *path, size_t count,
     td_status status = TD_OK;
     size_t planned = 0;
     if (fill_shelf(&s, count, tensors) && orders && transfers) {
-        td__problems problems = {0};
+        td__reasons problems = {0};
         planned = plan_all(model, orders, &s, transfers, &problems);
-        status = td__problems_report(&problems, path, error);
+        status = td__reasons_report(&problems, path, error);
     } else {
         status = td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     }

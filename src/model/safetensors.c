@@ -2,9 +2,9 @@
 #include "model/safetensors.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/proto.h"
-#include "model/json.h"
 #include "model/weights.h"
 
 #include <errno.h>

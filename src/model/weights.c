@@ -2,43 +2,10 @@
 
 #include "base/memory.h"
 #include "base/words.h"
-#include "tensor/element.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Problems ---------------------------------------------------------------------------------
- */
-
-void td__problems_add(td__problems *problems, td_status status, const char *format, ...) {
-    size_t length = strlen(problems->text), room = sizeof problems->text - length;
-    if (problems->count++ == 0) {
-        problems->first = status;
-    }
-    int separator = snprintf(problems->text + length, room, "%s", length ? "; " : "");
-    if ((size_t)separator >= room) {
-        return;
-    }
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(problems->text + length + separator, room - (size_t)separator, format,
-                    arguments);
-    va_end(arguments);
-}
-
-td_status td__problems_report(const td__problems *problems, const char *path, td_error *error) {
-    bool cut = strlen(problems->text) + 1 == sizeof problems->text;
-    const char *end = cut ? " …" : "";
-    if (problems->count <= 1) {
-        return problems->count
-                   ? td_error_set(error, problems->first, "%s: %s%s", path, problems->text, end)
-                   : TD_OK;
-    }
-    return td_error_set(error, problems->first, "%s: %zu problems: %s%s", path, problems->count,
-                        problems->text, end);
-}
 
 /* ---- Parameters by name -----------------------------------------------------------------------
  */
@@ -97,55 +64,32 @@ td__named_view *td__parameter_views(const td_model *model) {
 /* ---- Values -----------------------------------------------------------------------------------
  */
 
-void td__copy_floats(float *to, const td_view *from, int64_t first, int64_t count) {
-    const char *at = (const char *)from->data + (size_t)first * td_dtype_size(from->dtype);
-    if (count > 0 && from->dtype == TD_FLOAT32) {
-        memcpy(to, at, (size_t)count * sizeof *to);
-        return;
-    }
-    switch (from->dtype) {
-#define COPY(name, text, type)                                                                     \
-    case TD_##name:                                                                                \
-        for (int64_t i = 0; i < count; i++) {                                                      \
-            type value;                                                                            \
-            memcpy(&value, at + (size_t)i * sizeof value, sizeof value);                           \
-            to[i] = (float)TD__NUMBER_##name(value);                                               \
-        }                                                                                          \
-        break;
-        TD_DTYPE_LIST(COPY)
-#undef COPY
-    default:
-        break;
-    }
-}
-
 /* Which tensor each parameter of the index takes. */
 static void match(const td__parameter_index *index, size_t count, const td__named_view *tensors,
-                  const td__named_view **source, td__problems *problems) {
+                  const td__named_view **source, td__reasons *problems) {
     for (size_t i = 0; i < count; i++) {
         const td__named_view *tensor = &tensors[i];
         ptrdiff_t at = td__parameter_index_find(index, tensor->name);
         if (at < 0) {
             const char *nearest = td__parameter_index_nearest(index, tensor->name);
-            td__problems_add(problems, TD_NOT_FOUND, "the model has no parameter %s%s%s%s",
-                             tensor->name, nearest ? "; the nearest is '" : "",
-                             nearest ? nearest : "", nearest ? "'" : "");
+            td__reasons_add(problems, TD_NOT_FOUND, "the model has no parameter %s%s%s%s",
+                            tensor->name, nearest ? "; the nearest is '" : "",
+                            nearest ? nearest : "", nearest ? "'" : "");
             continue;
         }
         td_shape shape = td_tensor_shape(index->sorted[at]->tensor);
         char have[TD_SHAPE_TEXT_SIZE], want[TD_SHAPE_TEXT_SIZE];
         if (source[at]) {
-            td__problems_add(problems, TD_EXISTS, "%s is there twice", tensor->name);
+            td__reasons_add(problems, TD_EXISTS, "%s is there twice", tensor->name);
         } else if (!td_shape_equal(&tensor->view.shape, &shape)) {
-            td__problems_add(problems, TD_SHAPE, "%s has shape %s, the model's has %s",
-                             tensor->name, td_shape_text(&tensor->view.shape, have),
-                             td_shape_text(&shape, want));
+            td__reasons_add(problems, TD_SHAPE, "%s has shape %s, the model's has %s", tensor->name,
+                            td_shape_text(&tensor->view.shape, have), td_shape_text(&shape, want));
         }
         source[at] = tensor;
     }
     for (size_t i = 0; i < index->count; i++) {
         if (!source[i]) {
-            td__problems_add(problems, TD_NOT_FOUND, "%s is missing", index->sorted[i]->name);
+            td__reasons_add(problems, TD_NOT_FOUND, "%s is missing", index->sorted[i]->name);
         }
     }
 }
@@ -159,9 +103,9 @@ td_status td__weights_assign(td_model *model, const char *path, size_t count,
     }
     const td__named_view **source = td__calloc(index.count + 1, sizeof *source);
     if (source) {
-        td__problems problems = {0};
+        td__reasons problems = {0};
         match(&index, count, tensors, source, &problems);
-        status = td__problems_report(&problems, path, error);
+        status = td__reasons_report(&problems, path, error);
     } else {
         status = td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     }

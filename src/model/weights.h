@@ -3,22 +3,12 @@
 #ifndef TAPEDECK_MODEL_WEIGHTS_H
 #define TAPEDECK_MODEL_WEIGHTS_H
 
+#include "base/reasons.h"
 #include "model/safetensors.h"
 #include "tapedeck/nn.h"
+#include "tensor/element.h"
 
 #include <stdio.h>
-
-/* Several problems in one text: "x.npz: 3 problems: … ; …". */
-typedef struct td__problems {
-    size_t count;
-    td_status first;
-    char text[800];
-} td__problems;
-
-void td__problems_add(td__problems *problems, td_status status, const char *format, ...)
-    TD_PRINTF(3, 4);
-/* The status of the first; TD_OK when there is none. */
-td_status td__problems_report(const td__problems *problems, const char *path, td_error *error);
 
 /* The model's parameters, sorted by name. */
 typedef struct td__parameter_index {
@@ -33,9 +23,6 @@ void td__parameter_index_release(td__parameter_index *index);
 ptrdiff_t td__parameter_index_find(const td__parameter_index *index, const char *name);
 /* The parameter whose name is like this one, or NULL. */
 const char *td__parameter_index_nearest(const td__parameter_index *index, const char *name);
-
-/* Copies elements [first, first + count) of a view, of any type and at any address, to float32. */
-void td__copy_floats(float *to, const td_view *from, int64_t first, int64_t count);
 
 /* Writes all parameters from tensors of their names and shapes, straight from where they stand. Each
  * parameter must be given once, and nothing else. All problems are told together; then nothing has

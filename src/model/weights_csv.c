@@ -294,16 +294,16 @@ static td_status read_rows(reader *r) {
 }
 
 static td_status check_complete(const reader *r) {
-    td__problems problems = {0};
+    td__reasons problems = {0};
     for (size_t i = 0; i < r->index.count; i++) {
         const td_parameter_info *parameter = r->index.sorted[i];
         int64_t count = td_tensor_count(parameter->tensor);
         if (r->columns[i].count != count) {
-            td__problems_add(&problems, TD_NOT_FOUND, "%s is missing%s", parameter->name,
-                             r->columns[i].count ? " some elements" : "");
+            td__reasons_add(&problems, TD_NOT_FOUND, "%s is missing%s", parameter->name,
+                            r->columns[i].count ? " some elements" : "");
         }
     }
-    return td__problems_report(&problems, r->path, r->error);
+    return td__reasons_report(&problems, r->path, r->error);
 }
 
 static void put_columns(const reader *r) {

@@ -19,6 +19,9 @@
 #define TD__NUMBER_UINT32(x) (x)
 #define TD__NUMBER_UINT64(x) (x)
 
+/* Copies elements [first, first + count) of a view, of any type and at any address, to float32. */
+void td__copy_floats(float *to, const td_view *from, int64_t first, int64_t count);
+
 static inline double td__element(const td_view *view, int64_t i) {
 #define ELEMENT(name, text, type)                                                                  \
     case TD_##name:                                                                                \

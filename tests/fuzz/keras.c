@@ -1,6 +1,6 @@
 /* Any bytes as a file of Keras's. Those that begin with '{' are a configuration, zipped so that its
  * checksum fits, with what stands behind the first 0 for weights. */
-#include "model/keras.h"
+#include "keras/keras.h"
 #include "zip/zip.h"
 
 #include <stdlib.h>

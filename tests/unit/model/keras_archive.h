@@ -3,7 +3,7 @@
 #define TAPEDECK_TESTS_KERAS_ARCHIVE_H
 
 #include "data/bytes.h"
-#include "model/keras.h"
+#include "keras/keras.h"
 #include "zip/zip.h"
 
 #include <sys/mman.h>

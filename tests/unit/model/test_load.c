@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "base/memory.h"
-#include "model/json.h"
+#include "base/json.h"
 #include "model/native.h"
 #include "model/weights.h"
 #include "tapedeck/model.h"

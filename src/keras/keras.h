@@ -1,14 +1,14 @@
 /* Keras's files: .keras (a zip of config.json and model.weights.h5, by Keras 3 and 2.13 to 2.15) and
  * legacy .h5, to an ordinary model; and .keras written from one. What the layers of a file are in
- * ours is in keras_layer.h, how they are connected in keras_graph.h.
+ * ours is in layer.h, how they are connected in graph.h.
  *
  * Nothing of a file is ever run: Lambda layers and custom classes are refused like every layer and
  * option that would give other numbers here. One error lists them all.
  */
-#ifndef TAPEDECK_MODEL_KERAS_H
-#define TAPEDECK_MODEL_KERAS_H
+#ifndef TAPEDECK_KERAS_H
+#define TAPEDECK_KERAS_H
 
-#include "tapedeck/model.h"
+#include "tapedeck/nn.h"
 
 bool td__keras_is_zip(const unsigned char *head, size_t size);
 bool td__keras_is_hdf5(const unsigned char *head, size_t size);

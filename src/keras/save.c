@@ -3,10 +3,10 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "hdf5/hdf5.h"
-#include "model/keras.h"
-#include "model/keras_notes.h"
-#include "model/keras_weights.h"
-#include "model/keras_write.h"
+#include "keras/keras.h"
+#include "keras/notes.h"
+#include "keras/weights.h"
+#include "keras/write.h"
 #include "zip/zip.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  * An option that is not in the tables must be unset (null, false, 0 or empty), so that an option of a
  * later Keras is refused where it is used and ignored where it is not.
  */
-#ifndef TAPEDECK_MODEL_KERAS_LAYER_H
-#define TAPEDECK_MODEL_KERAS_LAYER_H
+#ifndef TAPEDECK_KERAS_LAYER_H
+#define TAPEDECK_KERAS_LAYER_H
 
 #include "tapedeck/nn.h"
 

@@ -1,8 +1,8 @@
-#include "model/keras_notes.h"
+#include "keras/notes.h"
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "data/bytes.h"
-#include "model/json.h"
 #include "zip/zip.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* From datasets to parameters; see keras_weights.h. Values go straight to where they belong. */
-#include "model/keras_weights.h"
+/* From datasets to parameters; see weights.h. Values go straight to where they belong. */
+#include "keras/weights.h"
 
 #include "base/memory.h"
-#include "model/weights.h"
+#include "tensor/element.h"
 
 #include <stdio.h>
 #include <stdlib.h>

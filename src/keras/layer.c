@@ -1,5 +1,5 @@
-/* Reading a layer's options by the tables; see keras_layer.h. */
-#include "model/keras_class.h"
+/* Reading a layer's options by the tables; see layer.h. */
+#include "keras/class.h"
 #include "nn/field.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* JSON of files nobody vouches for, within a budget of memory. */
-#ifndef TAPEDECK_MODEL_JSON_H
-#define TAPEDECK_MODEL_JSON_H
+#ifndef TAPEDECK_BASE_JSON_H
+#define TAPEDECK_BASE_JSON_H
 
 #include "tapedeck/base.h"
 

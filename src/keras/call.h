@@ -1,8 +1,8 @@
 /* What a layer of a Functional model is called with: `inbound_nodes`. */
-#ifndef TAPEDECK_MODEL_KERAS_CALL_H
-#define TAPEDECK_MODEL_KERAS_CALL_H
+#ifndef TAPEDECK_KERAS_CALL_H
+#define TAPEDECK_KERAS_CALL_H
 
-#include "model/keras_layer.h"
+#include "keras/layer.h"
 
 typedef struct td__keras_call {
     const char *from[TD_MAX_FROM]; /* names of the layers it reads, borrowed */

@@ -1,5 +1,5 @@
-/* Reading inbound_nodes; see keras_call.h. */
-#include "model/keras_call.h"
+/* Reading inbound_nodes; see call.h. */
+#include "keras/call.h"
 
 #include <stdarg.h>
 #include <stdio.h>

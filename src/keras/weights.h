@@ -1,9 +1,9 @@
 /* The weights of a Keras file: where each parameter's values stand, in both layouts. */
-#ifndef TAPEDECK_MODEL_KERAS_WEIGHTS_H
-#define TAPEDECK_MODEL_KERAS_WEIGHTS_H
+#ifndef TAPEDECK_KERAS_WEIGHTS_H
+#define TAPEDECK_KERAS_WEIGHTS_H
 
 #include "hdf5/hdf5.h"
-#include "model/keras_graph.h"
+#include "keras/graph.h"
 
 /* Fills every parameter of a model made from the graph. Each must be there in its shape, and nothing
  * else: TD_NOT_FOUND, TD_SHAPE, TD_FORMAT, …, naming it. */

@@ -6,8 +6,8 @@
  * are the model's output and, so that it keeps them, layers that nothing reads.
  */
 #include "base/memory.h"
-#include "model/keras_write.h"
-#include "model/weights.h"
+#include "base/reasons.h"
+#include "keras/write.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +138,7 @@ td_status td__keras_plan_make(td__keras_plan *plan, const td_model *model, const
                               td_error *error) {
     *plan = (td__keras_plan){.model = model, .sequential = is_stack(model)};
     td_status status = order_layers(plan, path, error);
-    td__problems problems = {0};
+    td__reasons problems = {0};
     for (size_t i = 0; i < plan->count && !status; i++) {
         td__keras_plan_layer *layer = &plan->layers[i];
         const td_layer_info *info = td_model_layer(model, layer->layer);
@@ -146,17 +146,17 @@ td_status td__keras_plan_make(td__keras_plan *plan, const td_model *model, const
         layer->config = td__keras_layer_write(info, &layer->class_name, &layer->storage, reason);
         if (!layer->config) {
             layer->class_name = "";
-            td__problems_add(&problems, TD_UNSUPPORTED, "%s layer '%s': %s",
-                             td_layer_kind_name(info->kind), info->name, reason);
+            td__reasons_add(&problems, TD_UNSUPPORTED, "%s layer '%s': %s",
+                            td_layer_kind_name(info->kind), info->name, reason);
         }
         if (strchr(info->name, '/')) {
-            td__problems_add(&problems, TD_UNSUPPORTED, "Keras allows no '/' in the name '%s'",
-                             info->name);
+            td__reasons_add(&problems, TD_UNSUPPORTED, "Keras allows no '/' in the name '%s'",
+                            info->name);
         }
         name_group(plan, i);
     }
     name_input(plan);
-    status = status ? status : td__problems_report(&problems, path, error);
+    status = status ? status : td__reasons_report(&problems, path, error);
     if (status) {
         td__keras_plan_release(plan);
     }

@@ -1,9 +1,9 @@
 /* A model as Keras would have it: the order of its layers, their places in the weights' file, and its
  * configuration. */
-#ifndef TAPEDECK_MODEL_KERAS_WRITE_H
-#define TAPEDECK_MODEL_KERAS_WRITE_H
+#ifndef TAPEDECK_KERAS_WRITE_H
+#define TAPEDECK_KERAS_WRITE_H
 
-#include "model/keras_layer.h"
+#include "keras/layer.h"
 
 typedef struct td__keras_plan_layer {
     size_t layer; /* its number in our model */

@@ -1,8 +1,8 @@
-/* Keras's classes as tables; keras_layer.c reads by them, keras_layer_write.c writes. */
-#ifndef TAPEDECK_MODEL_KERAS_CLASS_H
-#define TAPEDECK_MODEL_KERAS_CLASS_H
+/* Keras's classes as tables; layer.c reads by them, keras_layer_write.c writes. */
+#ifndef TAPEDECK_KERAS_CLASS_H
+#define TAPEDECK_KERAS_CLASS_H
 
-#include "model/keras_layer.h"
+#include "keras/layer.h"
 
 /* What an option of Keras's is to us. */
 typedef enum td__keras_meaning {

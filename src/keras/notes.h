@@ -1,10 +1,10 @@
 /* metadata.json of a .keras file: {"keras_version": "3.0.0", "tapedeck.data": "…"}. What a model of
  * ours says of its data stands there because Keras passes over it; a member of our own would make
  * Keras unpack the whole file. */
-#ifndef TAPEDECK_MODEL_KERAS_NOTES_H
-#define TAPEDECK_MODEL_KERAS_NOTES_H
+#ifndef TAPEDECK_KERAS_NOTES_H
+#define TAPEDECK_KERAS_NOTES_H
 
-#include "tapedeck/model.h"
+#include "tapedeck/nn.h"
 
 #define TD__KERAS_METADATA "metadata.json"
 #define TD__KERAS_METADATA_MAXIMUM ((size_t)16 << 20) /* bytes */

@@ -1,5 +1,5 @@
-/* The tables of classes and their options; see keras_class.h. */
-#include "model/keras_class.h"
+/* The tables of classes and their options; see class.h. */
+#include "keras/class.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Weights of legacy .h5 files: a group for each layer (or model) of the outermost list, with the
  * names of its weights in the order that layer.weights has. */
 #include "base/memory.h"
-#include "model/keras_weights.h"
+#include "keras/weights.h"
 
 #include <stdio.h>
 #include <string.h>

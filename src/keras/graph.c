@@ -1,8 +1,8 @@
-/* From a configuration to entries and their order; see keras_graph.h. */
-#include "model/keras_graph.h"
+/* From a configuration to entries and their order; see graph.h. */
+#include "keras/graph.h"
 
 #include "base/memory.h"
-#include "model/keras_call.h"
+#include "keras/call.h"
 
 #include <stdio.h>
 #include <string.h>

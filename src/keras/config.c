@@ -1,6 +1,6 @@
-/* Writing config.json, as Keras 3 has it; see keras_write.h. */
+/* Writing config.json, as Keras 3 has it; see write.h. */
 #include "base/memory.h"
-#include "model/keras_write.h"
+#include "keras/write.h"
 
 #include <stdlib.h>
 #include <string.h>

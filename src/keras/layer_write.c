@@ -1,6 +1,6 @@
-/* Writing a layer's options by the tables; see keras_layer.h. */
-#include "model/json.h"
-#include "model/keras_class.h"
+/* Writing a layer's options by the tables; see layer.h. */
+#include "base/json.h"
+#include "keras/class.h"
 
 #include <stdio.h>
 #include <string.h>

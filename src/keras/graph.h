@@ -3,10 +3,10 @@
  * Sequential and Functional models, in the forms of Keras 3 and Keras 2; models within models are
  * laid flat. Everything that cannot be had is gathered in `refused`, so that one error can list it.
  */
-#ifndef TAPEDECK_MODEL_KERAS_GRAPH_H
-#define TAPEDECK_MODEL_KERAS_GRAPH_H
+#ifndef TAPEDECK_KERAS_GRAPH_H
+#define TAPEDECK_KERAS_GRAPH_H
 
-#include "model/keras_layer.h"
+#include "keras/layer.h"
 
 enum { TD__KERAS_INPUT = -1, TD__KERAS_TOP = -1 };
 

@@ -4,16 +4,16 @@
  * that a load needs 64 MiB and four times the file at most: what the configuration takes is bounded
  * by td__json_budget, unpacked weights and parameters by BASE + 2 files each.
  */
-#include "model/keras.h"
+#include "keras/keras.h"
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "data/bytes.h"
-#include "model/json.h"
-#include "model/keras_graph.h"
-#include "model/keras_notes.h"
-#include "model/keras_weights.h"
-#include "zip/zip.h"
+#include "keras/graph.h"
+#include "keras/notes.h"
+#include "keras/weights.h"
 #include "nn/model.h"
+#include "zip/zip.h"
 
 #include <stdio.h>
 #include <stdlib.h>
