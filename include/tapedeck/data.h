@@ -146,6 +146,10 @@ typedef struct td_data_options {
     td_names weighted_classes;   /* in the training part, how much an example of these counts … */
     const double *class_weights; /* … one for each; others 1 */
     bool balanced; /* or: all classes count alike, examples / (classes * examples of the class) */
+    bool
+        standardize_labels; /* labels that are values get mean 0, variance 1 over the training part */
+    const float *label_mean, *label_deviation; /* or with these (info's, of another data set) */
+    int64_t label_normal_count;                /* how many of each */
 } td_data_options;
 
 #define TD_DATA(...) (&(td_data_options){.struct_size = sizeof(td_data_options), __VA_ARGS__})
@@ -178,6 +182,8 @@ typedef struct td_data_info {
     td_names remarks;  /* what should be said of how files were read, a sentence each */
     const float *fill; /* what stands for a missing value of each input; NULL unless filled */
     int64_t fill_count;
+    const float *label_mean, *label_deviation; /* of each label value; NULL unless standardised */
+    int64_t label_normal_count;
 } td_data_info;
 
 TD_API const td_data_info *td_dataset_info(const td_dataset *dataset);

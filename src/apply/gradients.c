@@ -237,7 +237,8 @@ static td_status run(td_gradients *g, const td_gradients_options *options, td_er
 static td_status prepare(td_gradients *g, const char *model, const char *data,
                          const td_gradients_options *options, td_error *error) {
     const td__objective *objective = &g->objective;
-    td__saved_options opening = {.labels = options->labels,
+    td__saved_options opening = {.scaled_labels = true,
+                                 .labels = options->labels,
                                  .label = options->label,
                                  .scale = options->scale,
                                  .layout = options->layout,

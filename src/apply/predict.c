@@ -1,5 +1,7 @@
 /* A saved model over new data: outputs to a file, and signals from inside it to a run. */
+#include "data/table.h"
 #include "tapedeck/apply.h"
+#include "tensor/element.h"
 
 #include "apply/predict_output.h"
 #include "apply/saved.h"
@@ -27,7 +29,10 @@ typedef struct predictor {
     td_deck *deck;
     td_metric *accuracy;
     int64_t examples;
-    bool moves; /* outputs are written with the channels first */
+    bool moves;    /* outputs are written with the channels first */
+    td_view shown; /* the batch's prediction, in the units of the labels */
+    float *undone; /* room for that */
+    size_t undone_capacity;
 } predictor;
 
 /* ---- Opening ----------------------------------------------------------------------------------
@@ -194,8 +199,28 @@ static td_status write_out(predictor *p, td_tensor *prediction, const td_batch *
     if (status) {
         return status;
     }
-    td_view view = td_view_of(written);
+    td_view view = written == prediction ? p->shown : td_view_of(written);
     return td__predict_output_write(p->output, &view, batch, error);
+}
+
+/* The prediction in the units of the labels, where training had standardised those: p->shown. */
+static td_status show(predictor *p, td_tensor *prediction, td_error *error) {
+    const td__data_notes *notes = &p->saved.notes.data;
+    int64_t rows = p->pass.batch->count, count = notes->label_normal_count;
+    td_view view = td_view_of(prediction);
+    p->shown = view;
+    if (count == 0 || td__elements_from(&view.shape, 1) != count) {
+        return TD_OK;
+    }
+    size_t needed = (size_t)(rows * count);
+    if (!td__grow(&p->undone, &p->undone_capacity, needed, SIZE_MAX / sizeof(float),
+                  sizeof(float))) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    memcpy(p->undone, view.data, needed * sizeof(float));
+    td__labels_undo(notes->label_mean, notes->label_deviation, count, p->undone, rows);
+    p->shown.data = p->undone;
+    return TD_OK;
 }
 
 static td_status run_batch(predictor *p, const td_batch *batch, td_error *error) {
@@ -205,6 +230,9 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
     }
     td_status status = td__pass_forward(&p->pass, batch, error);
     td_tensor *prediction = p->pass.prediction;
+    if (!status) {
+        status = show(p, prediction, error);
+    }
     if (!status && p->output) {
         status = write_out(p, prediction, batch, error);
     }
@@ -213,7 +241,9 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
         p->examples += batch->count;
     }
     if (!status && p->deck) {
-        (void)td_signal_record(p->signals.prediction, td_tape_view(p->pass.tape, prediction));
+        (void)td_signal_record(p->signals.prediction, p->shown.data == p->undone
+                                                          ? p->shown
+                                                          : td_tape_view(p->pass.tape, prediction));
         (void)td_deck_step(p->deck, 1, step);
     }
     td__pass_end(&p->pass);
@@ -247,6 +277,7 @@ static void tell(const predictor *p, td_prediction *result) {
 }
 
 static void release(predictor *p) {
+    td__free(p->undone);
     td_metric_destroy(p->accuracy);
     td__pass_release(&p->pass);
     td__pass_signals_release(&p->signals);

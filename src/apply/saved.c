@@ -51,6 +51,9 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
                             .batch = saved->fixed_batch ? saved->fixed_batch : options->batch,
                             .in_order = true};
     td__data_notes_apply(&saved->notes.data, &data);
+    if (!options->scaled_labels) {
+        data.label_mean = data.label_deviation = NULL;
+    }
     if (options->label) {
         data.label = (td_names){given, 1};
         data.label_names = (td_names){0};
@@ -64,6 +67,7 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
     saved->data = td_dataset_open(&data, &reason);
     if (!saved->data && !options->label && data.label.count) {
         data.label = data.label_names = (td_names){0};
+        data.label_mean = data.label_deviation = NULL;
         data.label_kind = TD_LABEL_NONE;
         saved->data = td_dataset_open(&data, &unlabelled);
         /* Without the labels' column, what else is wrong is what matters. */

@@ -24,7 +24,8 @@ typedef struct td__saved_options {
     const char *label;  /* CSV: the label's column; NULL: as in training, if it is there */
     double scale;       /* of inputs; 0: as in training */
     int64_t batch;
-    td_layout layout; /* of arrays; AS_IS: the one of the model's file, or else what fits */
+    td_layout layout;   /* of arrays; AS_IS: the one of the model's file, or else what fits */
+    bool scaled_labels; /* standardised as in training; otherwise as the file has them */
 } td__saved_options;
 
 TD_NODISCARD td_status td__saved_load(td__saved *saved, const char *model, td_error *error);

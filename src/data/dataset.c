@@ -231,6 +231,9 @@ static td_status prepare(td_dataset *dataset, const td_data_options *options, td
         status = td__labels_prepare(dataset, options, error);
     }
     if (!status) {
+        status = td__label_scale_prepare(dataset, options, error);
+    }
+    if (!status) {
         status = td__weights_prepare(dataset, options, error);
     }
     if (!status) {
@@ -293,6 +296,8 @@ void td_dataset_close(td_dataset *dataset) {
     td__free(dataset->class_names);
     td__names_release(&dataset->remarks);
     td__free(dataset->class_weight);
+    td__free(dataset->label_mean);
+    td__free(dataset->label_deviation);
     td__free(dataset->fill);
     td__free(dataset->mean);
     td__free(dataset->deviation);

@@ -28,7 +28,8 @@ struct td_dataset {
     float *fill;           /* what stands for a missing value of each input; NULL: nothing */
     uint32_t *kept[2];     /* rows of each table that are not dropped; NULL: all */
     int64_t kept_count[2]; /* how many */
-    float *class_weight;   /* of each class, in the training part; NULL: all the same */
+    float *label_mean, *label_deviation; /* NULL unless labels are standardised */
+    float *class_weight; /* of each class, in the training part; NULL: all the same */
     int64_t class_weight_count;
     bool in_order;
     uint64_t seed;
@@ -59,6 +60,11 @@ td_status td__missing_fill(td_dataset *dataset, const td_data_options *options, 
 td_status td__weights_prepare(td_dataset *dataset, const td_data_options *options, td_error *error);
 bool td__is_weighted(const td_dataset *dataset, td_part part);
 float td__weight(const td_dataset *dataset, td_part part, int64_t row);
+
+/* label_scale.c: labels with mean 0 and variance 1; one row's values changed. */
+td_status td__label_scale_prepare(td_dataset *dataset, const td_data_options *options,
+                                  td_error *error);
+void td__label_scale(const td_dataset *dataset, float *values, int64_t count);
 
 /* normalize.c: mean and deviation from the training part, and inputs in memory changed in place. */
 td_status td__normalize_prepare(td_dataset *dataset, const td_data_options *options,

@@ -231,6 +231,7 @@ void td__label_read(const td_dataset *dataset, int table, int64_t row, void *lab
     const td__array *array = &dataset->tables[table].label;
     if (!dataset->are_classes) {
         td__array_read(array, row, label);
+        td__label_scale(dataset, label, array->count);
         return;
     }
     td_label_kind kind = dataset->info.label_kind;

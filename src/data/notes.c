@@ -77,7 +77,9 @@ bool td__data_notes_write(json_t *object, const td_data_options *options,
            put_floats(object, "fill", info->fill, info->fill_count) &&
            put_text(object, "x", options->x) && put_text(object, "y", options->y) &&
            put_floats(object, "mean", info->mean, info->normal_count) &&
-           put_floats(object, "deviation", info->deviation, info->normal_count);
+           put_floats(object, "deviation", info->deviation, info->normal_count) &&
+           put_floats(object, "label_mean", info->label_mean, info->label_normal_count) &&
+           put_floats(object, "label_deviation", info->label_deviation, info->label_normal_count);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------
@@ -123,6 +125,18 @@ static bool read_floats(const json_t *list, float **values) {
     return *values;
 }
 
+/* Two lists of one length. */
+static bool read_scale(const json_t *object, const char *mean_key, const char *deviation_key,
+                       float **mean, float **deviation, int64_t *count) {
+    const json_t *means = json_object_get(object, mean_key);
+    const json_t *deviations = json_object_get(object, deviation_key);
+    *count = (int64_t)size_of(means);
+    if (size_of(means) != size_of(deviations) || size_of(means) >= MAX_ITEMS) {
+        return false;
+    }
+    return *count == 0 || (read_floats(means, mean) && read_floats(deviations, deviation));
+}
+
 static bool read_missing(td__data_notes *notes, const json_t *object) {
     const char *word = json_string_value(json_object_get(object, "missing"));
     const json_t *values = json_object_get(object, "fill");
@@ -150,13 +164,11 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
         td_names *names = (td_names *)((char *)notes + lists[k].offset);
         good = read_texts(json_object_get(object, lists[k].key), names, &next);
     }
-    const json_t *mean = json_object_get(object, "mean");
-    const json_t *deviation = json_object_get(object, "deviation");
-    good = good && size_of(mean) == size_of(deviation) && size_of(mean) < MAX_ITEMS;
-    if (good && size_of(mean)) {
-        good = read_floats(mean, &notes->mean) && read_floats(deviation, &notes->deviation);
-        notes->normal_count = (int64_t)size_of(mean);
-    }
+    good = good &&
+           read_scale(object, "mean", "deviation", &notes->mean, &notes->deviation,
+                      &notes->normal_count) &&
+           read_scale(object, "label_mean", "label_deviation", &notes->label_mean,
+                      &notes->label_deviation, &notes->label_normal_count);
     good = good && read_missing(notes, object);
     notes->scale = json_number_value(json_object_get(object, "scale"));
     notes->x = json_string_value(json_object_get(object, "x"));
@@ -169,6 +181,8 @@ void td__data_notes_release(td__data_notes *notes) {
     td__free(notes->mean);
     td__free(notes->deviation);
     td__free(notes->fill);
+    td__free(notes->label_mean);
+    td__free(notes->label_deviation);
     *notes = (td__data_notes){0};
 }
 
@@ -188,4 +202,7 @@ void td__data_notes_apply(const td__data_notes *notes, td_data_options *options)
     options->mean = notes->mean;
     options->deviation = notes->deviation;
     options->normal_count = notes->normal_count;
+    options->label_mean = notes->label_mean;
+    options->label_deviation = notes->label_deviation;
+    options->label_normal_count = notes->label_normal_count;
 }

@@ -18,6 +18,8 @@ typedef struct td__data_notes {
     int64_t fill_count;
     float *mean, *deviation;
     int64_t normal_count;
+    float *label_mean, *label_deviation;
+    int64_t label_normal_count;
     const char **texts; /* owns the lists */
 } td__data_notes;
 

@@ -124,6 +124,10 @@ td__reader td__csv_read, td__npy_read, td__npz_read, td__idx_read, td__images_re
 /* path is not looked at. */
 td__reader td__generate;
 
+/* Rows of count standardised values as they were before; mean NULL: nothing was done to them. */
+void td__labels_undo(const float *mean, const float *deviation, int64_t count, float *values,
+                     int64_t rows);
+
 /* Splits the columns of an array of rank-1 rows into input and label, by the options' label names
  * (column numbers, "last"). */
 td_status td__table_split_columns(td__table *table, const td__request *request, td_error *error);

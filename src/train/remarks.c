@@ -52,6 +52,11 @@ td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
     if (experiment->train.objective.target == TD__TARGET_INPUT) {
         return TD_OK;
     }
+    if (trainer->feed.info->label_mean && trainer->feed.info->label_kind != TD_LABEL_VALUES) {
+        return td__experiment_problem(experiment, NULL, TD_INVALID, error,
+                                      "data.standardize_labels: %s takes classes, not values",
+                                      td_loss_name(loss));
+    }
     if (loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
         int64_t units = last->output.rank ? last->output.dims[last->output.rank - 1] : 1;
         return td_dataset_check_labels(trainer->feed.data, 0, (double)units - 1, &reason)

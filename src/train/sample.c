@@ -3,6 +3,8 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "data/table.h"
+#include "tensor/element.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -113,8 +115,18 @@ static td_status predict(td_trainer *trainer, sample *s, td_error *error) {
     return status;
 }
 
+/* In the units of the labels, where those are standardised. */
+static void undo(const td_data_info *info, const sample *s) {
+    int64_t count = info->label_normal_count;
+    td__labels_undo(info->label_mean, info->label_deviation, count, s->label, s->count);
+    if (td__elements_from(&s->output_shape, 1) == count) {
+        td__labels_undo(info->label_mean, info->label_deviation, count, s->output, s->count);
+    }
+}
+
 static void record(td_trainer *trainer, const sample *s) {
     const td_data_info *info = trainer->feed.info;
+    undo(info, s);
     td_dtype dtype = info->label_kind == TD_LABEL_CLASS ? TD_INT32 : TD_FLOAT32;
     td_view label = rows_view(dtype, s->count, &info->label, s->label);
     (void)td_deck_batch_labels(trainer->recording.deck, s->rows, s->count,
