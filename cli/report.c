@@ -146,7 +146,24 @@ static double size_of(const char *folder, const char *name) {
     return stat(path, &about) == 0 && S_ISREG(about.st_mode) ? (double)about.st_size : 0;
 }
 
-static void print_files(const char *folder) {
+/* The text as a word of a shell's command line; out has room for 4 times as many bytes and 3. */
+static void shell_word(char *out, const char *text) {
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-=:,@%";
+    if (*text && strspn(text, plain) == strlen(text)) {
+        (void)strcpy(out, text);
+        return;
+    }
+    char *end = out;
+    *end++ = '\'';
+    for (; *text; text++) {
+        end = stpcpy(end, *text == '\'' ? "'\\''" : (char[]){*text, 0});
+    }
+    (void)stpcpy(end, "'");
+}
+
+/* Whether there is something for TensorBoard. */
+static bool print_files(const char *folder) {
     family families[] = {
         {.end = "metrics.csv", .what = "metrics, a row for each record"},
         {.end = "predictions.csv", .what = "labels and outputs"},
@@ -199,6 +216,12 @@ static void print_files(const char *folder) {
         }
         (void)fputc('\n', stdout);
     }
+    for (const family *f = families; f < families + FAMILIES; f++) {
+        if (f->count && !strcmp(f->end, "events.out.tfevents")) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void print_page(td_trainer *trainer, double seconds) {
@@ -229,13 +252,21 @@ static void print_page(td_trainer *trainer, double seconds) {
         print_heat_map(norms, norm_count, terminal_width(), colour);
     }
     (void)fputc('\n', stdout);
-    print_files(folder);
+    bool events = print_files(folder);
     const char *program = program_invocation_name; /* as it was called: it may not be on the path */
+    char quoted[4 * 4200 + 3], called[4 * 4200 + 3];
+    if (strlen(folder) > 4200 || strlen(program) > 4200) {
+        return;
+    }
+    shell_word(quoted, folder);
+    shell_word(called, program);
     printf("\nNext\n"
            "  %s show %s\n"
-           "  %s weights %s --to weights.csv\n"
-           "  tensorboard --logdir %s\n",
-           program, folder, program, folder, folder);
+           "  %s weights %s --to weights.csv\n",
+           called, quoted, called, quoted);
+    if (events) {
+        printf("  tensorboard --logdir %s\n", quoted);
+    }
 }
 
 void report_end(td_trainer *trainer, report_style style, double seconds) {

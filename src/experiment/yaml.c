@@ -205,6 +205,33 @@ static td_status out_of_memory(reader *r) {
     return td_error_set(r->error, TD_MEMORY, "%s: out of memory", r->yaml->file);
 }
 
+/* What libyaml says, as somebody who writes an experiment would. */
+static const char *rephrase(const yaml_parser_t *p) {
+    static const struct {
+        const char *context, *problem, *text; /* the first two: parts of libyaml's; NULL: any */
+    } texts[] = {
+        {NULL, "cannot start any token",
+         "a tab, or a character that begins nothing: indent with spaces, put other text in quotes"},
+        {"an alias", NULL, "'*' begins an alias here: put globs in quotes, \"*.error\""},
+        {"quoted scalar", NULL, "a quote is opened and never closed"},
+        {NULL, "mapping values are not allowed",
+         "a second ':' in a line, or a line that is indented too far: text with a ':' wants "
+         "quotes"},
+        {"block mapping", NULL, "this line is indented otherwise than the keys it stands among"},
+        {"block collection", NULL, "this line is indented otherwise than the list it stands in"},
+        {"flow sequence", NULL, "a '[' without its ']', or a ',' is missing"},
+        {"flow mapping", NULL, "a '{' without its '}', or a ',' is missing"},
+        {"a simple key", NULL, "a ':' is missing behind the key"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if ((!texts[i].context || (p->context && strstr(p->context, texts[i].context))) &&
+            (!texts[i].problem || (p->problem && strstr(p->problem, texts[i].problem)))) {
+            return texts[i].text;
+        }
+    }
+    return p->problem ? p->problem : "not YAML";
+}
+
 static td_status next(reader *r) {
     if (r->has_event) {
         yaml_event_delete(&r->event);
@@ -219,9 +246,7 @@ static td_status next(reader *r) {
         return td_error_set(r->error, TD_MEMORY, "%s: out of memory", r->yaml->file);
     }
     size_t line = p->error == YAML_READER_ERROR ? p->mark.line : p->problem_mark.line;
-    return td_error_set(r->error, TD_FORMAT, "%s:%zu: %s%s%s", r->yaml->file, line + 1,
-                        p->context ? p->context : "", p->context ? ": " : "",
-                        p->problem ? p->problem : "not YAML");
+    return refuse(r, line, rephrase(p));
 }
 
 static td_status read_node(reader *r, td__yaml_node **node);

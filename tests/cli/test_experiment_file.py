@@ -49,7 +49,11 @@ class ExperimentFile(Case):
 
     def test_what_is_not_yaml_has_its_line(self):
         self.assert_problem(self.problems("name: a\ndata: [1\nx: 2\n"), "experiment.yaml:3:")
-        self.assert_problem(self.problems("what: *.error\n"), "experiment.yaml:1:")
+        self.assert_problem(self.problems("what: *.error\n"), "experiment.yaml:1:", "quotes",
+                            '"*.error"')
+        self.assert_problem(self.problems("a: 1\nb:\n\tc: 2\n"), "experiment.yaml:3:", "a tab")
+        self.assert_problem(self.problems("a: b: c\n"), "experiment.yaml:1:", "a second ':'")
+        self.assert_problem(self.problems('a: "b\n'), "a quote is opened and never closed")
         self.assert_problem(self.problems(SMALL + "seed: 4\n"), "key seed is there twice")
 
     def test_a_file_that_is_no_map_is_no_experiment(self):

@@ -3,6 +3,7 @@ import json
 import os
 import sqlite3
 import struct
+import subprocess
 import unittest
 
 import numpy
@@ -180,6 +181,15 @@ record:
         self.assertIn("Layer errors, steps 1 to 20", done.stdout)
         self.assertRegex(done.stdout, r"(?m)^  hidden +[▁▂▃▄▅▆▇█]{20}  \d")
         self.assertNotIn("\x1b", done.stdout)
+
+    def test_the_next_commands_can_be_pasted_and_are_true(self):
+        done = self.train(SMALL.replace("name: small", "name: \"it's mine & $HOME\""))
+        lines = [line.strip() for line in done.stdout.split("Next\n")[1].splitlines()]
+        self.assertFalse(any("tensorboard" in line for line in lines))  # nothing was recorded for it
+        for line in lines:
+            subprocess.run(line, shell=True, check=True, cwd=self.folder, stdout=subprocess.DEVNULL,
+                           env=self.environment())
+        self.assertTrue(self.exists("weights.csv"))
 
     def test_json(self):
         lines = self.json_lines(self.train(SMALL, "--json").stdout)
