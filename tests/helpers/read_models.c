@@ -1,10 +1,10 @@
 /* Reads model files one after the other: inspects each, and runs it once over zeros. A file takes at
- * most TIME seconds. Prints the path of each before it is read; exits with 0 whatever they are. */
+ * most TIME seconds of the processor. Prints the path of each before it is read; exits with 0 whatever they are. */
 #include "tapedeck/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <sys/time.h>
 
 enum { TIME = 30, OPEN = 8, MOST = 1 << 20 };
 
@@ -36,7 +36,7 @@ int main(int count, char **paths) {
     for (int i = 1; i < count; i++) {
         puts(paths[i]);
         (void)fflush(stdout);
-        (void)alarm(TIME);
+        (void)setitimer(ITIMER_PROF, &(struct itimerval){.it_value = {.tv_sec = TIME}}, NULL);
         td_error error = {0};
         const td_inspection *about = td_model_inspect(paths[i], &error);
         if (!about && !error.text[0]) {

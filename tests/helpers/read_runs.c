@@ -1,9 +1,9 @@
 /* Reads run folders one after the other, everything there is in each. A folder takes at most TIME
- * seconds. Prints the path of each before it is read; exits with 0 whatever they are. */
+ * seconds of the processor. Prints the path of each before it is read; exits with 0 whatever they are. */
 #include "tapedeck/run.h"
 
 #include <stdio.h>
-#include <unistd.h>
+#include <sys/time.h>
 
 enum { TIME = 30, POINTS = 50 };
 
@@ -60,7 +60,7 @@ int main(int count, char **paths) {
     for (int i = 1; i < count; i++) {
         puts(paths[i]);
         (void)fflush(stdout);
-        (void)alarm(TIME);
+        (void)setitimer(ITIMER_PROF, &(struct itimerval){.it_value = {.tv_sec = TIME}}, NULL);
         td_error error = {0};
         td_run *run = td_run_open(paths[i], &error);
         td_status status = run ? read_run(run, &error) : error.status;

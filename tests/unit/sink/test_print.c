@@ -91,7 +91,7 @@ static void names_cannot_move_the_cursor(void **state) {
     (void)state;
     fixture_scalar(&f, "a\x1b[2J\r\n\x7f", 0, 1, 1);
     fixture_end_step(&f, 1);
-    assert_string_equal(printed(), "epoch   1 step       1  a%1B[2J%0D%0A%7F 1\n");
+    assert_string_equal(printed(), "epoch   1 step       1  a\\x1b[2J\\x0d\\x0a\\x7f 1\n");
 }
 
 static void a_stream_that_fails_is_reported(void **state) {
