@@ -147,6 +147,7 @@ class Recorder(keras.callbacks.Callback):
             self._declare(model)
             for track in self._tracks if self._tracks is not None else [self._default]:
                 self.deck.track(**{"what": track} if isinstance(track, str) else track)
+            self.deck._tracked = True  # an empty list is a list too
             self.deck._native.track("*", every_epochs=1, metrics=True, to="csv,tensorboard")
             self.deck._prepare()
         else:
