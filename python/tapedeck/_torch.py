@@ -73,6 +73,7 @@ def watch(
     deck._parts.append(watcher)
     _add_tracks(deck, watcher, log, form, to, log_freq or every)
     watcher.note_facts(rank, world)
+    deck._tracked = True  # also when log is empty
     deck._prepare()
     watcher.after_step()
     return deck
