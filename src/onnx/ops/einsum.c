@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
-#include "onnx/ops/pick.h"
+#include "tape/pick.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -110,7 +110,7 @@ static bool take_diagonal(td__onnx_call *call, term *t) {
             rest /= shape.dims[k];
         }
     }
-    t->x = places ? td__onnx_pick(call->tape, t->x, shape, places) : NULL;
+    t->x = places ? td__pick(call->tape, t->x, shape, places) : NULL;
     memcpy(t->labels, labels, sizeof labels);
     return t->x;
 }

@@ -2,7 +2,8 @@
  * select move them. */
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
-#include "onnx/ops/pick.h"
+#include "onnx/ops/select.h"
+#include "tape/pick.h"
 
 #include <string.h>
 
@@ -151,19 +152,19 @@ static bool gather_elements(td__onnx_call *call) {
     }
     const int64_t *places = element_places(call, x[0], x[1], axis);
     return places && td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
-                                     td__onnx_pick(call->tape, x[0], x[1]->shape, places));
+                                     td__pick(call->tape, x[0], x[1]->shape, places));
 }
 
-static bool placing_of(td__onnx_call *call, td__onnx_placing *placing) {
-    static const char *const names[] = {[TD__ONNX_SET] = "none",
-                                        [TD__ONNX_ADD] = "add",
-                                        [TD__ONNX_MULTIPLY] = "mul",
-                                        [TD__ONNX_LARGEST] = "max",
-                                        [TD__ONNX_SMALLEST] = "min"};
+static bool placing_of(td__onnx_call *call, td__scattering *placing) {
+    static const char *const names[] = {[TD__SCATTER_SET] = "none",
+                                        [TD__SCATTER_ADD] = "add",
+                                        [TD__SCATTER_MULTIPLY] = "mul",
+                                        [TD__SCATTER_LARGEST] = "max",
+                                        [TD__SCATTER_SMALLEST] = "min"};
     const char *name = td__onnx_text(call->node, "reduction", "none");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!strcmp(names[i], name)) {
-            *placing = (td__onnx_placing)i;
+            *placing = (td__scattering)i;
             return true;
         }
     }
@@ -171,7 +172,7 @@ static bool placing_of(td__onnx_call *call, td__onnx_placing *placing) {
 }
 
 /* What scattering begins with: data, indices and updates of data's type. */
-static bool scatter_inputs(td__onnx_call *call, td_tensor *x[3], td__onnx_placing *placing) {
+static bool scatter_inputs(td__onnx_call *call, td_tensor *x[3], td__scattering *placing) {
     if (!placing_of(call, placing) || !td__onnx_plains(call, 3, false, x) ||
         !are_integers(call, x[1])) {
         return false;
@@ -182,7 +183,7 @@ static bool scatter_inputs(td__onnx_call *call, td_tensor *x[3], td__onnx_placin
 
 static bool scatter_elements(td__onnx_call *call) {
     td_tensor *x[3];
-    td__onnx_placing placing;
+    td__scattering placing;
     int32_t axis;
     if (!scatter_inputs(call, x, &placing) ||
         !td__onnx_axis(call, td__onnx_int(call->node, "axis", 0), x[0]->shape.rank, &axis)) {
@@ -193,7 +194,7 @@ static bool scatter_elements(td__onnx_call *call) {
     }
     const int64_t *places = element_places(call, x[0], x[1], axis);
     return places && td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
-                                     td__onnx_place(call->tape, x[0], x[2], places, placing));
+                                     td__scatter(call->tape, x[0], x[2], places, placing));
 }
 
 /* --- slices by many indices at once ------------------------------------------------------- */
@@ -272,12 +273,12 @@ static bool gather_nd(td__onnx_call *call) {
     return td__onnx_plains(call, 2, false, x) && are_integers(call, x[1]) &&
            find_slices(call, x[0], x[1], td__onnx_int(call->node, "batch_dims", 0), &slices) &&
            td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
-                           td__onnx_pick(call->tape, x[0], slices.shape, slices.places));
+                           td__pick(call->tape, x[0], slices.shape, slices.places));
 }
 
 static bool scatter_nd(td__onnx_call *call) {
     td_tensor *x[3];
-    td__onnx_placing placing;
+    td__scattering placing;
     slice_list slices;
     if (!scatter_inputs(call, x, &placing) || !find_slices(call, x[0], x[1], 0, &slices)) {
         return false;
@@ -286,7 +287,7 @@ static bool scatter_nd(td__onnx_call *call) {
         return td__onnx_fail(call, TD_SHAPE, "its indices and updates do not fit");
     }
     return td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
-                           td__onnx_place(call->tape, x[0], x[2], slices.places, placing));
+                           td__scatter(call->tape, x[0], x[2], slices.places, placing));
 }
 
 /* --- choosing ----------------------------------------------------------------------------- */
@@ -325,7 +326,7 @@ static bool triangle(td__onnx_call *call) {
         places[i] = kept ? i : -1;
     }
     return places && td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
-                                     td__onnx_pick(call->tape, x, x->shape, places));
+                                     td__pick(call->tape, x, x->shape, places));
 }
 
 /* The first lengths[b] steps of each sequence, backwards. */
@@ -352,7 +353,7 @@ static bool reverse_sequence(td__onnx_call *call) {
         places[i] = t < length ? i + (length - 1 - 2 * t) * strides[time] : i;
     }
     return places && td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
-                                     td__onnx_pick(call->tape, x[0], x[0]->shape, places));
+                                     td__pick(call->tape, x[0], x[0]->shape, places));
 }
 
 const td__onnx_operator td__onnx_indexing[] = {

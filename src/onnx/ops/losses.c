@@ -6,7 +6,7 @@
  */
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
-#include "onnx/ops/pick.h"
+#include "tape/pick.h"
 
 #include <string.h>
 
@@ -65,7 +65,7 @@ static td_tensor *weights_of(td__onnx_call *call, size_t input, int64_t classes,
         return td__fail(call->tape, TD_SHAPE, "%s: there must be one weight for each class",
                         call->node->op_type);
     }
-    return weight ? td__onnx_pick(call->tape, weight, places->shape, places->weights) : NULL;
+    return weight ? td__pick(call->tape, weight, places->shape, places->weights) : NULL;
 }
 
 static td_tensor *loss_of(td__onnx_call *call, td_tensor *scores) {
@@ -77,7 +77,7 @@ static td_tensor *loss_of(td__onnx_call *call, td_tensor *scores) {
         return NULL;
     }
     td_tensor *weights = weights_of(call, 2, scores->shape.dims[1], &places);
-    td_tensor *chosen = td__onnx_pick(tape, scores, places.shape, places.scores);
+    td_tensor *chosen = td__pick(tape, scores, places.shape, places.scores);
     td_tensor *losses = td_affine(tape, td_multiply(tape, chosen, weights), -1, 0);
     if (!strcmp(reduction, "none")) {
         return losses;

@@ -1,7 +1,7 @@
 /* What comes from comparing elements along an axis: the largest, the first few, those that differ. */
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
-#include "onnx/ops/pick.h"
+#include "tape/pick.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -181,7 +181,7 @@ static bool top_k(td__onnx_call *call) {
         }
     }
     return td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
-                           td__onnx_pick(call->tape, x, shape, places)) &&
+                           td__pick(call->tape, x, shape, places)) &&
            td__onnx_output(call, 1, TD__ONNX_INT64, indices);
 }
 
@@ -265,7 +265,7 @@ static td_tensor *pick_groups(td__onnx_call *call, td_tensor *x, td_shape shape,
                 line_start(lines, i) + groups[k].first * lines->stride;
         }
     }
-    return places ? td__onnx_pick(call->tape, x, shape, places) : NULL;
+    return places ? td__pick(call->tape, x, shape, places) : NULL;
 }
 
 static bool unique(td__onnx_call *call) {

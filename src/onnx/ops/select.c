@@ -2,8 +2,8 @@
  *
  * Not c a + (1 - c) b, which would make infinity times 0 of a mask.
  */
+#include "onnx/ops/select.h"
 #include "onnx/host.h"
-#include "onnx/ops/pick.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Boxes and places in images: non-maximum suppression, regions, sampling at given points. */
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
-#include "onnx/ops/pick.h"
+#include "tape/pick.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -193,7 +193,7 @@ static bool max_unpool(td__onnx_call *call) {
         places[i] = at;
     }
     return td__onnx_output(call, 0, type,
-                           td__onnx_place(call->tape, zeros, x[0], places, TD__ONNX_SET));
+                           td__scatter(call->tape, zeros, x[0], places, TD__SCATTER_SET));
 }
 
 /* --- regions ------------------------------------------------------------------------------ */

@@ -2,16 +2,16 @@
  * place: y = x, y[to[k]] = u[k]; dx = g but 0 at every to[k]; du[k] = g[to[k]] where u[k] stayed
  *        y[to[k]] += u[k]; dx = g; du[k] = g[to[k]]
  */
-#include "onnx/ops/pick.h"
+#include "tape/pick.h"
 
 #include <string.h>
 
 typedef struct index_list {
     const int64_t *places;
-    td__onnx_placing placing;
+    td__scattering placing;
 } index_list;
 
-static index_list *save(td_tape *tape, const int64_t *places, td__onnx_placing placing) {
+static index_list *save(td_tape *tape, const int64_t *places, td__scattering placing) {
     index_list *list = td__scratch(tape, sizeof *list);
     if (list) {
         *list = (index_list){places, placing};
@@ -40,10 +40,10 @@ static td_status pick_backward(td_tape *tape, td__node *node) {
 
 static const td__op pick_op = {.name = "pick", .backward = pick_backward};
 
-td_tensor *td__onnx_pick(td_tape *tape, td_tensor *x, td_shape shape, const int64_t *from) {
+td_tensor *td__pick(td_tape *tape, td_tensor *x, td_shape shape, const int64_t *from) {
     td_tensor *y =
         td__check_usable(tape, "pick", "input", x) ? td__output(tape, x->dtype, &shape) : NULL;
-    index_list *saved = y ? save(tape, from, TD__ONNX_SET) : NULL;
+    index_list *saved = y ? save(tape, from, TD__SCATTER_SET) : NULL;
     if (!saved) {
         return NULL;
     }
@@ -67,7 +67,7 @@ static void take_updates(const index_list *list, int64_t count, float *rest, flo
         if (du) {
             du[k] = (add ? du[k] : 0) + *place;
         }
-        *place = list->placing == TD__ONNX_SET ? 0 : *place;
+        *place = list->placing == TD__SCATTER_SET ? 0 : *place;
     }
 }
 
@@ -98,22 +98,22 @@ static const td__op combine_op = {.name = "place"};
 
 /* wide: what sums are computed in; integers wrap around. */
 #define DEFINE_COMBINE(name, type, wide)                                                           \
-    static type name(type old, type update, td__onnx_placing placing) {                            \
+    static type name(type old, type update, td__scattering placing) {                              \
         switch (placing) {                                                                         \
-        case TD__ONNX_ADD:                                                                         \
+        case TD__SCATTER_ADD:                                                                      \
             return (type)((wide)old + (wide)update);                                               \
-        case TD__ONNX_MULTIPLY:                                                                    \
+        case TD__SCATTER_MULTIPLY:                                                                 \
             return (type)((wide)old * (wide)update);                                               \
-        case TD__ONNX_LARGEST:                                                                     \
+        case TD__SCATTER_LARGEST:                                                                  \
             return old > update ? old : update;                                                    \
-        case TD__ONNX_SMALLEST:                                                                    \
+        case TD__SCATTER_SMALLEST:                                                                 \
             return old < update ? old : update;                                                    \
         default:                                                                                   \
             return update;                                                                         \
         }                                                                                          \
     }                                                                                              \
     static void name##_all(void *y, const void *updates, const int64_t *to, int64_t count,         \
-                           td__onnx_placing placing) {                                             \
+                           td__scattering placing) {                                               \
         for (int64_t k = 0; k < count; k++) {                                                      \
             type *place = &((type *)y)[to[k]];                                                     \
             *place = name(*place, ((const type *)updates)[k], placing);                            \
@@ -123,8 +123,8 @@ DEFINE_COMBINE(combine_float, float, float)
 DEFINE_COMBINE(combine_double, double, double)
 DEFINE_COMBINE(combine_integer, int64_t, uint64_t)
 
-td_tensor *td__onnx_place(td_tape *tape, td_tensor *x, td_tensor *updates, const int64_t *to,
-                          td__onnx_placing placing) {
+td_tensor *td__scatter(td_tape *tape, td_tensor *x, td_tensor *updates, const int64_t *to,
+                       td__scattering placing) {
     td_tensor *y = td__check_usable(tape, "place", "input", x) &&
                            td__check_usable(tape, "place", "updates", updates)
                        ? td__output(tape, x->dtype, &x->shape)
@@ -140,7 +140,7 @@ td_tensor *td__onnx_place(td_tape *tape, td_tensor *x, td_tensor *updates, const
      : x->dtype == TD_FLOAT64
          ? combine_double_all
          : combine_integer_all)(y->data, updates->data, to, updates->count, placing);
-    bool smooth = placing == TD__ONNX_SET || placing == TD__ONNX_ADD;
+    bool smooth = placing == TD__SCATTER_SET || placing == TD__SCATTER_ADD;
     return x->dtype == TD_FLOAT32 ? td__record(tape, smooth ? &place_op : &combine_op, y, 2,
                                                (td_tensor *[]){x, updates}, saved)
                                   : y;
