@@ -1,8 +1,8 @@
 """The viewer on a large run, beside TensorBoard on the same values: ./dev bench view [--steps N] [--signals N]
 
 1 000 signals of 10 000 steps, 10 million scalars. How long until the first page has its data, what a zoom costs
-at the server, how much memory that takes; then the same from event files, and TensorBoard on these (from
-.interop, where `./dev interop` installs it): how long until all values are there, and how many each can show.
+at the server, how much memory that takes; then the same from event files, and TensorBoard on these (where it
+is on the PATH): how long until all values are there, and how many each can show.
 At last, what an open page costs a training in CPU time.
 """
 import argparse
@@ -105,9 +105,9 @@ def measure(folder, steps, events):
 
 
 def tensorboard(folder, signals, steps):
-    program = os.path.join(ROOT, ".interop", "venv", "bin", "tensorboard")
-    if not os.path.exists(program):
-        print("  TensorBoard: not measured; `./dev interop` installs it into .interop")
+    program = shutil.which("tensorboard")
+    if not program:
+        print("  TensorBoard: not measured; it is not on the PATH")
         return
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
