@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Beyond so many numbers, evenly spread rows stand for all. */
-enum { CHUNK = 256, MOST_NUMBERS = 1 << 25 };
+enum { CHUNK = 256, MOST_NUMBERS = 1 << 25, MOST_AT_ONCE = 1 << 24 };
 
 static void add(td__column *column, double value) {
     if (!isfinite(value)) {
@@ -97,7 +97,8 @@ typedef struct reader {
     td_trainer *trainer;
     int64_t inputs, labels; /* numbers an example */
     bool from_input;
-    float *input, *label; /* CHUNK rows */
+    int64_t chunk;        /* rows at once, CHUNK at most */
+    float *input, *label; /* of so many */
 } reader;
 
 /* Rows `first` … of a part of which every `stride`-th is read; labels become floats. */
@@ -176,8 +177,8 @@ static td_status scan(td__facts *facts, reader *r, td_part part, td__labels *lab
     td_status status = TD_OK;
     *labels = (td__labels){
         .width = r->labels, .whole = true, .binary = true, .one_hot = true, .nonfinite_row = -1};
-    for (int64_t done = 0; !status && done < count; done += CHUNK) {
-        int64_t rows[CHUNK], some = count - done < CHUNK ? count - done : CHUNK;
+    for (int64_t done = 0; !status && done < count; done += r->chunk) {
+        int64_t rows[CHUNK], some = count - done < r->chunk ? count - done : r->chunk;
         status = read_chunk(r, part, done * stride, stride, some, rows, error);
         for (int64_t i = 0; !status && i < some; i++) {
             if (part == TD_TRAINING) {
@@ -260,7 +261,7 @@ static int compare(const void *a, const void *b) {
  * that one is. */
 static double agreement(const crowd *c, int64_t width, double *median) {
     int64_t same = 0;
-    float far_away[NEIGHBOURS_ROWS];
+    float far_away[NEIGHBOURS_ROWS] = {0};
     for (int64_t i = 0; i < c->count; i++) {
         float best = INFINITY;
         int64_t nearest = -1;
@@ -354,9 +355,11 @@ td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *erro
                 .inputs = facts->width,
                 .labels = from_input ? facts->width : elements(&info->label),
                 .from_input = from_input};
+    r.chunk = MOST_AT_ONCE / (r.inputs + r.labels + 1);
+    r.chunk = r.chunk < 1 ? 1 : r.chunk > CHUNK ? CHUNK : r.chunk;
     facts->columns = td__calloc((size_t)facts->width + 1, sizeof *facts->columns);
-    r.input = td__calloc((size_t)(CHUNK * r.inputs) + 1, sizeof(float));
-    r.label = td__calloc((size_t)(CHUNK * (r.labels > r.inputs ? r.labels : r.inputs)) + 1,
+    r.input = td__calloc((size_t)(r.chunk * r.inputs) + 1, sizeof(float));
+    r.label = td__calloc((size_t)(r.chunk * (r.labels > r.inputs ? r.labels : r.inputs)) + 1,
                          sizeof(float));
     td_status status = facts->columns && r.input && r.label
                            ? TD_OK

@@ -165,7 +165,7 @@ static void collect_fix(td__case *of, const td__suspicion *const *accepted, size
 }
 
 td_status td__report(td__case *of, td_error *error) {
-    const td__suspicion *accepted[TD__MOST_SUSPICIONS];
+    const td__suspicion *accepted[TD__MOST_SUSPICIONS] = {0};
     size_t count = 0;
     for (size_t i = 0; i < of->suspicion_count; i++) {
         if (of->suspicions[i].accepted) {

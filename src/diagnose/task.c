@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCH = 256, MOST_CLASSES = 4096 };
+enum { BATCH = 256, MOST_CLASSES = 4096, MOST_AT_ONCE = 1 << 24 };
 
 /* Sums over rows, for either kind of score. */
 typedef struct sums {
@@ -162,13 +162,15 @@ td_status td__marks_of(td_trainer *trainer, const td__task *task, td_part part, 
               .logits = trainer->experiment->train.objective.options.from_logits,
               .counts = td__calloc(2 * room, sizeof(double)),
               .count_room = room};
-    float *input = td__calloc((size_t)(BATCH * inputs), sizeof(float));
-    float *label = td__calloc((size_t)(BATCH * labels), sizeof(float));
+    int64_t at_once = MOST_AT_ONCE / (inputs + labels + 1);
+    at_once = at_once < 1 ? 1 : at_once > BATCH ? BATCH : at_once;
+    float *input = td__calloc((size_t)(at_once * inputs), sizeof(float));
+    float *label = td__calloc((size_t)(at_once * labels), sizeof(float));
     td_status status =
         s.counts && input && label ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     s.answers = s.counts ? s.counts + room : NULL;
     for (int64_t done = 0; !status && done < count;) {
-        int64_t rows[BATCH], some = count - done < BATCH ? count - done : BATCH;
+        int64_t rows[BATCH], some = count - done < at_once ? count - done : at_once;
         for (int64_t i = 0; i < some; i++) {
             td_dataset_rows(trainer->feed.data, part, (done + i) * all / count, 1, &rows[i]);
         }

@@ -4,7 +4,7 @@
 #define LITTLE 0.2 /* of the gradient's norm that clipping leaves */
 
 static void look(td__case *of) {
-    if (!of->known || !of->experiment->train.clip_norm) {
+    if (!of->known || !(of->experiment->train.clip_norm > 0)) {
         if (of->known && of->experiment->train.clip_value > 0 &&
             of->experiment->train.clip_value < 0.01) {
             td__suspicion *s = td__suspect(of, TD__STRUCTURE, -1, "no train.clip_value");
