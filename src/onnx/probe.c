@@ -16,7 +16,7 @@ enum { BATCH = 2 };
 #define LARGE ((size_t)64 << 10)      /* bytes of a value */
 #define MOST_ZEROS ((size_t)64 << 30) /* of address space; less where there is less */
 
-/* Of a value's elements: zeros take no memory, but running over them takes time. */
+/* Of the input's elements: zeros take no memory, but running over them takes time. */
 #define MOST_ELEMENTS ((int64_t)1 << 27)
 
 typedef struct probing {
@@ -71,11 +71,6 @@ static void note(td__onnx_fact *fact, const td_tensor *made, bool last, const pr
 /* The tensor's values, or zeros; NULL on failure. */
 static td_tensor *copy_aside(probing *p, const td_tensor *tensor) {
     size_t bytes = size_of(tensor);
-    if (tensor->count > MOST_ELEMENTS) {
-        (void)td_error_set(p->error, TD_RANGE, "a value has %lld elements, at most %lld are tried",
-                           (long long)tensor->count, (long long)MOST_ELEMENTS);
-        return NULL;
-    }
     if (tensor->dtype == TD_FLOAT32 && bytes >= LARGE && bytes <= p->zero_bytes) {
         return td_tensor_borrow(NULL, TD_FLOAT32, tensor->shape, p->zeros, p->error);
     }
