@@ -19,10 +19,8 @@ if(NOT Python3_Development.Module_FOUND)
     return()
 endif()
 
-set(recorder base tensor deck sink run)
-if(TARGET td_store)
-    list(APPEND recorder store)
-endif()
+set(recorder ${TD_VISIBLE_sink} ${TD_VISIBLE_run}) # and all that they use
+list(REMOVE_DUPLICATES recorder)
 set(objects "")
 foreach(module IN LISTS recorder)
     list(APPEND objects $<TARGET_OBJECTS:td_${module}>)
