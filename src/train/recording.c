@@ -179,6 +179,25 @@ void td__recording_notice(td_trainer *trainer) {
     }
 }
 
+static bool prints(const td_experiment *experiment) {
+    for (size_t i = 0; i < experiment->track_count; i++) {
+        const td_names *to = &experiment->tracks[i].to;
+        for (size_t k = 0; k < to->count; k++) {
+            if (!strcmp(to->items[k], "print")) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void td__recording_catch_up(td_trainer *trainer) {
+    td_error error = {0};
+    if (prints(trainer->experiment) && td_deck_flush(trainer->recording.deck, &error)) {
+        td__trainer_unrecorded(trainer, &error);
+    }
+}
+
 /* A run that was resumed may have it from before. */
 void td__recording_say_idle(td_trainer *trainer) {
     const td_experiment *experiment = trainer->experiment;

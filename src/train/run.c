@@ -23,6 +23,9 @@ static void tell(td_trainer *trainer, int64_t epoch, int64_t batch, bool epoch_e
     if (!trainer->options.progress || (!epoch_end && now - at->told_at < interval)) {
         return;
     }
+    if (epoch_end) {
+        td__recording_catch_up(trainer);
+    }
     at->told_at = now;
     double seconds = now - at->began;
     double done = (double)(at->step - at->began_step);

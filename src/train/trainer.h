@@ -159,6 +159,8 @@ void td__recording_close(td_trainer *trainer);
 void td__trainer_unrecorded(td_trainer *trainer, const td_error *error);
 /* Says an error of a sink when it happens, and not at the next flush. */
 void td__recording_notice(td_trainer *trainer);
+/* Waits until what tracks print is printed, so that it stands before what is told next. */
+void td__recording_catch_up(td_trainer *trainer);
 /* Says which tracks were asked for and never came. */
 void td__recording_say_idle(td_trainer *trainer);
 

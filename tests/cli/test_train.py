@@ -48,6 +48,19 @@ class Train(Case):
         for name in ("experiment.yaml", "model.safetensors", "run.db", "checkpoints"):
             self.assertTrue(self.exists("runs", "small", name), name)
 
+    def test_what_tracks_print_in_an_epoch_stands_before_its_line(self):
+        experiment = SMALL + "record: [{what: [loss, hidden.output], every: 1, form: [scalar, tensor], to: print}]\n"
+        for _ in range(3):
+            epoch, printed = 1, 0
+            for line in self.train(experiment).stdout.splitlines():
+                if line.startswith(f"epoch {epoch}/4 "):
+                    epoch += 1
+                elif line.startswith("epoch ") and " step " in line:
+                    self.assertEqual(int(line.split()[1]), epoch, line)
+                    printed += 1
+            self.assertEqual(epoch, 5)
+            self.assertGreaterEqual(printed, 20)
+
     def test_an_epoch_s_loss_and_metrics_are_its_mean_as_printed(self):
         done = self.train(SMALL + """
 record:
