@@ -26,7 +26,9 @@ static void read_what(td__checker *checker, td__yaml_node *node, void *member) {
             char *copy = td__check_alloc(checker, strlen(split[k]) + 1, 1);
             names[count++] = copy ? strcpy(copy, split[k]) : "";
         }
-        if (parts == 0) {
+        if (!split) {
+            checker->exhausted = TD_MEMORY;
+        } else if (parts == 0) {
             td__problem(checker, node, "'%s' names no signal", given.items[i]);
         }
         td__free(split);
@@ -92,7 +94,9 @@ static void check_forms(td__checker *checker, const td__track_spec *track) {
     bool chosen[TD__SINKS] = {false};
     td_error reason = {0};
     td_status status = td__track_route(track, chosen, &reason);
-    if (status && status != TD_NOT_FOUND) { /* an unknown sink has been said */
+    if (status == TD_MEMORY) {
+        checker->exhausted = TD_MEMORY;
+    } else if (status && status != TD_NOT_FOUND) { /* an unknown sink has been said */
         td__problem(checker, track->node, "%s", reason.text);
     }
 }

@@ -444,7 +444,9 @@ static char *read_file(const char *path, size_t *size, td_error *error) {
             got = 1;
         }
     }
-    if (got < 0) {
+    if (file >= 0 && !text) {
+        td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    } else if (got < 0) {
         td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: cannot read: %s", path,
                      strerror(errno));
         td__free(text);
