@@ -1,5 +1,8 @@
 #include "guard.h"
 
+#include "ascii.h"
+#include "terminal.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,7 @@ typedef struct guard {
 } guard;
 
 static guard out, errors;
+static bool ascii;
 
 /* How many bytes at the end may be the beginning of a character. */
 static size_t unfinished(const char *text, size_t size) {
@@ -34,6 +38,7 @@ static size_t unfinished(const char *text, size_t size) {
 static bool show(guard *g, const char *text, size_t size) {
     char *visible = malloc(TD_VISIBLE_SIZE(size));
     size_t length = visible ? td_visible(visible, text, size, true) : 0;
+    length = visible && ascii ? ascii_form(visible, length) : length;
     bool good = visible && fwrite(visible, 1, length, g->behind) == length;
     free(visible);
     return good;
@@ -74,6 +79,7 @@ bool guard_streams(void) {
     if (!second) {
         return false;
     }
+    ascii = !terminal_has_utf8();
     stdout = first;
     stderr = second;
     return true;

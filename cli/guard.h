@@ -1,6 +1,6 @@
 /* What the program prints, to a terminal or elsewhere, is text: whatever a file, a layer, a run or a
  * class is called, it moves no cursor and changes no colour (td_visible). Only what goes through
- * guard_escape reaches the terminal as it is. */
+ * guard_escape reaches the terminal as it is. Where there is no UTF-8, what is drawn is ASCII. */
 #ifndef TAPEDECK_CLI_GUARD_H
 #define TAPEDECK_CLI_GUARD_H
 

@@ -1,10 +1,25 @@
 #include "json.h"
 
+#include "terminal.h"
+
 #include <math.h>
 #include <string.h>
 
-/* A character of several bytes: as it is, escaped where it would be hidden, U+FFFD where it is
- * none. How many bytes it has. */
+/* A sound character of several bytes, in ASCII. */
+static void print_escaped(const char *text, size_t size) {
+    unsigned code = (unsigned char)*text & (0xffu >> (size + 1));
+    for (size_t i = 1; i < size; i++) {
+        code = code << 6 | ((unsigned char)text[i] & 0x3f);
+    }
+    if (code >= 0x10000) {
+        printf("\\u%04x", 0xd800 + ((code - 0x10000) >> 10));
+        code = 0xdc00 + ((code - 0x10000) & 0x3ff);
+    }
+    printf("\\u%04x", code);
+}
+
+/* A character of several bytes: as it is, escaped where it would be hidden or there is no UTF-8,
+ * U+FFFD where it is none. How many bytes it has. */
 static size_t print_wide(const char *text) {
     char out[TD_VISIBLE_SIZE(4)];
     unsigned char first = (unsigned char)*text;
@@ -13,7 +28,11 @@ static size_t print_wide(const char *text) {
     td_visible(out, text, length, false);
     bool good = length == size && out[0] != '\\';
     bool hidden = length == size && out[0] == '\\' && out[1] == 'u';
-    (void)fputs(good || hidden ? out : "\\ufffd", stdout);
+    if (good && !terminal_has_utf8()) {
+        print_escaped(text, size);
+    } else {
+        (void)fputs(good || hidden ? out : "\\ufffd", stdout);
+    }
     return good || hidden ? size : 1;
 }
 

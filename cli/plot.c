@@ -355,11 +355,12 @@ static void shade_of(double value, const extent *e, int rgb[3]) {
     rgb[2] = share > 0 ? rest : 235;
 }
 
-/* Two rows of pixels in one of characters: upper halves in the foreground. */
+/* Two rows of pixels in one of characters: upper halves in the foreground; their mean where there are
+ * no colours or no halves. */
 static void print_pixels(double upper, double lower, bool has_lower, const extent *e,
                          const canvas *c) {
     static const char ramp[] = " .:-=+*#%@";
-    if (c->colour) {
+    if (c->colour && terminal_has_utf8()) {
         int a[3], b[3] = {0};
         shade_of(upper, e, a);
         shade_of(has_lower ? lower : 0, e, b);

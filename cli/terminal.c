@@ -38,6 +38,17 @@ bool terminal_has_colour(FILE *stream) {
            !is_dumb();
 }
 
+bool terminal_has_utf8(void) {
+    static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (int i = 0; i < 3; i++) {
+        const char *locale = getenv(variables[i]);
+        if (locale && *locale) {
+            return strcasestr(locale, "utf-8") || strcasestr(locale, "utf8");
+        }
+    }
+    return true;
+}
+
 int terminal_width(void) {
     struct winsize size;
     for (int file = 1; file <= 2; file++) {

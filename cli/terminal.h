@@ -10,6 +10,8 @@
 
 /* Whether colours may be used on the stream: a terminal, and neither NO_COLOR nor TERM=dumb. */
 bool terminal_has_colour(FILE *stream);
+/* Whether the locale has UTF-8; so it is said to have when no locale is set. */
+bool terminal_has_utf8(void);
 /* Where colour is set: what is printed to stdout from now on is painted. "1" is bold, "31" red, … "0"
  * plain again. */
 void terminal_paint(bool colour, const char *sequence);

@@ -32,7 +32,8 @@ if(TARGET tapedeck_program AND (NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING
     function(td_page name folder)
         add_custom_command(OUTPUT ${pages}/${name}
                            COMMAND ${CMAKE_COMMAND} -E make_directory ${pages}
-                           COMMAND tapedeck_program ${ARGN} > ${pages}/${name}
+                           COMMAND ${CMAKE_COMMAND} -E env LC_ALL=C.UTF-8 ${CMAKE_CROSSCOMPILING_EMULATOR}
+                                   $<TARGET_FILE:tapedeck_program> ${ARGN} > ${pages}/${name}
                            DEPENDS tapedeck_program VERBATIM)
         install(FILES ${pages}/${name} DESTINATION ${folder})
         set_property(GLOBAL APPEND PROPERTY TD_PAGES ${pages}/${name})

@@ -1,9 +1,12 @@
 """Runs the program as a user would, in a folder of its own."""
+import fcntl
 import json
 import os
+import pty
 import struct
 import subprocess
 import tempfile
+import termios
 import unittest
 import zlib
 
@@ -69,7 +72,7 @@ class Case(unittest.TestCase):
             return file.read()
 
     def environment(self):
-        environment = dict(os.environ, NO_COLOR="1", XDG_CACHE_HOME=self.path("cache"))
+        environment = dict(os.environ, NO_COLOR="1", LC_ALL="C.UTF-8", XDG_CACHE_HOME=self.path("cache"))
         environment.pop("TAPEDECK_CACHE", None)
         return environment
 
@@ -83,6 +86,28 @@ class Case(unittest.TestCase):
                               timeout=600, check=False)
         self.assertEqual(done.returncode, status, f"{arguments}\n{done.stdout}\n{done.stderr}")
         return done
+
+    def terminal(self, *arguments, columns=100, **variables):
+        """What a terminal of so many columns gets."""
+        environment = dict(self.environment(), TERM="xterm-256color", **variables)
+        if variables.get("NO_COLOR") == "":
+            del environment["NO_COLOR"]
+        main, side = pty.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        process = subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, env=environment, stdout=side, stderr=side)
+        os.close(side)
+        out = b""
+        while True:
+            try:
+                piece = os.read(main, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            out += piece
+        os.close(main)
+        self.assertEqual(process.wait(), 0, out)
+        return out.decode().replace("\r\n", "\n")
 
     def train(self, text, *arguments, status=0):
         self.write("experiment.yaml", text)

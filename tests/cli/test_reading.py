@@ -1,17 +1,14 @@
 """runs, show, export, compare: on runs that are finished, live, killed, damaged, and on event files of
 TensorFlow's and PyTorch's writers."""
 import csv
-import fcntl
 import glob
 import json
 import os
-import pty
 import random
 import shutil
 import signal
 import struct
 import subprocess
-import termios
 import time
 import unittest
 
@@ -243,28 +240,6 @@ class Damage(Reading):
 
 
 class Show(Reading):
-    def terminal(self, *arguments, **variables):
-        """What a terminal of 100 columns gets."""
-        environment = dict(self.environment(), TERM="xterm-256color", **variables)
-        if variables.get("NO_COLOR") == "":
-            del environment["NO_COLOR"]
-        main, side = pty.openpty()
-        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-        process = subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, env=environment, stdout=side, stderr=side)
-        os.close(side)
-        out = b""
-        while True:
-            try:
-                piece = os.read(main, 65536)
-            except OSError:
-                break
-            if not piece:
-                break
-            out += piece
-        os.close(main)
-        self.assertEqual(process.wait(), 0, out)
-        return out.decode().replace("\r\n", "\n")
-
     def test_a_terminal_gets_pictures(self):
         self.train()
         self.train("--set", "seed=4")

@@ -1,0 +1,50 @@
+"""What terminals that are narrow, or know only ASCII, get to see."""
+import json
+import unittest
+
+from program import Case, SMALL
+
+RECORD = """
+record:
+  - {what: [loss, val_loss], every: 1 epoch}
+  - {what: "*.error", every: 2 steps, form: [stats, histogram], to: [csv, print]}
+  - {what: hidden.kernel, every: 2 epochs, form: tensor, to: npy}
+"""
+PLAIN = {"LC_ALL": "C"}
+
+
+class Ascii(Case):
+    def train_small(self, **variables):
+        self.write("experiment.yaml", SMALL + RECORD)
+        return self.terminal("train", "experiment.yaml", **variables)
+
+    def test_a_locale_without_utf_8_gets_ascii(self):
+        page = self.train_small(**PLAIN)
+        self.assertTrue(page.isascii(), ascii(page))
+        self.assertIn(" -> ", page)
+        for command in (["show", "runs/small"], ["show", "runs/small", "hidden.error"], ["show", "runs/small", "loss"],
+                        ["show", "runs/small", "hidden.kernel"], ["runs"], ["inspect", "runs/small/model.safetensors"],
+                        ["compare", "runs/small", "runs/small"], ["predict", "--help"], ["--help"]):
+            for variables in (PLAIN, dict(PLAIN, NO_COLOR="")):
+                page = self.terminal(*command, **variables)
+                self.assertTrue(page.isascii(), ascii(page))
+
+    def test_the_first_variable_that_is_set_decides(self):
+        self.train_small()
+        for variables, plain in (({"LC_ALL": "", "LC_CTYPE": "", "LANG": "C"}, True),
+                                 ({"LC_ALL": "", "LC_CTYPE": "POSIX", "LANG": "C.UTF-8"}, True),
+                                 ({"LC_ALL": "en_US.utf8", "LC_CTYPE": "C", "LANG": "C"}, False),
+                                 ({"LC_ALL": "", "LC_CTYPE": "de_DE.UTF-8", "LANG": "de_DE.ISO-8859-1"}, False),
+                                 ({"LC_ALL": "", "LC_CTYPE": "", "LANG": ""}, False)):
+            self.assertEqual(self.terminal("show", "runs/small", **variables).isascii(), plain, variables)
+
+    def test_names_are_in_json_as_they_are(self):
+        self.write("experiment.yaml", SMALL.replace("name: small", "name: größe→\U0001f3b2"))
+        self.terminal("train", "experiment.yaml", "--quiet", **PLAIN)
+        text = self.terminal("runs", "--json", **PLAIN)
+        self.assertTrue(text.isascii(), ascii(text))
+        self.assertEqual(json.loads(text)[0]["name"], "größe→\U0001f3b2")
+
+
+if __name__ == "__main__":
+    unittest.main()
