@@ -1,6 +1,8 @@
 /* The module tapedeck._native. */
 #include "native.h"
 
+#include "tapedeck/view.h"
+
 #include <pthread.h>
 #include <string.h>
 
@@ -55,11 +57,34 @@ static bool add_forms(PyObject *module) {
     return good;
 }
 
+static PyObject *report(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyObject *folder = NULL, *path = NULL;
+    if (!PyArg_ParseTuple(arguments, "O&O&", PyUnicode_FSConverter, &folder, PyUnicode_FSConverter,
+                          &path)) {
+        Py_XDECREF(folder);
+        return NULL;
+    }
+    const char *runs[] = {PyBytes_AsString(folder)}, *to = PyBytes_AsString(path);
+    td_error error = {0};
+    td_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = td_report(runs, 1, to, &error);
+    Py_END_ALLOW_THREADS;
+    Py_DECREF(folder);
+    Py_DECREF(path);
+    if (status) {
+        return tdpy_raise(&error);
+    }
+    Py_RETURN_NONE;
+}
+
 PyMODINIT_FUNC PyInit__native(void);
 
 PyMODINIT_FUNC PyInit__native(void) {
     static PyMethodDef functions[] = {
         {"version", version, METH_NOARGS, "version() -> the library's version"},
+        {"report", report, METH_VARARGS, "report(folder, path): a run's pages as one file"},
         {NULL, NULL, 0, NULL},
     };
     static struct PyModuleDef definition = {

@@ -169,6 +169,15 @@ class Run(Mapping):
         columns = {name: signal.to_pandas() for name, signal in self.items() if "scalar" in signal.forms}
         return pandas.DataFrame(columns)
 
+    def report(self, path: str | os.PathLike[str] = "report.html") -> str:
+        """The pages of ``tapedeck view`` with this run's data as one file, which needs no network; its path.
+
+        >>> tapedeck.Run("runs/a").report("a.html")     # doctest: +SKIP
+        'a.html'
+        """
+        _native.report(self.folder, path)
+        return os.fspath(path)
+
     def __repr__(self) -> str:
         return f"<tapedeck.Run {self.folder}: {self.state}, {self.steps} steps, {len(self)} signals>"
 

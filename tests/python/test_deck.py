@@ -200,6 +200,12 @@ class Reading(Case):
             run["los"]
         self.assertEqual(run["odd name, [x]*"].values["value"].tolist(), [2.0] * 5)
         self.assertIn("<table>", run._repr_html_())
+        page = os.path.join(run.folder, "report.html")
+        self.assertEqual(run.report(page), page)
+        with open(page, encoding="utf-8") as file:
+            self.assertIn("<!doctype html>", file.read(200).lower())
+        with self.assertRaisesRegex(tapedeck.Error, "nowhere"):
+            run.report("/nowhere/report.html")
         self.assertIn("5 steps", repr(run))
 
     def test_pandas(self):
