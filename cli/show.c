@@ -125,6 +125,20 @@ series load_series(td_run *run, const char *signal, const char *statistic, const
     return made;
 }
 
+static int no_signal(const page *p) {
+    const td_run_signal *signals;
+    size_t count = td_run_signals(p->runs[0], &signals);
+    const char **names = calloc(count + 1, sizeof *names);
+    for (size_t i = 0; names && i < count; i++) {
+        names[i] = signals[i].name;
+    }
+    const char *meant = names ? nearest(p->what, names, count) : NULL;
+    free(names);
+    return meant ? fail(EXIT_BAD, "no signal '%s' in this run; did you mean '%s'?", p->what, meant)
+                 : fail(EXIT_BAD, "no signal '%s' in this run; `tapedeck show RUN` lists them",
+                        p->what);
+}
+
 static int draw(const settings *s, size_t *said) {
     int status = EXIT_GOOD;
     if (s->json) {
@@ -132,8 +146,7 @@ static int draw(const settings *s, size_t *said) {
     } else if (!s->page.what) {
         show_overview(&s->page);
     } else if (!show_signals(&s->page)) {
-        status = fail(EXIT_BAD, "no signal '%s' in %s; `tapedeck show RUN` lists them",
-                      s->page.what, "this run");
+        status = no_signal(&s->page);
     }
     (void)fflush(stdout);
     for (size_t i = 0; i < s->page.run_count; i++) {

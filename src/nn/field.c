@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MAXIMUM_WORDS 64
@@ -28,11 +29,23 @@ const td__words td__initializer_words = {"initializer", initializer_names, TD_IN
 const td__words td__padding_words = {"padding", padding_names, 3, NULL, NULL};
 const td__words td__interpolation_words = {"interpolation", interpolation_names, 2, NULL, NULL};
 
+/* "; did you mean 'adam'?", or all there are. */
+static void suggest(char *hint, size_t size, const char *word, const char *const *candidates,
+                    size_t count) {
+    const char *nearest = td__nearest_word(word, candidates, count);
+    size_t length = (size_t)(nearest ? snprintf(hint, size, "; did you mean '%s'?", nearest)
+                                     : snprintf(hint, size, "; there are "));
+    for (size_t i = 0; !nearest && i < count && length < size; i++) {
+        length +=
+            (size_t)snprintf(hint + length, size - length, "%s%s", i ? ", " : "", candidates[i]);
+    }
+}
+
 int td__word_find(const td__words *words, const char *word, const char *where, td_error *error) {
     if (words->synonym && strcmp(word, words->synonym) == 0) {
         word = words->synonym_of;
     }
-    const char *candidates[MAXIMUM_WORDS];
+    const char *candidates[MAXIMUM_WORDS] = {0};
     size_t count = 0;
     for (int i = 0; i < words->count; i++) {
         if (words->words[i] && strcmp(word, words->words[i]) == 0) {
@@ -42,10 +55,10 @@ int td__word_find(const td__words *words, const char *word, const char *where, t
             candidates[count++] = words->words[i];
         }
     }
-    const char *nearest = td__nearest_word(word, candidates, count);
-    (void)td_error_set(error, TD_NOT_FOUND, "%sthere is no %s '%s'%s%s%s", where, words->what, word,
-                       nearest ? "; did you mean '" : "", nearest ? nearest : "",
-                       nearest ? "'?" : "");
+    char hint[TD_ERROR_TEXT_SIZE];
+    suggest(hint, sizeof hint, word, candidates, count);
+    (void)td_error_set(error, TD_NOT_FOUND, "%sthere is no %s '%s'%s", where, words->what, word,
+                       hint);
     return -1;
 }
 

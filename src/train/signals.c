@@ -2,9 +2,11 @@
 #include "train/trainer.h"
 
 #include "base/memory.h"
+#include "base/words.h"
 #include "deck/condition.h"
 #include "deck/glob.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Listing ----------------------------------------------------------------------------------
@@ -46,19 +48,85 @@ td_status td__trainer_signals_list(td_trainer *trainer, td_error *error) {
 /* ---- Checking ---------------------------------------------------------------------------------
  */
 
+enum { HINT = 400 };
+
+static const char *const value_prefixes[] = {"", "epoch_", "val_"};
+enum { VALUE_PREFIXES = sizeof value_prefixes / sizeof *value_prefixes };
+
+static bool is_measured(const td_trainer *trainer, const char *metric) {
+    const td_names *metrics = &trainer->experiment->train.metrics;
+    for (size_t i = 0; i < metrics->count; i++) {
+        if (!strcmp(metrics->items[i], metric)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The metric that `what`, with or without a prefix, is the value of, though it is not asked for.
+ * NULL when it is none. */
+static const char *unmeasured(const td_trainer *trainer, const char *what) {
+    for (int i = 0; i < VALUE_PREFIXES; i++) {
+        size_t length = strlen(value_prefixes[i]);
+        td_metric_kind kind;
+        if (!strncmp(what, value_prefixes[i], length) &&
+            !td_metric_kind_find(what + length, &kind, NULL) &&
+            !is_measured(trainer, what + length)) {
+            return what + length;
+        }
+    }
+    return NULL;
+}
+
+/* "; the layers are conv1, conv2": as many as fit. */
+static void list_layers(char hint[HINT], const td_trainer *trainer) {
+    size_t length = (size_t)snprintf(hint, HINT, "; the layers are ");
+    for (size_t i = 0; i < trainer->layer_count; i++) {
+        const char *name = td_model_layer(trainer->model, i)->name;
+        if (length + strlen(name) + sizeof ", , …" > HINT) {
+            (void)snprintf(hint + length, HINT - length, ", …");
+            return;
+        }
+        length += (size_t)snprintf(hint + length, HINT - length, "%s%s", i ? ", " : "", name);
+    }
+}
+
 static td_status unknown(td_trainer *trainer, const td__track_spec *track, const char *what,
                          td_error *error) {
+    char hint[HINT] = "";
+    const char *metric = unmeasured(trainer, what);
     const char *nearest = td__pass_signals_nearest(&trainer->signals, what);
-    const char *hint = "";
-    if (!nearest && !strncmp(what, "val_", 4) && !trainer->feed.validation) {
-        hint = "; there is no validation part: give data.validation";
-    } else if (!nearest) {
-        hint = "; `tapedeck train --dry-run` without this track lists the model's layers";
+    if (metric) {
+        (void)snprintf(hint, HINT, "; add %s to train.metrics", metric);
+    } else if (nearest) {
+        (void)snprintf(hint, HINT, "; did you mean '%s'?", nearest);
+    } else if (!strncmp(what, "val_", 4) && !trainer->feed.validation) {
+        (void)snprintf(hint, HINT, "; there is no validation part: give data.validation");
+    } else {
+        list_layers(hint, trainer);
     }
-    td_status status = td__experiment_problem(
-        trainer->experiment, track->node, TD_NOT_FOUND, error, "record: no signal '%s'%s%s%s%s",
-        what, nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "", hint);
-    return status;
+    return td__experiment_problem(trainer->experiment, track->node, TD_NOT_FOUND, error,
+                                  "record: no signal '%s'%s", what, hint);
+}
+
+/* LAYER.loss of a layer that there is not. */
+static td_status unknown_layer(td_trainer *trainer, const td__track_spec *track, const char *what,
+                               size_t length, td_error *error) {
+    char hint[HINT] = "", layer[HINT];
+    const char **names = td__calloc(trainer->layer_count + 1, sizeof *names);
+    for (size_t i = 0; names && i < trainer->layer_count; i++) {
+        names[i] = td_model_layer(trainer->model, i)->name;
+    }
+    (void)snprintf(layer, HINT, "%.*s", (int)length, what);
+    const char *nearest = names ? td__nearest_word(layer, names, trainer->layer_count) : NULL;
+    if (nearest) {
+        (void)snprintf(hint, HINT, "; did you mean '%s.loss'?", nearest);
+    } else {
+        list_layers(hint, trainer);
+    }
+    td__free(names);
+    return td__experiment_problem(trainer->experiment, track->node, TD_NOT_FOUND, error,
+                                  "record: no signal '%s'%s", what, hint);
 }
 
 /* LAYER.loss, for which the track has the target. */
@@ -86,7 +154,7 @@ static td_status check_layer_loss(td_trainer *trainer, const td__track_spec *tra
                    ? TD_OK
                    : td_error_set(error, TD_MEMORY, "out of memory");
     }
-    return unknown(trainer, track, what, error);
+    return unknown_layer(trainer, track, what, length, error);
 }
 
 /* A name that means nothing is an error; a glob that matches nothing is none: the same recording
@@ -106,6 +174,23 @@ static td_status check_what(td_trainer *trainer, const td__track_spec *track, co
                                         : unknown(trainer, track, what, error);
 }
 
+/* What a condition that was refused lacks. */
+static void explain_when(char hint[HINT], const td_trainer *trainer, td__condition *condition,
+                         const char *reason) {
+    char name[64];
+    for (int i = 0; condition && i < TD_METRIC_KIND_COUNT * VALUE_PREFIXES; i++) {
+        const char *metric = td_metric_kind_name((td_metric_kind)(i / VALUE_PREFIXES));
+        (void)snprintf(name, sizeof name, "%s%s", value_prefixes[i % VALUE_PREFIXES], metric);
+        if (!is_measured(trainer, metric) && td__condition_uses(condition, name)) {
+            (void)snprintf(hint, HINT, "\n    add %s to train.metrics", metric);
+            return;
+        }
+    }
+    if (strstr(reason, "val_") && !trainer->feed.validation) {
+        (void)snprintf(hint, HINT, "\n    there is no validation part: give data.validation");
+    }
+}
+
 static td_status check_when(td_trainer *trainer, const td__track_spec *track,
                             const td__expected *expected, td__condition **condition,
                             td_error *error) {
@@ -116,9 +201,8 @@ static td_status check_when(td_trainer *trainer, const td__track_spec *track,
                                                         trainer->signals.count, &idle, &reason)
                                   : reason.status;
     if (status) {
-        const char *hint = strstr(reason.text, "val_") && !trainer->feed.validation
-                               ? "\n    there is no validation part: give data.validation"
-                               : "";
+        char hint[HINT] = "";
+        explain_when(hint, trainer, *condition, reason.text);
         return td__experiment_problem(trainer->experiment, track->node, status, error,
                                       "record: %s%s", reason.text, hint);
     }

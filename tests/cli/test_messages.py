@@ -31,6 +31,39 @@ class Models(Case):
         self.assertIn("torch.onnx.export(", self.refused("m.pt"))
 
 
+class Names(Case):
+    def refused(self, track, text=SMALL):
+        return "\n".join(self.problems(text + f"record: [{track}]\n"))
+
+    def test_a_layer_that_is_not_there_gets_the_nearest_or_all(self):
+        self.assertIn("no signal 'layr.loss'; the layers are hidden, logits", self.refused("{what: layr.loss}"))
+        self.assertIn("no signal 'hiden.loss'; did you mean 'hidden.loss'?", self.refused("{what: hiden.loss}"))
+        layers = "".join(f"  - dropout: {{name: quite_a_long_name_{i}, rate: 0}}\n" for i in range(60))
+        many = SMALL.replace("model:\n", "model:\n" + layers)
+        self.assertRegex(self.refused("{what: zz.loss}", many), "the layers are quite_a_long_name_0, .*, …$")
+
+    def test_a_metric_that_is_not_measured_is_to_be_added(self):
+        bare = SMALL.replace("  metrics: [accuracy]\n", "")
+        for what, metric in (("accuracy", "accuracy"), ("val_accuracy", "accuracy"), ("epoch_mae", "mae")):
+            self.assertIn(f"no signal '{what}'; add {metric} to train.metrics", self.refused(f"{{what: {what}}}", bare))
+            self.assertIn(f"    add {metric} to train.metrics",
+                          self.refused(f"{{what: loss, when: {what} > 0.5}}", bare))
+        self.assertIn("did you mean 'accuracy'?", self.refused("{what: acuracy}"))
+
+    def test_words_far_from_all_others_get_the_list(self):
+        self.assertIn("there is no optimizer 'zzzzzz'; there are sgd, adam, adamw,",
+                      self.refused("{what: loss}", SMALL.replace("adam:", "zzzzzz:")))
+        self.assertIn("there is no optimizer 'adm'; did you mean 'adam'?",
+                      self.refused("{what: loss}", SMALL.replace("adam:", "adm:")))
+
+    def test_show_names_the_nearest_signal(self):
+        self.train(SMALL + "record: [{what: loss}]\n", "--quiet")
+        said = self.run_program("show", "runs/small", "lss", status=1).stderr
+        self.assertIn("no signal 'lss' in this run; did you mean 'loss'?", said)
+        said = self.run_program("show", "runs/small", "zzzzzz", status=1).stderr
+        self.assertIn("`tapedeck show RUN` lists them", said)
+
+
 class Outputs(Case):
     def setUp(self):
         super().setUp()
