@@ -15,7 +15,8 @@ struct td_model {
     td_shape input_shape; /* of one example; -1: any */
     td__layer **layers;
     size_t layer_count, layer_capacity;
-    uint32_t *slots; /* layers by the hash of their names: index + 1, or 0; at least half are free */
+    uint32_t
+        *slots; /* layers by the hash of their names: index + 1, or 0; at least half are free */
     size_t slot_count;
     size_t named[TD_LAYER_KIND_COUNT]; /* layers of each kind without a name given */
     td_error error;                    /* the first of td_model_add_layer */

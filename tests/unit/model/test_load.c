@@ -1,8 +1,8 @@
 /* Loading: what a file is, what it may cost, and that whatever is wrong with it is an error. */
 #include "test.h"
 
-#include "base/memory.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "model/native.h"
 #include "model/weights.h"
 #include "tapedeck/model.h"
