@@ -69,46 +69,121 @@ static td_status add_run(void *user, const td_run_summary *summary, td_error *er
     return TD_OK;
 }
 
-static void print_row(const row *r, int name_width, bool colour) {
+/* What fits into the terminal. Where it is narrow, names are shortened, and when a run started and
+ * what it takes are left out for the metrics. */
+typedef struct columns {
+    int name, left; /* left: for metrics */
+    bool whole;
+} columns;
+
+static columns lay_out(const table *t) {
+    enum { LEAST_NAME = 8, METRICS = 24, BRIEF = 18, WHOLE = 58, NARROW = 29 };
+    int room = terminal_room();
+    columns c = {.name = 4};
+    for (size_t i = 0; i < t->count; i++) {
+        int length = (int)strlen(t->rows[i].name);
+        c.name = length > c.name ? length : c.name;
+    }
+    c.whole = room - WHOLE - METRICS >= c.name;
+    int most = room - NARROW - BRIEF;
+    most = most < LEAST_NAME ? LEAST_NAME : most;
+    c.name = c.whole || c.name < most ? c.name : most;
+    c.left = room - c.name - (c.whole ? WHOLE : NARROW);
+    return c;
+}
+
+/* The name in so many columns: its beginning and "..", where it is longer. */
+static void print_name(const char *name, int width) {
+    int length = (int)strlen(name);
+    if (length <= width) {
+        printf("%-*s", width, name);
+        return;
+    }
+    int kept = width - 2;
+    while (kept > 0 && ((unsigned char)name[kept] & 0xc0) == 0x80) {
+        kept--; /* whole characters */
+    }
+    printf("%.*s..%*s", kept, name, width - 2 - kept, "");
+}
+
+/* "  loss 0.25 (0.21)", or without the best value; out has 400 bytes. Returns the length. */
+static int metric_text(char *out, const td_run_metric *metric, bool best) {
+    enum { ROOM = 400 };
+    char last[32], top[32];
+    format_number(last, metric->values.last);
+    return best ? snprintf(out, ROOM, "  %.300s %s (%s)", metric->name, last,
+                           format_number(top, metric->best))
+                : snprintf(out, ROOM, "  %.300s %s", metric->name, last);
+}
+
+/* As many as fit, with their best values as far as these fit; that more are there is shown. */
+static void print_metrics(const td_run_metric *metrics, size_t count, int left) {
+    enum { MARK = 4 }; /* columns of " …", in ASCII */
+    char text[400];
+    int64_t all = 0;
+    for (size_t i = 0; i < count; i++) {
+        all += metric_text(text, &metrics[i], true);
+    }
+    bool cut = all > left;
+    left -= cut ? MARK : 0;
+    for (size_t i = 0; i < count; i++) {
+        int length = metric_text(text, &metrics[i], true);
+        length = length <= left ? length : metric_text(text, &metrics[i], false);
+        if (length <= left) {
+            (void)fputs(text, stdout);
+            left -= length;
+        }
+    }
+    (void)fputs(cut && left >= 0 ? " …" : "", stdout);
+}
+
+static void print_row(const row *r, const columns *c, bool colour) {
     static const char *const colours[] = {[TD_RUN_RUNNING] = "36",
                                           [TD_RUN_FINISHED] = "32",
                                           [TD_RUN_INTERRUPTED] = "33",
                                           [TD_RUN_FAILED] = "31",
                                           [TD_RUN_CRASHED] = "31"};
-    char when[32], size[32], last[32], top[32];
+    char when[32], size[32];
     const char *state = r->is.info.events ? "events" : td_run_state_name(r->is.info.state);
     const char *paint = colour && !r->is.info.events ? colours[r->is.info.state] : NULL;
-    printf("%-*s  %-16s  ", name_width, r->name, format_when(when, r->is.info.started));
+    print_name(r->name, c->name);
+    (void)fputs("  ", stdout);
+    if (c->whole) {
+        printf("%-16s  ", format_when(when, r->is.info.started));
+    }
     terminal_paint(paint != NULL, paint);
     printf("%-11s", state);
     terminal_paint(paint != NULL, "0");
-    printf("  %5lld  %7lld  %9s", (long long)r->is.info.last_epoch, (long long)r->is.info.last_step,
-           terminal_bytes(size, (double)r->is.info.bytes));
-    for (size_t i = 0; i < r->is.metric_count; i++) {
-        const td_run_metric *metric = &r->is.metrics[i];
-        printf("  %s %s (%s)", metric->name, format_number(last, metric->values.last),
-               format_number(top, metric->best));
+    printf("  %5lld  %7lld", (long long)r->is.info.last_epoch, (long long)r->is.info.last_step);
+    if (c->whole) {
+        printf("  %9s", terminal_bytes(size, (double)r->is.info.bytes));
     }
-    if (r->is.info.dropped) {
-        printf("  %lld records dropped", (long long)r->is.info.dropped);
-    }
+    char lost[64] = "";
+    int losing = r->is.info.dropped ? snprintf(lost, sizeof lost, "  %lld records dropped",
+                                               (long long)r->is.info.dropped)
+                                    : 0;
+    print_metrics(r->is.metrics, r->is.metric_count, c->left - losing);
+    (void)fputs(lost, stdout);
     putchar('\n');
 }
 
 static void print_table(const table *t) {
-    int width = 4;
-    for (size_t i = 0; i < t->count; i++) {
-        int length = (int)strlen(t->rows[i].name);
-        width = length > width ? length : width;
-    }
+    columns c = lay_out(t);
     bool colour = terminal_has_colour(stdout);
     terminal_paint(colour, "1");
-    printf("%-*s  %-16s  %-11s  %5s  %7s  %9s  %s", width, "run", "started", "state", "epoch",
-           "step", "size", "last (best)");
+    printf("%-*s  ", c.name, "run");
+    if (c.whole) {
+        printf("%-16s  ", "started");
+    }
+    printf("%-11s  %5s  %7s", "state", "epoch", "step");
+    if (c.whole) {
+        printf("  %9s", "size");
+    }
+    (void)fputs(c.left >= 13 ? "  last (best)" : "", stdout);
     terminal_paint(colour, "0");
     putchar('\n');
     for (size_t i = 0; i < t->count; i++) {
-        print_row(&t->rows[i], width, colour);
+        print_row(&t->rows[i], &c, colour);
     }
 }
 

@@ -1,7 +1,9 @@
 #include "terminal.h"
 
 #include "guard.h"
+#include "options.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,6 +12,8 @@
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { LEAST_WIDTH = 20, MOST_WIDTH = 10000 };
 
 /* Guards the bottom line: whether it is shown, and everything written while it may be. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -49,14 +53,30 @@ bool terminal_has_utf8(void) {
     return true;
 }
 
+/* COLUMNS; 0 when it says nothing of use. */
+static int columns_wanted(void) {
+    const char *text = getenv("COLUMNS");
+    int64_t columns;
+    return text && whole_number(text, &columns) && columns >= LEAST_WIDTH && columns <= MOST_WIDTH
+               ? (int)columns
+               : 0;
+}
+
 int terminal_width(void) {
     struct winsize size;
+    if (columns_wanted()) {
+        return columns_wanted();
+    }
     for (int file = 1; file <= 2; file++) {
-        if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20) {
+        if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col >= LEAST_WIDTH) {
             return size.ws_col;
         }
     }
     return 80;
+}
+
+int terminal_room(void) {
+    return columns_wanted() || isatty(STDOUT_FILENO) ? terminal_width() : INT_MAX;
 }
 
 bool terminal_is_live(void) {

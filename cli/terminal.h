@@ -17,8 +17,10 @@ bool terminal_has_utf8(void);
 void terminal_paint(bool colour, const char *sequence);
 /* Likewise, in one of the 256 colours. */
 void terminal_paint_number(bool colour, int number);
-/* Columns of the terminal; 80 when that is not known. */
+/* Columns of the terminal, or what COLUMNS says; 80 when that is not known. */
 int terminal_width(void);
+/* Columns that lines of tables have: INT_MAX where there is neither a terminal nor COLUMNS. */
+int terminal_room(void);
 /* Whether a progress line makes sense: stderr is a terminal that can go back in a line. */
 bool terminal_is_live(void);
 

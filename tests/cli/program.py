@@ -73,7 +73,8 @@ class Case(unittest.TestCase):
 
     def environment(self):
         environment = dict(os.environ, NO_COLOR="1", LC_ALL="C.UTF-8", XDG_CACHE_HOME=self.path("cache"))
-        environment.pop("TAPEDECK_CACHE", None)
+        for variable in ("TAPEDECK_CACHE", "COLUMNS"):
+            environment.pop(variable, None)
         return environment
 
     def start(self, *arguments):

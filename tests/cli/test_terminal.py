@@ -46,5 +46,38 @@ class Ascii(Case):
         self.assertEqual(json.loads(text)[0]["name"], "größe→\U0001f3b2")
 
 
+class Narrow(Case):
+    NAME = "a_name_so_long_that_it_takes_all_of_a_line_größe"
+
+    def setUp(self):
+        super().setUp()
+        for name in ("small", self.NAME):
+            self.train(SMALL.replace("name: small", "name: " + name) +
+                       "record: [{what: [loss, accuracy, val_loss, val_accuracy]}]\n", "--quiet")
+
+    def assert_fits(self, page, columns):
+        for line in page.splitlines():
+            self.assertLessEqual(len(line), columns, line)
+
+    def test_runs_fit(self):
+        for columns in (44, 60, 61, 79, 80, 100, 120, 150):
+            for variables in ({}, PLAIN):
+                page = self.terminal("runs", columns=columns, **variables)
+                self.assert_fits(page, columns)
+                self.assertRegex(page, r"small +(....-..-.. ..:..)? *finished +4 +20")
+            if columns >= 60:
+                self.assertIn("  loss 0.", page)
+        self.assertIn("  val_accuracy 0.", self.terminal("runs", columns=250))
+        self.assertIn(" …\n", self.terminal("runs", columns=60))
+        self.assertIn(self.NAME, self.terminal("runs", columns=250))
+
+    def test_columns_decides_and_a_pipe_gets_all(self):
+        self.assert_fits(self.terminal("runs", columns=200, COLUMNS="60"), 60)
+        self.assertGreater(len(self.terminal("runs", columns=200, COLUMNS="none").splitlines()[1]), 100)
+        page = self.run_program("runs").stdout
+        self.assertIn(self.NAME, page)
+        self.assertEqual(page.count("  val_accuracy 0."), 2)
+
+
 if __name__ == "__main__":
     unittest.main()
