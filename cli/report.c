@@ -146,22 +146,6 @@ static double size_of(const char *folder, const char *name) {
     return stat(path, &about) == 0 && S_ISREG(about.st_mode) ? (double)about.st_size : 0;
 }
 
-/* The text as a word of a shell's command line; out has room for 4 times as many bytes and 3. */
-static void shell_word(char *out, const char *text) {
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-=:,@%";
-    if (*text && strspn(text, plain) == strlen(text)) {
-        (void)strcpy(out, text);
-        return;
-    }
-    char *end = out;
-    *end++ = '\'';
-    for (; *text; text++) {
-        end = stpcpy(end, *text == '\'' ? "'\\''" : (char[]){*text, 0});
-    }
-    (void)stpcpy(end, "'");
-}
-
 /* Whether there is something for TensorBoard. */
 static bool print_files(const char *folder) {
     family families[] = {
@@ -254,8 +238,9 @@ static void print_page(td_trainer *trainer, double seconds) {
     (void)fputc('\n', stdout);
     bool events = print_files(folder);
     const char *program = program_invocation_name; /* as it was called: it may not be on the path */
-    char quoted[4 * 4200 + 3], called[4 * 4200 + 3];
-    if (strlen(folder) > 4200 || strlen(program) > 4200) {
+    enum { LONGEST = 4200 };
+    char quoted[SHELL_WORD_SIZE(LONGEST)], called[SHELL_WORD_SIZE(LONGEST)];
+    if (strlen(folder) > LONGEST || strlen(program) > LONGEST) {
         return;
     }
     shell_word(quoted, folder);

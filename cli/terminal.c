@@ -167,3 +167,18 @@ const char *terminal_bytes(char *out, double bytes) {
     (void)snprintf(out, 32, bytes < 10 && unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
     return out;
 }
+
+const char *shell_word(char *out, const char *text) {
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-=:,@%";
+    if (*text && strspn(text, plain) == strlen(text)) {
+        return strcpy(out, text);
+    }
+    char *end = out;
+    *end++ = '\'';
+    for (; *text; text++) {
+        end = stpcpy(end, *text == '\'' ? "'\\''" : (char[]){*text, 0});
+    }
+    (void)stpcpy(end, "'");
+    return out;
+}

@@ -38,5 +38,9 @@ double seconds_now(void);
 const char *terminal_time(char *out, double seconds);
 /* "340 B", "1.2 MiB"; out has 32 bytes. Returns out. */
 const char *terminal_bytes(char *out, double bytes);
+/* What a word of a shell's command line can grow to when it is quoted. */
+#define SHELL_WORD_SIZE(length) (4 * (length) + 3)
+/* The text as such a word; out has SHELL_WORD_SIZE(strlen(text)) bytes. Returns out. */
+const char *shell_word(char *out, const char *text);
 
 #endif

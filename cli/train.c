@@ -8,6 +8,7 @@
 #include "tapedeck/train.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char help[] =
@@ -101,6 +102,15 @@ static void catch_signals(td_trainer *trainer) {
     signal(SIGXFSZ, SIG_IGN);
 }
 
+enum { COMMAND = SHELL_WORD_SIZE(4200) + 100 };
+
+/* What can be called next, with the run's folder as a shell takes it. */
+static void suggest(char *out, size_t size, const char *before, const char *folder) {
+    char *quoted = malloc(SHELL_WORD_SIZE(strlen(folder)));
+    (void)snprintf(out, size, "%s %s", before, quoted ? shell_word(quoted, folder) : folder);
+    free(quoted);
+}
+
 static int train(td_trainer *trainer, report_style style) {
     td_error error = {0};
     catch_signals(trainer);
@@ -111,8 +121,9 @@ static int train(td_trainer *trainer, report_style style) {
         signal(stopping[i], SIG_DFL);
     }
     if (status == TD_INTERRUPTED) {
-        return fail(EXIT_STOPPED, "%s; go on with: tapedeck train --resume %s", error.text,
-                    td_trainer_folder(trainer));
+        char hint[COMMAND];
+        suggest(hint, sizeof hint, "tapedeck train --resume", td_trainer_folder(trainer));
+        return fail(EXIT_STOPPED, "%s; go on with: %s", error.text, hint);
     }
     if (status && status != TD_INCOMPLETE) {
         return fail(EXIT_BAD, "%s", error.text);
@@ -146,10 +157,10 @@ static void conclude(const td_monitor *monitor, const char *folder, bool quiet) 
         note(error.text);
     }
     if (!quiet) {
-        char text[4400];
-        (void)snprintf(text, sizeof text,
-                       "something looks wrong; for its cause: tapedeck diagnose %s", folder);
-        note(text);
+        char hint[COMMAND];
+        suggest(hint, sizeof hint, "something looks wrong; for its cause: tapedeck diagnose",
+                folder);
+        note(hint);
     }
 }
 

@@ -1,5 +1,6 @@
 """A run that was stopped goes on as if it had not been: the same bits, in the same files."""
 import os
+import shlex
 import signal
 import sqlite3
 import time
@@ -56,6 +57,13 @@ class Resume(Case):
         self.assertGreaterEqual(len(os.listdir(self.path("runs", "small-2", "checkpoints"))), 1)
         self.run_program("train", "--resume", "runs/small-2", "--quiet")
         self.assert_same_run("small", "small-2")
+
+    def test_the_command_that_goes_on_is_quoted(self):
+        self.write("experiment.yaml", TEXT)
+        status, _, errors = self.stop_after("epoch   1/600", "--out", "my runs/it's")
+        self.assertEqual(status, 130, errors)
+        words = shlex.split(errors.partition("go on with: ")[2])
+        self.assertEqual(words, ["tapedeck", "train", "--resume", "my runs/it's/small"])
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
         text = TEXT.replace("  epochs", "  checkpoint: {every: 13 steps, keep: 2}\n  epochs")
