@@ -48,7 +48,7 @@ static int explain(const char *name) {
         names[count] = td_diagnose_rule(count)->name;
         count++;
     }
-    const char *meant = nearest(name, names, count);
+    const char *meant = td_nearest_word(name, names, count);
     return misuse(&command_diagnose, "no rule '%s'%s%s%s", name, meant ? "; did you mean '" : "",
                   meant ? meant : "", meant ? "'?" : "");
 }

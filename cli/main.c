@@ -84,7 +84,7 @@ static int unknown_command(const char *name) {
     for (int i = 0; i < COMMANDS; i++) {
         names[i] = commands[i]->name;
     }
-    const char *meant = nearest(name, names, COMMANDS);
+    const char *meant = td_nearest_word(name, names, COMMANDS);
     return misuse(NULL, "no command '%s'%s%s%s", name, meant ? "; did you mean '" : "",
                   meant ? meant : "", meant ? "'?" : "");
 }

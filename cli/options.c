@@ -4,41 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_WORD = 32 };
-
-/* Letters inserted, left out or replaced. */
-static size_t distance(const char *a, const char *b) {
-    size_t row[LONGEST_WORD + 1], length = strlen(b);
-    for (size_t j = 0; j <= length; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 0; a[i]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 1; j <= length; j++) {
-            size_t above = row[j], best = diagonal + (a[i] != b[j - 1]);
-            best = above + 1 < best ? above + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            diagonal = above;
-            row[j] = best;
-        }
-    }
-    return row[length];
-}
-
-const char *nearest(const char *word, const char *const *words, size_t count) {
-    const char *found = NULL;
-    size_t best = strlen(word) / 3 + 1;
-    for (size_t i = 0; i < count && strlen(word) <= LONGEST_WORD; i++) {
-        size_t far = strlen(words[i]) <= LONGEST_WORD ? distance(word, words[i]) : best + 1;
-        if (far <= best && (!found || far < best)) {
-            found = words[i];
-            best = far;
-        }
-    }
-    return found;
-}
-
 bool whole_number(const char *text, int64_t *number) {
     char *end;
     *number = strtoll(text, &end, 10);
@@ -93,12 +58,12 @@ static const option *find(const option *options, size_t count, const char *name,
 static void unknown(const command *of, const option *options, size_t count, const char *argument,
                     size_t length) {
     const char *names[MOST_VALUES];
-    char word[LONGEST_WORD + 1] = "";
+    char word[128] = ""; /* longer than any option */
     for (size_t i = 0; i < count && i < MOST_VALUES; i++) {
         names[i] = options[i].name;
     }
     (void)snprintf(word, sizeof word, "%.*s", (int)length, argument + 2);
-    const char *meant = nearest(word, names, count < MOST_VALUES ? count : MOST_VALUES);
+    const char *meant = td_nearest_word(word, names, count < MOST_VALUES ? count : MOST_VALUES);
     misuse(of, "no option '%s'%s%s%s", argument, meant ? "; did you mean '--" : "",
            meant ? meant : "", meant ? "'?" : "");
 }

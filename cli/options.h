@@ -40,7 +40,4 @@ bool byte_count(const char *text, int64_t *bytes);
 /* channels_first or channels_last; false when text is neither. */
 bool layout_word(const char *text, td_layout *layout);
 
-/* The word that was most likely meant, or NULL. */
-const char *nearest(const char *word, const char *const *words, size_t count);
-
 #endif

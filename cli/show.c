@@ -132,7 +132,7 @@ static int no_signal(const page *p) {
     for (size_t i = 0; names && i < count; i++) {
         names[i] = signals[i].name;
     }
-    const char *meant = names ? nearest(p->what, names, count) : NULL;
+    const char *meant = names ? td_nearest_word(p->what, names, count) : NULL;
     free(names);
     return meant ? fail(EXIT_BAD, "no signal '%s' in this run; did you mean '%s'?", p->what, meant)
                  : fail(EXIT_BAD, "no signal '%s' in this run; `tapedeck show RUN` lists them",

@@ -72,6 +72,11 @@ TD_API td_status td_error_set(td_error *error, td_status status, const char *for
 #define TD_VISIBLE_SIZE(length) (4 * (length) + 1)
 TD_API size_t td_visible(char *out, const char *text, size_t length, bool lines);
 
+/* The candidate that word was most likely meant to be: the fewest letters inserted, left out,
+ * replaced or swapped with their neighbour, the first of equals, ignoring case. NULL when none is
+ * near enough (a third of the letters at most) to be worth suggesting. */
+TD_API const char *td_nearest_word(const char *word, const char *const *candidates, size_t count);
+
 /* "MAJOR.MINOR.PATCH" of the library that is running. */
 TD_API const char *td_version(void);
 

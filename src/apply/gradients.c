@@ -2,7 +2,6 @@
  * gradients are. */
 #include "apply/saved.h"
 #include "base/memory.h"
-#include "base/words.h"
 #include "deck/glob.h"
 #include "pass/pass.h"
 #include "tensor/tensor.h"
@@ -147,7 +146,7 @@ static td_status no_such_layer(const td_gradients *g, const char *pattern, td_er
     for (size_t i = 0; names && i < count; i++) {
         names[i] = td_model_layer(g->saved.model, i)->name;
     }
-    const char *nearest = names ? td__nearest_word(pattern, names, count) : NULL;
+    const char *nearest = names ? td_nearest_word(pattern, names, count) : NULL;
     td_error_set(error, TD_NOT_FOUND, "no layer '%s'%s%s%s", pattern,
                  nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
     td__free(names);

@@ -1,5 +1,5 @@
 /* Edit distance with adjacent swaps (optimal string alignment), three rows at a time. */
-#include "base/words.h"
+#include "tapedeck/base.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static size_t distance(const char *a, size_t a_length, const char *b, size_t b_l
     return above[b_length];
 }
 
-const char *td__nearest_word(const char *word, const char *const *candidates, size_t count) {
+const char *td_nearest_word(const char *word, const char *const *candidates, size_t count) {
     size_t length = strlen(word);
     if (length == 0 || length > LONGEST) {
         return NULL;

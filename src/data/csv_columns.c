@@ -5,7 +5,6 @@
  * category COLUMN is an input COLUMN=TEXT for each of its texts, one after the other; so a list of
  * inputs and the names of the categories say all that is known of them. */
 #include "base/memory.h"
-#include "base/words.h"
 #include "data/csv.h"
 
 #include <stdio.h>
@@ -182,8 +181,8 @@ static td_status other_names(td__csv *csv, const td__names *wanted, const td__na
         if (td__names_find(found, wanted->items[i]) < 0) {
             const char *near = NULL;
             if (missing.count < LISTED) {
-                near = td__nearest_word(wanted->items[i], (const char *const *)found->items,
-                                        found->count);
+                near = td_nearest_word(wanted->items[i], (const char *const *)found->items,
+                                       found->count);
             }
             bool unused = near && td__names_find(wanted, near) < 0;
             list_name(&missing, wanted->items[i], unused ? near : NULL);

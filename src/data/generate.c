@@ -1,7 +1,6 @@
 /* Synthetic data sets, each a function of its options and the seed. */
 #include "base/memory.h"
 #include "base/random.h"
-#include "base/words.h"
 #include "data/streams.h"
 #include "data/table.h"
 
@@ -182,7 +181,7 @@ static td_status find_recipe(const char *name, const struct recipe **recipe, td_
             return TD_OK;
         }
     }
-    const char *nearest = name ? td__nearest_word(name, names, RECIPE_COUNT) : NULL;
+    const char *nearest = name ? td_nearest_word(name, names, RECIPE_COUNT) : NULL;
     return td_error_set(error, TD_NOT_FOUND,
                         "no generator '%.100s'%s%s%s; there are adding, sine, xor, blobs, "
                         "two_moons and images",
@@ -241,7 +240,7 @@ td_status td_generate_set(td_generate_options *options, const char *field, doubl
         snprintf(list + length, sizeof list - length, "%s%s", count ? ", " : "", fields[i].name);
         names[count++] = fields[i].name;
     }
-    const char *nearest = td__nearest_word(field, names, count);
+    const char *nearest = td_nearest_word(field, names, count);
     return td_error_set(error, TD_NOT_FOUND, "generate %s takes no '%.100s'%s%s%s; it takes %s",
                         recipe->name, field, nearest ? ": did you mean '" : "",
                         nearest ? nearest : "", nearest ? "'?" : "", list);

@@ -1,7 +1,6 @@
 /* Tables: releasing them, finding and taking apart columns. */
 #include "data/table.h"
 #include "base/memory.h"
-#include "base/words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +75,7 @@ static td_status not_a_column(const char *const *names, int64_t count, const cha
                             "numbers: 0 to %lld, or `last`",
                             path, wanted, (long long)count - 1);
     }
-    const char *nearest = td__nearest_word(wanted, names, (size_t)count);
+    const char *nearest = td_nearest_word(wanted, names, (size_t)count);
     if (nearest) {
         return td_error_set(error, TD_NOT_FOUND, "%s: no column '%.100s'; did you mean '%s'?", path,
                             wanted, nearest);

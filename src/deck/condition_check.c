@@ -2,7 +2,6 @@
 #include "deck/condition_tree.h"
 
 #include "base/memory.h"
-#include "base/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +42,7 @@ static void wrong_statistic(char *message, const char *pattern, const char *dot)
     for (int32_t i = 0; i < td__statistic_count; i++) {
         names[i] = td__statistics[i].name;
     }
-    const char *near = td__nearest_word(dot + 1, names, (size_t)td__statistic_count);
+    const char *near = td_nearest_word(dot + 1, names, (size_t)td__statistic_count);
     if (near) {
         (void)snprintf(message, MESSAGE, "%.*s has no statistic %.40s; did you mean %s?",
                        (int)(dot - pattern), pattern, dot + 1, near);
@@ -61,7 +60,7 @@ static void wrong_name(char *message, const operand *o, const td__expected *sign
     for (size_t i = 0; names && i < count; i++) {
         names[i] = signals[i].name;
     }
-    const char *near = names ? td__nearest_word(stem, names, count) : NULL;
+    const char *near = names ? td_nearest_word(stem, names, count) : NULL;
     const td__expected *meant = near ? find(signals, count, near, strlen(near)) : NULL;
     const char *which = o->statistic == NO_STAT ? "norm" : td__statistics[o->statistic].name;
     bool with = meant && meant->tensor && !o->whole;

@@ -5,7 +5,6 @@
 
 #include "base/memory.h"
 #include "base/parse.h"
-#include "base/words.h"
 #include "deck/glob.h"
 
 #include <ctype.h>
@@ -60,7 +59,7 @@ static const char *const functions[] = {"nan", "inf", "mean", "delta", "abs", "m
 static int32_t fail_function(parser *p, const char *name, size_t length) {
     char word[32] = {0}, message[160];
     memcpy(word, name, length < sizeof word - 1 ? length : sizeof word - 1);
-    const char *near = td__nearest_word(word, functions, sizeof functions / sizeof functions[0]);
+    const char *near = td_nearest_word(word, functions, sizeof functions / sizeof functions[0]);
     if (near) {
         snprintf(message, sizeof message, "there is no function %s; did you mean %s?", word, near);
     } else {

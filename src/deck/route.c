@@ -1,7 +1,6 @@
 #include "deck/route.h"
 
 #include "base/memory.h"
-#include "base/words.h"
 #include "deck/glob.h"
 
 #include <stdio.h>
@@ -29,7 +28,7 @@ static td_status no_sink(const td_sink_class *const *classes, const char *name, 
         names[count] = classes[count]->name;
         add_word(list, names[count]);
     }
-    const char *near = td__nearest_word(name, names, count);
+    const char *near = td_nearest_word(name, names, count);
     return td_error_set(error, TD_NOT_FOUND, "there is no sink \"%.60s\"%s%s%s (there are: %s)",
                         name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "",
                         list);

@@ -3,7 +3,6 @@
 
 #include "base/memory.h"
 #include "base/parse.h"
-#include "base/words.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -48,7 +47,7 @@ static size_t word_count(const char *const *words) {
 void td__problem_word(td__checker *checker, const td__yaml_node *node, const char *noun,
                       const char *word, const char *const *words) {
     size_t count = word_count(words);
-    const char *nearest = td__nearest_word(word, words, count);
+    const char *nearest = td_nearest_word(word, words, count);
     if (nearest) {
         td__problem(checker, node, "no %s '%s'; did you mean '%s'?", noun, word, nearest);
         return;
@@ -390,7 +389,7 @@ static void unknown_key(td__checker *checker, const td__yaml_node *key, const td
     }
     words[count < 63 ? count : 63] = NULL;
     size_t mark = td__path_enter(checker, key->text);
-    const char *nearest = td__nearest_word(key->text, words, word_count(words));
+    const char *nearest = td_nearest_word(key->text, words, word_count(words));
     if (nearest) {
         td__problem(checker, key, "unknown key; did you mean '%s'?", nearest);
     } else {

@@ -1,7 +1,6 @@
 #include "model/weights.h"
 
 #include "base/memory.h"
-#include "base/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +45,7 @@ const char *td__parameter_index_nearest(const td__parameter_index *index, const 
     for (size_t i = 0; names && i < index->count; i++) {
         names[i] = index->sorted[i]->name;
     }
-    const char *nearest = names ? td__nearest_word(name, names, index->count) : NULL;
+    const char *nearest = names ? td_nearest_word(name, names, index->count) : NULL;
     td__free(names);
     return nearest;
 }

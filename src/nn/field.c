@@ -2,7 +2,6 @@
 #include "nn/field.h"
 
 #include "base/memory.h"
-#include "base/words.h"
 
 #include <assert.h>
 #include <math.h>
@@ -32,7 +31,7 @@ const td__words td__interpolation_words = {"interpolation", interpolation_names,
 /* "; did you mean 'adam'?", or all there are. */
 static void suggest(char *hint, size_t size, const char *word, const char *const *candidates,
                     size_t count) {
-    const char *nearest = td__nearest_word(word, candidates, count);
+    const char *nearest = td_nearest_word(word, candidates, count);
     size_t length = (size_t)(nearest ? snprintf(hint, size, "; did you mean '%s'?", nearest)
                                      : snprintf(hint, size, "; there are "));
     for (size_t i = 0; !nearest && i < count && length < size; i++) {
@@ -321,7 +320,7 @@ static const td__field *find_field(const td__field *fields, size_t count, const 
         }
         keys[i] = fields[i].key;
     }
-    const char *nearest = td__nearest_word(key, keys, count);
+    const char *nearest = td_nearest_word(key, keys, count);
     if (nearest) {
         (void)td_error_set(error, TD_NOT_FOUND, "%sthere is no '%s'; did you mean '%s'?", where,
                            key, nearest);

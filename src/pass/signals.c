@@ -1,7 +1,6 @@
 #include "pass/signals.h"
 
 #include "base/memory.h"
-#include "base/words.h"
 #include "deck/glob.h"
 
 #include <stdio.h>
@@ -115,7 +114,7 @@ const char *td__pass_signals_nearest(const td__pass_signals *signals, const char
     for (size_t i = 0; names && i < signals->count; i++) {
         names[i] = signals->entries[i].name;
     }
-    const char *nearest = names ? td__nearest_word(name, names, signals->count) : NULL;
+    const char *nearest = names ? td_nearest_word(name, names, signals->count) : NULL;
     td__free(names);
     return nearest;
 }

@@ -1,6 +1,5 @@
 /* Anything recorded, into any sink that can hold it. */
 #include "base/memory.h"
-#include "base/words.h"
 #include "run/run.h"
 #include "run/zip.h"
 
@@ -372,7 +371,7 @@ static td_status find_target(const char *name, const target **found, td_error *e
             return TD_OK;
         }
     }
-    const char *meant = td__nearest_word(name, names, sizeof names / sizeof *names);
+    const char *meant = td_nearest_word(name, names, sizeof names / sizeof *names);
     return td_error_set(error, TD_INVALID,
                         "there is no export to '%s', but to csv, npy, npz, tensorboard, sqlite "
                         "and png%s%s%s",

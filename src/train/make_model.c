@@ -2,7 +2,6 @@
 #include "train/trainer.h"
 
 #include "base/memory.h"
-#include "base/words.h"
 #include "deck/glob.h"
 #include "model/load.h"
 
@@ -114,7 +113,7 @@ static td_status no_such_layer(const td_trainer *trainer, size_t which, td_error
     for (size_t i = 0; names && i < count; i++) {
         names[i] = td_model_layer(trainer->model, i)->name;
     }
-    const char *nearest = names ? td__nearest_word(pattern, names, count) : NULL;
+    const char *nearest = names ? td_nearest_word(pattern, names, count) : NULL;
     td_status status = td__experiment_problem(
         experiment, node->kind == TD__YAML_LIST ? node->items[which] : node, TD_NOT_FOUND, error,
         "model.frozen: no layer '%s' in %s%s%s%s", pattern, experiment->model_file,

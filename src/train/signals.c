@@ -2,7 +2,6 @@
 #include "train/trainer.h"
 
 #include "base/memory.h"
-#include "base/words.h"
 #include "deck/condition.h"
 #include "deck/glob.h"
 
@@ -118,7 +117,7 @@ static td_status unknown_layer(td_trainer *trainer, const td__track_spec *track,
         names[i] = td_model_layer(trainer->model, i)->name;
     }
     (void)snprintf(layer, HINT, "%.*s", (int)length, what);
-    const char *nearest = names ? td__nearest_word(layer, names, trainer->layer_count) : NULL;
+    const char *nearest = names ? td_nearest_word(layer, names, trainer->layer_count) : NULL;
     if (nearest) {
         (void)snprintf(hint, HINT, "; did you mean '%s.loss'?", nearest);
     } else {

@@ -21,7 +21,6 @@
  * kernels/loss.c. On the way back a factor for each row carries the output's gradient, the weight
  * and the means. Where rows need not be told apart, all elements run as one long row.
  */
-#include "base/words.h"
 #include "tape/kernels.h"
 #include "tape/op.h"
 #include "tape/parallel.h"
@@ -70,7 +69,7 @@ td_status td_loss_find(const char *name, td_loss *loss, td_error *error) {
             return TD_OK;
         }
     }
-    const char *nearest = td__nearest_word(name, names, TD_LOSS_COUNT);
+    const char *nearest = td_nearest_word(name, names, TD_LOSS_COUNT);
     return td_error_set(error, TD_NOT_FOUND, "there is no loss '%s'%s%s%s", name,
                         nearest ? "; did you mean '" : "", nearest ? nearest : "",
                         nearest ? "'?" : "");

@@ -1,11 +1,11 @@
 #include "test.h"
 
-#include "base/words.h"
+#include "tapedeck/base.h"
 
 static const char *const words[] = {"learning_rate", "loss", "label", "labels", "epochs"};
 
 static const char *nearest(const char *word) {
-    return td__nearest_word(word, words, sizeof words / sizeof *words);
+    return td_nearest_word(word, words, sizeof words / sizeof *words);
 }
 
 static void a_mistyped_word_finds_the_one_that_was_meant(void **state) {
@@ -22,7 +22,7 @@ static void a_word_unlike_all_others_finds_none(void **state) {
     assert_null(nearest("optimizer"));
     assert_null(nearest("x"));
     assert_null(nearest(""));
-    assert_null(td__nearest_word("a", NULL, 0));
+    assert_null(td_nearest_word("a", NULL, 0));
 }
 
 static void very_long_words_are_left_alone(void **state) {
@@ -31,8 +31,8 @@ static void very_long_words_are_left_alone(void **state) {
     memset(word, 'a', sizeof word - 1);
     word[sizeof word - 1] = 0;
     const char *const candidates[] = {word, "loss"};
-    assert_null(td__nearest_word(word, candidates, 2));
-    assert_string_equal(td__nearest_word("loss", candidates, 2), "loss");
+    assert_null(td_nearest_word(word, candidates, 2));
+    assert_string_equal(td_nearest_word("loss", candidates, 2), "loss");
 }
 
 int main(void) {
