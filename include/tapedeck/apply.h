@@ -62,7 +62,7 @@ typedef struct td_named_file {
 /* Runs an ONNX graph once over whole arrays, as onnxruntime does: any number of inputs, all of which
  * are given, and of outputs, of which those are written that are asked for; types, shapes and layouts
  * are the file's own. memory: most bytes that it may take; 0: half of the machine's. TD_NOT_FOUND (a
- * name), TD_SHAPE, TD_DTYPE, TD_UNSUPPORTED, …; each file appears complete or not at all. */
+ * name), TD_BAD_SHAPE, TD_DTYPE, TD_UNSUPPORTED, …; each file appears complete or not at all. */
 TD_API TD_NODISCARD td_status td_predict_named(const char *model, size_t input_count,
                                                const td_named_file *inputs, size_t output_count,
                                                const td_named_file *outputs, int64_t memory,

@@ -29,7 +29,7 @@ extern "C" {
 #define TD_STATUS_LIST(X)                                                                          \
     X(OK, "ok")                                                                                    \
     X(INVALID, "invalid argument")                                                                 \
-    X(SHAPE, "shapes do not fit")                                                                  \
+    X(BAD_SHAPE, "shapes do not fit")                                                              \
     X(DTYPE, "wrong element type")                                                                 \
     X(NOT_FOUND, "not found")                                                                      \
     X(EXISTS, "already exists")                                                                    \

@@ -161,7 +161,7 @@ TD_API TD_NODISCARD td_status td_generate_set(td_generate_options *options, cons
                                               double value, td_error *error);
 
 /* NULL on failure: TD_NOT_FOUND (file, column, array), TD_FORMAT (malformed, with file, line, row
- * and column), TD_SHAPE, TD_RANGE, TD_UNSUPPORTED, TD_INVALID, TD_IO, TD_MEMORY. */
+ * and column), TD_BAD_SHAPE, TD_RANGE, TD_UNSUPPORTED, TD_INVALID, TD_IO, TD_MEMORY. */
 TD_API td_dataset *td_dataset_open(const td_data_options *options, td_error *error);
 /* Accepts NULL. Batches made from it must be destroyed before. */
 TD_API void td_dataset_close(td_dataset *dataset);

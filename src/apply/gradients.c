@@ -79,7 +79,7 @@ static td_status guess_loss(td_gradients *g, td_error *error) {
     if (objective->loss == TD_LOSS_MSE && info->label_kind == TD_LABEL_VALUES &&
         !td_shape_equal(&output, &info->label) && output.rank == 1 && output.dims[0] > 1) {
         char has[TD_SHAPE_TEXT_SIZE], puts_out[TD_SHAPE_TEXT_SIZE];
-        return td_error_set(error, TD_SHAPE,
+        return td_error_set(error, TD_BAD_SHAPE,
                             "labels are numbers of shape %s, but the model puts out %s: class "
                             "numbers are stored as integers; otherwise give --loss",
                             td_shape_text(&info->label, has), td_shape_text(&output, puts_out));

@@ -60,7 +60,7 @@ static td_status check_shape(const td__onnx_info *info, const td_shape *found, c
     }
     char has[TD_SHAPE_TEXT_SIZE], takes[TD_SHAPE_TEXT_SIZE];
     return fits ? TD_OK
-                : td_error_set(error, TD_SHAPE, "%s: input '%.100s' takes %s (-1: any), got %s",
+                : td_error_set(error, TD_BAD_SHAPE, "%s: input '%.100s' takes %s (-1: any), got %s",
                                path, info->name, td_shape_text(&info->shape, takes),
                                td_shape_text(found, has));
 }

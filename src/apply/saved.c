@@ -75,7 +75,7 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
     }
     if (!saved->data) {
         return td_error_set(error, reason.status, "%s%s", reason.text,
-                            reason.status == TD_SHAPE && !data.label.count && is_table(path)
+                            reason.status == TD_BAD_SHAPE && !data.label.count && is_table(path)
                                 ? "; if a column holds the labels, name it (--label)"
                                 : "");
     }

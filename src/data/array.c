@@ -111,13 +111,13 @@ td_status td__array_describe(td__array *array, int64_t *rows, const uint8_t *dat
     char text[TD_SHAPE_TEXT_SIZE];
     td_shape_text(shape, text);
     if (shape->rank == 0 || shape->rank > TD_MAX_RANK) {
-        return td_error_set(error, TD_SHAPE, "%s: has %d dimensions; 1 to %d are expected", what,
-                            shape->rank, TD_MAX_RANK);
+        return td_error_set(error, TD_BAD_SHAPE, "%s: has %d dimensions; 1 to %d are expected",
+                            what, shape->rank, TD_MAX_RANK);
     }
     td_shape row = {.rank = shape->rank - 1};
     for (int d = 0; d < shape->rank; d++) {
         if (shape->dims[d] <= 0) {
-            return td_error_set(error, TD_SHAPE, "%s: shape %s holds no examples", what, text);
+            return td_error_set(error, TD_BAD_SHAPE, "%s: shape %s holds no examples", what, text);
         }
         if (!td__multiply(total, shape->dims[d], &total)) {
             return td_error_set(error, TD_FORMAT, "%s: shape %s is too large", what, text);

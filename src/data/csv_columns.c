@@ -346,7 +346,7 @@ static td_status take_by_place(td__csv *csv, const wanted_columns *wanted) {
     }
     if (count != wanted->names.count) {
         return csv->status = td_error_set(
-                   csv->error, TD_SHAPE,
+                   csv->error, TD_BAD_SHAPE,
                    "%s: it has no header, and %zu columns for the %zu inputs of training: %s",
                    csv->path, count, wanted->names.count, list_all(&names, &wanted->names));
     }

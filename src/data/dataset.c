@@ -114,8 +114,8 @@ static td_status check_as_is(const td_shape *found, const td_shape *wanted, cons
         return TD_OK;
     }
     char has[TD_SHAPE_TEXT_SIZE], takes[TD_SHAPE_TEXT_SIZE];
-    return td_error_set(error, TD_SHAPE, "an example in %s is %s, but the model takes %s%s", path,
-                        td_shape_text(found, has), td_shape_text(wanted, takes),
+    return td_error_set(error, TD_BAD_SHAPE, "an example in %s is %s, but the model takes %s%s",
+                        path, td_shape_text(found, has), td_shape_text(wanted, takes),
                         has_first_last(found, wanted) ? ": its channels come first "
                                                         "(layout: channels_first)"
                                                       : "");
@@ -135,7 +135,7 @@ static td_status choose_input(td_dataset *dataset, const td_data_options *option
     }
     td_shape_text(&dataset->info.input, wanted);
     if (count != input->count || dataset->info.input.rank >= TD_MAX_RANK) {
-        return td_error_set(error, TD_SHAPE,
+        return td_error_set(error, TD_BAD_SHAPE,
                             "`input` %s has %lld elements, but an example in %s has %lld, %s",
                             wanted, (long long)count, path, (long long)input->count,
                             td_shape_text(&input->shape, found));
@@ -148,7 +148,7 @@ static td_status choose_input(td_dataset *dataset, const td_data_options *option
     }
     if (dataset->table_count == 2 && dataset->tables[1].input.count != count) {
         return td_error_set(
-            error, TD_SHAPE, "an example in %s has %lld elements, but one in %s has %lld", path,
+            error, TD_BAD_SHAPE, "an example in %s has %lld elements, but one in %s has %lld", path,
             (long long)count, options->validation, (long long)dataset->tables[1].input.count);
     }
     return TD_OK;

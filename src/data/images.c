@@ -148,7 +148,7 @@ static td_status choose_size(const folder *f, const td_data_options *options, td
     }
     int64_t channels = options->input.dims[2];
     if (channels != 1 && channels != 3) {
-        return td_error_set(error, TD_SHAPE,
+        return td_error_set(error, TD_BAD_SHAPE,
                             "`input` asks for images of %lld channels; 1 (grey) or 3 (colour) can "
                             "be had",
                             (long long)channels);
@@ -180,14 +180,14 @@ static td_status decode(const char *path, const char *first, const td__image_siz
         status = td__image_describe(&bytes, path, &found, error);
     }
     if (!status && (found.height != size->height || found.width != size->width)) {
-        status = td_error_set(error, TD_SHAPE,
+        status = td_error_set(error, TD_BAD_SHAPE,
                               "%s has %lld x %lld pixels, but %s has %lld x %lld; all images must "
                               "have one size",
                               path, (long long)found.width, (long long)found.height, first,
                               (long long)size->width, (long long)size->height);
     }
     if (!status && !channels_chosen && found.channels != size->channels) {
-        status = td_error_set(error, TD_SHAPE,
+        status = td_error_set(error, TD_BAD_SHAPE,
                               "%s is %s, but %s is %s; `input: [%lld, %lld, 1]` makes all of them "
                               "grey, 3 colour",
                               path, found.channels == 1 ? "grey" : "in colour", first,

@@ -44,7 +44,8 @@ td_status td__label_scale_prepare(td_dataset *dataset, const td_data_options *op
     }
     if (options->label_mean &&
         (!options->label_deviation || options->label_normal_count != count)) {
-        return td_error_set(error, TD_SHAPE, "%lld means and deviations were given for %lld labels",
+        return td_error_set(error, TD_BAD_SHAPE,
+                            "%lld means and deviations were given for %lld labels",
                             (long long)options->label_normal_count, (long long)count);
     }
     dataset->label_mean = td__calloc((size_t)count, sizeof(float));

@@ -145,7 +145,7 @@ static td_status check_labels(const td_dataset *dataset, td_error *error) {
         return TD_OK;
     }
     if (!b->label.data || a->label.count != b->label.count) {
-        return td_error_set(error, TD_SHAPE,
+        return td_error_set(error, TD_BAD_SHAPE,
                             "the training examples have %lld labels each, the validation examples "
                             "%lld",
                             (long long)a->label.count, (long long)b->label.count);
@@ -160,8 +160,8 @@ static td_status shape_of(const td_dataset *dataset, td_label_kind kind, td_shap
     *shape = label->count == 1 && kind != TD_LABEL_VALUES ? (td_shape){0} : label->shape;
     if (kind == TD_LABEL_ONE_HOT) {
         if (shape->rank + 2 > TD_MAX_RANK) {
-            return td_error_set(error, TD_SHAPE, "labels of %d dimensions cannot be made one-hot",
-                                shape->rank);
+            return td_error_set(error, TD_BAD_SHAPE,
+                                "labels of %d dimensions cannot be made one-hot", shape->rank);
         }
         shape->dims[shape->rank++] = dataset->info.classes;
     }

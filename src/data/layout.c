@@ -69,7 +69,7 @@ static td_status misfit(const td_shape *found, const td_shape *takes, const char
                         td_error *error) {
     td_shape first = first_of(*takes);
     char has[TD_SHAPE_TEXT_SIZE], a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-    return td_error_set(error, TD_SHAPE,
+    return td_error_set(error, TD_BAD_SHAPE,
                         "an example in %s is %s, but the model takes %s, or %s with the channels "
                         "last (-1: any size)",
                         path, td_shape_text(found, has), td_shape_text(&first, a),

@@ -130,7 +130,8 @@ td_status td__missing_fill(td_dataset *dataset, const td_data_options *options, 
         return measure(dataset, error);
     }
     if (options->fill && options->fill_count != count) {
-        return td_error_set(error, TD_SHAPE, "%lld values to fill with were given for %lld inputs",
+        return td_error_set(error, TD_BAD_SHAPE,
+                            "%lld values to fill with were given for %lld inputs",
                             (long long)options->fill_count, (long long)count);
     }
     for (int64_t i = 0; i < count; i++) {

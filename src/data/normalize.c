@@ -88,7 +88,8 @@ static td_status measure(td_dataset *dataset, td_error *error) {
 static td_status take_given(td_dataset *dataset, const td_data_options *options, int64_t count,
                             td_error *error) {
     if (!options->deviation || options->normal_count != count) {
-        return td_error_set(error, TD_SHAPE, "%lld means and deviations were given for %lld inputs",
+        return td_error_set(error, TD_BAD_SHAPE,
+                            "%lld means and deviations were given for %lld inputs",
                             (long long)options->normal_count, (long long)count);
     }
     for (int64_t i = 0; i < count; i++) {

@@ -254,8 +254,8 @@ td_status td__table_take_label(td__table *table, td__array label, int64_t rows, 
                                const char *what, td_error *error) {
     table->label = label;
     if (rows != table->rows) {
-        return td_error_set(error, TD_SHAPE, "%s has %lld examples, but %s has %lld labels", path,
-                            (long long)table->rows, what, (long long)rows);
+        return td_error_set(error, TD_BAD_SHAPE, "%s has %lld examples, but %s has %lld labels",
+                            path, (long long)table->rows, what, (long long)rows);
     }
     return TD_OK;
 }

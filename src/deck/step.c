@@ -223,7 +223,7 @@ td_status td_deck_batch_labels(td_deck *deck, const int64_t *rows, int64_t count
     if (count < 0 || (count > 0 && !rows)) {
         status = td_error_set(&error, TD_INVALID, "batch: %lld rows", (long long)count);
     } else if (labels && (labels->shape.rank < 1 || labels->shape.dims[0] != count)) {
-        status = td_error_set(&error, TD_SHAPE, "batch: %lld rows, but labels for %lld",
+        status = td_error_set(&error, TD_BAD_SHAPE, "batch: %lld rows, but labels for %lld",
                               (long long)count,
                               (long long)(labels->shape.rank < 1 ? 1 : labels->shape.dims[0]));
     } else if (labels) {

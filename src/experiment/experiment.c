@@ -230,7 +230,7 @@ static void check_layer(td__checker *checker, const td__choice *layer) {
     td_status status = settings && alone
                            ? td_model_add(alone, layer->name, settings, layer->count, &error)
                            : TD_OK;
-    if (status && status != TD_SHAPE && status != TD_STATE && status != TD_MEMORY &&
+    if (status && status != TD_BAD_SHAPE && status != TD_STATE && status != TD_MEMORY &&
         status != TD_DTYPE) {
         td__choice_problem(checker, layer, &error);
     }

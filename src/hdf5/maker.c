@@ -127,7 +127,7 @@ void td__hdf5_add_array(td__hdf5_maker *maker, const char *path, td_view view) {
     if (node->is_array || node->child_count || node == maker->root) {
         fail(maker, TD_EXISTS, path, "there is something of this name already");
     } else if (td_shape_check(&view.shape, view.dtype, &count, NULL)) {
-        fail(maker, TD_SHAPE, path, "not a shape that can be written");
+        fail(maker, TD_BAD_SHAPE, path, "not a shape that can be written");
     } else if (!td__grow(&maker->arrays, &maker->array_capacity, maker->array_count + 1, SIZE_MAX,
                          sizeof *maker->arrays)) {
         fail_memory(maker, path);

@@ -14,7 +14,7 @@ bool td__keras_is_zip(const unsigned char *head, size_t size);
 bool td__keras_is_hdf5(const unsigned char *head, size_t size);
 
 /* A built model with its weights; NULL on failure: TD_NOT_FOUND, TD_IO, TD_FORMAT, TD_UNSUPPORTED,
- * TD_SHAPE, TD_RANGE, TD_MEMORY. */
+ * TD_BAD_SHAPE, TD_RANGE, TD_MEMORY. */
 td_model *td__keras_load(const char *path, td_error *error);
 /* The same of bytes; path is for messages. */
 td_model *td__keras_parse(const char *path, const void *bytes, size_t size, td_error *error);

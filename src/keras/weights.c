@@ -52,9 +52,10 @@ td_status td__keras_parameter_read(const td__keras_graph *graph, const td__keras
     td_shape want = td_tensor_shape(parameter->tensor);
     if (!fits(entry, &array.view.shape, &want)) {
         char have_text[TD_SHAPE_TEXT_SIZE], want_text[TD_SHAPE_TEXT_SIZE];
-        status = td_error_set(error, TD_SHAPE, "%s: %s has shape %s in '%s', the layer needs %s",
-                              origin, parameter->name, td_shape_text(&array.view.shape, have_text),
-                              path, td_shape_text(&want, want_text));
+        status =
+            td_error_set(error, TD_BAD_SHAPE, "%s: %s has shape %s in '%s', the layer needs %s",
+                         origin, parameter->name, td_shape_text(&array.view.shape, have_text), path,
+                         td_shape_text(&want, want_text));
     } else {
         td__copy_floats(td_tensor_data(parameter->tensor), &array.view, 0,
                         td_tensor_count(parameter->tensor));

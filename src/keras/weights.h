@@ -6,7 +6,7 @@
 #include "keras/graph.h"
 
 /* Fills every parameter of a model made from the graph. Each must be there in its shape, and nothing
- * else: TD_NOT_FOUND, TD_SHAPE, TD_FORMAT, …, naming it. */
+ * else: TD_NOT_FOUND, TD_BAD_SHAPE, TD_FORMAT, …, naming it. */
 
 /* model.weights.h5 of a .keras: groups named after classes. */
 TD_NODISCARD td_status td__keras_weights_read(td_model *model, const td__keras_graph *graph,

@@ -274,7 +274,7 @@ static void plan_rule(const td_model *model, const td_layer_info *layer, const r
     td_shape shape = pytorch_shape(r, &t->dims);
     if (!td_shape_equal(&shape, &tensor->view.shape)) {
         char mine[TD_SHAPE_TEXT_SIZE];
-        td__reasons_add(problems, TD_SHAPE, "%s has shape %s; for %s %s it must have %s", from,
+        td__reasons_add(problems, TD_BAD_SHAPE, "%s has shape %s; for %s %s it must have %s", from,
                         td_shape_text(&tensor->view.shape, have), td_tensor_name(t->target),
                         td_shape_text(&ours, mine), td_shape_text(&shape, want));
     }

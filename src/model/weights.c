@@ -81,8 +81,9 @@ static void match(const td__parameter_index *index, size_t count, const td__name
         if (source[at]) {
             td__reasons_add(problems, TD_EXISTS, "%s is there twice", tensor->name);
         } else if (!td_shape_equal(&tensor->view.shape, &shape)) {
-            td__reasons_add(problems, TD_SHAPE, "%s has shape %s, the model's has %s", tensor->name,
-                            td_shape_text(&tensor->view.shape, have), td_shape_text(&shape, want));
+            td__reasons_add(problems, TD_BAD_SHAPE, "%s has shape %s, the model's has %s",
+                            tensor->name, td_shape_text(&tensor->view.shape, have),
+                            td_shape_text(&shape, want));
         }
         source[at] = tensor;
     }

@@ -111,7 +111,7 @@ static td_status take_rows(const td__array *array, int64_t rows, int32_t rank, c
     view->dtype = TD_FLOAT32;
     view->shape.rank = array->shape.rank + 1;
     if (view->shape.rank > TD_MAX_RANK) {
-        return td_error_set(error, TD_SHAPE, "%s: more than %d dimensions", what, TD_MAX_RANK);
+        return td_error_set(error, TD_BAD_SHAPE, "%s: more than %d dimensions", what, TD_MAX_RANK);
     }
     view->shape.dims[0] = rows;
     memcpy(view->shape.dims + 1, array->shape.dims, (size_t)array->shape.rank * sizeof(int64_t));
@@ -119,7 +119,7 @@ static td_status take_rows(const td__array *array, int64_t rows, int32_t rank, c
         view->shape.rank = 1;
     }
     if (td_shape_check(&view->shape, TD_FLOAT32, &count, NULL)) {
-        return td_error_set(error, TD_SHAPE, "%s: too large", what);
+        return td_error_set(error, TD_BAD_SHAPE, "%s: too large", what);
     }
     *values = td__calloc((size_t)count + 1, sizeof **values);
     if (!*values) {
@@ -142,7 +142,7 @@ static td_status read_member(const td__zip *zip, const char *member, const char 
     size_t most = (size_t)td_tensor_count(parameter) * 8 + MAX_NPY_HEADER;
     td_status status = td__zip_read(zip, member, most, true, &content, error);
     if (status == TD_RANGE || (!status && content.size > most)) {
-        status = td_error_set(error, TD_SHAPE, "%s: larger than the model's", what);
+        status = td_error_set(error, TD_BAD_SHAPE, "%s: larger than the model's", what);
     }
     if (!status) {
         td__bytes bytes = {content.data, content.size, false};

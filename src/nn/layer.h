@@ -72,10 +72,10 @@ const td__layer_kind *td__layer_kind_of(td_layer_kind kind);
 /* Fills error with the layer's name in front; returns status. */
 td_status td__layer_error(const td__layer *layer, td_error *error, td_status status,
                           const char *format, ...) TD_PRINTF(4, 5);
-/* TD_SHAPE unless the input has this rank (of one example). */
+/* TD_BAD_SHAPE unless the input has this rank (of one example). */
 td_status td__layer_need_rank(const td__layer *layer, const td_shape *input, int32_t rank,
                               const char *meaning, td_error *error);
-/* TD_SHAPE unless the last dimension is known; *size gets it. */
+/* TD_BAD_SHAPE unless the last dimension is known; *size gets it. */
 td_status td__layer_need_last(const td__layer *layer, const td_shape *input, int64_t *size,
                               td_error *error);
 /* Plans a parameter, to be in layer->slot[slot]. */

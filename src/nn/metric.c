@@ -132,7 +132,7 @@ static td_status update_mse(td_metric *metric, const batch *b, td_error *error) 
 static td_status update_r2(td_metric *metric, const batch *b, td_error *error) {
     if (metric->output_count != b->width) {
         if (metric->count) {
-            return td_error_set(error, TD_SHAPE, "r2: %lld outputs after batches with %lld",
+            return td_error_set(error, TD_BAD_SHAPE, "r2: %lld outputs after batches with %lld",
                                 (long long)b->width, (long long)metric->output_count);
         }
         output_sums *outputs = td__calloc((size_t)b->width, sizeof *outputs);
@@ -272,7 +272,7 @@ td_status td_metric_update(td_metric *metric, const td_tensor *prediction, const
     td_metric_kind kind = resolve(metric->options.kind, &b);
     if (!fits || !takes(kind, b.classes)) {
         char p[TD_SHAPE_TEXT_SIZE], t[TD_SHAPE_TEXT_SIZE];
-        return td_error_set(error, TD_SHAPE, "%s: prediction %s %s and truth %s %s do not fit",
+        return td_error_set(error, TD_BAD_SHAPE, "%s: prediction %s %s and truth %s %s do not fit",
                             names[metric->options.kind], td_dtype_name(prediction->dtype),
                             td_shape_text(shape, p), td_dtype_name(truth->dtype),
                             td_shape_text(&truth->shape, t));

@@ -30,7 +30,7 @@ td_status td__layer_need_rank(const td__layer *layer, const td_shape *input, int
         return TD_OK;
     }
     char text[TD_SHAPE_TEXT_SIZE];
-    return td__layer_error(layer, error, TD_SHAPE,
+    return td__layer_error(layer, error, TD_BAD_SHAPE,
                            "its input is %s, it must be %s (of one example)",
                            td_shape_text(input, text), meaning);
 }
@@ -42,7 +42,7 @@ td_status td__layer_need_last(const td__layer *layer, const td_shape *input, int
         return TD_OK;
     }
     char text[TD_SHAPE_TEXT_SIZE];
-    return td__layer_error(layer, error, TD_SHAPE,
+    return td__layer_error(layer, error, TD_BAD_SHAPE,
                            "its input is %s, the last dimension must be known",
                            td_shape_text(input, text));
 }
@@ -220,7 +220,8 @@ static td_status plan_layer(const td_model *model, td__layer *layer, td_error *e
         status = status ? status : td_shape_check(&plan->shape, TD_FLOAT32, &plan->count, error);
         if (!status && __builtin_add_overflow(layer->info.parameter_elements, plan->count,
                                               &layer->info.parameter_elements)) {
-            status = td__layer_error(layer, error, TD_SHAPE, "more parameters than can be counted");
+            status =
+                td__layer_error(layer, error, TD_BAD_SHAPE, "more parameters than can be counted");
         }
     }
     return status;
@@ -326,7 +327,7 @@ td_model *td_model_create(const char *name, td_shape input) {
     if (fits) {
         model->input_shape = input;
     } else {
-        (void)td_error_set(&model->error, TD_SHAPE,
+        (void)td_error_set(&model->error, TD_BAD_SHAPE,
                            "model '%s': the input of one example has 0 to 7 dimensions, each a "
                            "size or -1 for any",
                            model->name);

@@ -14,7 +14,7 @@ static bool fits(const td_model *model, const td_shape *shape) {
 static td_tensor *refuse_input(const td_model *model, td_tape *tape, const td_tensor *input) {
     char got[TD_SHAPE_TEXT_SIZE], text[TD_SHAPE_TEXT_SIZE];
     const char *wanted = td_shape_text(&model->input_shape, text) + 1; /* without "(" */
-    return td__fail(tape, TD_SHAPE, "model '%s' takes input (batch%s%s, got %s", model->name,
+    return td__fail(tape, TD_BAD_SHAPE, "model '%s' takes input (batch%s%s, got %s", model->name,
                     model->input_shape.rank ? ", " : "", wanted, td_shape_text(&input->shape, got));
 }
 

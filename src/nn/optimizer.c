@@ -426,9 +426,10 @@ static td_status check_gradients(td_optimizer *optimizer, td_tensor *const gradi
         const td_tensor *g = gradients[i], *w = optimizer->parameters[i];
         if (g && (g->dtype != TD_FLOAT32 || !td_shape_equal(&g->shape, &w->shape))) {
             char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-            return td_error_set(
-                error, TD_SHAPE, "the gradient of '%s' is %s %s, the parameter float32 %s", w->name,
-                td_dtype_name(g->dtype), td_shape_text(&g->shape, a), td_shape_text(&w->shape, b));
+            return td_error_set(error, TD_BAD_SHAPE,
+                                "the gradient of '%s' is %s %s, the parameter float32 %s", w->name,
+                                td_dtype_name(g->dtype), td_shape_text(&g->shape, a),
+                                td_shape_text(&w->shape, b));
         }
         if (!g && optimizer->updates[i]) {
             memset(optimizer->updates[i]->data, 0, (size_t)w->count * sizeof(float));

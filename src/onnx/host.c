@@ -105,9 +105,9 @@ bool td__onnx_rows_init(td__onnx_call *call, size_t count, td_tensor *const *ope
     for (size_t i = 0; i < count; i++) {
         if (operands[i] && !join(&rows->shape, &operands[i]->shape)) {
             char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-            return td__onnx_fail(call, TD_SHAPE, "shapes %s and %s cannot be broadcast together",
-                                 td_shape_text(&operands[0]->shape, a),
-                                 td_shape_text(&operands[i]->shape, b));
+            return td__onnx_fail(
+                call, TD_BAD_SHAPE, "shapes %s and %s cannot be broadcast together",
+                td_shape_text(&operands[0]->shape, a), td_shape_text(&operands[i]->shape, b));
         }
     }
     td_error error = {0};

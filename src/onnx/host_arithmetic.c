@@ -216,7 +216,7 @@ static bool clip(td__onnx_call *call) {
         const td__onnx_value *value = td__onnx_input(call, i + 1);
         bounds[i] = td__onnx_plain(call, i + 1);
         if (value && (!bounds[i] || bounds[i]->count != 1 || value->type != type)) {
-            return td__onnx_fail(call, TD_SHAPE, "its bounds are not one %s each",
+            return td__onnx_fail(call, TD_BAD_SHAPE, "its bounds are not one %s each",
                                  td__onnx_type_name(type));
         }
     }

@@ -76,7 +76,8 @@ static bool begin(td__onnx_source *source, td_tape *tape, td_tensor *input) {
     td__onnx_type type = graph->values[value].type;
     td_dtype storage = td__onnx_storage(type);
     if (source->fixed_batch && input->shape.dims[0] != source->fixed_batch) {
-        td__fail(tape, TD_SHAPE, "the graph has a fixed batch: it runs on %lld examples, got %lld",
+        td__fail(tape, TD_BAD_SHAPE,
+                 "the graph has a fixed batch: it runs on %lld examples, got %lld",
                  (long long)source->fixed_batch, (long long)input->shape.dims[0]);
         return false;
     }

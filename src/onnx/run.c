@@ -317,7 +317,7 @@ static td_tensor *reorder(td__onnx_call *call, size_t i, int32_t least,
     }
     if (plain->dtype != TD_FLOAT32 || plain->shape.rank < least) {
         char text[TD_SHAPE_TEXT_SIZE];
-        (void)td__onnx_fail(call, TD_SHAPE,
+        (void)td__onnx_fail(call, TD_BAD_SHAPE,
                             "input %zu is %s %s, it must be float of rank %d or more", i,
                             td__onnx_type_name(td__onnx_input(call, i)->type),
                             td_shape_text(&plain->shape, text), (int)least);

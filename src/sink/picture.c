@@ -243,7 +243,7 @@ td_status td__picture_make(const td_view *view, td__picture_kind kind, td__pictu
         return status;
     }
     if (count == 0) {
-        return td_error_set(error, TD_SHAPE, "a tensor without elements has no picture");
+        return td_error_set(error, TD_BAD_SHAPE, "a tensor without elements has no picture");
     }
     scale s = find_scale(view, count, kind == TD__PICTURE_EXACT);
     layout l = fold(find_layout(view, kind == TD__PICTURE_KERNEL, s.diverging));

@@ -20,7 +20,7 @@ bool td__conv_check_bias(td_tape *tape, const char *op, const td_tensor *bias,
         return true;
     }
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-    td__fail(tape, TD_SHAPE, "%s: bias %s does not fit kernel %s: it must be (%lld,)", op,
+    td__fail(tape, TD_BAD_SHAPE, "%s: bias %s does not fit kernel %s: it must be (%lld,)", op,
              td_shape_text(&bias->shape, a), td_shape_text(&kernel->shape, b), (long long)count);
     return false;
 }

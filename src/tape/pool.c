@@ -12,7 +12,7 @@ static bool is_image(td_tape *tape, const char *op, const td_tensor *x) {
         return false;
     }
     if (x->shape.rank != 4) {
-        td__fail(tape, TD_SHAPE, "%s: input %s must be (batch, height, width, channels)", op,
+        td__fail(tape, TD_BAD_SHAPE, "%s: input %s must be (batch, height, width, channels)", op,
                  td_shape_text(&x->shape, text));
         return false;
     }
@@ -51,7 +51,7 @@ bool td__pool_fit(td_tape *tape, const char *op, const td_tensor *x, const td_po
         if (!td__conv_axis(pool->size[axis], pool->window[axis], pool->stride[axis], 1, padding,
                            &pool->out[axis], &pool->before[axis])) {
             char text[TD_SHAPE_TEXT_SIZE];
-            td__fail(tape, TD_SHAPE,
+            td__fail(tape, TD_BAD_SHAPE,
                      "%s: window (%lld, %lld) is larger than input %s; use padding 'same' or a "
                      "smaller window",
                      op, (long long)pool->window[0], (long long)pool->window[1],
@@ -69,7 +69,8 @@ bool td__pool_fit_whole(td_tape *tape, const char *op, const td_tensor *x, td__p
     const int64_t *dims = x->shape.dims;
     char text[TD_SHAPE_TEXT_SIZE];
     if (dims[1] * dims[2] == 0) {
-        td__fail(tape, TD_SHAPE, "%s: input %s has no pixels", op, td_shape_text(&x->shape, text));
+        td__fail(tape, TD_BAD_SHAPE, "%s: input %s has no pixels", op,
+                 td_shape_text(&x->shape, text));
         return false;
     }
     *pool = (td__pool){.batch = dims[0],

@@ -28,12 +28,13 @@ static bool check_shapes(td_tape *tape, const char *op, int64_t gates, td_tensor
     const td_shape *x = &inputs[TD__RNN_X]->shape, *kernel = &inputs[TD__RNN_KERNEL]->shape;
     const td_shape *recurrent = &inputs[TD__RNN_RECURRENT]->shape;
     if (x->rank != 3 || x->dims[1] < 1) {
-        td__fail(tape, TD_SHAPE, "%s: input %s must be (batch, time, features) with a time step",
-                 op, td_shape_text(x, a));
+        td__fail(tape, TD_BAD_SHAPE,
+                 "%s: input %s must be (batch, time, features) with a time step", op,
+                 td_shape_text(x, a));
         return false;
     }
     if (kernel->rank != 2 || kernel->dims[0] != x->dims[2] || kernel->dims[1] % gates) {
-        td__fail(tape, TD_SHAPE,
+        td__fail(tape, TD_BAD_SHAPE,
                  "%s: kernel %s does not fit input %s: it must be (%lld, %lld * units)", op,
                  td_shape_text(kernel, a), td_shape_text(x, b), (long long)x->dims[2],
                  (long long)gates);
@@ -42,7 +43,7 @@ static bool check_shapes(td_tape *tape, const char *op, int64_t gates, td_tensor
     int64_t units = kernel->dims[1] / gates;
     if (recurrent->rank != 2 || recurrent->dims[0] != units ||
         recurrent->dims[1] != kernel->dims[1]) {
-        td__fail(tape, TD_SHAPE,
+        td__fail(tape, TD_BAD_SHAPE,
                  "%s: recurrent kernel %s does not fit kernel %s: it must be (%lld, %lld)", op,
                  td_shape_text(recurrent, a), td_shape_text(kernel, b), (long long)units,
                  (long long)kernel->dims[1]);
@@ -52,9 +53,9 @@ static bool check_shapes(td_tape *tape, const char *op, int64_t gates, td_tensor
         const td_shape *state = inputs[i] ? &inputs[i]->shape : NULL;
         if (state &&
             (state->rank != 2 || state->dims[0] != x->dims[0] || state->dims[1] != units)) {
-            td__fail(tape, TD_SHAPE, "%s: %s %s does not fit input %s: it must be (%lld, %lld)", op,
-                     roles[i], td_shape_text(state, a), td_shape_text(x, b), (long long)x->dims[0],
-                     (long long)units);
+            td__fail(tape, TD_BAD_SHAPE, "%s: %s %s does not fit input %s: it must be (%lld, %lld)",
+                     op, roles[i], td_shape_text(state, a), td_shape_text(x, b),
+                     (long long)x->dims[0], (long long)units);
             return false;
         }
     }
@@ -67,7 +68,7 @@ bool td__recurrent_check_bias(td_tape *tape, const char *op, const td_tensor *ke
     if (!bias || (bias->shape.rank == 1 && bias->shape.dims[0] == kernel->shape.dims[1])) {
         return true;
     }
-    td__fail(tape, TD_SHAPE, "%s: bias %s does not fit kernel %s: it must be (%lld,)", op,
+    td__fail(tape, TD_BAD_SHAPE, "%s: bias %s does not fit kernel %s: it must be (%lld,)", op,
              td_shape_text(&bias->shape, a), td_shape_text(&kernel->shape, b),
              (long long)kernel->shape.dims[1]);
     return false;

@@ -31,21 +31,22 @@ td_status td_shape_check(const td_shape *shape, td_dtype dtype, int64_t *count, 
         return td_error_set(error, TD_DTYPE, "%d is no element type", (int)dtype);
     }
     if (shape->rank < 0 || shape->rank > TD_MAX_RANK) {
-        return td_error_set(error, TD_SHAPE, "a tensor has 0 to %d dimensions, not %d", TD_MAX_RANK,
-                            (int)shape->rank);
+        return td_error_set(error, TD_BAD_SHAPE, "a tensor has 0 to %d dimensions, not %d",
+                            TD_MAX_RANK, (int)shape->rank);
     }
     int64_t product = (int64_t)dtypes[dtype].size;
     bool empty = false;
     char text[TD_SHAPE_TEXT_SIZE];
     for (int32_t i = 0; i < shape->rank; i++) {
         if (shape->dims[i] < 0) {
-            return td_error_set(error, TD_SHAPE, "shape %s has a negative dimension",
+            return td_error_set(error, TD_BAD_SHAPE, "shape %s has a negative dimension",
                                 td_shape_text(shape, text));
         }
         empty = empty || shape->dims[i] == 0;
         /* Also with an empty dimension the others must be sane: reshapes rely on it. */
         if (shape->dims[i] != 0 && !td__multiply(product, shape->dims[i], &product)) {
-            return td_error_set(error, TD_SHAPE, "shape %s has more elements than memory can hold",
+            return td_error_set(error, TD_BAD_SHAPE,
+                                "shape %s has more elements than memory can hold",
                                 td_shape_text(shape, text));
         }
     }

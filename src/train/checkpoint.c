@@ -319,7 +319,7 @@ static td_status read_tensor(const td__safetensors *file, const char *prefix, co
     const td__named_view *found = td__safetensors_find(file, full);
     if (!found || found->view.dtype != into.dtype ||
         !td_shape_equal(&found->view.shape, &into.shape)) {
-        return td_error_set(error, TD_SHAPE,
+        return td_error_set(error, TD_BAD_SHAPE,
                             "%s: %s is missing or has another shape; the experiment is not the one "
                             "that the run was started with",
                             path, full);

@@ -93,9 +93,9 @@ static td_status cannot_open(const td_trainer *trainer, const td_data_options *o
                              const td_error *reason, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
     const td__yaml_node *model = td__yaml_get(td__yaml_root(experiment->yaml), "model");
-    if (reason->status == TD_SHAPE && options->input_as_is) {
+    if (reason->status == TD_BAD_SHAPE && options->input_as_is) {
         char shape[TD_SHAPE_TEXT_SIZE];
-        return td__experiment_problem(experiment, td__yaml_get(model, "file"), TD_SHAPE, error,
+        return td__experiment_problem(experiment, td__yaml_get(model, "file"), TD_BAD_SHAPE, error,
                                       "model.file: it reads examples of shape %s, and data has "
                                       "others: %s; see data.input",
                                       td_shape_text(&options->input, shape), reason->text);

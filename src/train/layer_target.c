@@ -30,8 +30,8 @@ td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *pa
     if (have != want) {
         char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
         td_status status =
-            td_error_set(error, TD_SHAPE, "%s has %s for each example, the layer puts out %s", path,
-                         td_shape_text(&info->input, a), td_shape_text(&output, b));
+            td_error_set(error, TD_BAD_SHAPE, "%s has %s for each example, the layer puts out %s",
+                         path, td_shape_text(&info->input, a), td_shape_text(&output, b));
         td_dataset_close(data);
         return status;
     }

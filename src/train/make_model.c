@@ -98,7 +98,7 @@ static td_status check_input(const td_trainer *trainer, td_error *error) {
     char wanted[TD_SHAPE_TEXT_SIZE], given[TD_SHAPE_TEXT_SIZE];
     return fits ? TD_OK
                 : td__experiment_problem(experiment, place_of(experiment, "model", "file"),
-                                         TD_SHAPE, error,
+                                         TD_BAD_SHAPE, error,
                                          "model.file: it reads examples of shape %s, and data has "
                                          "%s; see data.input",
                                          td_shape_text(&want, wanted), td_shape_text(&have, given));

@@ -114,7 +114,7 @@ static const op_case cases[] = {
 #define MISTAKE(op, a, b, text_)                                                                   \
     {                                                                                              \
         .name = #op ", shapes do not fit", .input_count = 2,                                       \
-        .inputs = {{.shape = a}, {.shape = b}}, .build = build_##op, .status = TD_SHAPE,           \
+        .inputs = {{.shape = a}, {.shape = b}}, .build = build_##op, .status = TD_BAD_SHAPE,       \
         .text = text_                                                                              \
     }
 

@@ -118,7 +118,7 @@ static const op_case cases[] = {
     {                                                                                              \
         .name = "attention, " what,                                                                \
         .inputs = {{.shape = TD_SHAPE q}, {.shape = TD_SHAPE k}, {.shape = TD_SHAPE v}, mask},     \
-        .input_count = 4, .build = build, .options = &plain, .status = TD_SHAPE, .text = text_     \
+        .input_count = 4, .build = build, .options = &plain, .status = TD_BAD_SHAPE, .text = text_ \
     }
 
 static const op_mistake mistakes[] = {

@@ -176,7 +176,7 @@ static const op_mistake mistakes[] = {
      .inputs = {{S(2, 5, 5, 3)}, {S(3, 3, 2, 4)}, NO_BIAS},
      .input_count = 3,
      .build = build_conv2d,
-     .status = TD_SHAPE,
+     .status = TD_BAD_SHAPE,
      .text =
          "conv2d: input (2, 5, 5, 3) does not fit kernel (3, 3, 2, 4) with 1 group(s): the input "
          "needs 2 channels and the filters must divide by the groups"},
@@ -184,7 +184,7 @@ static const op_mistake mistakes[] = {
      .inputs = {{S(2, 2, 5, 3)}, {S(3, 3, 3, 4)}, NO_BIAS},
      .input_count = 3,
      .build = build_conv2d,
-     .status = TD_SHAPE,
+     .status = TD_BAD_SHAPE,
      .text =
          "conv2d: kernel (3, 3, 3, 4) is larger than input (2, 2, 5, 3); use padding 'same' or a "
          "smaller kernel"},
@@ -192,7 +192,7 @@ static const op_mistake mistakes[] = {
      .inputs = {{S(2, 2)}, {S(3, 3, 3, 4)}, NO_BIAS},
      .input_count = 3,
      .build = build_conv2d,
-     .status = TD_SHAPE,
+     .status = TD_BAD_SHAPE,
      .text =
          "conv2d: input (2, 2) and kernel (3, 3, 3, 4) must be (batch, height, width, channels) "
          "and (height, width, channels, filters)"},
@@ -207,20 +207,20 @@ static const op_mistake mistakes[] = {
      .inputs = {{S(2, 5, 5, 3)}, {S(3, 3, 3, 4)}, BIAS(2)},
      .input_count = 3,
      .build = build_conv2d,
-     .status = TD_SHAPE,
+     .status = TD_BAD_SHAPE,
      .text = "conv2d: bias (2,) does not fit kernel (3, 3, 3, 4): it must be (4,)"},
     {.name = "conv1d of an image",
      .inputs = {{S(2, 5, 5, 3)}, {S(3, 3, 4)}, NO_BIAS},
      .input_count = 3,
      .build = build_conv1d,
-     .status = TD_SHAPE,
+     .status = TD_BAD_SHAPE,
      .text = "conv1d: input (2, 5, 5, 3) and kernel (3, 3, 4) must be (batch, steps, channels) and "
              "(size, channels, filters)"},
     {.name = "conv2d_transpose, channels differ",
      .inputs = {{S(2, 5, 5, 3)}, {S(3, 3, 3, 4)}, NO_BIAS},
      .input_count = 3,
      .build = build_transpose,
-     .status = TD_SHAPE,
+     .status = TD_BAD_SHAPE,
      .text = "conv2d_transpose: input (2, 5, 5, 3) does not fit kernel (3, 3, 3, 4): they must be "
              "(batch, height, width, channels) and (height, width, filters, channels)"},
     {.name = "conv2d_transpose, output padding as large as the stride",

@@ -72,7 +72,7 @@ static const op_mistake mistakes[] = {
      .input_count = 3,
      .build = build,
      .options = &linear,
-     .status = TD_SHAPE,
+     .status = TD_BAD_SHAPE,
      .text =
          "dense: input (3, 5) does not fit kernel (4, 2): the input's last dimension must be the "
          "kernel's first"},
@@ -81,7 +81,7 @@ static const op_mistake mistakes[] = {
      .input_count = 3,
      .build = build,
      .options = &linear,
-     .status = TD_SHAPE,
+     .status = TD_BAD_SHAPE,
      .text = "dense: bias (3,) does not fit kernel (4, 2): it must be (2,)"},
     {.name = "dense with softmax",
      .inputs = {{TD_SHAPE(3, 4)}, {TD_SHAPE(4, 2)}, {.optional = true}},

@@ -93,7 +93,7 @@ static const op_mistake mistakes[] = {
                   "embedding: index -1 at position 1 is not a row of table (4, 3)"),
     BAD_EMBEDDING("float indices", SHAPE(4, 3), TD_FLOAT32, 1, TD_DTYPE,
                   "embedding: indices 'in1' are float32; they must be int32 or int64"),
-    BAD_EMBEDDING("table of rank 1", SHAPE(4), TD_INT32, 1, TD_SHAPE,
+    BAD_EMBEDDING("table of rank 1", SHAPE(4), TD_INT32, 1, TD_BAD_SHAPE,
                   "embedding: table (4,) and indices (2,) do not fit: the table must be "
                   "(vocabulary, width), the indices of rank 7 at most"),
     {.name = "dropout, rate",

@@ -272,12 +272,12 @@ static const op_case cases[] = {
 
 static const op_mistake mistakes[] = {
     MISTAKE("mse, other shape", SHAPE(4, 3), SHAPE(4), TD_FLOAT32, SHAPE(4), HOW(MSE, .delta = 0),
-            TD_SHAPE, "mse: prediction (4, 3) and truth (4,) must have the same shape"),
+            TD_BAD_SHAPE, "mse: prediction (4, 3) and truth (4,) must have the same shape"),
     MISTAKE("mae, integer truth", SHAPE(4, 3), SHAPE(4, 3), TD_INT32, SHAPE(4),
             HOW(MAE, .delta = 0), TD_DTYPE,
             "mae: truth 'in1' is int32; operations compute in float32"),
     MISTAKE("huber, weights", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(3),
-            HOW(HUBER, .weighted = true), TD_SHAPE,
+            HOW(HUBER, .weighted = true), TD_BAD_SHAPE,
             "huber: sample weights (3,) do not fit prediction (4, 3): one for each example, or its "
             "shape without the last axis"),
     MISTAKE("huber, delta", SHAPE(4, 3), SHAPE(4, 3), TD_FLOAT32, SHAPE(4), HOW(HUBER, .delta = -1),
@@ -298,7 +298,7 @@ static const op_mistake mistakes[] = {
             HOW(CATEGORICAL_CROSSENTROPY, .smoothing = 2), TD_INVALID,
             "categorical_crossentropy: label smoothing 2 is not possible; it is between 0 and 1"),
     MISTAKE("mse, nothing", SHAPE(0, 3), SHAPE(0, 3), TD_FLOAT32, SHAPE(0), HOW(MSE, .delta = 0),
-            TD_SHAPE, "mse: prediction (0, 3) has no elements"),
+            TD_BAD_SHAPE, "mse: prediction (0, 3) has no elements"),
     MISTAKE("no such loss", SHAPE(2), SHAPE(2), TD_FLOAT32, SHAPE(2), (&(const how){.loss = 99}),
             TD_INVALID, "99 is no loss"),
     MISTAKE("sparse, float classes", SHAPE(4, 3), SHAPE(4), TD_FLOAT32, SHAPE(4),
@@ -306,7 +306,7 @@ static const op_mistake mistakes[] = {
             "sparse_categorical_crossentropy: truth 'in1' is float32; classes are int32, int64 or "
             "uint8"),
     MISTAKE("sparse, other shape", SHAPE(4, 3), SHAPE(4, 1), TD_INT32, SHAPE(4),
-            HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .delta = 0), TD_SHAPE,
+            HOW(SPARSE_CATEGORICAL_CROSSENTROPY, .delta = 0), TD_BAD_SHAPE,
             "sparse_categorical_crossentropy: classes (4, 1) do not fit prediction (4, 3): they "
             "must have its shape without the last axis"),
     {.name = "sparse, no such class",

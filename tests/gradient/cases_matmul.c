@@ -75,7 +75,8 @@ static const op_case cases[] = {
 #define MISTAKE(what, options_, a, b, text_)                                                       \
     {                                                                                              \
         .name = "matmul, " what, .inputs = {{.shape = TD_SHAPE a}, {.shape = TD_SHAPE b}},         \
-        .input_count = 2, .build = build, .options = options_, .status = TD_SHAPE, .text = text_   \
+        .input_count = 2, .build = build, .options = options_, .status = TD_BAD_SHAPE,             \
+        .text = text_                                                                              \
     }
 
 static const op_mistake mistakes[] = {

@@ -168,20 +168,20 @@ static const op_case cases[] = {
     }
 
 static const op_mistake mistakes[] = {
-    MISTAKE(max_pool2d, "no image", NULL, (4, 4, 3), TD_SHAPE,
+    MISTAKE(max_pool2d, "no image", NULL, (4, 4, 3), TD_BAD_SHAPE,
             "max_pool2d: input (4, 4, 3) must be (batch, height, width, channels)"),
-    MISTAKE(average_pool2d, "window too large", &overlapping, (1, 2, 5, 3), TD_SHAPE,
+    MISTAKE(average_pool2d, "window too large", &overlapping, (1, 2, 5, 3), TD_BAD_SHAPE,
             "average_pool2d: window (3, 3) is larger than input (1, 2, 5, 3); use padding 'same' "
             "or a smaller window"),
     MISTAKE(max_pool2d, "causal", &causal, (1, 4, 4, 3), TD_INVALID,
             "max_pool2d: padding must be 'valid' or 'same'"),
     MISTAKE(max_pool2d, "negative window", &negative, (1, 4, 4, 3), TD_INVALID,
             "max_pool2d: window and stride must be positive, not -1 and 0"),
-    MISTAKE(global_max_pool2d, "no pixels", NULL, (2, 0, 4, 3), TD_SHAPE,
+    MISTAKE(global_max_pool2d, "no pixels", NULL, (2, 0, 4, 3), TD_BAD_SHAPE,
             "global_max_pool2d: input (2, 0, 4, 3) has no pixels"),
-    MISTAKE(global_average_pool2d, "no image", NULL, (2, 4), TD_SHAPE,
+    MISTAKE(global_average_pool2d, "no image", NULL, (2, 4), TD_BAD_SHAPE,
             "global_average_pool2d: input (2, 4) must be (batch, height, width, channels)"),
-    MISTAKE(up_sampling2d, "no image", &nearest, (2, 4), TD_SHAPE,
+    MISTAKE(up_sampling2d, "no image", &nearest, (2, 4), TD_BAD_SHAPE,
             "up_sampling2d: input (2, 4) must be (batch, height, width, channels)"),
     MISTAKE(up_sampling2d, "factor zero", &nowhere, (1, 2, 4, 3), TD_INVALID,
             "up_sampling2d: input (1, 2, 4, 3) cannot become (2, 0) times as large"),

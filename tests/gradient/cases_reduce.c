@@ -110,9 +110,9 @@ static const op_mistake mistakes[] = {
             "mean: axis 1 of input (2, 3) is given twice"),
     MISTAKE(max, "too many axes", SHAPE(2, 3), AXES(false, 0, 1, 2), TD_INVALID,
             "max: 3 axes given for input (2, 3)"),
-    MISTAKE(mean, "of nothing", SHAPE(0, 3), NULL, TD_SHAPE,
+    MISTAKE(mean, "of nothing", SHAPE(0, 3), NULL, TD_BAD_SHAPE,
             "mean: input (0, 3) has no elements along the reduced axes"),
-    MISTAKE(min, "of nothing", SHAPE(3, 0), AXES(false, 1), TD_SHAPE,
+    MISTAKE(min, "of nothing", SHAPE(3, 0), AXES(false, 1), TD_BAD_SHAPE,
             "min: input (3, 0) has no elements along the reduced axes"),
 };
 

@@ -180,13 +180,14 @@ static const op_case cases[] = {
     }
 
 static const op_mistake mistakes[] = {
-    MISTAKE(reshape, "another count", SHAPE(2, 3), TO(4, 2), TD_SHAPE,
+    MISTAKE(reshape, "another count", SHAPE(2, 3), TO(4, 2), TD_BAD_SHAPE,
             "reshape: input (2, 3) does not fit shape (4, 2)"),
-    MISTAKE(reshape, "two unknowns", SHAPE(2, 3), TO(-1, -1), TD_SHAPE,
+    MISTAKE(reshape, "two unknowns", SHAPE(2, 3), TO(-1, -1), TD_BAD_SHAPE,
             "reshape: input (2, 3) does not fit shape (-1, -1)"),
-    MISTAKE(reshape, "not divisible", SHAPE(2, 3), TO(4, -1), TD_SHAPE,
+    MISTAKE(reshape, "not divisible", SHAPE(2, 3), TO(4, -1), TD_BAD_SHAPE,
             "reshape: input (2, 3) does not fit shape (4, -1)"),
-    MISTAKE(reshape, "dimensions that overflow", SHAPE(2, 3), TO(INT64_MAX, INT64_MAX, 6), TD_SHAPE,
+    MISTAKE(reshape, "dimensions that overflow", SHAPE(2, 3), TO(INT64_MAX, INT64_MAX, 6),
+            TD_BAD_SHAPE,
             "reshape: input (2, 3) does not fit shape (9223372036854775807, 9223372036854775807, "
             "6)"),
     MISTAKE(transpose, "an axis twice", SHAPE(2, 3), ORDER(1, 1), TD_INVALID,
@@ -205,7 +206,7 @@ static const op_mistake mistakes[] = {
      .inputs = {{.shape = SHAPE(2, 3)}, {.shape = SHAPE(2, 4)}},
      .build = build_concatenate,
      .options = &(const joining){2, 0},
-     .status = TD_SHAPE,
+     .status = TD_BAD_SHAPE,
      .text = "concatenate: part 1 (2, 4) does not fit part 0 (2, 3): all but axis 0 must be equal"},
     MISTAKE(concatenate, "no such axis", SHAPE(2, 3), (&(const joining){1, 2}), TD_RANGE,
             "concatenate: part 0 (2, 3) has no axis 2"),

@@ -55,7 +55,7 @@ static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error)
     }
     if (key->dims[0] >= 0 && value->dims[0] >= 0 && key->dims[0] != value->dims[0]) {
         char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-        return td__layer_error(layer, error, TD_SHAPE,
+        return td__layer_error(layer, error, TD_BAD_SHAPE,
                                "key %s and value %s must have as many steps as each other",
                                td_shape_text(key, a), td_shape_text(value, b));
     }

@@ -47,7 +47,7 @@ static td_status plan(td__layer *layer, const td_shape *inputs, int sign, td_err
         output.dims[i] += sign * border;
         if (sign < 0 && border > 0 && output.dims[i] < 1) {
             char text[TD_SHAPE_TEXT_SIZE];
-            return td__layer_error(layer, error, TD_SHAPE, "nothing is left of its input %s",
+            return td__layer_error(layer, error, TD_BAD_SHAPE, "nothing is left of its input %s",
                                    td_shape_text(inputs, text));
         }
     }

@@ -81,7 +81,7 @@ static td_status plan_forward(td__layer *layer, const td_shape *input, int spati
         return status;
     }
     if (in % options->groups || options->filters % options->groups) {
-        return td__layer_error(layer, error, TD_SHAPE,
+        return td__layer_error(layer, error, TD_BAD_SHAPE,
                                "%lld groups do not divide %lld input channels and %lld filters",
                                (long long)options->groups, (long long)in,
                                (long long)options->filters);
@@ -99,7 +99,7 @@ static td_status plan_forward(td__layer *layer, const td_shape *input, int spati
                 for (int k = 0; k < spatial; k++) {
                     spans.dims[k] = span(options, k);
                 }
-                return td__layer_error(layer, error, TD_SHAPE,
+                return td__layer_error(layer, error, TD_BAD_SHAPE,
                                        "a kernel that spans %s does not fit into its input %s",
                                        td_shape_text(&spans, kernel), td_shape_text(input, text));
             }

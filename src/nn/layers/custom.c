@@ -39,7 +39,7 @@ static td_status check(const td__layer *layer, const td_custom_layer *given, td_
                                "td_add_custom");
     }
     if (given->output.rank < 0 || given->output.rank >= TD_MAX_RANK) {
-        return td__layer_error(layer, error, TD_SHAPE, "its output has a rank of %d",
+        return td__layer_error(layer, error, TD_BAD_SHAPE, "its output has a rank of %d",
                                (int)given->output.rank);
     }
     for (size_t i = 0; i < given->parameter_count; i++) {
@@ -56,7 +56,7 @@ static td_status check(const td__layer *layer, const td_custom_layer *given, td_
         }
         if (td_shape_check(&each->shape, TD_FLOAT32, NULL, NULL)) {
             char text[TD_SHAPE_TEXT_SIZE];
-            return td__layer_error(layer, error, TD_SHAPE, "%s %s is no shape of a parameter",
+            return td__layer_error(layer, error, TD_BAD_SHAPE, "%s %s is no shape of a parameter",
                                    each->name, td_shape_text(&each->shape, text));
         }
     }

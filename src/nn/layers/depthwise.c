@@ -56,7 +56,7 @@ static td_status plan(td__layer *layer, const td_shape *input, const char *kerne
         }
         if (options->padding == TD_PADDING_VALID && size < span) {
             char text[TD_SHAPE_TEXT_SIZE];
-            return td__layer_error(layer, error, TD_SHAPE,
+            return td__layer_error(layer, error, TD_BAD_SHAPE,
                                    "a kernel that spans %lld does not fit into its input %s",
                                    (long long)span, td_shape_text(input, text));
         }

@@ -12,7 +12,7 @@ static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error)
     const td_embedding_layer *options = layer->options;
     td_shape output = inputs[0];
     if (output.rank + 2 > TD_MAX_RANK) {
-        return td__layer_error(layer, error, TD_SHAPE, "its input has too many dimensions (%d)",
+        return td__layer_error(layer, error, TD_BAD_SHAPE, "its input has too many dimensions (%d)",
                                (int)output.rank);
     }
     output.dims[output.rank++] = options->width;

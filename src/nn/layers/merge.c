@@ -24,7 +24,7 @@ static const td__field dot_fields[] = {
 static td_status disagree(const td__layer *layer, const td_shape *a, const td_shape *b,
                           td_error *error) {
     char text[TD_SHAPE_TEXT_SIZE], other[TD_SHAPE_TEXT_SIZE];
-    return td__layer_error(layer, error, TD_SHAPE, "inputs %s and %s do not fit",
+    return td__layer_error(layer, error, TD_BAD_SHAPE, "inputs %s and %s do not fit",
                            td_shape_text(a, text), td_shape_text(b, other));
 }
 
@@ -122,11 +122,11 @@ static td_status plan_dot(td__layer *layer, const td_shape *inputs, td_error *er
     const td_shape *a = &inputs[0], *b = &inputs[1];
     int32_t i = example_axis(options->axes[0], a), k = example_axis(options->axes[1], b);
     if (a->rank < 1 || a->rank > 2 || b->rank < 1 || b->rank > 2) {
-        return td__layer_error(layer, error, TD_SHAPE,
+        return td__layer_error(layer, error, TD_BAD_SHAPE,
                                "it takes inputs of one or two dimensions (of one example)");
     }
     if (i < 0 || k < 0) {
-        return td__layer_error(layer, error, TD_SHAPE,
+        return td__layer_error(layer, error, TD_BAD_SHAPE,
                                "'axes' %lld, %lld: not axes of both inputs (0 is the batch)",
                                (long long)options->axes[0], (long long)options->axes[1]);
     }
@@ -195,7 +195,7 @@ static td_status plan_concatenate(td__layer *layer, const td_shape *inputs, td_e
     int32_t axis = example_axis(options->axis, &output);
     if (axis < 0) {
         char text[TD_SHAPE_TEXT_SIZE];
-        return td__layer_error(layer, error, TD_SHAPE,
+        return td__layer_error(layer, error, TD_BAD_SHAPE,
                                "'axis' is %lld, which inputs of shape %s (and the batch) lack",
                                (long long)options->axis, td_shape_text(&output, text));
     }

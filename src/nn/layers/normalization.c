@@ -104,8 +104,9 @@ static td_status plan_group(td__layer *layer, const td_shape *inputs, td_error *
     td_status status = plan(layer, inputs, options->no_scale, options->no_center, error);
     int64_t channels = status ? 0 : inputs[0].dims[inputs[0].rank - 1];
     if (!status && (groups_of(layer, channels) < 1 || channels % groups_of(layer, channels))) {
-        status = td__layer_error(layer, error, TD_SHAPE, "%lld groups do not divide %lld channels",
-                                 (long long)options->groups, (long long)channels);
+        status =
+            td__layer_error(layer, error, TD_BAD_SHAPE, "%lld groups do not divide %lld channels",
+                            (long long)options->groups, (long long)channels);
     }
     return status;
 }

@@ -58,7 +58,7 @@ static td_status plan_window(td__layer *layer, const td_shape *inputs, int spati
         } else if (in < size) {
             char text[TD_SHAPE_TEXT_SIZE], window[TD_SHAPE_TEXT_SIZE];
             td_shape whole = {.rank = spatial, .dims = {options->size[0], options->size[1]}};
-            return td__layer_error(layer, error, TD_SHAPE,
+            return td__layer_error(layer, error, TD_BAD_SHAPE,
                                    "a window of %s does not fit into its input %s",
                                    td_shape_text(&whole, window), td_shape_text(inputs, text));
         } else {

@@ -53,7 +53,7 @@ static td_status plan_reshape(td__layer *layer, const td_shape *inputs, td_error
         fits = known == count;
     }
     if (!fits) {
-        return td__layer_error(layer, error, TD_SHAPE, "input %s does not reshape to %s",
+        return td__layer_error(layer, error, TD_BAD_SHAPE, "input %s does not reshape to %s",
                                td_shape_text(inputs, from), td_shape_text(&options->shape, to));
     }
     layer->info.output = shape;

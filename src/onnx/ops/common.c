@@ -119,7 +119,7 @@ td_tensor *td__onnx_view(td_tape *tape, td_tensor *x, td_shape shape) {
     int64_t count;
     if (td_shape_check(&shape, x->dtype, &count, NULL) || count != x->count) {
         char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-        return td__fail(tape, TD_SHAPE, "reshape: input %s does not fit shape %s",
+        return td__fail(tape, TD_BAD_SHAPE, "reshape: input %s does not fit shape %s",
                         td_shape_text(&x->shape, a), td_shape_text(&shape, b));
     }
     return td__output_over(tape, x->dtype, &shape, x->data);

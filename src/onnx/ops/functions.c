@@ -205,7 +205,7 @@ static bool bound(td__onnx_call *call, const char *name, size_t input, float oth
     }
     const td_tensor *given = td__onnx_as_float(call, input);
     if (given && given->count != 1) {
-        return td__onnx_fail(call, TD_SHAPE, "its %s is not one number", name);
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its %s is not one number", name);
     }
     *value = given ? td_tensor_scalar(given) : 0;
     return given;

@@ -7,8 +7,8 @@
 /* Input i, one number. */
 static bool one_number(td__onnx_call *call, size_t i, const td_tensor **x) {
     *x = td__onnx_plain(call, i);
-    return *x &&
-           ((*x)->count == 1 || td__onnx_fail(call, TD_SHAPE, "input %zu must be one number", i));
+    return *x && ((*x)->count == 1 ||
+                  td__onnx_fail(call, TD_BAD_SHAPE, "input %zu must be one number", i));
 }
 
 /* start, start + delta, … before limit */
@@ -51,7 +51,7 @@ static bool one_hot(td__onnx_call *call) {
     td_shape shape = {.rank = indices->shape.rank + 1};
     int64_t size = td__onnx_integer(depth, 0), inner = 1;
     if (values->count != 2 || size < 0 || shape.rank > TD_MAX_RANK) {
-        return td__onnx_fail(call, TD_SHAPE, "two values and a depth are needed");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "two values and a depth are needed");
     }
     for (int32_t i = 0; i < shape.rank; i++) {
         shape.dims[i] = i == axis ? size : indices->shape.dims[i < axis ? i : i - 1];
@@ -88,7 +88,7 @@ static bool eye_like(td__onnx_call *call) {
     td__onnx_type type = type_attribute(call, "dtype", td__onnx_input(call, 0)->type);
     int64_t k = td__onnx_int(call->node, "k", 0);
     if (!can_make(call, type) || shape.rank != 2) {
-        return td__onnx_fail(call, TD_SHAPE, "its input is no matrix");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its input is no matrix");
     }
     td_tensor *y = td__onnx_new(call, type, shape);
     for (int64_t i = 0; y && i < y->count; i++) {

@@ -99,7 +99,7 @@ static bool grid_sample(td__onnx_call *call) {
     }
     const int64_t *d = x[0]->shape.dims, *g = x[1]->shape.dims;
     if (x[0]->shape.rank != 4 || x[1]->shape.rank != 4 || d[0] != g[0] || g[3] != 2) {
-        return td__onnx_fail(call, TD_SHAPE, "its grid does not fit its images");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its grid does not fit its images");
     }
     const char *outside = td__onnx_text(call->node, "padding_mode", "zeros");
     sampling s = {.x = x[0],

@@ -122,7 +122,7 @@ static int64_t *element_places(td__onnx_call *call, const td_tensor *x, const td
     for (int32_t k = 0; k < x->shape.rank; k++) {
         if (indices->shape.rank != x->shape.rank ||
             (k != axis && indices->shape.dims[k] > x->shape.dims[k])) {
-            (void)td__onnx_fail(call, TD_SHAPE, "its indices do not fit its input");
+            (void)td__onnx_fail(call, TD_BAD_SHAPE, "its indices do not fit its input");
             return NULL;
         }
     }
@@ -190,7 +190,7 @@ static bool scatter_elements(td__onnx_call *call) {
         return false;
     }
     if (!td_shape_equal(&x[1]->shape, &x[2]->shape)) {
-        return td__onnx_fail(call, TD_SHAPE, "its indices and updates have different shapes");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its indices and updates have different shapes");
     }
     const int64_t *places = element_places(call, x[0], x[1], axis);
     return places && td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
@@ -209,11 +209,11 @@ typedef struct slice_list {
 static bool slices_shape(td__onnx_call *call, const td_shape *x, const td_shape *indices,
                          int32_t batch, slice_list *slices) {
     if (indices->rank < 1 || batch < 0 || batch >= indices->rank || batch >= x->rank) {
-        return td__onnx_fail(call, TD_SHAPE, "its indices do not fit its input");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its indices do not fit its input");
     }
     slices->depth = indices->dims[indices->rank - 1];
     if (slices->depth < 1 || slices->depth > x->rank - batch) {
-        return td__onnx_fail(call, TD_SHAPE, "indices of %lld axes into rank %d",
+        return td__onnx_fail(call, TD_BAD_SHAPE, "indices of %lld axes into rank %d",
                              (long long)slices->depth, (int)x->rank);
     }
     int32_t first = batch + (int32_t)slices->depth;
@@ -229,7 +229,7 @@ static bool slices_shape(td__onnx_call *call, const td_shape *x, const td_shape 
     }
     for (int32_t i = 0; i < batch; i++) {
         if (indices->dims[i] != x->dims[i]) {
-            return td__onnx_fail(call, TD_SHAPE, "batches of different sizes");
+            return td__onnx_fail(call, TD_BAD_SHAPE, "batches of different sizes");
         }
     }
     return true;
@@ -284,7 +284,7 @@ static bool scatter_nd(td__onnx_call *call) {
         return false;
     }
     if (!td_shape_equal(&slices.shape, &x[2]->shape)) {
-        return td__onnx_fail(call, TD_SHAPE, "its indices and updates do not fit");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its indices and updates do not fit");
     }
     return td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
                            td__scatter(call->tape, x[0], x[2], slices.places, placing));
@@ -314,7 +314,7 @@ static bool triangle(td__onnx_call *call) {
         return false;
     }
     if (x->shape.rank < 2) {
-        return td__onnx_fail(call, TD_SHAPE, "its input is no matrix");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its input is no matrix");
     }
     bool upper = td__onnx_int(call->node, "upper", 1);
     int64_t columns = x->shape.dims[x->shape.rank - 1], rows = x->shape.dims[x->shape.rank - 2];
@@ -339,7 +339,7 @@ static bool reverse_sequence(td__onnx_call *call) {
     }
     if (x[0]->shape.rank < 2 || batch < 0 || batch > 1 || time != 1 - batch ||
         x[1]->count != x[0]->shape.dims[batch]) {
-        return td__onnx_fail(call, TD_SHAPE, "its lengths do not fit its input");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its lengths do not fit its input");
     }
     int64_t *places = new_places(call, &x[0]->shape);
     td__onnx_strides(&x[0]->shape, strides);

@@ -128,15 +128,15 @@ static bool conv_shapes(td__onnx_call *call, td_shape *x, td_shape *w, int64_t *
     }
     if (x->rank != w->rank || *groups < 1 || *groups > INT32_MAX ||
         (w->rank > 1 && w->dims[1] > INT32_MAX)) {
-        return td__onnx_fail(call, TD_SHAPE, "input %s does not fit weight %s", td_shape_text(x, a),
-                             td_shape_text(w, b));
+        return td__onnx_fail(call, TD_BAD_SHAPE, "input %s does not fit weight %s",
+                             td_shape_text(x, a), td_shape_text(w, b));
     }
     return true;
 }
 
 static bool misfit(td__onnx_call *call, const td_shape *x, const td_shape *w, int64_t groups) {
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-    return td__onnx_fail(call, TD_SHAPE, "input %s does not fit weight %s with %lld group(s)",
+    return td__onnx_fail(call, TD_BAD_SHAPE, "input %s does not fit weight %s with %lld group(s)",
                          td_shape_text(x, a), td_shape_text(w, b), (long long)groups);
 }
 
@@ -176,7 +176,7 @@ static bool stretch(td__onnx_call *call, td__onnx_window *w) {
     size_t axes = (size_t)w->count;
     if ((pad_count && pad_count != 2 * axes) || (extra_count && extra_count != axes) ||
         (wanted_count && wanted_count < axes)) {
-        return td__onnx_fail(call, TD_SHAPE, "pads, output_padding or output_shape do not fit");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "pads, output_padding or output_shape do not fit");
     }
     for (size_t i = 0; i < axes; i++) {
         int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
@@ -197,7 +197,8 @@ static bool stretch(td__onnx_call *call, td__onnx_window *w) {
             out = full - before - after;
         }
         if (out < 1 || out > INT32_MAX) {
-            return td__onnx_fail(call, TD_SHAPE, "its output would have size %lld", (long long)out);
+            return td__onnx_fail(call, TD_BAD_SHAPE, "its output would have size %lld",
+                                 (long long)out);
         }
         w->out[i] = out;
     }
@@ -262,7 +263,7 @@ static bool gemm(td__onnx_call *call) {
     td_tensor *a = td__onnx_plain(call, 0), *c = td__onnx_plain(call, 2);
     td_tensor *b = transpose_b ? td__onnx_kernel(call, 1) : td__onnx_plain(call, 1);
     if (!a || !b || a->shape.rank != 2 || b->shape.rank != 2) {
-        return a && b ? td__onnx_fail(call, TD_SHAPE, "its inputs must be matrices") : false;
+        return a && b ? td__onnx_fail(call, TD_BAD_SHAPE, "its inputs must be matrices") : false;
     }
     if (transpose_a) {
         a = td_transpose(tape, a, (int32_t[]){1, 0});
@@ -284,7 +285,7 @@ static bool matmul(td__onnx_call *call) {
     }
     td_tensor *a = td__onnx_plain(call, 0), *b = td__onnx_plain(call, 1);
     if (!a || !b || a->shape.rank == 0 || b->shape.rank == 0) {
-        return a && b ? td__onnx_fail(call, TD_SHAPE, "its inputs must not be scalars") : false;
+        return a && b ? td__onnx_fail(call, TD_BAD_SHAPE, "its inputs must not be scalars") : false;
     }
     bool row = a->shape.rank == 1, column = b->shape.rank == 1;
     a = row ? td_reshape(tape, a, TD_SHAPE(1, a->count)) : a;

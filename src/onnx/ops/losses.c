@@ -28,7 +28,7 @@ static bool fits(const td_tensor *scores, const td_tensor *classes) {
 static bool find_places(td__onnx_call *call, const td_tensor *scores, const td_tensor *classes,
                         class_places *places) {
     if (!td__onnx_is_integer(classes) || !fits(scores, classes)) {
-        return td__onnx_fail(call, TD_SHAPE, "its classes do not fit its scores");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its classes do not fit its scores");
     }
     places->shape = classes->shape;
     size_t bytes = (size_t)classes->count * sizeof(int64_t);
@@ -62,7 +62,7 @@ static td_tensor *weights_of(td__onnx_call *call, size_t input, int64_t classes,
     if (!td__onnx_input(call, input)) {
         weight = td__onnx_filled(call->tape, TD_SHAPE(classes), 1);
     } else if (weight && (weight->dtype != TD_FLOAT32 || weight->count != classes)) {
-        return td__fail(call->tape, TD_SHAPE, "%s: there must be one weight for each class",
+        return td__fail(call->tape, TD_BAD_SHAPE, "%s: there must be one weight for each class",
                         call->node->op_type);
     }
     return weight ? td__pick(call->tape, weight, places->shape, places->weights) : NULL;

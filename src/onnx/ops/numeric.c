@@ -87,7 +87,7 @@ static bool det(td__onnx_call *call) {
     td_shape shape = x->shape;
     int64_t n = shape.rank >= 2 ? shape.dims[shape.rank - 1] : -1;
     if (shape.rank < 2 || n != shape.dims[shape.rank - 2]) {
-        return td__onnx_fail(call, TD_SHAPE, "its input is no square matrix");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its input is no square matrix");
     }
     shape.rank -= 2;
     td__onnx_type type = td__onnx_input(call, 0)->type;
@@ -159,7 +159,7 @@ static double complex read_complex(const td_tensor *x, int64_t i, int64_t parts)
 static bool has_parts(td__onnx_call *call, const td_tensor *x, int64_t *parts) {
     *parts = x->shape.rank >= 2 ? x->shape.dims[x->shape.rank - 1] : 0;
     return *parts == 1 || *parts == 2 ||
-           td__onnx_fail(call, TD_SHAPE, "its last axis must hold 1 or 2 parts of a number");
+           td__onnx_fail(call, TD_BAD_SHAPE, "its last axis must hold 1 or 2 parts of a number");
 }
 
 /* (…, n, …, parts) along an axis */
@@ -177,7 +177,7 @@ static bool dft(td__onnx_call *call) {
     bool onesided = td__onnx_int(call->node, "onesided", 0);
     int64_t had = x->shape.dims[axis], n = given ? length : had;
     if (had < 1) {
-        return td__onnx_fail(call, TD_SHAPE, "of nothing");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "of nothing");
     }
     int64_t lines = x->count / had / parts;
     fourier f;
@@ -218,7 +218,7 @@ static bool stft(td__onnx_call *call) {
     frame = has_frame ? frame : window ? window->count : 0;
     if (x->shape.rank != 3 || step < 1 || frame < 1 || frame > x->shape.dims[1] ||
         (window && window->count != frame)) {
-        return td__onnx_fail(call, TD_SHAPE, "frames of %lld, %lld apart", (long long)frame,
+        return td__onnx_fail(call, TD_BAD_SHAPE, "frames of %lld, %lld apart", (long long)frame,
                              (long long)step);
     }
     int64_t batch = x->shape.dims[0], length = x->shape.dims[1];

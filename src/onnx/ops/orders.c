@@ -61,7 +61,7 @@ static bool extreme(td__onnx_call *call, bool largest) {
         return false;
     }
     if (lines.length == 0) {
-        return td__onnx_fail(call, TD_SHAPE, "its axis is empty");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its axis is empty");
     }
     bool keep = td__onnx_int(call->node, "keepdims", 1);
     bool last = td__onnx_int(call->node, "select_last_index", 0);

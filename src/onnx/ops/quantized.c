@@ -30,7 +30,7 @@ static bool read_per_axis(td__onnx_call *call, size_t input, const td_shape *sha
     }
     out->size = shape->dims[resolved];
     return x->count == out->size ||
-           td__onnx_fail(call, TD_SHAPE, "%lld scales or zero points for an axis of size %lld",
+           td__onnx_fail(call, TD_BAD_SHAPE, "%lld scales or zero points for an axis of size %lld",
                          (long long)x->count, (long long)out->size);
 }
 
@@ -137,7 +137,7 @@ static td_tensor *centred(td__onnx_call *call, size_t input, size_t zero_input, 
 static td_tensor *product(td__onnx_call *call, const td_tensor *a, const td_tensor *b) {
     int32_t p = a->shape.rank, q = b->shape.rank;
     if (p < 2 || q < 2 || a->shape.dims[p - 1] != b->shape.dims[q - 2]) {
-        (void)td__onnx_fail(call, TD_SHAPE, "its matrices do not fit");
+        (void)td__onnx_fail(call, TD_BAD_SHAPE, "its matrices do not fit");
         return NULL;
     }
     int64_t m = a->shape.dims[p - 2], k = a->shape.dims[p - 1], n = b->shape.dims[q - 1];
@@ -229,7 +229,7 @@ static bool plan_conv(td__onnx_call *call, const td_tensor *x, const td_tensor *
     if (x->shape.rank < 3 || w->shape.rank != x->shape.rank || plan->groups < 1 ||
         plan->groups > xd[1] || wd[0] % plan->groups || wd[1] > xd[1] ||
         wd[1] * plan->groups != xd[1]) {
-        return td__onnx_fail(call, TD_SHAPE, "its kernel does not fit its input");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its kernel does not fit its input");
     }
     *shape = (td_shape){.rank = x->shape.rank, .dims = {xd[0], wd[0]}};
     for (size_t i = 0; i < (size_t)plan->axes; i++) {
@@ -285,7 +285,7 @@ static td_tensor *convolve(td__onnx_call *call, const td_tensor *x, const td_ten
         return NULL;
     }
     if (bias && bias->count != shape.dims[1]) {
-        (void)td__onnx_fail(call, TD_SHAPE, "its bias does not fit its kernel");
+        (void)td__onnx_fail(call, TD_BAD_SHAPE, "its bias does not fit its kernel");
         return NULL;
     }
     td_tensor *y = td__onnx_new(call, TD__ONNX_INT64, shape);

@@ -33,7 +33,7 @@ static td_tensor *kernel_of(td__onnx_call *call, const recurrent *r, size_t inpu
     int64_t n = r->d.units, gates = r->d.gates;
     if (!w || w->dtype != TD_FLOAT32 || w->shape.rank != 3 || w->shape.dims[0] != r->directions ||
         w->shape.dims[1] != gates * n) {
-        (void)td__onnx_fail(call, TD_SHAPE, "input %zu does not fit %lld units", input,
+        (void)td__onnx_fail(call, TD_BAD_SHAPE, "input %zu does not fit %lld units", input,
                             (long long)n);
         return NULL;
     }
@@ -64,7 +64,7 @@ static td_tensor *bias_of(td__onnx_call *call, const recurrent *r, int64_t direc
     td_tensor *b = td__onnx_plain(call, B);
     int64_t n = r->d.units, gates = r->d.gates;
     if (!b || b->dtype != TD_FLOAT32 || b->count != r->directions * 2 * gates * n) {
-        (void)td__onnx_fail(call, TD_SHAPE, "its biases do not fit %lld units", (long long)n);
+        (void)td__onnx_fail(call, TD_BAD_SHAPE, "its biases do not fit %lld units", (long long)n);
         return NULL;
     }
     td__onnx_map map;
@@ -100,7 +100,7 @@ static bool state_of(td__onnx_call *call, const recurrent *r, size_t input, int6
     int32_t axis = r->batch_first ? 1 : 0;
     if (!all || all->dtype != TD_FLOAT32 || all->shape.rank != 3 ||
         all->shape.dims[axis] != r->directions || all->shape.dims[2] != r->d.units) {
-        return all ? td__onnx_fail(call, TD_SHAPE, "its initial state does not fit") : false;
+        return all ? td__onnx_fail(call, TD_BAD_SHAPE, "its initial state does not fit") : false;
     }
     int64_t begin[3] = {0}, size[3] = {-1, -1, -1}, given = all->shape.dims[1 - axis];
     begin[axis] = direction;
@@ -123,7 +123,7 @@ static bool peepholes_of(td__onnx_call *call, recurrent *r, int64_t direction) {
     }
     int64_t width = 3 * r->d.units, begin[] = {direction, 0}, size[] = {1, -1};
     if (p->shape.rank != 2 || p->shape.dims[1] != width || p->shape.dims[0] != r->directions) {
-        return td__onnx_fail(call, TD_SHAPE, "its peepholes do not fit");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its peepholes do not fit");
     }
     p = td_slice(call->tape, p, begin, size);
     r->d.peepholes = td_reshape(call->tape, p, TD_SHAPE(width));
@@ -162,7 +162,7 @@ static bool read_lengths(td__onnx_call *call, recurrent *r) {
         return true;
     }
     if (lengths->dtype != TD_INT64 || lengths->count != r->d.batch) {
-        return td__onnx_fail(call, TD_SHAPE, "its lengths do not fit the batch");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its lengths do not fit the batch");
     }
     const int64_t *values = lengths->data;
     for (int64_t i = 0; i < r->d.batch; i++) {
@@ -180,7 +180,7 @@ static bool read_attributes(td__onnx_call *call, td__onnx_cell cell, recurrent *
         return td__onnx_fail(call, TD_UNSUPPORTED, "only of type float");
     }
     if (both && (td__onnx_input(call, W)->gates || w->gates)) {
-        return td__onnx_fail(call, TD_SHAPE, "weights of one direction for two");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "weights of one direction for two");
     }
     *r = (recurrent){.directions = both ? 2 : 1,
                      .batch_first = td__onnx_int(call->node, "layout", 0) != 0};
@@ -198,7 +198,7 @@ static bool read_attributes(td__onnx_call *call, td__onnx_cell cell, recurrent *
     }
     int32_t rank = state_weights->shape.rank;
     if (x->shape.rank != 3 || rank != (w->gates ? 2 : 3)) {
-        return td__onnx_fail(call, TD_SHAPE, "its input must be sequences");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its input must be sequences");
     }
     r->d.units = state_weights->shape.dims[w->gates ? 0 : 2];
     r->d.x = r->batch_first ? x : td_transpose(call->tape, x, (int32_t[]){1, 0, 2});

@@ -76,7 +76,7 @@ static bool read_scales(td__onnx_call *call, size_t input, double *scales, size_
         return false;
     }
     if (*count > room) {
-        return td__onnx_fail(call, TD_SHAPE, "%zu scales", *count);
+        return td__onnx_fail(call, TD_BAD_SHAPE, "%zu scales", *count);
     }
     for (size_t i = 0; i < *count; i++) {
         scales[i] = given ? td__onnx_real(given, (int64_t)i) : (double)attribute->numbers[i];
@@ -89,7 +89,8 @@ static bool axis_of(td__onnx_call *call, size_t i, size_t count, int32_t rank, i
     const int64_t *axes;
     size_t listed = td__onnx_ints(call->node, "axes", &axes);
     if (count != (listed ? listed : (size_t)rank)) {
-        return td__onnx_fail(call, TD_SHAPE, "%zu scales or sizes for rank %d", count, (int)rank);
+        return td__onnx_fail(call, TD_BAD_SHAPE, "%zu scales or sizes for rank %d", count,
+                             (int)rank);
     }
     return td__onnx_axis(call, listed ? axes[i] : (int64_t)i, rank, axis);
 }
@@ -134,7 +135,7 @@ static bool find_region(td__onnx_call *call, resizing *r) {
     }
     r->region = td__onnx_plain(call, 1);
     return (r->region && r->region->count == 2 * r->from.rank) ||
-           td__onnx_fail(call, TD_SHAPE, "its region must have two numbers for each axis");
+           td__onnx_fail(call, TD_BAD_SHAPE, "its region must have two numbers for each axis");
 }
 
 /* --- places ------------------------------------------------------------------------------- */

@@ -93,7 +93,7 @@ static bool constant_of_shape(td__onnx_call *call) {
         return false;
     }
     if (one && one->count != 1) {
-        return td__onnx_fail(call, TD_SHAPE, "its value is not one number");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its value is not one number");
     }
     const void *element = one ? one->data : &zero;
     td_tensor *y = td__output(call->tape, one ? one->dtype : TD_FLOAT32, &of);
@@ -142,7 +142,7 @@ static bool reshape(td__onnx_call *call) {
         if (to.dims[i] == -1 && open < 0) {
             open = i;
         } else if (to.dims[i] < 0 || __builtin_mul_overflow(known, to.dims[i], &known)) {
-            return td__onnx_fail(call, TD_SHAPE, "a size of %lld", (long long)to.dims[i]);
+            return td__onnx_fail(call, TD_BAD_SHAPE, "a size of %lld", (long long)to.dims[i]);
         }
     }
     if (open >= 0) {
@@ -172,7 +172,7 @@ static bool squeeze(td__onnx_call *call) {
     }
     for (int32_t i = 0; i < from.rank; i++) {
         if (given && marked[i] && from.dims[i] != 1) {
-            return td__onnx_fail(call, TD_SHAPE, "axis %d has size %lld, not 1", (int)i,
+            return td__onnx_fail(call, TD_BAD_SHAPE, "axis %d has size %lld, not 1", (int)i,
                                  (long long)from.dims[i]);
         }
         if (given ? !marked[i] : from.dims[i] != 1) {
@@ -238,7 +238,7 @@ static bool transpose(td__onnx_call *call) {
     size_t count = td__onnx_ints(call->node, "perm", &given);
     bool to_last = rank >= 3, from_last = rank >= 3, seen[TD_MAX_RANK] = {false};
     if (count != 0 && count != (size_t)rank) {
-        return td__onnx_fail(call, TD_SHAPE, "'perm' has %zu numbers for a rank of %d", count,
+        return td__onnx_fail(call, TD_BAD_SHAPE, "'perm' has %zu numbers for a rank of %d", count,
                              (int)rank);
     }
     for (int32_t i = 0; i < rank; i++) {
@@ -276,7 +276,8 @@ static td_tensor *blocks(td__onnx_call *call, int64_t *b) {
     td_tensor *x = td__onnx_channels_last(call, 0);
     *b = td__onnx_int(call->node, "blocksize", 1);
     if (x && (x->shape.rank != 4 || *b < 1 || *b > 4096)) {
-        (void)td__onnx_fail(call, TD_SHAPE, "its input must be images, its block size 1 or more");
+        (void)td__onnx_fail(call, TD_BAD_SHAPE,
+                            "its input must be images, its block size 1 or more");
         return NULL;
     }
     return x;

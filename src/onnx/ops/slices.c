@@ -22,7 +22,7 @@ static td_tensor *join(td__onnx_call *call, size_t count, td_tensor *const *part
         rest.dims[axis] = first.dims[axis] = 0;
         if (rest.rank != to.rank || !td_shape_equal(&rest, &first) ||
             parts[i]->dtype != parts[0]->dtype) {
-            (void)td__onnx_fail(call, TD_SHAPE, "input %zu does not fit the first", i);
+            (void)td__onnx_fail(call, TD_BAD_SHAPE, "input %zu does not fit the first", i);
             return NULL;
         }
         to.dims[axis] += parts[i]->shape.dims[axis];
@@ -120,7 +120,7 @@ static bool part_sizes(td__onnx_call *call, int64_t whole, int64_t *sizes, size_
         }
     }
     if (count != outputs || sum != whole) {
-        return td__onnx_fail(call, TD_SHAPE, "its parts do not make up %lld", (long long)whole);
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its parts do not make up %lld", (long long)whole);
     }
     return true;
 }
@@ -158,7 +158,7 @@ typedef struct slicing {
 
 static bool same_count(td__onnx_call *call, size_t count, size_t wanted) {
     return count == wanted ||
-           td__onnx_fail(call, TD_SHAPE, "%zu numbers where there must be %zu", count, wanted);
+           td__onnx_fail(call, TD_BAD_SHAPE, "%zu numbers where there must be %zu", count, wanted);
 }
 
 /* Attributes until opset 9, inputs from then on. */
@@ -271,7 +271,7 @@ static bool expand(td__onnx_call *call) {
         int32_t a = i - (to.rank - from.rank), b = i - (to.rank - (int32_t)count);
         int64_t own = a < 0 ? 1 : from.dims[a], wanted = b < 0 ? 1 : given.dims[b];
         if (own != wanted && own != 1 && wanted != 1) {
-            return td__onnx_fail(call, TD_SHAPE, "an axis of %lld to %lld", (long long)own,
+            return td__onnx_fail(call, TD_BAD_SHAPE, "an axis of %lld to %lld", (long long)own,
                                  (long long)wanted);
         }
         to.dims[i] = own == 1 ? wanted : own;

@@ -93,7 +93,7 @@ static bool non_max_suppression(td__onnx_call *call) {
     const int64_t *b = x[0]->shape.dims, *s = x[1]->shape.dims;
     if (x[0]->shape.rank != 3 || x[1]->shape.rank != 3 || b[0] != s[0] || b[1] != s[2] ||
         b[2] != 4) {
-        return td__onnx_fail(call, TD_SHAPE, "its boxes and scores do not fit");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its boxes and scores do not fit");
     }
     const td_tensor *least = td__onnx_plain(call, 4);
     suppression how = {.boxes = x[0],
@@ -160,7 +160,7 @@ static bool max_unpool(td__onnx_call *call) {
     }
     if (x[0]->shape.rank < 3 || !td_shape_equal(&x[0]->shape, &x[1]->shape) ||
         !td__onnx_is_integer(x[1]) || (given && (int32_t)given != x[0]->shape.rank)) {
-        return td__onnx_fail(call, TD_SHAPE, "its places do not fit its input");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its places do not fit its input");
     }
     if (!unpooled_shape(call, &x[0]->shape, &shape)) {
         return false;
@@ -283,7 +283,7 @@ static bool roi_align(td__onnx_call *call) {
     const int64_t *d = x[0]->shape.dims;
     if (x[0]->shape.rank != 4 || x[1]->shape.rank != 2 || x[1]->shape.dims[1] != 4 ||
         x[2]->count != x[1]->shape.dims[0] || height < 1 || width < 1) {
-        return td__onnx_fail(call, TD_SHAPE, "its regions do not fit its images");
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its regions do not fit its images");
     }
     td__onnx_type type = td__onnx_input(call, 0)->type;
     td_tensor *y = td__onnx_new(call, type, TD_SHAPE(x[1]->shape.dims[0], d[1], height, width));

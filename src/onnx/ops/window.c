@@ -10,8 +10,8 @@ static bool read(td__onnx_call *call, const char *name, int64_t otherwise, int32
     const int64_t *given;
     size_t have = td__onnx_ints(call->node, name, &given);
     if (have != 0 && have != (size_t)count) {
-        return td__onnx_fail(call, TD_SHAPE, "'%s' has %zu numbers, its input needs %d", name, have,
-                             (int)count);
+        return td__onnx_fail(call, TD_BAD_SHAPE, "'%s' has %zu numbers, its input needs %d", name,
+                             have, (int)count);
     }
     for (int32_t i = 0; i < count; i++) {
         out[i] = have ? given[i] : otherwise;
@@ -76,7 +76,7 @@ bool td__onnx_window_fit(td__onnx_call *call, bool ceil, td__onnx_window *w) {
         int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
         int64_t room = w->size[i] + w->before[i] + w->after[i] - reach;
         if (room < 0 || w->kernel[i] < 1) {
-            return td__onnx_fail(call, TD_SHAPE,
+            return td__onnx_fail(call, TD_BAD_SHAPE,
                                  "a window of %lld does not fit an axis of %lld (and padding)",
                                  (long long)reach, (long long)w->size[i]);
         }

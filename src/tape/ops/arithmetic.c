@@ -85,7 +85,7 @@ static td_tensor *binary(td_tape *tape, td__binary op, const td__op *record, td_
     td__broadcast plan;
     if (!td__broadcast_plan(&a->shape, &b->shape, &plan)) {
         char a_text[TD_SHAPE_TEXT_SIZE], b_text[TD_SHAPE_TEXT_SIZE];
-        return td__fail(tape, TD_SHAPE,
+        return td__fail(tape, TD_BAD_SHAPE,
                         "%s: %s and %s do not broadcast: counted from the end, dimensions must be "
                         "equal or 1",
                         record->name, td_shape_text(&a->shape, a_text),

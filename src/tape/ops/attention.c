@@ -252,7 +252,7 @@ static bool fit_inputs(td_tape *tape, const td_tensor *q, const td_tensor *k, co
     }
     if (!fits) {
         char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE], c[TD_SHAPE_TEXT_SIZE];
-        td__fail(tape, TD_SHAPE,
+        td__fail(tape, TD_BAD_SHAPE,
                  "attention: q %s, k %s and v %s do not fit: they must be (..., t, d), (..., s, d) "
                  "and (..., s, e)",
                  td_shape_text(&q->shape, a), td_shape_text(&k->shape, b),
@@ -275,7 +275,7 @@ static bool fit_mask(td_tape *tape, const td_tensor *mask, attention_saved *a) {
         char b[TD_SHAPE_TEXT_SIZE], c[TD_SHAPE_TEXT_SIZE];
         td_shape scores = {.rank = a->rank};
         memcpy(scores.dims, a->dims, sizeof scores.dims);
-        td__fail(tape, TD_SHAPE, "attention: mask %s does not fit the scores %s",
+        td__fail(tape, TD_BAD_SHAPE, "attention: mask %s does not fit the scores %s",
                  td_shape_text(shape, b), td_shape_text(&scores, c));
     }
     return fits;

@@ -252,7 +252,7 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *parameter, c
     int64_t n = x->shape.dims[x->shape.rank - 1];
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
     if (parameter->shape.rank != 1 || parameter->shape.dims[0] != n) {
-        td__fail(tape, TD_SHAPE,
+        td__fail(tape, TD_BAD_SHAPE,
                  "batch_normalization: %s %s does not fit input %s: it must be (%lld,)", role,
                  td_shape_text(&parameter->shape, a), td_shape_text(&x->shape, b), (long long)n);
         return false;
@@ -310,7 +310,7 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     }
     char text[TD_SHAPE_TEXT_SIZE];
     if (x->shape.rank == 0 || (td_tape_is_training(tape) && x->count == 0)) {
-        return td__fail(tape, TD_SHAPE, "batch_normalization: input %s has no examples",
+        return td__fail(tape, TD_BAD_SHAPE, "batch_normalization: input %s has no examples",
                         td_shape_text(&x->shape, text));
     }
     if (!fit(tape, x, gamma, "gamma", true) || !fit(tape, x, beta, "beta", true) ||

@@ -51,7 +51,7 @@ td_tensor *td_concatenate(td_tape *tape, size_t count, td_tensor *const parts[],
     for (size_t i = 0; i < count; i++) {
         const td_shape *part = &parts[i]->shape;
         if (!fits(&parts[0]->shape, part, axis)) {
-            return td__fail(tape, TD_SHAPE,
+            return td__fail(tape, TD_BAD_SHAPE,
                             "concatenate: part %zu %s does not fit part 0 %s: all but axis %d must "
                             "be equal",
                             i, td_shape_text(part, a), td_shape_text(&parts[0]->shape, b),
@@ -63,7 +63,7 @@ td_tensor *td_concatenate(td_tape *tape, size_t count, td_tensor *const parts[],
             boxes[i].size[k] = part->dims[k];
         }
         if (__builtin_add_overflow(shape.dims[axis], part->dims[axis], &shape.dims[axis])) {
-            return td__fail(tape, TD_SHAPE, "concatenate: the parts are too long together");
+            return td__fail(tape, TD_BAD_SHAPE, "concatenate: the parts are too long together");
         }
     }
     td_tensor *y = td__output(tape, TD_FLOAT32, &shape);

@@ -14,7 +14,7 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, cons
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
     const int64_t *xs = x->shape.dims, *ks = kernel->shape.dims;
     if (x->shape.rank != 4 || kernel->shape.rank != 4) {
-        td__fail(tape, TD_SHAPE,
+        td__fail(tape, TD_BAD_SHAPE,
                  "conv2d: input %s and kernel %s must be (batch, height, width, channels) and "
                  "(height, width, channels, filters)",
                  td_shape_text(&x->shape, a), td_shape_text(&kernel->shape, b));
@@ -31,7 +31,7 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, cons
     conv->kernel[1] = ks[1];
     conv->filters = ks[3];
     if (conv->groups * ks[2] != xs[3] || ks[3] % conv->groups != 0 || ks[0] < 1 || ks[1] < 1) {
-        td__fail(tape, TD_SHAPE,
+        td__fail(tape, TD_BAD_SHAPE,
                  "conv2d: input %s does not fit kernel %s with %lld group(s): the input needs %lld "
                  "channels and the filters must divide by the groups",
                  td_shape_text(&x->shape, a), td_shape_text(&kernel->shape, b),
@@ -46,7 +46,7 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, cons
         if (!td__conv_axis(xs[1 + axis], ks[axis], conv->stride[axis], conv->dilation[axis],
                            padding == TD_PADDING_CAUSAL && axis == 0 ? TD_PADDING_VALID : padding,
                            &conv->out[axis], &conv->before[axis])) {
-            td__fail(tape, TD_SHAPE,
+            td__fail(tape, TD_BAD_SHAPE,
                      "conv2d: kernel %s is larger than input %s; use padding 'same' or a smaller "
                      "kernel",
                      td_shape_text(&kernel->shape, b), td_shape_text(&x->shape, a));
@@ -76,7 +76,7 @@ td_tensor *td_conv1d(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
     if (x->shape.rank != 3 || kernel->shape.rank != 3) {
         return td__fail(
-            tape, TD_SHAPE,
+            tape, TD_BAD_SHAPE,
             "conv1d: input %s and kernel %s must be (batch, steps, channels) and (size, "
             "channels, filters)",
             td_shape_text(&x->shape, a), td_shape_text(&kernel->shape, b));

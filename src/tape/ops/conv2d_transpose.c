@@ -26,7 +26,7 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, cons
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
     const int64_t *xs = x->shape.dims, *ks = kernel->shape.dims;
     if (x->shape.rank != 4 || kernel->shape.rank != 4 || ks[3] != xs[3] || ks[0] < 1 || ks[1] < 1) {
-        td__fail(tape, TD_SHAPE,
+        td__fail(tape, TD_BAD_SHAPE,
                  "conv2d_transpose: input %s does not fit kernel %s: they must be (batch, height, "
                  "width, channels) and (height, width, filters, channels)",
                  td_shape_text(&x->shape, a), td_shape_text(&kernel->shape, b));

@@ -67,14 +67,15 @@ td_tensor *td_dense(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *b
     const td_shape *xs = &x->shape, *ks = &kernel->shape;
     if (xs->rank < 1 || ks->rank != 2 || xs->dims[xs->rank - 1] != ks->dims[0]) {
         return td__fail(
-            tape, TD_SHAPE,
+            tape, TD_BAD_SHAPE,
             "dense: input %s does not fit kernel %s: the input's last dimension must be "
             "the kernel's first",
             td_shape_text(xs, a), td_shape_text(ks, b));
     }
     int64_t in = ks->dims[0], out = ks->dims[1];
     if (bias && (bias->shape.rank != 1 || bias->shape.dims[0] != out)) {
-        return td__fail(tape, TD_SHAPE, "dense: bias %s does not fit kernel %s: it must be (%lld,)",
+        return td__fail(tape, TD_BAD_SHAPE,
+                        "dense: bias %s does not fit kernel %s: it must be (%lld,)",
                         td_shape_text(&bias->shape, a), td_shape_text(ks, b), (long long)out);
     }
     td_shape shape = *xs;

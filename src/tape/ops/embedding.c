@@ -86,7 +86,7 @@ td_tensor *td_embedding(td_tape *tape, td_tensor *table, td_tensor *indices) {
     }
     td_shape shape = indices->shape;
     if (table->shape.rank != 2 || shape.rank == TD_MAX_RANK) {
-        return td__fail(tape, TD_SHAPE,
+        return td__fail(tape, TD_BAD_SHAPE,
                         "embedding: table %s and indices %s do not fit: the table must be "
                         "(vocabulary, width), the indices of rank %d at most",
                         td_shape_text(&table->shape, a), td_shape_text(&shape, b), TD_MAX_RANK - 1);

@@ -280,7 +280,8 @@ static bool check_bias(td_tape *tape, const td_tensor *kernel, const td_tensor *
         (shape->rank == 2 && shape->dims[0] == 2 && shape->dims[1] == width)) {
         return true;
     }
-    td__fail(tape, TD_SHAPE, "gru: bias %s does not fit kernel %s: it must be (2, %lld) or (%lld,)",
+    td__fail(tape, TD_BAD_SHAPE,
+             "gru: bias %s does not fit kernel %s: it must be (2, %lld) or (%lld,)",
              td_shape_text(shape, a), td_shape_text(&kernel->shape, b), (long long)width,
              (long long)width);
     return false;

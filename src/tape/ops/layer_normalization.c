@@ -112,7 +112,7 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *parameter, c
     }
     if (parameter &&
         (parameter->shape.rank != 1 || parameter->shape.dims[0] != x->shape.dims[rank - 1])) {
-        td__fail(tape, TD_SHAPE,
+        td__fail(tape, TD_BAD_SHAPE,
                  "layer_normalization: %s %s does not fit input %s: it must be (%lld,)", role,
                  td_shape_text(&parameter->shape, a), td_shape_text(&x->shape, b),
                  (long long)x->shape.dims[rank - 1]);
@@ -128,7 +128,7 @@ td_tensor *td_layer_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     }
     int32_t rank = x->shape.rank;
     if (rank == 0) {
-        return td__fail(tape, TD_SHAPE, "layer_normalization: input () has no axis");
+        return td__fail(tape, TD_BAD_SHAPE, "layer_normalization: input () has no axis");
     }
     if (!fit(tape, x, gamma, "gamma") || !fit(tape, x, beta, "beta")) {
         return NULL;

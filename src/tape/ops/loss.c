@@ -229,7 +229,7 @@ static bool check_classes(td_tape *tape, const char *name, const td_tensor *pred
         return false;
     }
     if (prediction->shape.rank < 1 || !td_shape_equal(&truth->shape, &expected)) {
-        td__fail(tape, TD_SHAPE,
+        td__fail(tape, TD_BAD_SHAPE,
                  "%s: classes %s do not fit prediction %s: they must have its shape without the "
                  "last axis",
                  name, td_shape_text(&truth->shape, a), td_shape_text(&prediction->shape, b));
@@ -256,8 +256,8 @@ static bool check_truth(td_tape *tape, const char *name, const td_tensor *predic
     }
     if (!td_shape_equal(&prediction->shape, &truth->shape)) {
         char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-        td__fail(tape, TD_SHAPE, "%s: prediction %s and truth %s must have the same shape", name,
-                 td_shape_text(&prediction->shape, a), td_shape_text(&truth->shape, b));
+        td__fail(tape, TD_BAD_SHAPE, "%s: prediction %s and truth %s must have the same shape",
+                 name, td_shape_text(&prediction->shape, a), td_shape_text(&truth->shape, b));
         return false;
     }
     return true;
@@ -273,7 +273,7 @@ static bool check_weight(td_tape *tape, const char *name, const td_tensor *predi
         weight->shape.rank == 1 && expected.rank > 0 && weight->shape.dims[0] == expected.dims[0];
     if (!for_batch && !td_shape_equal(&weight->shape, &expected)) {
         char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-        td__fail(tape, TD_SHAPE,
+        td__fail(tape, TD_BAD_SHAPE,
                  "%s: sample weights %s do not fit prediction %s: one for each example, or its "
                  "shape without the last axis",
                  name, td_shape_text(&weight->shape, a), td_shape_text(&prediction->shape, b));
@@ -420,7 +420,7 @@ td_tensor *td_loss_compute(td_tape *tape, td_loss loss, td_tensor *prediction, t
     }
     if (prediction->count == 0) {
         char text[TD_SHAPE_TEXT_SIZE];
-        return td__fail(tape, TD_SHAPE, "%s: prediction %s has no elements", name,
+        return td__fail(tape, TD_BAD_SHAPE, "%s: prediction %s has no elements", name,
                         td_shape_text(&prediction->shape, text));
     }
     loss_saved *saved = td__scratch(tape, sizeof *saved);

@@ -234,7 +234,7 @@ td_tensor *td_matmul(td_tape *tape, td_tensor *a, td_tensor *b, const td_matmul_
     if (!fit(&a->shape, &b->shape, saved, &shape)) {
         char at[TD_SHAPE_TEXT_SIZE], bt[TD_SHAPE_TEXT_SIZE];
         return td__fail(
-            tape, TD_SHAPE,
+            tape, TD_BAD_SHAPE,
             "matmul: a %s%s does not fit b %s%s: it takes (..., m, k) and (..., k, n), and "
             "the axes before them must be equal or 1",
             td_shape_text(&a->shape, at), saved->transpose_a ? " transposed" : "",

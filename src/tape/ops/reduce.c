@@ -125,7 +125,7 @@ static td_tensor *reduce(td_tape *tape, const td__op *op, td__reduction reductio
     }
     if (x->count == 0 && y->count > 0 && (mean || reduction != TD__REDUCE_SUM)) {
         char text[TD_SHAPE_TEXT_SIZE];
-        return td__fail(tape, TD_SHAPE, "%s: input %s has no elements along the reduced axes",
+        return td__fail(tape, TD_BAD_SHAPE, "%s: input %s has no elements along the reduced axes",
                         op->name, td_shape_text(&x->shape, text));
     }
     saved->reduction = reduction;

@@ -35,7 +35,7 @@ td_tensor *td_reshape(td_tape *tape, td_tensor *x, td_shape shape) {
     td_shape wanted = shape;
     if (shape.rank < 0 || shape.rank > TD_MAX_RANK || !infer(&wanted, x->count)) {
         char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-        return td__fail(tape, TD_SHAPE, "reshape: input %s does not fit shape %s",
+        return td__fail(tape, TD_BAD_SHAPE, "reshape: input %s does not fit shape %s",
                         td_shape_text(&x->shape, a), td_shape_text(&shape, b));
     }
     td_tensor *y = td__output_over(tape, TD_FLOAT32, &wanted, x->data);

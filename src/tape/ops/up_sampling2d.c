@@ -135,7 +135,8 @@ static bool fit(td_tape *tape, const td_tensor *x, const int64_t factor[2], td__
     char text[TD_SHAPE_TEXT_SIZE];
     const int64_t *dims = x->shape.dims;
     if (x->shape.rank != 4) {
-        td__fail(tape, TD_SHAPE, "up_sampling2d: input %s must be (batch, height, width, channels)",
+        td__fail(tape, TD_BAD_SHAPE,
+                 "up_sampling2d: input %s must be (batch, height, width, channels)",
                  td_shape_text(&x->shape, text));
         return false;
     }

@@ -10,18 +10,18 @@ static void a_long_text_is_cut_at_a_character_and_marked(void **state) {
     }
     text[sizeof text - 2] = 0;
     td_error error = {0};
-    assert_int_equal(td_error_set(&error, TD_SHAPE, "x%s", text), TD_SHAPE);
+    assert_int_equal(td_error_set(&error, TD_BAD_SHAPE, "x%s", text), TD_BAD_SHAPE);
     size_t length = strlen(error.text);
     assert_true(length < TD_ERROR_TEXT_SIZE);
     assert_string_equal(error.text + length - strlen("…"), "…");
     assert_int_equal((length - 1 - strlen("…")) % 2, 0);
-    assert_int_equal(error.status, TD_SHAPE);
+    assert_int_equal(error.status, TD_BAD_SHAPE);
 }
 
 static void every_status_has_a_text(void **state) {
     (void)state;
     assert_string_equal(td_status_text(TD_OK), "ok");
-    assert_string_equal(td_status_text(TD_SHAPE), "shapes do not fit");
+    assert_string_equal(td_status_text(TD_BAD_SHAPE), "shapes do not fit");
     assert_string_equal(td_status_text((td_status)9999), "unknown status");
 }
 

@@ -260,7 +260,7 @@ static void the_digits_have_the_shape_that_was_asked_for(void **state) {
     td_batches_destroy(batches);
     td_dataset_close(data);
     assert_refused(TD_DATA(.train = path, .label = TD_NAMES("last"), .input = TD_SHAPE(8, 9)),
-                   TD_SHAPE, "(8, 9)", "72 elements", "digits.csv.gz", "64");
+                   TD_BAD_SHAPE, "(8, 9)", "72 elements", "digits.csv.gz", "64");
 }
 
 static void options_that_make_no_sense_are_refused(void **state) {

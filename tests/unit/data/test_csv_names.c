@@ -82,8 +82,8 @@ static void without_a_header_the_count_decides_and_it_is_said(void **state) {
     assert_non_null(strstr(info->remarks.items[0], "no header"));
     assert_non_null(strstr(info->remarks.items[0], "'a', 'b'"));
     td_dataset_close(data);
-    assert_refused(TD_DATA(.train = path, .inputs = TD_NAMES("a", "b", "c")), TD_SHAPE, "plain.csv",
-                   "2 columns", "3 inputs");
+    assert_refused(TD_DATA(.train = path, .inputs = TD_NAMES("a", "b", "c")), TD_BAD_SHAPE,
+                   "plain.csv", "2 columns", "3 inputs");
 }
 
 static void columns_of_one_name_are_told_apart(void **state) {

@@ -162,15 +162,15 @@ static void arrays_of_other_things_than_numbers_are_refused(void **state) {
     assert_refused(TD_DATA(.train = FOLDER "refused/records.npy"), TD_UNSUPPORTED, "records");
     assert_refused(TD_DATA(.train = FOLDER "refused/text.npy"), TD_UNSUPPORTED, "<U2");
     assert_refused(TD_DATA(.train = FOLDER "refused/complex.npy"), TD_UNSUPPORTED, "<c8");
-    assert_refused(TD_DATA(.train = FOLDER "refused/scalar.npy"), TD_SHAPE, "0 dimensions");
-    assert_refused(TD_DATA(.train = FOLDER "refused/empty.npy"), TD_SHAPE, "no examples");
+    assert_refused(TD_DATA(.train = FOLDER "refused/scalar.npy"), TD_BAD_SHAPE, "0 dimensions");
+    assert_refused(TD_DATA(.train = FOLDER "refused/empty.npy"), TD_BAD_SHAPE, "no examples");
 }
 
 static void a_missing_array_names_those_that_are_there(void **state) {
     (void)state;
     assert_refused(TD_DATA(.train = FOLDER "npz/stored.npz", .x = "x_tset"), TD_NOT_FOUND,
                    "stored.npz", "x_tset", "did you mean 'x_test'", "x, y, x_test");
-    assert_refused(TD_DATA(.train = FOLDER "npz/packed.npz", .x = "x_test", .y = "y"), TD_SHAPE,
+    assert_refused(TD_DATA(.train = FOLDER "npz/packed.npz", .x = "x_test", .y = "y"), TD_BAD_SHAPE,
                    "2 examples", "5 labels");
 }
 

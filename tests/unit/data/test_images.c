@@ -80,13 +80,13 @@ static void images_of_another_size_or_kind_are_named(void **state) {
     snprintf(path, sizeof path, "%s/mixed", scratch);
     write_jpeg("mixed/a/0.jpg", SIDE, 3);
     write_jpeg("mixed/a/1.jpg", 2 * SIDE, 3);
-    assert_refused(TD_DATA(.train = path), TD_SHAPE, "mixed/a/1.jpg has 32 x 16", "mixed/a/0.jpg",
-                   "16 x 16");
+    assert_refused(TD_DATA(.train = path), TD_BAD_SHAPE, "mixed/a/1.jpg has 32 x 16",
+                   "mixed/a/0.jpg", "16 x 16");
     write_jpeg("mixed/a/1.jpg", SIDE, 1);
-    assert_refused(TD_DATA(.train = path), TD_SHAPE, "mixed/a/1.jpg is grey", "0.jpg is in colour",
-                   "input: [16, 16, 1]");
+    assert_refused(TD_DATA(.train = path), TD_BAD_SHAPE, "mixed/a/1.jpg is grey",
+                   "0.jpg is in colour", "input: [16, 16, 1]");
     td_dataset_close(open_data(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, 1))));
-    assert_refused(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, 2)), TD_SHAPE,
+    assert_refused(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, 2)), TD_BAD_SHAPE,
                    "2 channels");
 }
 

@@ -139,7 +139,7 @@ static void what_cannot_be_written_is_told(void **state) {
     assert_fails(maker, TD_INVALID, "'a/./b': no such path can be written");
     maker = td__hdf5_make();
     td__hdf5_add_array(maker, "a", floats(TD_SHAPE(-1)));
-    assert_fails(maker, TD_SHAPE, "'a': not a shape that can be written");
+    assert_fails(maker, TD_BAD_SHAPE, "'a': not a shape that can be written");
     maker = td__hdf5_make();
     td__hdf5_add_text(maker, "a", "name", "x");
     td__hdf5_add_text(maker, "a", "name", "y");

@@ -204,7 +204,7 @@ static void a_name_longer_than_any_layer_may_have_is_refused(void **state) {
 static void weights_must_fit_the_configuration(void **state) {
     (void)state;
     assert_refused(edit_fixture("picture.keras", "\"Dense\"", "\"units\": 2", "\"units\": 3"),
-                   TD_SHAPE,
+                   TD_BAD_SHAPE,
                    "dense.kernel has shape (8, 2) in 'layers/dense/vars/0', the layer "
                    "needs (8, 3)");
     assert_refused(

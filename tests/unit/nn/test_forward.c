@@ -183,7 +183,7 @@ static void a_wrong_batch_is_an_error_with_both_shapes(void **state) {
     td_tape_reset(tape);
     assert_ok(td_model_build(model, 5, &error), error);
     assert_null(td_model_forward(model, tape, x));
-    assert_int_equal(td_tape_status(tape, &error), TD_SHAPE);
+    assert_int_equal(td_tape_status(tape, &error), TD_BAD_SHAPE);
     assert_string_equal(error.text, "model 'small' takes input (batch, 6, 6, 1), got (2, 6, 5, 1)");
     td_tape_destroy(tape);
     td_tensor_destroy(x);

@@ -121,7 +121,7 @@ static void shapes_that_do_not_fit_are_refused(void **state) {
     td_error error = {0};
     td_metric *mae = td_metric_create(TD_METRIC(.kind = TD_METRIC_MAE), &error);
     td_tensor *p = floats(TD_SHAPE(4, 3), scores), *t = classes(TD_INT32);
-    assert_int_equal(td_metric_update(mae, p, t, &error), TD_SHAPE);
+    assert_int_equal(td_metric_update(mae, p, t, &error), TD_BAD_SHAPE);
     assert_string_equal(error.text,
                         "mae: prediction float32 (4, 3) and truth int32 (4,) do not fit");
     td_metric_kind kind;

@@ -70,32 +70,32 @@ static void bad_shapes_name_the_layer_and_both_shapes(void **state) {
     (void)state;
     td_model *model = td_model_create("m", TD_SHAPE(4, 4, 1));
     td_add_conv2d(model, .name = "conv", .filters = 1, .kernel = {5, 2});
-    assert_string_equal(build_error(model, TD_SHAPE),
+    assert_string_equal(build_error(model, TD_BAD_SHAPE),
                         "layer 'conv' (conv2d): a kernel that spans (5, 2) does not fit into its "
                         "input (4, 4, 1)");
     model = td_model_create("m", TD_SHAPE(4, 4, 1));
     td_add_max_pool2d(model, .name = "pool", .size = {5});
     assert_string_equal(
-        build_error(model, TD_SHAPE),
+        build_error(model, TD_BAD_SHAPE),
         "layer 'pool' (max_pool2d): a window of (5, 5) does not fit into its input (4, 4, 1)");
     model = td_model_create("m", TD_SHAPE(4));
     td_add_lstm(model, .name = "memory", .units = 2);
-    assert_string_equal(build_error(model, TD_SHAPE),
+    assert_string_equal(build_error(model, TD_BAD_SHAPE),
                         "layer 'memory' (lstm): its input is (4,), it must be (steps, features) "
                         "(of one example)");
     model = td_model_create("m", TD_SHAPE(4));
     td_add_dense(model, .name = "a", .units = 3);
     td_add_add(model, .name = "sum", .from = {"a", "input"});
-    assert_string_equal(build_error(model, TD_SHAPE),
+    assert_string_equal(build_error(model, TD_BAD_SHAPE),
                         "layer 'sum' (add): inputs (3,) and (4,) do not fit");
     model = td_model_create("m", TD_SHAPE(4));
     td_add_reshape(model, .name = "turn", .shape = TD_SHAPE(3, -1));
-    assert_string_equal(build_error(model, TD_SHAPE),
+    assert_string_equal(build_error(model, TD_BAD_SHAPE),
                         "layer 'turn' (reshape): input (4,) does not reshape to (3, -1)");
     model = td_model_create("m", TD_SHAPE(4, 4, 3));
     td_add_conv2d(model, .name = "c", .filters = 4, .kernel = {1}, .groups = 2);
     assert_string_equal(
-        build_error(model, TD_SHAPE),
+        build_error(model, TD_BAD_SHAPE),
         "layer 'c' (conv2d): 2 groups do not divide 3 input channels and 4 filters");
 }
 
@@ -340,7 +340,7 @@ static void sizes_may_be_left_open(void **state) {
     model = td_model_create("m", TD_SHAPE(-1, 3));
     td_add_flatten(model);
     td_add_dense(model, .name = "d", .units = 1);
-    assert_string_equal(build_error(model, TD_SHAPE),
+    assert_string_equal(build_error(model, TD_BAD_SHAPE),
                         "layer 'd' (dense): its input is (-1,), the last dimension must be known");
 }
 

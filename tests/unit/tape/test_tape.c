@@ -99,7 +99,7 @@ static void errors_are_sticky_and_the_first_one_is_kept(void **state) {
     td_tensor *y = td_dense(tape, x, w, NULL, TD_LINEAR);
     assert_null(y);
     assert_null(td_tanh(tape, y));
-    assert_int_equal(td_tape_status(tape, &error), TD_SHAPE);
+    assert_int_equal(td_tape_status(tape, &error), TD_BAD_SHAPE);
     assert_string_equal(error.text, "dense: input (4, 3) does not fit kernel (2, 5): the input's "
                                     "last dimension must be the kernel's first");
     td_tape_reset(tape);
