@@ -67,8 +67,8 @@ static int64_t parse(const char *text, size_t length) {
         return -1;
     }
     td__csv csv = {.options = &options, .input = input, .error = &error};
-    td__store store;
-    td__store_init(&store, NULL);
+    td__row_store store;
+    td__row_store_init(&store, NULL);
     store.memory = SIZE_MAX;
     td_status status = td__csv_start(&csv);
     if (!status) {
@@ -79,7 +79,7 @@ static int64_t parse(const char *text, size_t length) {
         fprintf(stderr, "%s\n", error.text);
     }
     td__csv_release(&csv);
-    td__store_release(&store);
+    td__row_store_release(&store);
     td__input_close(input);
     return rows;
 }

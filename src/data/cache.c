@@ -1,4 +1,4 @@
-/* Layout of a cache file: a header of 64-bit numbers, padded to TD__STORE_HEADER bytes; inputs and
+/* Layout of a cache file: a header of 64-bit numbers, padded to TD__ROW_STORE_HEADER bytes; inputs and
  * labels as float32; the key and the lists of texts, each text ending in a NUL.
  *
  * The header is written last, after the data has reached the disk, and the file gets its name after
@@ -134,7 +134,7 @@ int td__cache_temporary(const char *wanted, td_error *error) {
         td_error_set(error, TD_NOT_FOUND, "no folder for large data: set TAPEDECK_CACHE");
         return -1;
     }
-    int file = td__store_file(folder, &path);
+    int file = td__row_store_file(folder, &path);
     if (file < 0) {
         td_error_set(error, TD_IO,
                      "cannot write to the cache folder %s: %s; TAPEDECK_CACHE names another one",
@@ -178,7 +178,7 @@ static bool sizes_fit(const header *h, size_t size) {
            td__multiply(h->rows, width, &values) &&
            td__multiply(values, (int64_t)sizeof(float), &bytes) &&
            !__builtin_add_overflow(bytes, h->text_size, &total) &&
-           !__builtin_add_overflow(total, (int64_t)TD__STORE_HEADER, &total) &&
+           !__builtin_add_overflow(total, (int64_t)TD__ROW_STORE_HEADER, &total) &&
            (uint64_t)total == size;
 }
 
@@ -200,7 +200,7 @@ static bool read_lists(td__table *table, const header *h, const char *text, cons
 /* texts receives where the lists behind the key begin. */
 static bool is_usable(const td__cache *cache, const td__bytes *bytes, header *h,
                       const char **texts) {
-    if (bytes->size < TD__STORE_HEADER) {
+    if (bytes->size < TD__ROW_STORE_HEADER) {
         return false;
     }
     memcpy(h, bytes->data, sizeof *h);
@@ -230,7 +230,7 @@ bool td__cache_load(const td__cache *cache, td__table *table) {
         return false;
     }
     *table = loaded;
-    const uint8_t *data = bytes.data + TD__STORE_HEADER;
+    const uint8_t *data = bytes.data + TD__ROW_STORE_HEADER;
     table->rows = h.rows;
     table->label_untyped = true;
     table->is_csv = true;
@@ -258,9 +258,9 @@ static bool append_text(growing *t, const td__cache *cache, const td__table *tab
     return done;
 }
 
-td_status td__cache_publish(const td__cache *cache, td__store *store, const td__table *table,
+td_status td__cache_publish(const td__cache *cache, td__row_store *store, const td__table *table,
                             td_error *error) {
-    td_status status = td__store_join(store, error);
+    td_status status = td__row_store_join(store, error);
     if (status) {
         return status;
     }
@@ -285,7 +285,7 @@ td_status td__cache_publish(const td__cache *cache, td__store *store, const td__
     }
     h.check = check_of(&h, t.data);
     int64_t end =
-        TD__STORE_HEADER + (store->inputs.total + store->labels.total) * (int64_t)sizeof(float);
+        TD__ROW_STORE_HEADER + (store->inputs.total + store->labels.total) * (int64_t)sizeof(float);
     int file = store->inputs.file;
     bool done = td__write_all(file, t.data, t.length, end) && fdatasync(file) == 0 &&
                 td__write_all(file, &h, sizeof h, 0) && rename(store->path, cache->path) == 0;

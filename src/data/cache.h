@@ -26,7 +26,7 @@ td_status td__cache_init(td__cache *cache, const td__request *request, const str
 /* False when there is no file that can be used. */
 bool td__cache_load(const td__cache *cache, td__table *table);
 /* Publishes a store that is in files, with what the table has beside inputs and labels. */
-td_status td__cache_publish(const td__cache *cache, td__store *store, const td__table *table,
+td_status td__cache_publish(const td__cache *cache, td__row_store *store, const td__table *table,
                             td_error *error);
 void td__cache_release(td__cache *cache);
 

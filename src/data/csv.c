@@ -450,7 +450,7 @@ static void count_missing(td__csv *csv) {
 }
 
 /* A row goes into the store, unless the file is refused in the end. */
-static td_status take_row(td__csv *csv, td__store *store) {
+static td_status take_row(td__csv *csv, td__row_store *store) {
     csv->rows++;
     if (csv->survey) {
         return TD_OK;
@@ -461,12 +461,12 @@ static td_status take_row(td__csv *csv, td__store *store) {
     if (csv->any_missing && csv->options->missing == TD_MISSING_REFUSED) {
         return TD_OK;
     }
-    return csv->status = td__store_add(store, csv->values, (size_t)csv->input_count,
-                                       csv->values + csv->input_count,
-                                       (size_t)(csv->label_count + csv->weighted), csv->error);
+    return csv->status = td__row_store_add(store, csv->values, (size_t)csv->input_count,
+                                           csv->values + csv->input_count,
+                                           (size_t)(csv->label_count + csv->weighted), csv->error);
 }
 
-td_status td__csv_parse(td__csv *csv, td__store *store) {
+td_status td__csv_parse(td__csv *csv, td__row_store *store) {
     for (;;) {
         td__csv_outcome outcome = parse_record(csv);
         if (outcome == TD__CSV_INCOMPLETE) {

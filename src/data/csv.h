@@ -91,7 +91,7 @@ typedef struct td__csv_cell {
  */
 td_status td__csv_start(td__csv *csv);
 /* All rows into store. */
-td_status td__csv_parse(td__csv *csv, td__store *store);
+td_status td__csv_parse(td__csv *csv, td__row_store *store);
 void td__csv_release(td__csv *csv);
 /* The line that a row (from 0) begins in; 0 when the file cannot be read. */
 int64_t td__csv_line(const char *path, bool header, char separator, int64_t row);

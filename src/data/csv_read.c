@@ -18,7 +18,7 @@ static void take_findings(td__table *table, td__csv *csv) {
 }
 
 /* The store's memory becomes the table's. */
-static void take_memory(td__table *table, td__store *store, const td__csv *csv) {
+static void take_memory(td__table *table, td__row_store *store, const td__csv *csv) {
     td__stream *inputs = &store->inputs, *labels = &store->labels;
     table->floats = inputs->values;
     table->bytes[0] =
@@ -32,7 +32,7 @@ static void take_memory(td__table *table, td__store *store, const td__csv *csv) 
 }
 
 /* The store goes to the cache, and the table is mapped from there. */
-static td_status take_file(td__table *table, td__store *store, const td__cache *cache,
+static td_status take_file(td__table *table, td__row_store *store, const td__cache *cache,
                            const char *path, td_error *error) {
     td_status status = td__cache_publish(cache, store, table, error);
     td__table_release(table);
@@ -51,8 +51,8 @@ static td_status parse(td__table *table, const td__request *request, td_names in
                    .named_labels = request->label_names,
                    .input = input,
                    .error = error};
-    td__store store;
-    td__store_init(&store, cache->folder);
+    td__row_store store;
+    td__row_store_init(&store, cache->folder);
     td_status status = td__csv_start(&csv);
     if (!status) {
         status = td__csv_parse(&csv, &store);
@@ -69,7 +69,7 @@ static td_status parse(td__table *table, const td__request *request, td_names in
         }
     }
     td__csv_release(&csv);
-    td__store_release(&store);
+    td__row_store_release(&store);
     return status;
 }
 

@@ -12,12 +12,12 @@
 
 enum { CHUNK = 1 << 20 }; /* floats written at a time */
 
-void td__store_init(td__store *store, const char *folder) {
-    *store = (td__store){.memory = TD__STORE_MEMORY, .folder = folder};
+void td__row_store_init(td__row_store *store, const char *folder) {
+    *store = (td__row_store){.memory = TD__ROW_STORE_MEMORY, .folder = folder};
     store->inputs.file = store->labels.file = -1;
 }
 
-static td_status cannot_write(const td__store *store, td_error *error) {
+static td_status cannot_write(const td__row_store *store, td_error *error) {
     return td_error_set(error, TD_IO,
                         "cannot write to the cache folder %s: %s; TAPEDECK_CACHE names another one",
                         store->folder, strerror(errno));
@@ -63,7 +63,7 @@ static bool make_folder(const char *folder) {
     return made;
 }
 
-int td__store_file(const char *folder, char **path) {
+int td__row_store_file(const char *folder, char **path) {
     static const char pattern[] = "/parsing-XXXXXX";
     size_t length = strlen(folder);
     char *name = td__calloc(length + sizeof pattern, 1);
@@ -86,14 +86,14 @@ int td__store_file(const char *folder, char **path) {
     return file;
 }
 
-static td_status go_to_files(td__store *store, td_error *error) {
+static td_status go_to_files(td__row_store *store, td_error *error) {
     if (!store->folder) {
         return td_error_set(error, TD_NOT_FOUND,
                             "no folder for the cache of a large CSV file: set TAPEDECK_CACHE");
     }
     char *labels = NULL;
-    if ((store->inputs.file = td__store_file(store->folder, &store->path)) < 0 ||
-        (store->labels.file = td__store_file(store->folder, &labels)) < 0) {
+    if ((store->inputs.file = td__row_store_file(store->folder, &store->path)) < 0 ||
+        (store->labels.file = td__row_store_file(store->folder, &labels)) < 0) {
         return cannot_write(store, error);
     }
     unlink(labels); /* needed only while it is open */
@@ -101,8 +101,8 @@ static td_status go_to_files(td__store *store, td_error *error) {
     return TD_OK;
 }
 
-td_status td__store_add(td__store *store, const float *inputs, size_t input_count,
-                        const float *labels, size_t label_count, td_error *error) {
+td_status td__row_store_add(td__row_store *store, const float *inputs, size_t input_count,
+                            const float *labels, size_t label_count, td_error *error) {
     if (!add(&store->inputs, inputs, input_count) || !add(&store->labels, labels, label_count)) {
         return td_error_set(error, TD_MEMORY, "no memory for the parsed rows");
     }
@@ -113,19 +113,19 @@ td_status td__store_add(td__store *store, const float *inputs, size_t input_coun
         }
     }
     if (store->path && (store->inputs.count >= CHUNK || store->labels.count >= CHUNK) &&
-        (!flush(&store->inputs, TD__STORE_HEADER) || !flush(&store->labels, 0))) {
+        (!flush(&store->inputs, TD__ROW_STORE_HEADER) || !flush(&store->labels, 0))) {
         return cannot_write(store, error);
     }
     return TD_OK;
 }
 
-td_status td__store_join(td__store *store, td_error *error) {
-    if (!flush(&store->inputs, TD__STORE_HEADER) || !flush(&store->labels, 0)) {
+td_status td__row_store_join(td__row_store *store, td_error *error) {
+    if (!flush(&store->inputs, TD__ROW_STORE_HEADER) || !flush(&store->labels, 0)) {
         return cannot_write(store, error);
     }
     int64_t size = (int64_t)sizeof(float);
     int64_t left = store->labels.total * size, from = 0;
-    int64_t to = TD__STORE_HEADER + store->inputs.total * size;
+    int64_t to = TD__ROW_STORE_HEADER + store->inputs.total * size;
     while (left > 0) {
         size_t room = store->inputs.capacity * sizeof(float);
         ssize_t got = pread(store->labels.file, store->inputs.values,
@@ -143,7 +143,7 @@ td_status td__store_join(td__store *store, td_error *error) {
     return TD_OK;
 }
 
-void td__store_release(td__store *store) {
+void td__row_store_release(td__row_store *store) {
     if (store->path) {
         unlink(store->path);
         td__free(store->path);
@@ -155,5 +155,5 @@ void td__store_release(td__store *store) {
         }
         td__free(stream->values);
     }
-    td__store_init(store, NULL);
+    td__row_store_init(store, NULL);
 }

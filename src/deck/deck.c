@@ -88,12 +88,12 @@ td_status td__deck_fail(td_deck *deck, td_status status, const char *format, ...
 bool td__deck_message(td_deck *deck, td__message *message, const char *first, const char *second,
                       bool wait) {
     size_t first_size = strlen(first) + 1, size = first_size + strlen(second) + 1;
-    size_t bytes = sizeof *message + td__pool_size(size);
+    size_t bytes = sizeof *message + td__deck_pool_size(size);
     if (!td__queue_acquire(deck, bytes, wait)) {
         td__entry_release(&deck->recycler, &message->entry);
         return false;
     }
-    message->text = td__pool_take(&deck->recycler.pool, size);
+    message->text = td__deck_pool_take(&deck->recycler.pool, size);
     if (!message->text) {
         td__queue_give_back(deck, bytes);
         td__entry_release(&deck->recycler, &message->entry);
@@ -261,7 +261,7 @@ static void release(td_deck *deck) {
         td__history_clear(deck, deck->tracks[i]);
         td__track_destroy(deck->tracks[i]);
     }
-    td__batch_unref(&deck->recycler, deck->batch);
+    td__deck_batch_unref(&deck->recycler, deck->batch);
     td__deck_lock(deck);
     td__deck_unlock(deck); /* tells the owners of what history held */
     td__recycler_release(&deck->recycler);

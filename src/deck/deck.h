@@ -135,9 +135,9 @@ struct td_deck {
     int64_t epoch, step;
     int64_t closing_epoch, closing_step; /* that was closed last, or is being closed */
     bool announced, epoch_end;
-    bool fresh;       /* nothing was recorded in it */
-    int64_t epochs;   /* epochs ended */
-    td__batch *batch; /* or NULL */
+    bool fresh;            /* nothing was recorded in it */
+    int64_t epochs;        /* epochs ended */
+    td__deck_batch *batch; /* or NULL */
     td__snapshot *staged_first, *staged_last;
     td__closing *closing; /* steps whose end is being worked through, by any thread */
     td__packed *packed_first, *packed_last; /* what will be written for certain, packed */

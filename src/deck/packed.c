@@ -15,7 +15,7 @@ static td__item *next_item(td__packed *block) {
     return (td__item *)(block->items + block->used);
 }
 
-static bool fits(const td__packed *block, size_t bytes, const td__batch *batch) {
+static bool fits(const td__packed *block, size_t bytes, const td__deck_batch *batch) {
     return block && sizeof *block + block->used + bytes <= block->size &&
            (!batch || !block->batch || block->batch == batch);
 }
@@ -27,11 +27,11 @@ static size_t block_size(const td_deck *deck, size_t bytes) {
     wanted = wanted < most ? wanted : most;
     wanted = wanted > SMALLEST_BLOCK ? wanted : SMALLEST_BLOCK;
     bytes += sizeof(td__packed);
-    return td__pool_size(wanted > bytes ? wanted : bytes);
+    return td__deck_pool_size(wanted > bytes ? wanted : bytes);
 }
 
 /* A block with room for an item; NULL when there is none to be had. May wait. */
-static td__packed *room_for(td_deck *deck, uint32_t kind, size_t bytes, td__batch *batch) {
+static td__packed *room_for(td_deck *deck, uint32_t kind, size_t bytes, td__deck_batch *batch) {
     if (fits(deck->packed_last, bytes, batch)) {
         return deck->packed_last;
     }
@@ -153,8 +153,9 @@ static const td__form_set *due_set(td_deck *deck, const td_signal *signal) {
     return form_set(deck, tracks);
 }
 
-static td__batch *batch_of(const td_deck *deck, const td_signal *signal, const td_shape *shape) {
-    td__batch *batch = deck->batch;
+static td__deck_batch *batch_of(const td_deck *deck, const td_signal *signal,
+                                const td_shape *shape) {
+    td__deck_batch *batch = deck->batch;
     bool its = batch && shape->rank > 0 && shape->dims[0] == batch->count &&
                atomic_load_explicit(&signal->batched, memory_order_relaxed);
     return its ? batch : NULL;
@@ -169,7 +170,7 @@ bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size
     if (!set || deck->budget.level > 0 || signal->tensor_serial == deck->serial) {
         return false;
     }
-    td__batch *batch = batch_of(deck, signal, &view->shape);
+    td__deck_batch *batch = batch_of(deck, signal, &view->shape);
     size_t dims = (size_t)view->shape.rank * sizeof(int64_t);
     size_t size = (sizeof(td__tensor_item) + dims + bytes + 7) / 8 * 8;
     if (batch) {
@@ -177,7 +178,7 @@ bool td__pack_tensor(td_deck *deck, td_signal *signal, const td_view *view, size
     }
     td__packed *block = room_for(deck, TD_TENSOR, size, batch);
     if (!block || !batch || block->batch) {
-        td__batch_unref(&deck->recycler, batch);
+        td__deck_batch_unref(&deck->recycler, batch);
     } else {
         block->batch = batch;
     }

@@ -9,10 +9,10 @@
 size_t td__plan_bytes(const td__plan *p) {
     size_t bytes = sizeof(td__snapshot);
     if (p->put_off || (p->forms & (TD__DATA_FORMS | TD_TEXT))) {
-        bytes += p->takes_over ? p->data_bytes : td__pool_size(p->data_bytes);
+        bytes += p->takes_over ? p->data_bytes : td__deck_pool_size(p->data_bytes);
     }
     if (p->forms & TD_HISTOGRAM) {
-        bytes += td__pool_size(p->bins_bytes);
+        bytes += td__deck_pool_size(p->bins_bytes);
     }
     return bytes;
 }
@@ -134,7 +134,7 @@ static void give_room_back(td_deck *deck, const td__plan *p) {
 /* Memory of that size when it is needed; false when there is none. */
 static bool take_if(td_deck *deck, bool needed, size_t size, void **memory, size_t *taken) {
     if (needed) {
-        *memory = td__pool_take(&deck->recycler.pool, size);
+        *memory = td__deck_pool_take(&deck->recycler.pool, size);
         *taken = *memory ? size : 0;
     }
     return !needed || *memory;

@@ -22,11 +22,11 @@ static int class_of(size_t size) {
     return c;
 }
 
-size_t td__pool_size(size_t size) {
+size_t td__deck_pool_size(size_t size) {
     return class_size(class_of(size));
 }
 
-static void *pop(td__pool *pool, int c) {
+static void *pop(td__deck_pool *pool, int c) {
     struct td__kept_buffers *kept = &pool->kept_of[c];
     if (kept->count == 0) {
         return NULL;
@@ -36,7 +36,7 @@ static void *pop(td__pool *pool, int c) {
 }
 
 /* Frees kept buffers, largest first, until bytes more fit. */
-static void make_room(td__pool *pool, size_t bytes) {
+static void make_room(td__deck_pool *pool, size_t bytes) {
     for (int c = TD__POOL_CLASSES - 1; c >= 0; c--) {
         while (pool->kept_of[c].count && pool->used + pool->kept + bytes > pool->limit) {
             td__aligned_free(pop(pool, c));
@@ -44,7 +44,7 @@ static void make_room(td__pool *pool, size_t bytes) {
     }
 }
 
-void *td__pool_take(td__pool *pool, size_t size) {
+void *td__deck_pool_take(td__deck_pool *pool, size_t size) {
     int c = class_of(size);
     size_t bytes = class_size(c);
     void *buffer = bytes < size ? NULL : pop(pool, c);
@@ -56,7 +56,7 @@ void *td__pool_take(td__pool *pool, size_t size) {
     return buffer;
 }
 
-void td__pool_give(td__pool *pool, void *buffer, size_t size) {
+void td__deck_pool_give(td__deck_pool *pool, void *buffer, size_t size) {
     if (!buffer) {
         return;
     }
@@ -72,7 +72,7 @@ void td__pool_give(td__pool *pool, void *buffer, size_t size) {
     pool->kept += class_size(c);
 }
 
-void td__pool_release(td__pool *pool) {
+void td__deck_pool_release(td__deck_pool *pool) {
     for (int c = 0; c < TD__POOL_CLASSES; c++) {
         void *buffer;
         while ((buffer = pop(pool, c))) {

@@ -9,7 +9,7 @@
 
 enum { TD__POOL_CLASSES = 4 * 40 };
 
-typedef struct td__pool {
+typedef struct td__deck_pool {
     size_t limit; /* bytes */
     size_t used;  /* handed out */
     size_t kept;  /* given back and not freed */
@@ -19,14 +19,14 @@ typedef struct td__pool {
         void **buffers;
         size_t count, capacity;
     } kept_of[TD__POOL_CLASSES];
-} td__pool;
+} td__deck_pool;
 
 /* The bytes that a buffer of this size really takes. */
-size_t td__pool_size(size_t size);
+size_t td__deck_pool_size(size_t size);
 /* TD__ALIGNMENT-aligned, not zeroed. NULL when memory is exhausted. */
-void *td__pool_take(td__pool *pool, size_t size);
+void *td__deck_pool_take(td__deck_pool *pool, size_t size);
 /* size as it was taken. Accepts NULL. */
-void td__pool_give(td__pool *pool, void *buffer, size_t size);
-void td__pool_release(td__pool *pool);
+void td__deck_pool_give(td__deck_pool *pool, void *buffer, size_t size);
+void td__deck_pool_release(td__deck_pool *pool);
 
 #endif

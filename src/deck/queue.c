@@ -261,14 +261,14 @@ void td__count_dropped(td_deck *deck, int64_t records) {
  * worked out with the lock free. NULL when nothing fits. */
 static td__snapshot *reduced(td_deck *deck, const td__snapshot *from) {
     size_t bins_size = sizeof(td_bin) * TD_HISTOGRAM_BINS;
-    size_t with_bins = sizeof *from + td__pool_size(bins_size);
+    size_t with_bins = sizeof *from + td__deck_pool_size(bins_size);
     bool histogram = td__queue_acquire(deck, with_bins, false);
     if (!histogram && !td__queue_acquire(deck, sizeof *from, false)) {
         return NULL;
     }
     size_t bytes = histogram ? with_bins : sizeof *from;
     td__snapshot *to = td__snapshot_create(&deck->recycler, from->signal, from->kind);
-    td_bin *bins = to && histogram ? td__pool_take(&deck->recycler.pool, bins_size) : NULL;
+    td_bin *bins = to && histogram ? td__deck_pool_take(&deck->recycler.pool, bins_size) : NULL;
     if (!to) {
         td__queue_give_back(deck, bytes);
         return NULL;

@@ -72,11 +72,12 @@ static size_t bins_size(int64_t count) {
 
 /* Exact instead of the most it could have been. */
 static void fit_bins(td_deck *deck, td__snapshot *snapshot, size_t size) {
-    void *bins = td__pool_take(&deck->recycler.pool, size);
+    void *bins = td__deck_pool_take(&deck->recycler.pool, size);
     if (bins) { /* without it, the larger block serves as well */
-        td__plan_shrink(deck, snapshot, td__pool_size(snapshot->bins_size) - td__pool_size(size));
-        td__pool_give(&deck->recycler.pool, (void *)(uintptr_t)snapshot->histogram.bins,
-                      snapshot->bins_size);
+        td__plan_shrink(deck, snapshot,
+                        td__deck_pool_size(snapshot->bins_size) - td__deck_pool_size(size));
+        td__deck_pool_give(&deck->recycler.pool, (void *)(uintptr_t)snapshot->histogram.bins,
+                           snapshot->bins_size);
         snapshot->histogram.bins = bins;
         snapshot->bins_size = size;
     }
@@ -96,7 +97,7 @@ static bool can_put_off(const td_deck *deck, const td__plan *p, bool probe) {
            deck->queue_used + td__plan_bytes(p) + p->data_bytes <= deck->queue_limit / 2;
 }
 
-static void join_batch(td__snapshot *snapshot, td__batch *batch, const td_view *view) {
+static void join_batch(td__snapshot *snapshot, td__deck_batch *batch, const td_view *view) {
     if (batch && view->shape.rank > 0 && view->shape.dims[0] == batch->count) {
         snapshot->batch = batch;
         batch->references++;
@@ -104,7 +105,7 @@ static void join_batch(td__snapshot *snapshot, td__batch *batch, const td_view *
 }
 
 /* Keeps the tensor itself, for the writer to sum up. */
-static void put_off(td_deck *deck, td__plan *p, td_view *view, td__batch *batch) {
+static void put_off(td_deck *deck, td__plan *p, td_view *view, td__deck_batch *batch) {
     p->put_off = true;
     td__snapshot *snapshot = td__plan_admit(deck, p);
     if (snapshot) {
@@ -116,7 +117,8 @@ static void put_off(td_deck *deck, td__plan *p, td_view *view, td__batch *batch)
 }
 
 /* Called and returns with the lock held. *view's release is cleared when the memory was taken. */
-static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe, td__batch *batch) {
+static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
+                          td__deck_batch *batch) {
     summary s;
     s.hash = 0;
     td__plan_draw_up(deck, p);
@@ -197,7 +199,7 @@ static void gather(const td_view *from, const int64_t *rows, int64_t count, char
 
 /* Records some rows of the view for one track; lock held. */
 static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, const td_view *view,
-                          td__batch *batch) {
+                          td__deck_batch *batch) {
     const td__track *track = deck->tracks[index];
     int64_t rows = view->shape.dims[0];
     int64_t count = track->sample < rows ? track->sample : rows;
@@ -209,7 +211,7 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
     }
     size_t index_bytes = 2 * (size_t)count * sizeof(int64_t);
     size_t size = index_bytes + (size_t)count * (row_bytes + label_bytes);
-    int64_t *picked = td__pool_take(&deck->recycler.pool, size);
+    int64_t *picked = td__deck_pool_take(&deck->recycler.pool, size);
     if (!picked) {
         (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a sample of %s",
                             whole->signal->name);
@@ -221,7 +223,7 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
     gather(view, picked, count, elements);
     td_view sample = {view->dtype, view->shape, elements, NULL, NULL};
     sample.shape.dims[0] = count;
-    td__batch *part = NULL;
+    td__deck_batch *part = NULL;
     if (batch && batch->count == rows) {
         for (int64_t i = 0; i < count; i++) {
             samples[i] = batch->rows[picked[i]];
@@ -232,7 +234,8 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
             part_labels.data = labels;
             part_labels.shape.dims[0] = count;
         }
-        part = td__batch_create(&deck->recycler, samples, count, labelled ? &part_labels : NULL);
+        part =
+            td__deck_batch_create(&deck->recycler, samples, count, labelled ? &part_labels : NULL);
     }
     td__plan p = {.signal = whole->signal, .kind = TD_TENSOR, .count = 1};
     td__tracks_put(p.tracks, index, true);
@@ -241,8 +244,8 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
     }
     p.data_bytes = (size_t)count * row_bytes;
     record_tensor(deck, &p, &sample, false, part);
-    td__batch_unref(&deck->recycler, part);
-    td__pool_give(&deck->recycler.pool, picked, size);
+    td__deck_batch_unref(&deck->recycler, part);
+    td__deck_pool_give(&deck->recycler.pool, picked, size);
 }
 
 /* ---- Entry points --------------------------------------------------------------------------- */
@@ -258,7 +261,7 @@ static td_status record_checked(td_signal *signal, td_view *view, int64_t count,
                   .takes_over = view->release != NULL};
     uint64_t start = td__ticks();
     td__deck_lock(deck);
-    td__batch *batch =
+    td__deck_batch *batch =
         atomic_load_explicit(&signal->batched, memory_order_relaxed) ? deck->batch : NULL;
     if (batch) {
         batch->references++;
@@ -273,7 +276,7 @@ static td_status record_checked(td_signal *signal, td_view *view, int64_t count,
     if (td__tracks_any(tracks) || probe) {
         record_tensor(deck, &p, view, probe, batch);
     }
-    td__batch_unref(&deck->recycler, batch);
+    td__deck_batch_unref(&deck->recycler, batch);
     deck->cost += td__ticks() - start;
     td__deck_unlock(deck);
     return TD_OK;

@@ -31,15 +31,15 @@ void td__snapshot_unref(td__recycler *recycler, td__snapshot *snapshot) {
     if (--snapshot->references > 0) {
         return;
     }
-    td__pool *pool = &recycler->pool;
+    td__deck_pool *pool = &recycler->pool;
     if (snapshot->data_size) {
-        td__pool_give(pool, (void *)(uintptr_t)snapshot->view.data, snapshot->data_size);
+        td__deck_pool_give(pool, (void *)(uintptr_t)snapshot->view.data, snapshot->data_size);
     }
     if (snapshot->bins_size) {
-        td__pool_give(pool, (void *)(uintptr_t)snapshot->histogram.bins, snapshot->bins_size);
+        td__deck_pool_give(pool, (void *)(uintptr_t)snapshot->histogram.bins, snapshot->bins_size);
     }
-    td__pool_give(pool, snapshot->text, snapshot->text_size);
-    td__batch_unref(recycler, snapshot->batch);
+    td__deck_pool_give(pool, snapshot->text, snapshot->text_size);
+    td__deck_batch_unref(recycler, snapshot->batch);
     if (snapshot->view.release) {
         snapshot->next = recycler->borrowed;
         recycler->borrowed = snapshot;
@@ -100,7 +100,7 @@ td__message *td__message_create(td__recycler *recycler, td__entry_kind kind) {
 }
 
 td__packed *td__packed_create(td__recycler *recycler, size_t size) {
-    td__packed *packed = td__pool_take(&recycler->pool, size);
+    td__packed *packed = td__deck_pool_take(&recycler->pool, size);
     if (packed) {
         *packed = (td__packed){.entry = {.kind = TD__ENTRY_PACKED, .bytes = size}, .size = size};
     }
@@ -108,8 +108,8 @@ td__packed *td__packed_create(td__recycler *recycler, size_t size) {
 }
 
 static void release_packed(td__recycler *recycler, td__packed *packed) {
-    td__batch_unref(recycler, packed->batch);
-    td__pool_give(&recycler->pool, packed, packed->size);
+    td__deck_batch_unref(recycler, packed->batch);
+    td__deck_pool_give(&recycler->pool, packed, packed->size);
 }
 
 static void release_ticket(td__recycler *recycler, td__ticket *ticket) {
@@ -133,7 +133,7 @@ void td__entry_release(td__recycler *recycler, td__entry *entry) {
     case TD__ENTRY_EVENT:
     case TD__ENTRY_NOTE: {
         td__message *message = (td__message *)entry;
-        td__pool_give(&recycler->pool, message->text, message->text_size);
+        td__deck_pool_give(&recycler->pool, message->text, message->text_size);
         entry->next = (td__entry *)recycler->messages;
         recycler->messages = message;
         break;
@@ -143,20 +143,20 @@ void td__entry_release(td__recycler *recycler, td__entry *entry) {
     }
 }
 
-td__batch *td__batch_create(td__recycler *recycler, const int64_t *rows, int64_t count,
-                            const td_view *labels) {
+td__deck_batch *td__deck_batch_create(td__recycler *recycler, const int64_t *rows, int64_t count,
+                                      const td_view *labels) {
     size_t label_bytes = 0;
     int64_t label_count;
     if (labels && td_shape_check(&labels->shape, labels->dtype, &label_count, NULL) == TD_OK) {
         label_bytes = (size_t)label_count * td_dtype_size(labels->dtype);
     }
     size_t row_bytes = (size_t)count * sizeof *rows;
-    size_t size = sizeof(td__batch) + row_bytes + label_bytes;
-    td__batch *batch = td__pool_take(&recycler->pool, size);
+    size_t size = sizeof(td__deck_batch) + row_bytes + label_bytes;
+    td__deck_batch *batch = td__deck_pool_take(&recycler->pool, size);
     if (!batch) {
         return NULL;
     }
-    *batch = (td__batch){.references = 1, .size = size, .count = count};
+    *batch = (td__deck_batch){.references = 1, .size = size, .count = count};
     batch->rows = (int64_t *)(batch + 1);
     memcpy(batch->rows, rows, row_bytes);
     if (label_bytes) {
@@ -167,9 +167,9 @@ td__batch *td__batch_create(td__recycler *recycler, const int64_t *rows, int64_t
     return batch;
 }
 
-void td__batch_unref(td__recycler *recycler, td__batch *batch) {
+void td__deck_batch_unref(td__recycler *recycler, td__deck_batch *batch) {
     if (batch && --batch->references == 0) {
-        td__pool_give(&recycler->pool, batch, batch->size);
+        td__deck_pool_give(&recycler->pool, batch, batch->size);
     }
 }
 
@@ -212,5 +212,5 @@ void td__recycler_release(td__recycler *recycler) {
         td__free(recycler->kept);
         recycler->kept = next;
     }
-    td__pool_release(&recycler->pool);
+    td__deck_pool_release(&recycler->pool);
 }

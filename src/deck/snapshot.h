@@ -16,13 +16,13 @@ typedef uint64_t td__tracks[TD__TRACK_WORDS]; /* a set of tracks */
 typedef uint16_t td__forms[TD__SINKS];        /* td_form bits for each sink */
 
 /* The rows of the data set that a step is about, in one pooled block. */
-typedef struct td__batch {
+typedef struct td__deck_batch {
     int32_t references;
     size_t size; /* of the block */
     int64_t count;
     int64_t *rows;
     td_view labels; /* data == NULL: none */
-} td__batch;
+} td__deck_batch;
 
 typedef enum td__entry_kind {
     TD__ENTRY_RECORD, /* part of a td__snapshot, or a td__ticket */
@@ -67,10 +67,10 @@ typedef struct td__packed {
     td__entry entry;
     int64_t epoch, step;
     double wall_time;
-    td__batch *batch; /* that its batched tensors are of; referenced, or NULL */
-    size_t size;      /* of this block */
-    size_t used;      /* of its items */
-    bool detached;    /* its step was closed before it was filled */
+    td__deck_batch *batch; /* that its batched tensors are of; referenced, or NULL */
+    size_t size;           /* of this block */
+    size_t used;           /* of its items */
+    bool detached;         /* its step was closed before it was filled */
     _Alignas(8) char items[];
 } td__packed;
 
@@ -139,7 +139,7 @@ struct td__snapshot {
     size_t data_size; /* of the pooled block at view.data; 0: not pooled */
     char *text;
     size_t text_size, text_length;
-    td__batch *batch;
+    td__deck_batch *batch;
     td__ticket ticket; /* the first; more are taken from the deck */
     bool ticket_used;
 };
@@ -152,7 +152,7 @@ typedef struct td__kept {
 
 /* Where recycled ones wait. */
 typedef struct td__recycler {
-    td__pool pool;
+    td__deck_pool pool;
     td__snapshot *snapshots;
     td__ticket *tickets;
     td__message *messages;
@@ -172,15 +172,15 @@ void td__borrowed_recycle(td__recycler *recycler, td__snapshot *borrowed);
 
 td__ticket *td__ticket_create(td__recycler *recycler);
 td__message *td__message_create(td__recycler *recycler, td__entry_kind kind);
-/* A block of that size, which td__pool_size has made. */
+/* A block of that size, which td__deck_pool_size has made. */
 td__packed *td__packed_create(td__recycler *recycler, size_t size);
 /* Recycles what the entry is part of, and drops its snapshot's reference. */
 void td__entry_release(td__recycler *recycler, td__entry *entry);
 
 /* Copies rows and labels (may be NULL). One reference. */
-td__batch *td__batch_create(td__recycler *recycler, const int64_t *rows, int64_t count,
-                            const td_view *labels);
-void td__batch_unref(td__recycler *recycler, td__batch *batch); /* accepts NULL */
+td__deck_batch *td__deck_batch_create(td__recycler *recycler, const int64_t *rows, int64_t count,
+                                      const td_view *labels);
+void td__deck_batch_unref(td__recycler *recycler, td__deck_batch *batch); /* accepts NULL */
 
 td__kept *td__kept_create(td__recycler *recycler, td__snapshot *snapshot);
 void td__kept_release(td__recycler *recycler, td__kept *kept); /* the snapshot stays referenced */

@@ -155,7 +155,7 @@ static void open_next(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end
     deck->step = step + 1;
     deck->announced = deck->epoch_end = false;
     deck->fresh = true;
-    td__batch_unref(&deck->recycler, deck->batch);
+    td__deck_batch_unref(&deck->recycler, deck->batch);
     deck->batch = NULL;
     td__tracks_open_step(deck);
 }
@@ -231,13 +231,13 @@ td_status td_deck_batch_labels(td_deck *deck, const int64_t *rows, int64_t count
         status = td_shape_check(&labels->shape, labels->dtype, &elements, &error);
     }
     td__deck_lock(deck);
-    td__batch *batch = NULL;
+    td__deck_batch *batch = NULL;
     if (status == TD_OK) {
-        batch = td__batch_create(&deck->recycler, rows, count, labels);
+        batch = td__deck_batch_create(&deck->recycler, rows, count, labels);
         status = batch ? TD_OK : td_error_set(&error, TD_MEMORY, "batch: out of memory");
     }
     if (status == TD_OK) {
-        td__batch_unref(&deck->recycler, deck->batch);
+        td__deck_batch_unref(&deck->recycler, deck->batch);
         deck->batch = batch;
     } else {
         (void)td__deck_fail(deck, status, "%s", error.text);

@@ -138,7 +138,7 @@ static const char *describe(const td__yaml_node *node, char out[80]) {
 }
 
 /* "expected a whole number from 1 to 100, not 'x'" */
-static void expected(td__checker *checker, const td__yaml_node *node, const td__field *field,
+static void expected(td__checker *checker, const td__yaml_node *node, const td__map_field *field,
                      const char *what) {
     char range[80] = "", found[80];
     if (field->minimum != 0 || field->maximum != 0) {
@@ -153,7 +153,7 @@ static void expected(td__checker *checker, const td__yaml_node *node, const td__
     td__problem(checker, node, "expected %s%s, not %s", what, range, describe(node, found));
 }
 
-static bool in_range(const td__field *field, double value) {
+static bool in_range(const td__map_field *field, double value) {
     return (field->minimum == 0 && field->maximum == 0) ||
            (value >= field->minimum && value <= field->maximum);
 }
@@ -162,7 +162,7 @@ static bool is_plain(const td__yaml_node *node) {
     return node->kind == TD__YAML_SCALAR && !node->quoted && !td__yaml_is_null(node);
 }
 
-static void read_text(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_text(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                       void *member) {
     if (node->kind != TD__YAML_SCALAR || td__yaml_is_null(node)) {
         expected(checker, node, field, "a text");
@@ -171,7 +171,7 @@ static void read_text(td__checker *checker, td__yaml_node *node, const td__field
     *(const char **)member = node->text;
 }
 
-static void read_path(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_path(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                       void *member) {
     if (node->kind != TD__YAML_SCALAR || td__yaml_is_null(node)) {
         expected(checker, node, field, "a file's name");
@@ -199,7 +199,7 @@ static void read_path(td__checker *checker, td__yaml_node *node, const td__field
     *(const char **)member = path;
 }
 
-static void read_bool(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_bool(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                       void *member) {
     static const char *const words[] = {"false", "no", "off", "true", "yes", "on"};
     for (size_t i = 0; is_plain(node) && i < 6; i++) {
@@ -211,7 +211,7 @@ static void read_bool(td__checker *checker, td__yaml_node *node, const td__field
     expected(checker, node, field, "true or false");
 }
 
-static void read_int(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_int(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                      void *member) {
     int64_t value;
     if (!is_plain(node) || !td__text_int(node->text, &value) || !in_range(field, (double)value)) {
@@ -221,7 +221,7 @@ static void read_int(td__checker *checker, td__yaml_node *node, const td__field 
     *(int64_t *)member = value;
 }
 
-static void read_seed(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_seed(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                       void *member) {
     int64_t value;
     if (!is_plain(node) || !td__text_int(node->text, &value) || value < 0) {
@@ -231,7 +231,7 @@ static void read_seed(td__checker *checker, td__yaml_node *node, const td__field
     *(uint64_t *)member = (uint64_t)value;
 }
 
-static bool number_of(td__checker *checker, td__yaml_node *node, const td__field *field,
+static bool number_of(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                       double *value) {
     if (!is_plain(node) || !td__text_number(node->text, value) || !isfinite(*value) ||
         !in_range(field, *value)) {
@@ -241,7 +241,7 @@ static bool number_of(td__checker *checker, td__yaml_node *node, const td__field
     return true;
 }
 
-static void read_number(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_number(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                         void *member) {
     double value;
     if (number_of(checker, node, field, &value)) {
@@ -249,7 +249,7 @@ static void read_number(td__checker *checker, td__yaml_node *node, const td__fie
     }
 }
 
-static void read_float(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_float(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                        void *member) {
     double value;
     if (number_of(checker, node, field, &value)) {
@@ -257,7 +257,7 @@ static void read_float(td__checker *checker, td__yaml_node *node, const td__fiel
     }
 }
 
-static void read_share(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_share(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                        void *member) {
     double value;
     const char *end = is_plain(node) ? td__parse_float64(node->text, &value) : NULL;
@@ -269,7 +269,7 @@ static void read_share(td__checker *checker, td__yaml_node *node, const td__fiel
     *(double *)member = percent ? value / 100 : value;
 }
 
-static void read_bytes(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_bytes(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                        void *member) {
     static const struct {
         const char *name;
@@ -294,8 +294,8 @@ static void read_bytes(td__checker *checker, td__yaml_node *node, const td__fiel
 }
 
 /* Whole numbers in a list, or one alone; returns how many, -1 after a problem. */
-static int read_dims(td__checker *checker, td__yaml_node *node, const td__field *field, int most,
-                     int64_t *dims, const char *what) {
+static int read_dims(td__checker *checker, td__yaml_node *node, const td__map_field *field,
+                     int most, int64_t *dims, const char *what) {
     td__yaml_node *const *items = node->kind == TD__YAML_LIST ? node->items : &node;
     size_t count = node->kind == TD__YAML_LIST ? node->count : 1;
     bool good = node->kind != TD__YAML_MAP && count >= 1 && count <= (size_t)most;
@@ -310,7 +310,7 @@ static int read_dims(td__checker *checker, td__yaml_node *node, const td__field 
     return (int)count;
 }
 
-static void read_shape(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_shape(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                        void *member) {
     td_shape shape = {0};
     shape.rank = read_dims(checker, node, field, TD_MAX_RANK - 1, shape.dims,
@@ -320,7 +320,7 @@ static void read_shape(td__checker *checker, td__yaml_node *node, const td__fiel
     }
 }
 
-static void read_pair(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_pair(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                       void *member) {
     int64_t dims[2];
     int count = read_dims(checker, node, field, 2, dims, "one or two whole numbers");
@@ -330,7 +330,7 @@ static void read_pair(td__checker *checker, td__yaml_node *node, const td__field
     }
 }
 
-static void read_names(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_names(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                        void *member) {
     td__yaml_node *const *items = node->kind == TD__YAML_LIST ? node->items : &node;
     size_t count = node->kind == TD__YAML_LIST ? node->count : 1;
@@ -345,7 +345,7 @@ static void read_names(td__checker *checker, td__yaml_node *node, const td__fiel
     *(td_names *)member = (td_names){names, names ? count : 0};
 }
 
-static void read_word(td__checker *checker, td__yaml_node *node, const td__field *field,
+static void read_word(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                       void *member) {
     if (node->kind != TD__YAML_SCALAR) {
         expected(checker, node, field, "a word");
@@ -360,7 +360,7 @@ static void read_word(td__checker *checker, td__yaml_node *node, const td__field
     td__problem_word(checker, node, field->key, node->text, field->words);
 }
 
-static void (*const readers[])(td__checker *, td__yaml_node *, const td__field *, void *) = {
+static void (*const readers[])(td__checker *, td__yaml_node *, const td__map_field *, void *) = {
     [TD__TEXT] = read_text,   [TD__PATH] = read_path,   [TD__BOOL] = read_bool,
     [TD__INT] = read_int,     [TD__SEED] = read_seed,   [TD__NUMBER] = read_number,
     [TD__FLOAT] = read_float, [TD__SHARE] = read_share, [TD__BYTES] = read_bytes,
@@ -368,7 +368,7 @@ static void (*const readers[])(td__checker *, td__yaml_node *, const td__field *
     [TD__WORD] = read_word,
 };
 
-void td__check_field(td__checker *checker, td__yaml_node *node, const td__field *field,
+void td__check_field(td__checker *checker, td__yaml_node *node, const td__map_field *field,
                      void *into) {
     void *member = (char *)into + field->offset;
     if (field->kind == TD__CUSTOM) {
@@ -381,7 +381,7 @@ void td__check_field(td__checker *checker, td__yaml_node *node, const td__field 
 /* ---- Maps -------------------------------------------------------------------------------------
  */
 
-static void unknown_key(td__checker *checker, const td__yaml_node *key, const td__field *fields,
+static void unknown_key(td__checker *checker, const td__yaml_node *key, const td__map_field *fields,
                         size_t count) {
     const char *words[64];
     for (size_t i = 0; i < count && i < 63; i++) {
@@ -399,7 +399,7 @@ static void unknown_key(td__checker *checker, const td__yaml_node *key, const td
     td__path_leave(checker, mark);
 }
 
-static void check_keys(td__checker *checker, const td__yaml_node *node, const td__field *fields,
+static void check_keys(td__checker *checker, const td__yaml_node *node, const td__map_field *fields,
                        size_t count) {
     for (size_t k = 0; k < node->count; k++) {
         size_t i = 0;
@@ -412,8 +412,8 @@ static void check_keys(td__checker *checker, const td__yaml_node *node, const td
     }
 }
 
-void td__check_map(td__checker *checker, td__yaml_node *node, const td__field *fields, size_t count,
-                   void *into) {
+void td__check_map(td__checker *checker, td__yaml_node *node, const td__map_field *fields,
+                   size_t count, void *into) {
     if (node->kind != TD__YAML_MAP) {
         char found[80];
         td__problem(checker, node, "expected a map (KEY: VALUE), not %s", describe(node, found));
@@ -421,7 +421,7 @@ void td__check_map(td__checker *checker, td__yaml_node *node, const td__field *f
     }
     check_keys(checker, node, fields, count);
     for (size_t i = 0; i < count; i++) {
-        const td__field *field = &fields[i];
+        const td__map_field *field = &fields[i];
         td__yaml_node *value = td__yaml_get(node, field->key);
         if (value && td__yaml_is_null(value) && field->fallback && field->kind != TD__CUSTOM) {
             value = NULL; /* `scale:` with nothing behind it is the default */

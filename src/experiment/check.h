@@ -21,7 +21,7 @@ typedef struct td__checker {
     td_status exhausted; /* TD_MEMORY when memory ran out; what was read is then incomplete */
 } td__checker;
 
-typedef enum td__field_kind {
+typedef enum td__map_field_kind {
     TD__TEXT,   /* const char * */
     TD__PATH,   /* const char *: relative to the file, must exist; absolute in the document */
     TD__BOOL,   /* bool */
@@ -36,11 +36,11 @@ typedef enum td__field_kind {
     TD__NAMES,  /* td_names: a word or a list of them */
     TD__WORD,   /* int: the index in .words */
     TD__CUSTOM, /* .read does it */
-} td__field_kind;
+} td__map_field_kind;
 
-typedef struct td__field {
+typedef struct td__map_field {
     const char *key;
-    td__field_kind kind;
+    td__map_field_kind kind;
     size_t offset; /* of the member in the struct */
     /* Of INT, NUMBER, FLOAT, SHARE and each of SHAPE, PAIR; both 0: any. Of BYTES the minimum. */
     double minimum, maximum;
@@ -48,13 +48,14 @@ typedef struct td__field {
     const char *const *words; /* of WORD; ends in NULL */
     void (*read)(td__checker *checker, td__yaml_node *node, void *member);
     bool required;
-} td__field;
+} td__map_field;
 
 /* Reads node, which should be a map (or nothing: all fallbacks), into the struct at into. */
-void td__check_map(td__checker *checker, td__yaml_node *node, const td__field *fields, size_t count,
-                   void *into);
+void td__check_map(td__checker *checker, td__yaml_node *node, const td__map_field *fields,
+                   size_t count, void *into);
 /* One value. */
-void td__check_field(td__checker *checker, td__yaml_node *node, const td__field *field, void *into);
+void td__check_field(td__checker *checker, td__yaml_node *node, const td__map_field *field,
+                     void *into);
 
 /* Reports a problem with node: "FILE:LINE: PATH: " and the text. */
 void td__problem(td__checker *checker, const td__yaml_node *node, const char *format, ...)

@@ -21,26 +21,26 @@ static void read_validation(td__checker *checker, td__yaml_node *node, void *mem
     td_data_options *data = member;
     double share;
     if (node->kind == TD__YAML_SCALAR && td__text_number(node->text, &share)) {
-        static const td__field field = {.key = "validation",
-                                        .kind = TD__NUMBER,
-                                        .offset = offsetof(td_data_options, validation_share),
-                                        .minimum = 0,
-                                        .maximum = 0.999};
+        static const td__map_field field = {.key = "validation",
+                                            .kind = TD__NUMBER,
+                                            .offset = offsetof(td_data_options, validation_share),
+                                            .minimum = 0,
+                                            .maximum = 0.999};
         td__check_field(checker, node, &field, data);
         return;
     }
-    static const td__field file = {
+    static const td__map_field file = {
         .key = "validation", .kind = TD__PATH, .offset = offsetof(td_data_options, validation)};
     td__check_field(checker, node, &file, data);
 }
 
 /* A column's name, a list of them, or {x: NAME, y: NAME} of an .npz. */
 static void read_label(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field arrays[] = {
+    static const td__map_field arrays[] = {
         {.key = "x", .kind = TD__TEXT, .offset = offsetof(td_data_options, x)},
         {.key = "y", .kind = TD__TEXT, .offset = offsetof(td_data_options, y)},
     };
-    static const td__field columns = {
+    static const td__map_field columns = {
         .key = "label", .kind = TD__NAMES, .offset = offsetof(td_data_options, label)};
     if (node->kind == TD__YAML_MAP) {
         td__check_map(checker, node, arrays, COUNT(arrays), member);
@@ -70,7 +70,7 @@ static void read_generate(td__checker *checker, td__yaml_node *node, void *membe
 }
 
 static void read_header(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field field = {.key = "header", .kind = TD__BOOL};
+    static const td__map_field field = {.key = "header", .kind = TD__BOOL};
     bool header = false;
     size_t problems = checker->problems;
     td__check_field(checker, node, &field, &header);
@@ -140,7 +140,7 @@ static const char *const layouts[] = {"as_is", "channels_last", "channels_first"
 static const char *const label_kinds[] = {"auto", "class", "values", "one_hot", "none", NULL};
 
 #define DATA(member) offsetof(td_experiment, data) + offsetof(td_data_options, member)
-static const td__field data_fields[] = {
+static const td__map_field data_fields[] = {
     {.key = "train", .kind = TD__PATH, .offset = DATA(train)},
     {.key = "generate", .kind = TD__CUSTOM, .offset = DATA(generate), .read = read_generate},
     {.key = "labels", .kind = TD__PATH, .offset = DATA(labels)},
@@ -254,7 +254,7 @@ static void read_layers(td__checker *checker, td__yaml_node *node, td_experiment
 }
 
 static void read_model(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field fields[] = {
+    static const td__map_field fields[] = {
         {.key = "file",
          .kind = TD__PATH,
          .offset = offsetof(td_experiment, model_file),
@@ -294,7 +294,7 @@ void td__read_interval(td__checker *checker, td__yaml_node *node, void *member) 
 }
 
 static void read_loss(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field fields[] = {
+    static const td__map_field fields[] = {
         {.key = "delta",
          .kind = TD__FLOAT,
          .offset = offsetof(td_loss_options, delta),
@@ -359,7 +359,7 @@ static void read_schedule(td__checker *checker, td__yaml_node *node, void *membe
 }
 
 static void read_metrics(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field field = {.key = "metrics", .kind = TD__NAMES};
+    static const td__map_field field = {.key = "metrics", .kind = TD__NAMES};
     td_names *metrics = member;
     if (node->kind == TD__YAML_LIST && node->count == 0) {
         return;
@@ -391,7 +391,7 @@ static void read_checkpoint_every(td__checker *checker, td__yaml_node *node, voi
 }
 
 static void read_checkpoint(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field fields[] = {
+    static const td__map_field fields[] = {
         {.key = "every",
          .kind = TD__CUSTOM,
          .offset = 0,
@@ -414,7 +414,7 @@ static void read_checkpoint(td__checker *checker, td__yaml_node *node, void *mem
 
 static void read_early_stopping(td__checker *checker, td__yaml_node *node, void *member) {
     static const char *const modes[] = {"auto", "min", "max", NULL};
-    static const td__field fields[] = {
+    static const td__map_field fields[] = {
         {.key = "monitor",
          .kind = TD__TEXT,
          .offset = offsetof(td__train_spec, stop_monitor),
@@ -446,7 +446,7 @@ static void read_early_stopping(td__checker *checker, td__yaml_node *node, void 
 
 static const char *const targets[] = {"label", "input", NULL};
 
-static const td__field train_fields[] = {
+static const td__map_field train_fields[] = {
     {.key = "loss", .kind = TD__CUSTOM, .offset = 0, .read = read_loss, .required = true},
     {.key = "from_logits",
      .kind = TD__BOOL,
@@ -512,7 +512,7 @@ static void read_train(td__checker *checker, td__yaml_node *node, void *member) 
  */
 
 static void read_name(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field field = {.key = "name", .kind = TD__TEXT};
+    static const td__map_field field = {.key = "name", .kind = TD__TEXT};
     const char *name = NULL;
     td__check_field(checker, node, &field, &name);
     if (name && (!*name || *name == '.' || strchr(name, '/') || strlen(name) > 100)) {
@@ -526,7 +526,7 @@ static void read_name(td__checker *checker, td__yaml_node *node, void *member) {
 }
 
 static void read_stop_on(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field field = {.key = "stop_on", .kind = TD__NAMES};
+    static const td__map_field field = {.key = "stop_on", .kind = TD__NAMES};
     static const char *const words[] = {"nan", "divergence", NULL};
     td_experiment *experiment = member;
     td_names names = {0};
@@ -548,7 +548,7 @@ static void read_stop_on(td__checker *checker, td__yaml_node *node, void *member
 
 static const char *const policies[] = {"block", "drop", "degrade", NULL};
 
-static const td__field fields[] = {
+static const td__map_field fields[] = {
     {.key = "name", .kind = TD__CUSTOM, .offset = offsetof(td_experiment, name), .read = read_name},
     {.key = "seed", .kind = TD__SEED, .offset = offsetof(td_experiment, seed), .fallback = "0"},
     {.key = "threads",

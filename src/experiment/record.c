@@ -11,7 +11,7 @@
 
 /* A name or glob, several with commas between, or a list of such: one list. */
 static void read_what(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field field = {.key = "what", .kind = TD__NAMES};
+    static const td__map_field field = {.key = "what", .kind = TD__NAMES};
     td_names given = {0}, *what = member;
     size_t count = 0, room = 0;
     td__check_field(checker, node, &field, &given);
@@ -46,7 +46,7 @@ bool td__track_names(const td__track_spec *track, const char *name) {
 }
 
 static void read_form(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field field = {
+    static const td__map_field field = {
         .key = "form", .kind = TD__NAMES, .offset = offsetof(td__track_spec, forms)};
     td__track_spec *track = member;
     td__check_field(checker, node, &field, track);
@@ -65,7 +65,7 @@ static void read_form(td__checker *checker, td__yaml_node *node, void *member) {
 }
 
 static void read_to(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__field field = {.key = "to", .kind = TD__NAMES};
+    static const td__map_field field = {.key = "to", .kind = TD__NAMES};
     td_names *to = member;
     td__check_field(checker, node, &field, to);
     const td_sink_class *const *classes = td_sinks();
@@ -117,7 +117,7 @@ static void read_at(td__checker *checker, td__yaml_node *node, void *member) {
     *at = (td_steps){steps, steps ? count : 0};
 }
 
-static const td__field track_fields[] = {
+static const td__map_field track_fields[] = {
     {.key = "what",
      .kind = TD__CUSTOM,
      .offset = offsetof(td__track_spec, what),

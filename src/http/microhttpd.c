@@ -160,7 +160,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
     (void)data;
     (void)data_size;
     struct td__http_server *server = user;
-    td__request request = {
+    td__http_request request = {
         .method = method,
         .target = *state ? *state : "/too-long",
         .host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),

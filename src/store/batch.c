@@ -22,7 +22,7 @@ static void put(td__batch *batch, const void *data, size_t size) {
     }
 }
 
-void td__batch_begin(td__batch *batch, td__table table) {
+void td__batch_begin(td__batch *batch, td__store_table table) {
     batch->start = batch->size;
     batch->full = false;
     put(batch, &(uint8_t){(uint8_t)table}, 1);
@@ -72,8 +72,8 @@ td_status td__batch_end(td__batch *batch, td_error *error) {
     return TD_OK;
 }
 
-td_status td__batch_clear(td__batch *batch, td__table table, td_error *error) {
-    td__batch_begin(batch, (td__table)(TD__TABLES + table));
+td_status td__batch_clear(td__batch *batch, td__store_table table, td_error *error) {
+    td__batch_begin(batch, (td__store_table)(TD__TABLES + table));
     return td__batch_end(batch, error);
 }
 

@@ -29,7 +29,7 @@ typedef struct td__batch {
 void td__batch_release(td__batch *batch);
 
 /* A row: begin, a put for each value, end. */
-void td__batch_begin(td__batch *batch, td__table table);
+void td__batch_begin(td__batch *batch, td__store_table table);
 void td__batch_int(td__batch *batch, int64_t value);
 void td__batch_real(td__batch *batch, double value);                    /* NaN becomes NULL */
 void td__batch_text(td__batch *batch, const char *text, size_t length); /* text may be NULL */
@@ -41,7 +41,7 @@ void td__batch_words(td__batch *batch, const char *text);
 TD_NODISCARD td_status td__batch_end(td__batch *batch, td_error *error);
 
 /* All rows of the table go. */
-TD_NODISCARD td_status td__batch_clear(td__batch *batch, td__table table, td_error *error);
+TD_NODISCARD td_status td__batch_clear(td__batch *batch, td__store_table table, td_error *error);
 
 /* One transaction of everything pending. */
 td_status td__batch_commit(td__batch *batch, td_error *error);

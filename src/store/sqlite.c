@@ -94,7 +94,7 @@ void td__sqlite_close(td__store *base) {
 
 /* ---- Rows that go in ------------------------------------------------------------------------ */
 
-static sqlite3_stmt *insertion(td__sqlite *store, td__table table) {
+static sqlite3_stmt *insertion(td__sqlite *store, td__store_table table) {
     const td__table_facts *facts = &td__tables[table];
     if (!store->inserts[table]) {
         char sql[160];
@@ -145,7 +145,7 @@ static int insert_row(td__sqlite *store, const uint8_t **at) {
     if (number >= TD__TABLES) {
         return clear(store, td__tables[number - TD__TABLES].name);
     }
-    td__table table = (td__table)number;
+    td__store_table table = (td__store_table)number;
     sqlite3_stmt *statement = insertion(store, table);
     if (!statement) {
         return sqlite3_errcode(store->database);

@@ -32,12 +32,12 @@ typedef struct td__rows td__rows;
     X(ENVIRONMENT, "environment", "OR REPLACE", "tt")                                              \
     X(EXPERIMENT, "experiment", "OR REPLACE", "tt")
 
-typedef enum td__table {
+typedef enum td__store_table {
 #define TD__TABLE_MEMBER(name, text, conflict, types) TD__##name##_ROW,
     TD__TABLE_LIST(TD__TABLE_MEMBER)
 #undef TD__TABLE_MEMBER
         TD__TABLES
-} td__table;
+} td__store_table;
 
 /* ---- Rows that come out --------------------------------------------------------------------- */
 

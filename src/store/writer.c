@@ -12,7 +12,7 @@
 
 static const size_t text_maximum = (size_t)32 << 20;
 
-static void put_key(td__writer *writer, td__table table, int64_t signal, int64_t step) {
+static void put_key(td__writer *writer, td__store_table table, int64_t signal, int64_t step) {
     td__batch_begin(&writer->batch, table);
     td__batch_int(&writer->batch, signal);
     td__batch_int(&writer->batch, step);
@@ -396,7 +396,7 @@ td_status td__writer_event(td__writer *writer, const td_event *event, td_error *
 td_status td__writer_note(td__writer *writer, const char *key, const char *value, td_error *error) {
     static const struct {
         const char *prefix;
-        td__table table;
+        td__store_table table;
     } tables[] = {{"environment.", TD__ENVIRONMENT_ROW},
                   {"experiment.", TD__EXPERIMENT_ROW},
                   {"", TD__RUN_ROW}};

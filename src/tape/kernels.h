@@ -55,12 +55,12 @@ typedef enum td__unary {
     TD__UNARY_COUNT
 } td__unary;
 
-typedef enum td__reduction {
+typedef enum td__axis_reduction {
     TD__REDUCE_SUM,
     TD__REDUCE_MAX,
     TD__REDUCE_MIN,
     TD__REDUCTION_COUNT
-} td__reduction;
+} td__axis_reduction;
 
 /* Up to KL, a row's value is a sum over its elements. */
 typedef enum td__loss_kind {

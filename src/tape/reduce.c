@@ -57,8 +57,8 @@ static void size_part(void *context, int part, int64_t begin, int64_t end) {
 }
 
 /* y[o, i] = reduction over s of x[o, s, i] */
-static td_status reduce_middle(td_tape *tape, td__reduction reduction, int64_t outer, int64_t size,
-                               int64_t inner, const float *x, float *y) {
+static td_status reduce_middle(td_tape *tape, td__axis_reduction reduction, int64_t outer,
+                               int64_t size, int64_t inner, const float *x, float *y) {
     reduce_work work = {td__kernels()->reduce[reduction], size, inner, x, y};
     if (outer * inner == 0) {
         return TD_OK;
@@ -90,7 +90,7 @@ static void add_or_copy(bool add, int64_t count, const float *x, float *y) {
     }
 }
 
-td_status td__reduce_axes(td_tape *tape, td__reduction reduction, const td_shape *shape,
+td_status td__reduce_axes(td_tape *tape, td__axis_reduction reduction, const td_shape *shape,
                           const bool reduced[TD_MAX_RANK], const float *x, bool add, float *y) {
     merged_axes axes = merge(shape, reduced);
     int32_t left = 0;

@@ -67,8 +67,8 @@ static void join(moments *all, int64_t count, long double mean, long double m2, 
 DEFINE_CAREFUL(careful_float32, float, double)
 DEFINE_CAREFUL(careful_float64, double, long double)
 
-static void add_float32(const td__kernels *kernels, const float *x, size_t count, int64_t offset,
-                        td_stats *stats, moments *all) {
+static void add_float32(const td__stats_kernels *kernels, const float *x, size_t count,
+                        int64_t offset, td_stats *stats, moments *all) {
     size_t whole = count & ~(size_t)7;
     td__block block;
     if (whole && kernels->block(x, whole, &block)) {
@@ -117,7 +117,7 @@ DEFINE_CONVERT(widen, float)
 
 void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__each_block *each,
                     void *context) {
-    const td__kernels *kernels = td__kernels_here();
+    const td__stats_kernels *kernels = td__stats_kernels_here();
     moments all = {0};
     *stats = (td_stats){.count = count, .first_nonfinite = -1};
     for (int64_t first = 0; first < count; first += TD__BLOCK) {

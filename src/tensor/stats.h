@@ -25,16 +25,16 @@ typedef bool td__block_kernel(const float *x, size_t count, td__block *block);
 typedef uint32_t td__bin_counts[2];
 typedef void td__bin_kernel(const float *x, size_t count, td__bin_counts *table);
 
-typedef struct td__kernels {
+typedef struct td__stats_kernels {
     td__block_kernel *block;
     td__bin_kernel *bin;
-} td__kernels;
+} td__stats_kernels;
 
 /* Both sets, for tests to compare; avx2 is NULL where the machine has none. */
-const td__kernels *td__kernels_portable(void);
-const td__kernels *td__kernels_avx2(void);
+const td__stats_kernels *td__stats_kernels_portable(void);
+const td__stats_kernels *td__stats_kernels_avx2(void);
 /* The best that this machine runs. */
-const td__kernels *td__kernels_here(void);
+const td__stats_kernels *td__stats_kernels_here(void);
 
 /* Everything that one pass over a view can yield; NULL: not wanted. */
 typedef struct td__reduction {

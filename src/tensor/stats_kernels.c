@@ -84,8 +84,8 @@ static void portable_bin(const float *x, size_t count, td__bin_counts *table) {
     }
 }
 
-const td__kernels *td__kernels_portable(void) {
-    static const td__kernels kernels = {portable_block, portable_bin};
+const td__stats_kernels *td__stats_kernels_portable(void) {
+    static const td__stats_kernels kernels = {portable_block, portable_bin};
     return &kernels;
 }
 
@@ -210,18 +210,18 @@ AVX2 static void avx2_bin(const float *x, size_t count, td__bin_counts *table) {
     portable_bin(x + i, count - i, table);
 }
 
-const td__kernels *td__kernels_avx2(void) {
-    static const td__kernels kernels = {avx2_block, avx2_bin};
+const td__stats_kernels *td__stats_kernels_avx2(void) {
+    static const td__stats_kernels kernels = {avx2_block, avx2_bin};
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels : NULL;
 }
 #else
-const td__kernels *td__kernels_avx2(void) {
+const td__stats_kernels *td__stats_kernels_avx2(void) {
     return NULL;
 }
 #endif
 
-const td__kernels *td__kernels_here(void) {
-    const td__kernels *best = td__kernels_avx2();
-    return best ? best : td__kernels_portable();
+const td__stats_kernels *td__stats_kernels_here(void) {
+    const td__stats_kernels *best = td__stats_kernels_avx2();
+    return best ? best : td__stats_kernels_portable();
 }

@@ -259,8 +259,8 @@ td_status td__answer_route(td__shelf *shelf, const char *target, td__output *out
     return status;
 }
 
-static void serve_file(const td__desk *desk, const td__page_file *file, const td__request *request,
-                       bool by_token, td__response *response) {
+static void serve_file(const td__desk *desk, const td__page_file *file,
+                       const td__http_request *request, bool by_token, td__response *response) {
     char name[32];
     cookie_name(desk, name);
     response->status = 200;
@@ -277,7 +277,7 @@ static void serve_file(const td__desk *desk, const td__page_file *file, const td
     }
 }
 
-static void answer_allowed(const td__desk *desk, const td__request *request, char *target,
+static void answer_allowed(const td__desk *desk, const td__http_request *request, char *target,
                            td__response *response) {
     td__call call = {.shelf = desk->shelf, .out = &response->body};
     const struct route *route = find_route(target, &call);
@@ -309,7 +309,7 @@ static void answer_allowed(const td__desk *desk, const td__request *request, cha
     }
 }
 
-void td__answer(const td__desk *desk, const td__request *request, td__response *response) {
+void td__answer(const td__desk *desk, const td__http_request *request, td__response *response) {
     if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0) {
         say(response, 405, "405: the viewer only shows\n");
         return;

@@ -16,7 +16,7 @@ typedef struct td__desk {
 } td__desk;
 
 /* Never fails: what goes wrong is in the response. */
-void td__answer(const td__desk *desk, const td__request *request, td__response *response);
+void td__answer(const td__desk *desk, const td__http_request *request, td__response *response);
 
 /* ---- For those that answer ------------------------------------------------------------------ */
 

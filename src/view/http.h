@@ -6,12 +6,12 @@
 #include "view/output.h"
 
 /* Texts as the client sent them, NULL where it did not. Borrowed. */
-typedef struct td__request {
+typedef struct td__http_request {
     const char *method;
     const char *target; /* "/path?query", nothing decoded */
     const char *host, *origin, *cookie;
     bool gzip; /* is accepted */
-} td__request;
+} td__http_request;
 
 /* All zero at first. */
 typedef struct td__response {
@@ -27,7 +27,7 @@ typedef struct td__http_options {
     const char *host; /* an address or a name to listen at */
     int port;         /* 0: any */
     void *user;
-    void (*answer)(void *user, const td__request *request, td__response *response);
+    void (*answer)(void *user, const td__http_request *request, td__response *response);
     void (*release)(void *user, td__response *response);
     /* The message after number *sequence, of at most size bytes, into text; its length, 0 when there
      * is none yet. Sets *sequence. */

@@ -18,7 +18,7 @@ typedef struct listing {
     size_t count;
 } listing;
 
-static void put_metric(td__output *out, const td__summary *metric) {
+static void put_metric(td__output *out, const td__shelf_summary *metric) {
     td__put_text(out, "{\"name\":");
     td__put_json(out, metric->name);
     td__put_text(out, ",\"last\":");

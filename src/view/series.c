@@ -35,13 +35,13 @@ const td_run_signal *td__shelf_signal(const td__shelf_run *run, int64_t id) {
 }
 
 static void drop(td__shelf_run *run, size_t index) {
-    td__series *series = &run->series[index];
+    td__shelf_series *series = &run->series[index];
     atomic_fetch_sub(&run->shelf->pyramid_bytes, td__pyramid_bytes(&series->pyramid));
     td__pyramid_release(&series->pyramid);
     *series = run->series[--run->series_count];
 }
 
-void td__series_drop_all(td__shelf_run *run) {
+void td__shelf_series_drop_all(td__shelf_run *run) {
     while (run->series_count > 0) {
         drop(run, run->series_count - 1);
     }
@@ -57,7 +57,7 @@ static void make_room(td__shelf_run *run) {
     }
 }
 
-static td__series *find(td__shelf_run *run, int64_t signal, const char *statistic) {
+static td__shelf_series *find(td__shelf_run *run, int64_t signal, const char *statistic) {
     for (size_t i = 0; i < run->series_count; i++) {
         if (run->series[i].signal == signal && run->series[i].statistic == statistic) {
             return &run->series[i];
@@ -68,12 +68,12 @@ static td__series *find(td__shelf_run *run, int64_t signal, const char *statisti
                   sizeof *run->series)) {
         return NULL;
     }
-    td__series *made = &run->series[run->series_count++];
-    *made = (td__series){.signal = signal, .statistic = statistic};
+    td__shelf_series *made = &run->series[run->series_count++];
+    *made = (td__shelf_series){.signal = signal, .statistic = statistic};
     return made;
 }
 
-static bool extend(td__shelf_run *run, td__series *series, const td_run_signal *signal) {
+static bool extend(td__shelf_run *run, td__shelf_series *series, const td_run_signal *signal) {
     td_run_value *values = td__calloc(CHUNK, sizeof *values);
     td__pyramid *pyramid = &series->pyramid;
     bool good = values != NULL;
@@ -90,7 +90,7 @@ static bool extend(td__shelf_run *run, td__series *series, const td_run_signal *
 
 const td__pyramid *td__shelf_pyramid(td__shelf_run *run, const td_run_signal *signal,
                                      const char *statistic) {
-    td__series *series = find(run, signal->id, statistic);
+    td__shelf_series *series = find(run, signal->id, statistic);
     if (!series) {
         return NULL;
     }

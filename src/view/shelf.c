@@ -82,7 +82,7 @@ td_status td__shelf_add(td__shelf *shelf, const char *folder, bool *added, td_er
 }
 
 void td__shelf_close(td__shelf_run *run) {
-    td__series_drop_all(run);
+    td__shelf_series_drop_all(run);
     td_run_close(run->run);
     run->run = NULL;
     run->info.name = run->info.folder = NULL;

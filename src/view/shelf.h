@@ -15,18 +15,18 @@
 enum { TD__ID_SIZE = 17, TD__MOST_METRICS = 8, TD__SPARK = 48 };
 
 /* One signal's numbers; statistic is one of td__statistic's, NULL for scalars. */
-typedef struct td__series {
+typedef struct td__shelf_series {
     int64_t signal;
     const char *statistic;
     td__pyramid pyramid;
     uint64_t used;
-} td__series;
+} td__shelf_series;
 
-typedef struct td__summary {
+typedef struct td__shelf_summary {
     char *name;
     double last, best;
     int64_t best_step;
-} td__summary;
+} td__shelf_summary;
 
 typedef struct td__shelf td__shelf;
 
@@ -43,9 +43,9 @@ typedef struct td__shelf_run {
     td_error error; /* why it cannot be read */
     td_run_info info;
     char *name;
-    td__series *series;
+    td__shelf_series *series;
     size_t series_count, series_capacity;
-    td__summary metrics[TD__MOST_METRICS];
+    td__shelf_summary metrics[TD__MOST_METRICS];
     size_t metric_count, signal_count;
     double spark[TD__SPARK]; /* the first metric */
     size_t spark_count;

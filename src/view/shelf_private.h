@@ -27,6 +27,6 @@ void td__shelf_close(td__shelf_run *run);
 
 /* ---- series.c ---- */
 
-void td__series_drop_all(td__shelf_run *run);
+void td__shelf_series_drop_all(td__shelf_run *run);
 
 #endif

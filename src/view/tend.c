@@ -52,7 +52,7 @@ static void summarise(td__shelf_run *run) {
             td__free(name);
             continue;
         }
-        td__summary made = {.name = name, .last = pyramid->extremes.last};
+        td__shelf_summary made = {.name = name, .last = pyramid->extremes.last};
         made.best = td_run_best(signal, &pyramid->extremes, &made.best_step);
         run->metrics[run->metric_count++] = made;
     }
@@ -82,7 +82,7 @@ td_status td__shelf_read(td__shelf_run *run, td_error *error) {
      * it grew may not be all there is. */
     if (run->info.events || run->info.last_step < last ||
         (before == TD_RUN_RUNNING && run->info.state != TD_RUN_RUNNING)) {
-        td__series_drop_all(run);
+        td__shelf_series_drop_all(run);
     }
     if (first || run->info.last_step != last || run->info.state != before) {
         summarise(run);

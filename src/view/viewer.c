@@ -69,7 +69,7 @@ static size_t next_message(void *user, uint64_t *sequence, char *text, size_t si
     return length;
 }
 
-static void answer(void *user, const td__request *request, td__response *response) {
+static void answer(void *user, const td__http_request *request, td__response *response) {
     td_viewer *viewer = user;
     td__answer(&viewer->desk, request, response);
     if (response->status < 400) {

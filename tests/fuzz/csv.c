@@ -8,7 +8,7 @@
 typedef struct result {
     td_status status;
     int64_t rows;
-    td__store store;
+    td__row_store store;
 } result;
 
 static result parse(uint8_t choice, const uint8_t *data, size_t size, size_t capacity) {
@@ -19,7 +19,7 @@ static result parse(uint8_t choice, const uint8_t *data, size_t size, size_t cap
     result r = {0};
     td_error error = {0};
     td__input *input = NULL;
-    td__store_init(&r.store, NULL);
+    td__row_store_init(&r.store, NULL);
     if (td__input_memory(&input, "fuzz", data, size, &error)) {
         abort();
     }
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         !is_same(&whole.store.labels, &pieces.store.labels)) {
         abort();
     }
-    td__store_release(&whole.store);
-    td__store_release(&pieces.store);
+    td__row_store_release(&whole.store);
+    td__row_store_release(&pieces.store);
     return 0;
 }

@@ -78,11 +78,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     char cookie[64];
     (void)snprintf(cookie, sizeof cookie, "tapedeck-80=%s", desk.token);
-    td__request request = {.method = *lines[0] ? lines[0] : "GET",
-                           .target = lines[1],
-                           .host = *lines[2] ? lines[2] : "127.0.0.1:80",
-                           .origin = *lines[3] ? lines[3] : NULL,
-                           .cookie = *lines[4] ? lines[4] : cookie};
+    td__http_request request = {.method = *lines[0] ? lines[0] : "GET",
+                                .target = lines[1],
+                                .host = *lines[2] ? lines[2] : "127.0.0.1:80",
+                                .origin = *lines[3] ? lines[3] : NULL,
+                                .cookie = *lines[4] ? lines[4] : cookie};
     td__response response = {0};
     td__answer(&desk, &request, &response);
     if (response.status < 200 || response.status > 503 || !response.type) {

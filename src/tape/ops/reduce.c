@@ -9,7 +9,7 @@
 #include "tape/broadcast.h"
 
 typedef struct reduce_saved {
-    td__reduction reduction;
+    td__axis_reduction reduction;
     td_shape kept; /* of the result, with the reduced axes as 1 */
     bool reduced[TD_MAX_RANK];
     float scale; /* 1, or 1 / n for the mean */
@@ -109,7 +109,7 @@ static td_shape reduced_shape(const td_shape *x, bool keep, reduce_saved *saved)
     return shape;
 }
 
-static td_tensor *reduce(td_tape *tape, const td__op *op, td__reduction reduction, bool mean,
+static td_tensor *reduce(td_tape *tape, const td__op *op, td__axis_reduction reduction, bool mean,
                          td_tensor *x, const td_reduce_options *options) {
     if (!td__check_float(tape, op->name, "input", x)) {
         return NULL;

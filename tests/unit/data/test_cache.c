@@ -6,7 +6,7 @@
 #include <dirent.h>
 
 /* Just more values than a store keeps in memory. */
-enum { COLUMNS = 512, ROWS = (int)(TD__STORE_MEMORY / COLUMNS) + 10 };
+enum { COLUMNS = 512, ROWS = (int)(TD__ROW_STORE_MEMORY / COLUMNS) + 10 };
 
 /* Row r: r % 100 in the first column, then ones; the last column is a class name. */
 static const char *write_large(int extra) {

@@ -190,7 +190,7 @@ static void stats_refuse_what_is_no_tensor(void **state) {
 
 static void wide_kernels_agree_with_the_portable_ones(void **state) {
     (void)state;
-    const td__kernels *wide = td__kernels_avx2(), *plain = td__kernels_portable();
+    const td__stats_kernels *wide = td__stats_kernels_avx2(), *plain = td__stats_kernels_portable();
     if (!wide) {
         print_message("SKIPPED: this machine has no AVX2, so there is nothing to compare\n");
         skip();

@@ -127,8 +127,8 @@ static void answers_need_a_host_and_a_token(void **state) {
                  {"127.0.0.1:80", "http://a:80", NULL, "/?token=0123456789", 403},
                  {"127.0.0.1:80", NULL, NULL, "/x?token=0123456789", 404}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        td__request request = {"GET",           cases[i].target, cases[i].host,
-                               cases[i].origin, cases[i].cookie, false};
+        td__http_request request = {"GET",           cases[i].target, cases[i].host,
+                                    cases[i].origin, cases[i].cookie, false};
         td__response response = {0};
         td__answer(&desk, &request, &response);
         assert_int_equal(response.status, cases[i].status);
