@@ -3,6 +3,8 @@
  * Each thread keeps CHAINS independent accumulators busy, enough to hide the latency of a fused
  * multiply-add on two ports, in the widest vectors the processor has. The best of several trials is
  * the peak: anything less was an interruption. */
+#include "base/cpu.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,10 +50,10 @@ DEFINE_KERNEL(avx512, 16, __attribute__((target("avx512f"))))
 
 static kernel widest(void) {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512f")) {
+    if (td__cpu_has_avx512()) {
         return (kernel){avx512, 16};
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (td__cpu_has_avx2()) {
         return (kernel){avx2, 8};
     }
 #endif

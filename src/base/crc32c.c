@@ -2,6 +2,8 @@
  * tables of 256 entries otherwise. */
 #include "base/crc32c.h"
 
+#include "base/cpu.h"
+
 #include <endian.h>
 #include <pthread.h>
 #include <string.h>
@@ -114,8 +116,7 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse(uint32_t crc, const
 }
 
 uint32_t td__crc32c(uint32_t crc, const void *data, size_t size) {
-    return __builtin_cpu_supports("sse4.2") ? crc32c_sse(crc, data, size)
-                                            : td__crc32c_portable(crc, data, size);
+    return td__cpu_has_sse42() ? crc32c_sse(crc, data, size) : td__crc32c_portable(crc, data, size);
 }
 #else
 uint32_t td__crc32c(uint32_t crc, const void *data, size_t size) {

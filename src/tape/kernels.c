@@ -1,6 +1,8 @@
 /* Chooses the variant of the kernels. */
 #include "tape/kernels.h"
 
+#include "base/cpu.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +11,6 @@ void td__fill_kernels_portable(td__kernels_table *table);
 #if defined(__x86_64__)
 void td__fill_kernels_avx2(td__kernels_table *table);
 void td__fill_kernels_avx512(td__kernels_table *table);
-
-static bool machine_has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
-static bool machine_has_avx512(void) {
-    return machine_has_avx2() && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512bw");
-}
 #endif
 
 static bool machine_has_portable(void) {
@@ -32,8 +24,8 @@ static const struct {
     void (*fill)(td__kernels_table *table);
 } variants[] = {
 #if defined(__x86_64__)
-    {"avx512", machine_has_avx512, td__fill_kernels_avx512},
-    {"avx2", machine_has_avx2, td__fill_kernels_avx2},
+    {"avx512", td__cpu_has_avx512, td__fill_kernels_avx512},
+    {"avx2", td__cpu_has_avx2, td__fill_kernels_avx2},
 #endif
     {"portable", machine_has_portable, td__fill_kernels_portable},
 };
@@ -46,9 +38,6 @@ static void choose(void) {
     for (size_t i = 0; wish && i < count; i++) {
         first = strcmp(wish, variants[i].name) == 0 ? i : first;
     }
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-#endif
     while (!variants[first].machine_has()) {
         first++; /* ends at portable */
     }

@@ -9,6 +9,8 @@
  * else count them. */
 #include "tensor/stats.h"
 
+#include "base/cpu.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -212,8 +214,7 @@ AVX2 static void avx2_bin(const float *x, size_t count, td__bin_counts *table) {
 
 const td__stats_kernels *td__stats_kernels_avx2(void) {
     static const td__stats_kernels kernels = {avx2_block, avx2_bin};
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels : NULL;
+    return td__cpu_has_avx2() ? &kernels : NULL;
 }
 #else
 const td__stats_kernels *td__stats_kernels_avx2(void) {
