@@ -36,8 +36,7 @@ static const char help[] =
     "\n"
     "More: docs/models.md\n";
 
-/* ---- For people -------------------------------------------------------------------------------
- */
+/* ---- For people ------------------------------------------------------------------------------ */
 
 static int width_of_names(const td_model *model) {
     size_t width = strlen("parameter");
@@ -137,8 +136,7 @@ static void print_page(const td_inspection *about) {
     print_findings(about);
 }
 
-/* ---- For programs -----------------------------------------------------------------------------
- */
+/* ---- For programs ---------------------------------------------------------------------------- */
 
 static void print_json_shape(const td_shape *shape) {
     (void)fputc('[', stdout);

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* ---- Man page ---------------------------------------------------------------------------------
- */
+/* ---- Man page -------------------------------------------------------------------------------- */
 
 /* Text that troff takes as it is. */
 static void put_troff(const char *text) {
@@ -42,8 +41,7 @@ void print_man(const command *const *commands, int count) {
     }
 }
 
-/* ---- Completions ------------------------------------------------------------------------------
- */
+/* ---- Completions ----------------------------------------------------------------------------- */
 
 typedef struct shell {
     const char *name;

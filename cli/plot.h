@@ -31,8 +31,8 @@ typedef struct slice {
 /* Values upwards, time from left to right, shades for how many. */
 void plot_distribution(const slice *slices, size_t count, const canvas *canvas);
 
-/* A tensor's last two dimensions (or three, with the last as channels) as pictures, side by side.
- */
+/* A tensor's last two dimensions (or three, with the last as channels) as pictures,
+ * side by side. */
 void plot_tensor(const td_view *view, const canvas *canvas);
 
 #endif

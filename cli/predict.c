@@ -70,8 +70,7 @@ static const char help[] =
     "\n"
     "More: docs/models.md\n";
 
-/* ---- Progress ---------------------------------------------------------------------------------
- */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t stopped;
 
@@ -103,8 +102,7 @@ static bool show_progress(void *user, int64_t done, int64_t examples) {
     return !stopped;
 }
 
-/* ---- The command ------------------------------------------------------------------------------
- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static void print_result(const td_prediction *result, const char *to) {
     bool piped = to && !strcmp(to, "-");

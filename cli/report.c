@@ -9,8 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- Numbers ----------------------------------------------------------------------------------
- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static bool is_share(const char *name) {
     return strstr(name, "accuracy") != NULL;
@@ -38,8 +37,7 @@ static void print_json_values(const td_train_value *values, size_t count) {
     }
 }
 
-/* ---- While it trains --------------------------------------------------------------------------
- */
+/* ---- While it trains ------------------------------------------------------------------------- */
 
 /* A line of what fits into the terminal's width. */
 typedef struct bar_line {
@@ -118,8 +116,7 @@ void report_progress(void *user, const td_train_progress *progress) {
     }
 }
 
-/* ---- At the end -------------------------------------------------------------------------------
- */
+/* ---- At the end ------------------------------------------------------------------------------ */
 
 /* What lies in a run's folder, by the ends of names; the first that fits. Families are shown as one
  * line each. */
@@ -270,8 +267,7 @@ void report_end(td_trainer *trainer, report_style style, double seconds) {
     }
 }
 
-/* ---- A dry run --------------------------------------------------------------------------------
- */
+/* ---- A dry run ------------------------------------------------------------------------------- */
 
 static void print_json_plan(const td_plan_entry *plan, size_t count) {
     int64_t bytes = 0;

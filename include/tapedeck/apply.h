@@ -16,9 +16,9 @@ extern "C" {
 /* Zero means default; everything is borrowed for the duration of the call. */
 typedef struct td_predict_options {
     size_t size; /* sizeof(td_predict_options) */
-    const char *
-        to; /* .csv: label,class_0,…; "-": the same to standard output; .npy; a name that ends in '/': a folder with a PNG
-                     * of each output, grey or (three channels) in colour. NULL: nowhere */
+    /* .csv: label,class_0,…; "-": the same to standard output; .npy; a name that ends in '/': a
+     * folder with a PNG of each output, grey or (three channels) in colour. NULL: nowhere. */
+    const char *to;
     const char *labels; /* NPY, IDX: the file of labels */
     const char *label;  /* CSV: the label's column; NULL: as in training, if it is there */
     int64_t batch;      /* 256 */

@@ -111,8 +111,8 @@ typedef struct td_data_options {
     double scale;      /* multiplies inputs; 0: 1 */
     bool standardize;  /* each input gets mean 0, variance 1 over the training part;
                           one that never changes becomes 0 */
-    const float *mean,
-        *deviation;       /* standardise with these instead (info's, of another data set) */
+    /* Standardise with these instead (info's, of another data set). */
+    const float *mean, *deviation;
     int64_t normal_count; /* how many of each */
     td_names classes;     /* the classes of text labels and image folders, in order (info's,
                              of another data set); default: found in the file */
@@ -146,8 +146,8 @@ typedef struct td_data_options {
     td_names weighted_classes;   /* in the training part, how much an example of these counts … */
     const double *class_weights; /* … one for each; others 1 */
     bool balanced; /* or: all classes count alike, examples / (classes * examples of the class) */
-    bool
-        standardize_labels; /* labels that are values get mean 0, variance 1 over the training part */
+    /* Labels that are values get mean 0, variance 1 over the training part. */
+    bool standardize_labels;
     const float *label_mean, *label_deviation; /* or with these (info's, of another data set) */
     int64_t label_normal_count;                /* how many of each */
 } td_data_options;

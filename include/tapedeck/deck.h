@@ -79,8 +79,8 @@ typedef enum td_signal_kind {
         TD_SIGNAL_KIND_COUNT
 } td_signal_kind;
 
-/* "metric", …; "" for TD_SIGNAL_UNKNOWN and what is no kind. And back: UNKNOWN when there is none.
- */
+/* "metric", …; "" for TD_SIGNAL_UNKNOWN and what is no kind. And back: UNKNOWN when
+ * there is none. */
 TD_API const char *td_signal_kind_name(td_signal_kind kind);
 TD_API td_signal_kind td_signal_kind_find(const char *name);
 
@@ -121,18 +121,17 @@ typedef struct td_place {
 
 /* One thing to write. Everything it points to is valid during the call only. */
 typedef struct td_record {
-    const char *signal; /* the name as it was given: any bytes */
-    int32_t
-        signal_index; /* dense, from 0, the same for the whole run: index a sink's state by it */
-    td_form form;     /* exactly one */
-    int64_t epoch;    /* from 1 (0: unknown) */
-    int64_t step;     /* from 1 */
-    double wall_time; /* seconds since 1970 */
-    bool history;     /* from before the condition fired; steps then come out of order */
-    td_form degraded_from;         /* the form that was asked for and did not fit, or 0 */
-    const td_view *view;           /* TENSOR, ROWS, BATCH, LONG, IMAGE; row-major; NULL otherwise */
-    double value;                  /* SCALAR */
-    const td_stats *stats;         /* STATS, HISTOGRAM; NULL otherwise */
+    const char *signal;    /* the name as it was given: any bytes */
+    int32_t signal_index;  /* dense, from 0, the same for the whole run: for a sink's tables */
+    td_form form;          /* exactly one */
+    int64_t epoch;         /* from 1 (0: unknown) */
+    int64_t step;          /* from 1 */
+    double wall_time;      /* seconds since 1970 */
+    bool history;          /* from before the condition fired; steps then come out of order */
+    td_form degraded_from; /* the form that was asked for and did not fit, or 0 */
+    const td_view *view;   /* TENSOR, ROWS, BATCH, LONG, IMAGE; row-major; NULL otherwise */
+    double value;          /* SCALAR */
+    const td_stats *stats; /* STATS, HISTOGRAM; NULL otherwise */
     const td_histogram *histogram; /* HISTOGRAM; NULL otherwise */
     uint64_t hash;                 /* HASH */
     const char *text;              /* TEXT: text_length bytes and a 0; NULL otherwise */

@@ -21,11 +21,12 @@ extern "C" {
 
 /* A built model with its weights, from a run's folder (its model.safetensors, or its last
  * checkpoint when training has not ended), a .safetensors file with its architecture, a file of
- * Keras's (.keras, .h5) or an ONNX file; its first bytes say which. The caller destroys it. NULL on failure: TD_NOT_FOUND, TD_FORMAT,
- * TD_UNSUPPORTED (all layers that cannot be had are listed), TD_BAD_SHAPE, TD_RANGE, TD_MEMORY. */
+ * Keras's (.keras, .h5) or an ONNX file; its first bytes say which. The caller destroys it. NULL on
+ * failure: TD_NOT_FOUND, TD_FORMAT, TD_UNSUPPORTED (all layers that cannot be had are listed),
+ * TD_BAD_SHAPE, TD_RANGE, TD_MEMORY. */
 TD_API td_model *td_model_load(const char *path, td_error *error);
-/* The same, and a text for each of the keys (NULL where there is none) that td_free_text releases.
- */
+/* The same, and a text for each of the keys (NULL where there is none) that
+ * td_free_text releases. */
 TD_API td_model *td_model_load_with(const char *path, size_t count, const char *const keys[],
                                     char *texts[], td_error *error);
 /* Accepts NULL. */
@@ -45,7 +46,7 @@ TD_API TD_NODISCARD td_status td_weights_save(const td_model *model, const char 
 /* Reads parameters by name from .csv, .npz, .safetensors (also PyTorch's state dictionary, whose
  * modules have the layers' names), a run's folder or any other saved model into a built model. Every
  * parameter of the model must be there, in its shape; what else is there is an error too, and the
- * text has all that is wrong. Nothing changes on failure: TD_NOT_FOUND, TD_BAD_SHAPE, TD_FORMAT, … */
+ * text has all that is wrong. Nothing changes on failure: TD_NOT_FOUND, TD_BAD_SHAPE, … */
 TD_API TD_NODISCARD td_status td_weights_load(td_model *model, const char *path, td_error *error);
 
 /* --- looking inside ----------------------------------------------------------------------- */

@@ -606,11 +606,10 @@ typedef enum td_schedule_kind {
 typedef struct td_schedule {
     td_schedule_kind kind;
     int64_t warmup;
-    int64_t
-        steps;  /* 0: not known, the rate stays. The training loop sets what is left after warmup */
-    double end; /* cosine: a share of the rate; linear, polynomial: a rate (1e-4) */
-    double factor;                       /* exponential 0.96, step 0.1 */
-    double power;                        /* 1 */
+    int64_t steps; /* 0: unknown, the rate stays. Training sets what is left after warmup */
+    double end;    /* cosine: a share of the rate; linear, polynomial: a rate (1e-4) */
+    double factor; /* exponential 0.96, step 0.1 */
+    double power;  /* 1 */
     int64_t boundary_count, value_count; /* of piecewise: one value more than boundaries */
     double boundaries[TD_MAX_PIECES];
     double values[TD_MAX_PIECES + 1];

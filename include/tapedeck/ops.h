@@ -65,8 +65,8 @@ typedef enum td_activation {
 TD_API const char *td_activation_name(td_activation activation);
 TD_API TD_NODISCARD td_status td_activation_find(const char *name, td_activation *activation,
                                                  td_error *error);
-/* alpha: slope of leaky_relu (Keras's default 0.2), scale of elu (1); 0 means that default, -0.0 a zero that is meant. Softmax
- * and log_softmax go over the last axis. */
+/* alpha: slope of leaky_relu (Keras's default 0.2), scale of elu (1); 0 means that default, -0.0 a
+ * zero that is meant. Softmax and log_softmax go over the last axis. */
 TD_API td_tensor *td_activate(td_tape *tape, td_tensor *x, td_activation activation, float alpha);
 TD_API td_tensor *td_relu(td_tape *tape, td_tensor *x);
 TD_API td_tensor *td_sigmoid(td_tape *tape, td_tensor *x);

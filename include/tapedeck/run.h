@@ -207,8 +207,7 @@ TD_API TD_NODISCARD td_status td_run_write_findings(const char *folder,
 typedef struct td_compare_options {
     size_t size;      /* sizeof(td_compare_options) */
     const char *what; /* globs, separated by commas; NULL: all */
-    double
-        tolerance; /* of metrics and statistics: the share of the larger number that is forgiven */
+    double tolerance; /* of metrics and statistics: the share of the larger that is forgiven */
 } td_compare_options;
 
 /* Where a signal parts. */
@@ -278,13 +277,12 @@ TD_API TD_NODISCARD td_status td_runs_list(const char *folder, td_summary_functi
 typedef struct td_export_options {
     size_t size;    /* sizeof(td_export_options); 0 in a field means its default */
     const char *to; /* "csv", "npy", "npz", "tensorboard", "sqlite" or "png" */
-    const char
-        *out; /* a folder, for npz a file; must be new. Default NAME-FORMAT here (NAME.npz) */
+    /* A folder, for npz a file; must be new. Default NAME-FORMAT here (NAME.npz). */
+    const char *out;
     const char *what;              /* globs, separated by commas; default all */
     int64_t first_step, last_step; /* both 0: all */
-    td_form
-        form; /* tensors in this form instead of the format's own; of other records only those of
-                   * this form */
+    /* Tensors in this form instead of the format's own; of other records only those of this form. */
+    td_form form;
     void (*problem)(void *user, const char *text); /* what could not be read, one sentence each */
     void *user;
 } td_export_options;

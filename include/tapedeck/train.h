@@ -49,8 +49,8 @@ typedef struct td_train_step {
     int64_t epoch, step; /* from 1 */
     double loss;
     const td_model *model; /* td_model_output_at: what its layers put out in this step */
-    td_tensor *const
-        *gradients; /* of td_model_trainable, in its order; NULL: the loss is not finite */
+    /* Of td_model_trainable, in its order; NULL: the loss is not finite. */
+    td_tensor *const *gradients;
     size_t gradient_count;
 } td_train_step;
 

@@ -23,8 +23,7 @@ struct td_gradients {
     char why[TEXT_SIZE];
 };
 
-/* ---- The loss ---------------------------------------------------------------------------------
- */
+/* ---- The loss -------------------------------------------------------------------------------- */
 
 static bool ends_with(const td_model *model, const char *activation) {
     const char *last = td__last_activation(model);
@@ -114,8 +113,7 @@ static td_status choose_loss(td_gradients *g, const char *asked, td_error *error
     return status;
 }
 
-/* ---- What is asked for ------------------------------------------------------------------------
- */
+/* ---- What is asked for ----------------------------------------------------------------------- */
 
 static void add_item(td_gradients *g, const char *layer, const char *name, const char *ending,
                      td_tensor *of) {
@@ -194,8 +192,7 @@ static td_status choose_items(td_gradients *g, const char *layers, td_error *err
     return status;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------
- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static td_status back(td_gradients *g, td_error *error) {
     td_status status =
@@ -258,8 +255,7 @@ static td_status prepare(td_gradients *g, const char *model, const char *data,
     return status ? status : run(g, options, error);
 }
 
-/* ---- The object -------------------------------------------------------------------------------
- */
+/* ---- The object ------------------------------------------------------------------------------ */
 
 td_gradients *td_gradients_create(const char *model, const char *data,
                                   const td_gradients_options *options, td_error *error) {

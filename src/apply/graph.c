@@ -19,8 +19,7 @@ typedef struct graph_run {
     td_tensor **inputs; /* of the graph's inputs; owned */
 } graph_run;
 
-/* ---- Names ------------------------------------------------------------------------------------
- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 /* "a, b, c" of values, as long as there is room. */
 static void list_names(const td__onnx_graph *graph, const int32_t *values, size_t count, char *text,
@@ -49,8 +48,7 @@ static ptrdiff_t find(const td__onnx_graph *graph, const int32_t *values, size_t
     return -1;
 }
 
-/* ---- Inputs -----------------------------------------------------------------------------------
- */
+/* ---- Inputs ---------------------------------------------------------------------------------- */
 
 static td_status check_shape(const td__onnx_info *info, const td_shape *found, const char *path,
                              td_error *error) {
@@ -145,8 +143,7 @@ static td_status read_inputs(graph_run *g, size_t count, const td_named_file *fi
     return status;
 }
 
-/* ---- Outputs ----------------------------------------------------------------------------------
- */
+/* ---- Outputs --------------------------------------------------------------------------------- */
 
 /* The type that an array has in a file; halves are written as what they are kept in. */
 static td_dtype written_type(td__onnx_type type) {
@@ -223,8 +220,7 @@ static td_status write_outputs(graph_run *g, size_t count, const td_named_file *
     return status;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------
- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static td_status run(graph_run *g, td_error *error) {
     td__onnx_run_begin(g->run);

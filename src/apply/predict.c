@@ -35,8 +35,7 @@ typedef struct predictor {
     size_t undone_capacity;
 } predictor;
 
-/* ---- Opening ----------------------------------------------------------------------------------
- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Every pattern must mean something, and pre-activations that are meant must be kept. */
 static td_status keep_wanted(predictor *p, const char *record, td_error *error) {
@@ -162,8 +161,7 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
     return options->record ? open_run(p, options, error) : TD_OK;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------
- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static td_status measure(predictor *p, const td_tensor *prediction, const td_batch *batch,
                          td_error *error) {

@@ -48,8 +48,7 @@ static td_status stream_error(const td__predict_output *output, td_error *error)
     return td__file_error(error, output->path, "write");
 }
 
-/* ---- CSV --------------------------------------------------------------------------------------
- */
+/* ---- CSV ------------------------------------------------------------------------------------- */
 
 /* label,class_0,…[,file][,predicted] */
 static void csv_header(td__predict_output *output, int64_t classes) {
@@ -136,8 +135,7 @@ static td_status csv_write(td__predict_output *output, const td_view *prediction
     return ferror(output->stream) ? stream_error(output, error) : TD_OK;
 }
 
-/* ---- NPY --------------------------------------------------------------------------------------
- */
+/* ---- NPY ------------------------------------------------------------------------------------- */
 
 static td_status npy_write(td__predict_output *output, const td_view *prediction,
                            const td_batch *batch, td_error *error) {
@@ -154,8 +152,7 @@ static td_status npy_write(td__predict_output *output, const td_view *prediction
     return ferror(output->stream) ? stream_error(output, error) : TD_OK;
 }
 
-/* ---- Pictures ---------------------------------------------------------------------------------
- */
+/* ---- Pictures -------------------------------------------------------------------------------- */
 
 /* An output without height and width becomes one row of pixels. */
 static td_view picture_view(const td_view *prediction, int64_t row) {
@@ -188,8 +185,7 @@ static td_status pictures_write(td__predict_output *output, const td_view *predi
     return status;
 }
 
-/* ---- Opening and closing ----------------------------------------------------------------------
- */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static const format csv = {csv_write}, npy = {npy_write}, pictures = {pictures_write};
 

@@ -87,8 +87,8 @@ typedef struct td__csv_cell {
     char *behind; /* the separator or line end behind it */
 } td__csv_cell;
 
-/* Zero-initialised but for options, input, error and, if it should not be TD__CSV_BUFFER, capacity.
- */
+/* Zero-initialised but for options, input, error and, if it should not be
+ * TD__CSV_BUFFER, capacity. */
 td_status td__csv_start(td__csv *csv);
 /* All rows into store. */
 td_status td__csv_parse(td__csv *csv, td__row_store *store);

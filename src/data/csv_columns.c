@@ -112,8 +112,7 @@ static bool is_input(const td__csv_column *column) {
     return column->use == TD__CSV_NUMBER && column->slot < 0;
 }
 
-/* ---- Names ------------------------------------------------------------------------------------
- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 /* A name that occurs again becomes NAME.1, NAME.2, …, as pandas has it. */
 static bool add_unique(td__names *names, const char *name) {
@@ -216,8 +215,7 @@ static const char *list_all(list *l, const td__names *names) {
     return list_end(l);
 }
 
-/* ---- Wanted inputs ----------------------------------------------------------------------------
- */
+/* ---- Wanted inputs --------------------------------------------------------------------------- */
 
 /* The columns that a list of inputs comes from. */
 typedef struct wanted_columns {
@@ -280,8 +278,7 @@ static td_status read_wanted(td__csv *csv, wanted_columns *wanted) {
     return TD_OK;
 }
 
-/* ---- Places -----------------------------------------------------------------------------------
- */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 static void take_in_order(td__csv *csv) {
     for (int64_t i = 0; i < csv->column_count; i++) {
@@ -465,8 +462,7 @@ td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, 
     return csv->survey ? TD_OK : check_text(csv, texts, numbers, count);
 }
 
-/* ---- After reading ----------------------------------------------------------------------------
- */
+/* ---- After reading --------------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);

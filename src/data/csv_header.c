@@ -106,8 +106,7 @@ static td__csv_outcome read_beginning(td__csv *csv, fields *first, fields *secon
     return outcome == TD__CSV_END ? TD__CSV_RECORD : outcome;
 }
 
-/* ---- Separator --------------------------------------------------------------------------------
- */
+/* ---- Separator ------------------------------------------------------------------------------- */
 
 /* How likely it is that a record was split where it should be: the share of numbers, with a decimal
  * comma too where commas do not separate. Below 0 when it was not split, or not as the other. */
@@ -159,8 +158,7 @@ static td__csv_outcome find_separator(td__csv *csv, fields *first, fields *secon
     return read_beginning(csv, first, second, behind, start);
 }
 
-/* ---- Header -----------------------------------------------------------------------------------
- */
+/* ---- Header ---------------------------------------------------------------------------------- */
 
 /* Decides on the header and takes it, so that next is the first row of data. */
 static td_status take_header(td__csv *csv, fields *first, const fields *second, char *behind) {

@@ -12,8 +12,7 @@ typedef struct td__part {
 
 struct td_dataset {
     td_data_info info;
-    td__table
-        tables[2]; /* the training part's and, where that has its own, the validation part's */
+    td__table tables[2]; /* the training part's and, where it has its own, the validation's */
     int table_count;
     char *paths[2];          /* of the files that have the tables' labels; NULL: generated */
     bool are_classes;        /* labels are class numbers, or texts that stand for them */

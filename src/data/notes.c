@@ -16,8 +16,7 @@ static const char *const missing[] = {
 };
 enum { MISSING = sizeof missing / sizeof *missing };
 
-/* ---- Writing ----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static bool put_texts(json_t *object, const char *key, td_names names) {
     json_t *list = json_array();
@@ -82,8 +81,7 @@ bool td__data_notes_write(json_t *object, const td_data_options *options,
            put_floats(object, "label_deviation", info->label_deviation, info->label_normal_count);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static const struct {
     const char *key;

@@ -59,8 +59,8 @@ void td__array_prefetch(const td__array *array, int64_t row);
 double td__array_value(const td__array *array, int64_t row, int64_t index);
 /* The same of an array of whole numbers, all of their digits. */
 int64_t td__array_integer(const td__array *array, int64_t row, int64_t index);
-/* The first row when all rows are float32 in the machine's order, one after the other; else NULL.
- */
+/* The first row when all rows are float32 in the machine's order, one after the
+ * other; else NULL. */
 const float *td__array_floats(const td__array *array);
 void td__array_release(td__array *array);
 

@@ -1,5 +1,5 @@
-/* What a signal is: declared by whoever makes it, or guessed, here and nowhere else, from its name.
- */
+/* What a signal is: declared by whoever makes it, or guessed, here and nowhere else,
+ * from its name. */
 #include "deck/deck.h"
 
 #include "base/memory.h"

@@ -1,5 +1,5 @@
-/* What a run recorded, as symptoms are read from it: metrics and the statistics of layers over time.
- */
+/* What a run recorded, as symptoms are read from it: metrics and the statistics of
+ * layers over time. */
 #ifndef TAPEDECK_DIAGNOSE_HISTORY_H
 #define TAPEDECK_DIAGNOSE_HISTORY_H
 

@@ -1,5 +1,6 @@
-/* The table of rules: symptoms first. Causes stand in the order in which one brings about the other: what is wrong
- * with the data before what is wrong with the network, and that before what could be tuned. */
+/* The table of rules: symptoms first. Causes stand in the order in which one brings about the
+ * other: what is wrong with the data before what is wrong with the network, and that before what
+ * could be tuned. */
 #include "diagnose/rule.h"
 
 #define RULES(X)                                                                                   \

@@ -11,8 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- Problems ---------------------------------------------------------------------------------
- */
+/* ---- Problems -------------------------------------------------------------------------------- */
 
 void td__problem(td__checker *checker, const td__yaml_node *node, const char *format, ...) {
     char what[TD_ERROR_TEXT_SIZE];
@@ -72,8 +71,7 @@ void *td__check_alloc(td__checker *checker, size_t count, size_t size) {
     return memory;
 }
 
-/* ---- Paths ------------------------------------------------------------------------------------
- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 size_t td__path_enter(td__checker *checker, const char *part) {
     size_t mark = strlen(checker->path);
@@ -92,8 +90,7 @@ void td__path_leave(td__checker *checker, size_t mark) {
     checker->path[mark] = 0;
 }
 
-/* ---- Values -----------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 bool td__text_int(const char *text, int64_t *value) {
     const char *digit = text + (*text == '-' || *text == '+');
@@ -378,8 +375,7 @@ void td__check_field(td__checker *checker, td__yaml_node *node, const td__map_fi
     }
 }
 
-/* ---- Maps -------------------------------------------------------------------------------------
- */
+/* ---- Maps ------------------------------------------------------------------------------------ */
 
 static void unknown_key(td__checker *checker, const td__yaml_node *key, const td__map_field *fields,
                         size_t count) {

@@ -13,8 +13,7 @@
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 #define MANY 1e15 /* an upper bound that means: none */
 
-/* ---- data -------------------------------------------------------------------------------------
- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 /* A share, or a file of its own. */
 static void read_validation(td__checker *checker, td__yaml_node *node, void *member) {
@@ -205,8 +204,7 @@ static void read_data(td__checker *checker, td__yaml_node *node, void *member) {
     experiment->data.in_order = !experiment->data_shuffle;
 }
 
-/* ---- model ------------------------------------------------------------------------------------
- */
+/* ---- model ----------------------------------------------------------------------------------- */
 
 /* `from: [a, b]` as a layer alone can have it: the model's input, as often. */
 static td_setting from_input(const td_setting *from) {
@@ -270,8 +268,7 @@ static void read_model(td__checker *checker, td__yaml_node *node, void *member) 
     }
 }
 
-/* ---- train ------------------------------------------------------------------------------------
- */
+/* ---- train ----------------------------------------------------------------------------------- */
 
 void td__read_interval(td__checker *checker, td__yaml_node *node, void *member) {
     td__interval *interval = member;
@@ -508,8 +505,7 @@ static void read_train(td__checker *checker, td__yaml_node *node, void *member) 
     }
 }
 
-/* ---- the file ---------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void read_name(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__map_field field = {.key = "name", .kind = TD__TEXT};

@@ -84,8 +84,8 @@ td_status td__experiment_problem(const td_experiment *experiment, const td__yaml
                                  td_status status, td_error *error, const char *format, ...)
     TD_PRINTF(5, 6);
 
-/* Writes the settings (as nn has them, defaults filled in) over a choice's fields in the document.
- */
+/* Writes the settings (as nn has them, defaults filled in) over a choice's fields in
+ * the document. */
 TD_NODISCARD td_status td__choice_settle(td__yaml *yaml, td__choice *choice,
                                          const td_setting *settings, size_t count);
 /* The experiment as YAML, from td__calloc; NULL when memory is exhausted. */

@@ -7,8 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* ---- From YAML --------------------------------------------------------------------------------
- */
+/* ---- From YAML ------------------------------------------------------------------------------- */
 
 static bool is_number(const td__yaml_node *node, double *value) {
     return node->kind == TD__YAML_SCALAR && !node->quoted && td__text_number(node->text, value);
@@ -119,8 +118,7 @@ void td__choice_problem(td__checker *checker, const td__choice *choice, const td
     td__problem(checker, place, "%s", error->text);
 }
 
-/* ---- Back to YAML -----------------------------------------------------------------------------
- */
+/* ---- Back to YAML ---------------------------------------------------------------------------- */
 
 static td__yaml_node *number_node(td__yaml *yaml, double number) {
     char text[TD__NUMBER_ROOM];

@@ -8,8 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
-/* ---- --set ------------------------------------------------------------------------------------
- */
+/* ---- --set ----------------------------------------------------------------------------------- */
 
 /* One part of the path: where it leads, or NULL. */
 static td__yaml_node **child(const td__yaml_node *node, const char *part) {
@@ -109,8 +108,7 @@ td_status td__yaml_set(td__yaml *yaml, const char *assignment, td_error *error) 
     return status;
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 typedef struct output {
     char *text;

@@ -11,8 +11,7 @@
 #define MAX_LAYERS 10000
 #define MAX_ITEMS 4096
 
-/* ---- Writing ----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static json_t *value_json(const td_value *value) {
     switch (value->kind) {
@@ -87,8 +86,7 @@ char *td__architecture_write(const td_model *model) {
     return copy;
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* The settings of one layer and the arrays they point to. */
 typedef struct layer_reader {

@@ -62,8 +62,7 @@ static bool list_units(char text[TEXT_SIZE], const bool *flags, int64_t count, c
     return set > 0;
 }
 
-/* ---- A parameter alone ------------------------------------------------------------------------
- */
+/* ---- A parameter alone ----------------------------------------------------------------------- */
 
 static bool is_kernel(const td_parameter_info *parameter) {
     return strstr(parameter->parameter, "kernel") || !strcmp(parameter->parameter, "embeddings");
@@ -91,8 +90,7 @@ static void look_at_parameter(search *s, size_t which) {
     }
 }
 
-/* ---- Units of a layer -------------------------------------------------------------------------
- */
+/* ---- Units of a layer ------------------------------------------------------------------------ */
 
 static const char *activation_of(const td_layer_info *layer) {
     for (size_t i = 0; i < layer->setting_count; i++) {
@@ -279,8 +277,7 @@ static void look_at_units(search *s, const td_layer_info *layer) {
     td__free(dead);
 }
 
-/* ---- Normalisations ---------------------------------------------------------------------------
- */
+/* ---- Normalisations -------------------------------------------------------------------------- */
 
 static const td_stats *stats_of(const search *s, const td_layer_info *layer, const char *name) {
     for (size_t i = 0; i < layer->parameter_count; i++) {

@@ -90,8 +90,7 @@ static char *resolve(const char *path, td_error *error) {
     return file;
 }
 
-/* ---- Formats ----------------------------------------------------------------------------------
- */
+/* ---- Formats --------------------------------------------------------------------------------- */
 
 enum { HEAD_SIZE = 4096 };
 
@@ -262,8 +261,7 @@ td_status td_model_save(const td_model *model, const char *path, size_t count,
                                    : td__native_save(model, path, count, notes, error);
 }
 
-/* ---- Weights ----------------------------------------------------------------------------------
- */
+/* ---- Weights --------------------------------------------------------------------------------- */
 
 static td_status save_model(const td_model *model, const char *path, td_error *error) {
     return td_model_save(model, path, 0, NULL, error);

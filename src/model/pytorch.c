@@ -71,8 +71,7 @@ static const rule rules[] = {
 #undef MATRIX
 enum { RULES = sizeof rules / sizeof *rules };
 
-/* ---- Names ------------------------------------------------------------------------------------
- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static const char *last_word(const char *name) {
     const char *dot = strrchr(name, '.');
@@ -124,8 +123,7 @@ static const td__named_view *take(const shelf *s, const char *name) {
     return *found;
 }
 
-/* ---- Shapes -----------------------------------------------------------------------------------
- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 /* One rule at work. */
 typedef struct transfer {
@@ -160,8 +158,7 @@ static td_shape pytorch_shape(const rule *r, const td_shape *ours) {
     return shape;
 }
 
-/* ---- Values -----------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* PyTorch's index on its axis for an index on ours. */
 static int64_t pytorch_index(const transfer *t, int32_t axis, int64_t index) {
@@ -240,8 +237,7 @@ static td_status run(const transfer *t, td_error *error) {
     return status;
 }
 
-/* ---- All of it --------------------------------------------------------------------------------
- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 /* A GRU that resets before the product has no counterpart. */
 static bool resets_before(const td_layer_info *layer) {

@@ -43,8 +43,7 @@ static int64_t tensor_bytes(const td__named_view *tensor) {
                : count * (int64_t)td_dtype_size(tensor->view.dtype);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static uint64_t read_u64(const unsigned char *bytes) {
     uint64_t value = 0;
@@ -297,8 +296,7 @@ const char *td__safetensors_text(const td__safetensors *file, const char *key) {
     return json_string_value(json_object_get(json_object_get(file->header, METADATA), key));
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static const char *type_word(td_dtype dtype) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {

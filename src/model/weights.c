@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Parameters by name -----------------------------------------------------------------------
- */
+/* ---- Parameters by name ---------------------------------------------------------------------- */
 
 static int by_name(const void *left, const void *right) {
     return strcmp((*(const td_parameter_info *const *)left)->name,
@@ -60,8 +59,7 @@ td__named_view *td__parameter_views(const td_model *model) {
     return views;
 }
 
-/* ---- Values -----------------------------------------------------------------------------------
- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* Which tensor each parameter of the index takes. */
 static void match(const td__parameter_index *index, size_t count, const td__named_view *tensors,

@@ -16,8 +16,7 @@
 #define MAX_CELL 1024
 #define MAX_FILE ((int64_t)16 << 30)
 
-/* ---- Writing ----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* A text cell, in quotes where it needs them, guarded from spreadsheets that would run it. Returns
  * its length; out has room for 2 * length + 4. */
@@ -123,8 +122,7 @@ td_status td__weights_csv_write(const td_model *model, const char *path, td_erro
     return status;
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* A parameter's values, aside until all are there. */
 typedef struct column {

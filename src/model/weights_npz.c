@@ -14,8 +14,7 @@
 #define MAX_NPY_HEADER 65536
 #define SMALL ((int64_t)1 << 31) /* archives below this do without zip64 */
 
-/* ---- Writing ----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static int64_t bytes_of(const td_view *view) {
     int64_t count;
@@ -82,8 +81,7 @@ td_status td__weights_npz_write(const td_model *model, const char *path, td_erro
     return status;
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* The arrays of an archive as float32, by name. */
 typedef struct arrays {

@@ -30,8 +30,8 @@ const void *td__onnx_stripped(const td_model *model, size_t *size);
  * for messages. */
 td_model *td__onnx_restore(const void *bytes, size_t size, int64_t most_elements, const char *name,
                            const char *origin, td_error *error);
-/* Writes the file again with the model's parameters; TD_UNSUPPORTED when it did not come from ONNX.
- */
+/* Writes the file again with the model's parameters; TD_UNSUPPORTED when it did not
+ * come from ONNX. */
 TD_NODISCARD td_status td__onnx_save(const td_model *model, const char *path, td_error *error);
 
 #endif

@@ -29,8 +29,7 @@ void td__pass_release(td__pass *pass) {
     *pass = (td__pass){0};
 }
 
-/* ---- A batch that is not full -----------------------------------------------------------------
- */
+/* ---- A batch that is not full ---------------------------------------------------------------- */
 
 static bool is_short(const td__pass *pass) {
     return pass->fixed && pass->batch->count < pass->fixed;
@@ -68,8 +67,7 @@ static td_view cut_short(const td__pass *pass, td_view view) {
     return view;
 }
 
-/* ---- Telling the deck -------------------------------------------------------------------------
- */
+/* ---- Telling the deck ------------------------------------------------------------------------ */
 
 static void tell(td__pass *pass, td_signal *signal, td_tensor *tensor) {
     if (signal && td_signal_wants(signal)) {
@@ -98,8 +96,7 @@ static void tell_batch(const td__pass_signals *signals, const td_batch *batch) {
     }
 }
 
-/* ---- Forward ----------------------------------------------------------------------------------
- */
+/* ---- Forward --------------------------------------------------------------------------------- */
 
 /* What the prediction is compared with; its data is NULL where the batch has none. The truth takes
  * the prediction's shape where only the shape differs. */
@@ -168,8 +165,7 @@ td_status td__pass_example_losses(td__pass *pass, const td_tensor **losses, td_e
     return td_tape_status(pass->tape, error);
 }
 
-/* ---- Backward ---------------------------------------------------------------------------------
- */
+/* ---- Backward -------------------------------------------------------------------------------- */
 
 typedef struct listener {
     td__pass *pass;

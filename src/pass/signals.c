@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Listing ----------------------------------------------------------------------------------
- */
+/* ---- Listing --------------------------------------------------------------------------------- */
 
 static int64_t elements_of(const td_shape *shape) {
     int64_t count = 1;
@@ -119,8 +118,7 @@ const char *td__pass_signals_nearest(const td__pass_signals *signals, const char
     return nearest;
 }
 
-/* ---- The deck's handles -----------------------------------------------------------------------
- */
+/* ---- The deck's handles ---------------------------------------------------------------------- */
 
 /* Where the handle of an entry is kept, besides in the entry; NULL: nowhere. */
 static td_signal **place_of(td__pass_signals *signals, const td__signal_entry *entry) {

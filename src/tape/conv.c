@@ -493,8 +493,8 @@ static td_status widen(td_tape *tape, const td__conv *c, const float *dz, int64_
     return TD_OK;
 }
 
-/* Shares the work: tiles when there are plenty, otherwise pixels, whose sums are added up in order.
- */
+/* Shares the work: tiles when there are plenty, otherwise pixels, whose sums are added
+ * up in order. */
 static td_status run_kernel_group(td_tape *tape, kernel_work *w) {
     const td__conv *c = w->conv;
     int threads = td_threads();

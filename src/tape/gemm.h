@@ -19,8 +19,8 @@ typedef struct td__gemm_arguments {
     int flags; /* TD__TILE_ADD, TD__TILE_RELU */
 } td__gemm_arguments;
 
-/* TD_MEMORY (and the tape's error) when there is no memory to pack b. k = 0 gives zeros (or bias).
- */
+/* TD_MEMORY (and the tape's error) when there is no memory to pack b. k = 0 gives
+ * zeros (or bias). */
 td_status td__gemm(td_tape *tape, const td__gemm_arguments *arguments);
 
 /* The right operand cut into panels as the tiles want them: panel p holds columns

@@ -120,8 +120,8 @@ static void new_line(printer *out, int indent) {
     out->column = indent;
 }
 
-/* What stands between two items of an axis: a space, a line break, or blank lines between matrices.
- */
+/* What stands between two items of an axis: a space, a line break, or blank lines
+ * between matrices. */
 static void separate(printer *out, int32_t axis, int indent) {
     const td_shape *shape = &out->tensor->shape;
     if (axis == shape->rank - 1) {

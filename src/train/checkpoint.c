@@ -84,8 +84,7 @@ static td_status set_state(td_trainer *trainer, const double *state, size_t size
     return td__measure_restore(&trainer->measures, &trainer->measures.epoch, state, size, error);
 }
 
-/* ---- Saving -----------------------------------------------------------------------------------
- */
+/* ---- Saving ---------------------------------------------------------------------------------- */
 
 /* The list of what a checkpoint holds, and the names made for it. */
 typedef struct parts {
@@ -288,8 +287,7 @@ td_status td__model_publish(td_trainer *trainer, td_error *error) {
     return status;
 }
 
-/* ---- Resuming ---------------------------------------------------------------------------------
- */
+/* ---- Resuming -------------------------------------------------------------------------------- */
 
 static td_status find_last(const char *run, char *path, size_t size, td_error *error) {
     char folder[4200], last[256] = "";

@@ -17,8 +17,7 @@ static td__yaml_node *place_of(const td_experiment *experiment, const char *key,
     return node && beneath ? td__yaml_get(node, beneath) : node;
 }
 
-/* ---- From layers ------------------------------------------------------------------------------
- */
+/* ---- From layers ----------------------------------------------------------------------------- */
 
 static td_status settle_layers(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
@@ -52,8 +51,7 @@ static td_status build_layers(td_trainer *trainer, td_error *error) {
     return settle_layers(trainer, error);
 }
 
-/* ---- From a file ------------------------------------------------------------------------------
- */
+/* ---- From a file ----------------------------------------------------------------------------- */
 
 /* What the run to go on with, or the model's file, says of its data. That it cannot be read is said
  * where it is loaded. */
@@ -142,8 +140,7 @@ static td_status freeze_layers(td_trainer *trainer, td_error *error) {
     return status;
 }
 
-/* ---- Both -------------------------------------------------------------------------------------
- */
+/* ---- Both ------------------------------------------------------------------------------------ */
 
 static td_status load_weights(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;

@@ -74,8 +74,7 @@ double td__measure_value(const td__measure *measure, size_t index) {
     return measure->examples > 0 ? measure->loss / measure->examples : (double)NAN;
 }
 
-/* ---- For a checkpoint -------------------------------------------------------------------------
- */
+/* ---- For a checkpoint ------------------------------------------------------------------------ */
 
 enum { OWN = 2 }; /* loss and examples come first, then each metric's */
 

@@ -73,8 +73,7 @@ static int64_t record_bytes(const td_trainer *trainer, const td__track_spec *tra
     return bytes_of(track, rows, rows * entry->elements);
 }
 
-/* ---- Texts ------------------------------------------------------------------------------------
- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 static void join(char *text, const td_names *names, const char *otherwise) {
     size_t length = 0;

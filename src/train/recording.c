@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- Opening ----------------------------------------------------------------------------------
- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* "a,b.*" of a list of names; NULL when memory is exhausted or the list is empty. */
 static char *join(const td_names *names) {
@@ -160,8 +159,7 @@ td_status td__recording_open(td_trainer *trainer, td_error *error) {
     return status;
 }
 
-/* ---- Errors -----------------------------------------------------------------------------------
- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 void td__trainer_unrecorded(td_trainer *trainer, const td_error *error) {
     if (!trainer->recording.error.status) {

@@ -75,8 +75,7 @@ td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
     return TD_OK;
 }
 
-/* ---- What is hardly meant ---------------------------------------------------------------------
- */
+/* ---- What is hardly meant -------------------------------------------------------------------- */
 
 static td__yaml_node *place_of(const td_trainer *trainer, const char *section, const char *key) {
     td__yaml_node *node = td__yaml_get(td__yaml_root(trainer->experiment->yaml), section);

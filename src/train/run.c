@@ -12,8 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- Progress ---------------------------------------------------------------------------------
- */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 static void tell(td_trainer *trainer, int64_t epoch, int64_t batch, bool epoch_end) {
     td__progress *at = &trainer->at;
@@ -62,8 +61,7 @@ static double value_of(const td_trainer *trainer, const char *name) {
     return (double)NAN;
 }
 
-/* ---- The loop ---------------------------------------------------------------------------------
- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 static bool is_done(const td_trainer *trainer) {
     return trainer->at.step >= trainer->feed.steps || trainer->stopping.stopped || trainer->stop;

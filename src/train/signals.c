@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Listing ----------------------------------------------------------------------------------
- */
+/* ---- Listing --------------------------------------------------------------------------------- */
 
 /* loss and metrics, with a prefix; *first is the entry of the loss. */
 static bool add_values(td_trainer *trainer, const char *prefix, bool epochs_only, size_t *first) {
@@ -44,8 +43,7 @@ td_status td__trainer_signals_list(td_trainer *trainer, td_error *error) {
     return good ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
 }
 
-/* ---- Checking ---------------------------------------------------------------------------------
- */
+/* ---- Checking -------------------------------------------------------------------------------- */
 
 enum { HINT = 400 };
 

@@ -27,8 +27,7 @@ bool td__best_take(td__best *best, double value, int64_t epoch) {
     return true;
 }
 
-/* ---- Weights ----------------------------------------------------------------------------------
- */
+/* ---- Weights --------------------------------------------------------------------------------- */
 
 static void keep_weights(td__stopping *stopping, const td_model *model) {
     for (size_t i = 0; i < stopping->weight_count; i++) {
@@ -78,8 +77,7 @@ void td__stopping_release(td__stopping *stopping) {
     *stopping = (td__stopping){0};
 }
 
-/* ---- Stopping ---------------------------------------------------------------------------------
- */
+/* ---- Stopping -------------------------------------------------------------------------------- */
 
 void td__stopping_decide(td__stopping *stopping) {
     if (!stopping->best.monitor || stopping->waited < stopping->patience) {

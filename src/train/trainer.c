@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- What is trained --------------------------------------------------------------------------
- */
+/* ---- What is trained ------------------------------------------------------------------------- */
 
 static td_status make_optimizer(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
@@ -78,8 +77,7 @@ static void release_learner(td__learner *learner) {
     td__free(learner->weight_of);
 }
 
-/* ---- How it is measured -----------------------------------------------------------------------
- */
+/* ---- How it is measured ---------------------------------------------------------------------- */
 
 static td_status make_passes(td_trainer *trainer, td_error *error) {
     const td__train_spec *train = &trainer->experiment->train;
@@ -150,8 +148,7 @@ static td_status make_stopping(td_trainer *trainer, td_error *error) {
     return status ? status : td__stopping_init(&trainer->stopping, train, trainer->model, error);
 }
 
-/* ---- The object -------------------------------------------------------------------------------
- */
+/* ---- The object ------------------------------------------------------------------------------ */
 
 static td_status prepare(td_trainer *trainer, td_error *error) {
     td_threads_set((int)trainer->experiment->threads);

@@ -143,8 +143,8 @@ TD_NODISCARD td_status td__trainer_check_sense(td_trainer *trainer, td_error *er
 
 /* signals.c */
 TD_NODISCARD td_status td__trainer_signals_list(td_trainer *trainer, td_error *error);
-/* Every name in a track must exist; what needs preparation (pre-activations, updates) is prepared.
- */
+/* Every name in a track must exist; what needs preparation (pre-activations, updates)
+ * is prepared. */
 TD_NODISCARD td_status td__trainer_signals_check(td_trainer *trainer, td_error *error);
 
 /* plan.c */
@@ -165,8 +165,8 @@ void td__recording_catch_up(td_trainer *trainer);
 void td__recording_say_idle(td_trainer *trainer);
 
 /* step.c */
-/* Trains on a batch and records; leaves the deck's step open. TD_RANGE when the loss is not finite.
- */
+/* Trains on a batch and records; leaves the deck's step open. TD_RANGE when the loss
+ * is not finite. */
 TD_NODISCARD td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_end,
                                     td_error *error);
 

@@ -56,8 +56,7 @@ void td__zip_member_release(td__zip_member *member);
 typedef struct td__zip_writer {
     int file;
     bool good;
-    bool
-        large; /* members or the archive may reach 4 GiB: zip64, which every reader of today knows */
+    bool large;  /* members or the archive may reach 4 GiB: zip64, which all readers know */
     uint64_t at; /* where the next byte goes */
     td__zip_entry *entries;
     size_t count, capacity;

@@ -65,8 +65,8 @@ __attribute__((destructor)) static void finish(void) {
     }
 }
 
-/* The program dies as by kill -9. A process of its own that writes for it is not hit, and goes on.
- */
+/* The program dies as by kill -9. A process of its own that writes for it is not hit,
+ * and goes on. */
 static void die(void) {
     kill(program, SIGKILL);
     while (getpid() == program) {

@@ -159,8 +159,7 @@ static void reference(const op_array in[], op_array *out, const void *options) {
     }
 }
 
-/* --- the table ---------------------------------------------------------------------------------
- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 #define SHAPE(...) TD_SHAPE(__VA_ARGS__)
 #define SCALAR ((td_shape){0})

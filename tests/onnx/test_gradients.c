@@ -18,8 +18,8 @@
 
 /* Steps, and scattering products. */
 static const char *const without_gradient[] = {"Floor", "Round", "ScatterND", "Sign", NULL};
-/* Tests whose inputs lie on an edge, where equal elements part, or are so large that a step is lost.
- */
+/* Tests whose inputs lie on an edge, where equal elements part, or are so large that a
+ * step is lost. */
 static const char *const on_an_edge[] = {
     "test_leakyrelu_example",
     "test_logsoftmax_large_number",

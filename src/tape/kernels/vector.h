@@ -5,8 +5,8 @@
 #include "tape/kernels/math.h"
 #include "tape/kernels/variant.h"
 
-/* Unaligned, and allowed to look at floats. A comparison gives a mask: all bits of a lane, or none.
- */
+/* Unaligned, and allowed to look at floats. A comparison gives a mask: all bits of a
+ * lane, or none. */
 typedef float td__vec
     __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4), may_alias));
 typedef int32_t td__mask

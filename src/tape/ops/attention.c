@@ -181,8 +181,8 @@ static td_status run(td_tape *tape, attention_work *w, td__parallel_body *body) 
     return TD_OK;
 }
 
-/* The mask's gradient: the scores' gradient (without the scale), summed where the mask broadcasts.
- */
+/* The mask's gradient: the scores' gradient (without the scale), summed where the
+ * mask broadcasts. */
 static td_status gradient_of_mask(td_tape *tape, td__node *node, const attention_saved *a,
                                   const float *ds) {
     bool add;
@@ -214,8 +214,8 @@ static td_status attention_backward(td_tape *tape, td__node *node) {
                            .v = td__floats(node->inputs[2].tensor),
                            .g = td__output_gradient(tape, node),
                            .scores_of_heads = td__wants(tape, node, 3)};
-    /* One tensor may be several of the inputs; the first contribution, in this order, overwrites.
-     */
+    /* One tensor may be several of the inputs; the first contribution, in this
+     * order, overwrites. */
     float **to[] = {&work.dq, &work.dk, &work.dv};
     bool *add[] = {&work.add_q, &work.add_k, &work.add_v};
     for (int32_t i = 0; i < 3; i++) {

@@ -1,5 +1,5 @@
-/* Running models: outputs and errors by name, pre-activations, the watcher, regularisers, memory.
- */
+/* Running models: outputs and errors by name, pre-activations, the watcher,
+ * regularisers, memory. */
 #include "test.h"
 
 #include "base/memory.h"

@@ -65,8 +65,8 @@ static void rows_after_the_step_go_wherever_they_are(void **state) {
     assert_string_equal(fixture_read(&f, "texts.csv"),
                         "epoch,step,signal,text\n0,1,\"t\n,\",\"\"\"\n\"\n"
                         "0,2,\"t\n,\",\"\"\"\n\"\n0,2,\"t\n,\",\"\"\"\n\"\n");
-    /* the long form comes first this time and still finds its file; another width finds a new one
-     */
+    /* the long form comes first this time and still finds its file; another width
+     * finds a new one */
     fixture_view(&f, "x", 0, TD_LONG, 4, view_of(values, TD_SHAPE(1)), NULL);
     fixture_view(&f, "x", 0, TD_ROWS, 4, view_of(values, TD_SHAPE(1, 3)), NULL);
     fixture_view(&f, "x", 0, TD_ROWS, 4, view_of(values, TD_SHAPE(1, 2)), NULL);
