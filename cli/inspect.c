@@ -6,6 +6,7 @@
 
 #include "tapedeck/model.h"
 
+#include <limits.h>
 #include <string.h>
 
 static const char help[] =
@@ -38,27 +39,77 @@ static const char help[] =
 
 /* ---- For people ------------------------------------------------------------------------------ */
 
-static int width_of_names(const td_model *model) {
+static int width_of_names(const td_model *model, int most) {
     size_t width = strlen("parameter");
     for (size_t i = 0; i < td_model_parameter_count(model); i++) {
         size_t length = strlen(td_model_parameter_at(model, i)->name);
         width = length > width ? length : width;
     }
-    return width < 60 ? (int)width : 60;
+    return width < (size_t)most ? (int)width : most;
+}
+
+/* Which of its columns the table of parameters has room for. */
+typedef struct columns {
+    int name;
+    bool counts;    /* count and zeros */
+    int statistics; /* the first so many */
+} columns;
+
+enum { STATISTICS = 5, STATISTIC = 12, SHAPE = 20 };
+
+static columns lay_out(const td_inspection *about) {
+    enum { LONGEST = 60, SHORTEST = 12, COUNTS = 24 };
+    int room = terminal_room();
+    columns c = {width_of_names(about->model, room == INT_MAX ? LONGEST : room), true, STATISTICS};
+    if (c.name + SHAPE + COUNTS + STATISTICS * STATISTIC <= room) {
+        return c;
+    }
+    int most = room - SHAPE - 2 * STATISTIC;
+    c.counts = false;
+    c.name = width_of_names(about->model, most < SHORTEST ? SHORTEST : most);
+    int fit = (room - c.name - SHAPE) / STATISTIC;
+    c.statistics = fit < 0 ? 0 : fit < STATISTICS ? fit : STATISTICS;
+    return c;
+}
+
+static void print_parameter(const columns *c, const td_parameter_info *parameter,
+                            const td_stats *stats) {
+    const double values[STATISTICS] = {stats->mean, stats->std, stats->min, stats->max,
+                                       stats->norm};
+    char shape[TD_SHAPE_TEXT_SIZE];
+    td_shape dims = td_tensor_shape(parameter->tensor);
+    if (c->counts) {
+        printf("%-*s", c->name, parameter->name);
+    } else {
+        terminal_print_name(parameter->name, c->name);
+    }
+    printf("  %-18s", td_shape_text(&dims, shape));
+    if (c->counts) {
+        printf(" %12lld", (long long)stats->count);
+    }
+    for (int i = 0; i < c->statistics; i++) {
+        printf(" %11.4g", values[i]);
+    }
+    if (c->counts) {
+        printf(" %10lld", (long long)stats->zeros);
+    }
+    putchar('\n');
 }
 
 static void print_parameters(const td_inspection *about) {
-    int width = width_of_names(about->model);
-    printf("%-*s  %-18s %12s %11s %11s %11s %11s %11s %10s\n", width, "parameter", "shape", "count",
-           "mean", "std", "min", "max", "norm", "zeros");
+    static const char *const names[STATISTICS] = {"mean", "std", "min", "max", "norm"};
+    columns c = lay_out(about);
+    printf("%-*s  %-18s", c.name, "parameter", "shape");
+    (void)fputs(c.counts ? "        count" : "", stdout);
+    for (int i = 0; i < c.statistics; i++) {
+        printf(" %11s", names[i]);
+    }
+    (void)fputs(c.counts ? "      zeros\n" : "\n", stdout);
     for (size_t i = 0; i < td_model_parameter_count(about->model); i++) {
-        const td_parameter_info *parameter = td_model_parameter_at(about->model, i);
-        const td_stats *stats = &about->stats[i];
-        char shape[TD_SHAPE_TEXT_SIZE];
-        td_shape dims = td_tensor_shape(parameter->tensor);
-        printf("%-*s  %-18s %12lld %11.4g %11.4g %11.4g %11.4g %11.4g %10lld\n", width,
-               parameter->name, td_shape_text(&dims, shape), (long long)stats->count, stats->mean,
-               stats->std, stats->min, stats->max, stats->norm, (long long)stats->zeros);
+        print_parameter(&c, td_model_parameter_at(about->model, i), &about->stats[i]);
+    }
+    if (!c.counts) {
+        printf("(a wider terminal, or --json, has all columns)\n");
     }
 }
 
@@ -127,7 +178,7 @@ static void print_page(const td_inspection *about) {
         printf("began from %s\n", about->origin);
     }
     (void)fputc('\n', stdout);
-    (void)td_model_summary(about->model, stdout);
+    (void)td_model_summary_within(about->model, stdout, terminal_room());
     (void)fputc('\n', stdout);
     if (td_model_parameter_count(about->model)) {
         print_parameters(about);

@@ -291,7 +291,7 @@ void report_plan(td_trainer *trainer, bool json) {
         print_json_plan(plan, count);
         return;
     }
-    (void)td_model_summary(td_trainer_model(trainer), stdout);
+    (void)td_model_summary_within(td_trainer_model(trainer), stdout, terminal_room());
     (void)fputs(count ? "\nRecording\n" : "\nNothing is recorded: there is no `record:` section.\n",
                 stdout);
     for (size_t i = 0; i < count; i++) {

@@ -92,20 +92,6 @@ static columns lay_out(const table *t) {
     return c;
 }
 
-/* The name in so many columns: its beginning and "..", where it is longer. */
-static void print_name(const char *name, int width) {
-    int length = (int)strlen(name);
-    if (length <= width) {
-        printf("%-*s", width, name);
-        return;
-    }
-    int kept = width - 2;
-    while (kept > 0 && ((unsigned char)name[kept] & 0xc0) == 0x80) {
-        kept--; /* whole characters */
-    }
-    printf("%.*s..%*s", kept, name, width - 2 - kept, "");
-}
-
 /* "  loss 0.25 (0.21)", or without the best value; out has 400 bytes. Returns the length. */
 static int metric_text(char *out, const td_run_metric *metric, bool best) {
     enum { ROOM = 400 };
@@ -146,7 +132,7 @@ static void print_row(const row *r, const columns *c, bool colour) {
     char when[32], size[32];
     const char *state = r->is.info.events ? "events" : td_run_state_name(r->is.info.state);
     const char *paint = colour && !r->is.info.events ? colours[r->is.info.state] : NULL;
-    print_name(r->name, c->name);
+    terminal_print_name(r->name, c->name);
     (void)fputs("  ", stdout);
     if (c->whole) {
         printf("%-16s  ", format_when(when, r->is.info.started));

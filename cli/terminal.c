@@ -137,6 +137,19 @@ const char *terminal_bar(char *out, double share) {
     return out;
 }
 
+void terminal_print_name(const char *name, int width) {
+    int length = (int)strlen(name);
+    if (length <= width) {
+        printf("%-*s", width, name);
+        return;
+    }
+    int kept = width - 2;
+    while (kept > 0 && ((unsigned char)name[kept] & 0xc0) == 0x80) {
+        kept--; /* whole characters */
+    }
+    printf("%.*s..%*s", kept, name, width - 2 - kept, "");
+}
+
 double seconds_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

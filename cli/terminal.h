@@ -32,6 +32,8 @@ FILE *terminal_stream(void);
 
 /* A bar of 24 cells, filled to that share; out has 128 bytes. Returns out. */
 const char *terminal_bar(char *out, double share);
+/* Prints the name in so many columns of stdout: its beginning and "..", where it is longer. */
+void terminal_print_name(const char *name, int width);
 /* Of a clock that only goes forward. */
 double seconds_now(void);
 /* "12.3 s", "4:05", "1:02:03"; out has 32 bytes. Returns out. */

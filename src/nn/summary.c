@@ -2,6 +2,7 @@
 #include "nn/model.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #define COLUMNS 4
@@ -25,9 +26,22 @@ static void print_rule(const table *t, const char *left, const char *dash, const
     (void)fprintf(t->stream, "%s\n", right);
 }
 
+/* The beginning of a text that is too long, in whole characters, and "..". */
+static void cut(char cell[CELL], int width) {
+    if ((int)strlen(cell) <= width) {
+        return;
+    }
+    int kept = width - 2;
+    while (kept > 0 && ((unsigned char)cell[kept] & 0xc0) == 0x80) {
+        kept--;
+    }
+    (void)snprintf(cell + kept, 3, "..");
+}
+
 static void print_row(const table *t, const char *bar, char cells[COLUMNS][CELL]) {
     for (int c = 0; c < t->columns; c++) {
         int sign = c == 2 ? 1 : -1; /* numbers to the right */
+        cut(cells[c], t->width[c]);
         (void)fprintf(t->stream, "%s %*s ", bar, sign * t->width[c], cells[c]);
     }
     (void)fprintf(t->stream, "%s\n", bar);
@@ -95,17 +109,63 @@ static bool is_stack(const td_model *model) {
     return true;
 }
 
-td_status td_model_summary(const td_model *model, FILE *stream) {
-    static char heads[COLUMNS][CELL] = {"Layer (type)", "Output Shape", "Param #", "Connected to"};
-    table t = {stream, is_stack(model) ? 3 : COLUMNS, {31, 22, 13, 20}};
-    char cells[COLUMNS][CELL];
-    for (size_t i = 0; i < model->layer_count; i++) {
-        cells_of(model, model->layers[i], cells);
-        for (int c = 0; c < t.columns; c++) {
-            int length = (int)strlen(cells[c]);
-            t.width[c] = length > t.width[c] ? length : t.width[c];
-        }
+static void widen(table *t, char cells[COLUMNS][CELL]) {
+    for (int c = 0; c < t->columns; c++) {
+        int length = (int)strlen(cells[c]);
+        t->width[c] = length > t->width[c] ? length : t->width[c];
     }
+}
+
+static int width_of(const table *t) {
+    int width = 1;
+    for (int c = 0; c < t->columns; c++) {
+        width += t->width[c] + 3;
+    }
+    return width;
+}
+
+/* Takes from the widest column, but not from the numbers, until all fit or none can give. */
+static void narrow(table *t, int columns) {
+    enum { LEAST = 8, NUMBERS = 2 };
+    for (;;) {
+        int widest = 0;
+        for (int c = 1; c < t->columns; c++) {
+            widest = c != NUMBERS && t->width[c] > t->width[widest] ? c : widest;
+        }
+        int excess = width_of(t) - columns;
+        if (excess <= 0 || t->width[widest] <= LEAST) {
+            return;
+        }
+        t->width[widest]--;
+    }
+}
+
+/* As wide as Keras makes it; where that is too much, as wide as it must be. */
+static table lay_out(const td_model *model, FILE *stream, int columns, char heads[COLUMNS][CELL]) {
+    table roomy = {stream, is_stack(model) ? 3 : COLUMNS, {31, 22, 13, 20}};
+    table tight = {stream, roomy.columns, {0}};
+    widen(&tight, heads);
+    for (size_t i = 0; i < model->layer_count; i++) {
+        char cells[COLUMNS][CELL];
+        cells_of(model, model->layers[i], cells);
+        widen(&roomy, cells);
+        widen(&tight, cells);
+    }
+    if (width_of(&roomy) <= columns) {
+        return roomy;
+    }
+    narrow(&tight, columns);
+    return tight;
+}
+
+td_status td_model_summary(const td_model *model, FILE *stream) {
+    return td_model_summary_within(model, stream, INT_MAX);
+}
+
+td_status td_model_summary_within(const td_model *model, FILE *stream, int columns) {
+    char heads[COLUMNS][CELL] = {"Layer (type)", "Output Shape", "Param #", "Connected to"};
+    char cells[COLUMNS][CELL];
+    table t = lay_out(model, stream, columns, heads);
     (void)fprintf(stream, "Model: \"%s\"\n", model->name);
     print_rule(&t, "┏", "━", "┳", "┓");
     print_row(&t, "┃", heads);

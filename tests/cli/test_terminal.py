@@ -71,6 +71,24 @@ class Narrow(Case):
         self.assertIn(" …\n", self.terminal("runs", columns=60))
         self.assertIn(self.NAME, self.terminal("runs", columns=250))
 
+    def test_inspect_fits(self):
+        branches = """
+  - dense: {name: a_layer_with_quite_a_long_name, units: 4}
+  - dense: {name: another_layer_with_a_name_as_long, units: 4, from: input}
+  - add: {name: sum, from: [a_layer_with_quite_a_long_name, another_layer_with_a_name_as_long]}
+"""
+        self.train(SMALL.replace("name: small", "name: graph").replace("model:\n", "model:" + branches), "--quiet")
+        for run in ("small", "graph"):
+            model = f"runs/{run}/model.safetensors"
+            for columns in (60, 61, 80, 100, 130):
+                page = self.terminal("inspect", model, columns=columns)
+                self.assert_fits(page, columns)
+                self.assertRegex(page, r"logits.bias +\(2,\) +-?[0-9]")
+                self.assertEqual("a wider terminal" in page, " zeros\n" not in page)
+            self.assertEqual(self.terminal("inspect", model, columns=400), self.run_program("inspect", model).stdout)
+        self.assertIn("a_layer_with_quite_a_long_name.kernel  ", page)
+        self.assert_fits(self.terminal("train", "experiment.yaml", "--dry-run", columns=60).partition("params:")[0], 60)
+
     def test_columns_decides_and_a_pipe_gets_all(self):
         self.assert_fits(self.terminal("runs", columns=200, COLUMNS="60"), 60)
         self.assertGreater(len(self.terminal("runs", columns=200, COLUMNS="none").splitlines()[1]), 100)
