@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/parse.h"
 #include "run/run.h"
+#include "tensor/npy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEADER_MAXIMUM = 65536, PATH_ROOM = 4096 };
+enum { HEADER_ROOM = 4096, PATH_ROOM = 4096 };
 static const size_t most_bytes = (size_t)1 << 33;
 
 /* -1 on failure. Names that lead out of the folder are none of a run's. */
@@ -54,70 +55,29 @@ static bool read_at(int file, void *data, size_t size, int64_t offset) {
 
 /* ---- NPY ------------------------------------------------------------------------------------ */
 
-typedef struct array {
-    td_dtype dtype;
-    td_shape shape;
-    int64_t start; /* of the data */
-} array;
-
-static bool parse_header(const char *text, array *a) {
-    static const struct {
-        const char *code;
-        td_dtype dtype;
-    } types[] = {{"'<f4'", TD_FLOAT32}, {"'<f8'", TD_FLOAT64}, {"'<i4'", TD_INT32},
-                 {"'<i8'", TD_INT64},   {"'|u1'", TD_UINT8},   {"'<f2'", TD_FLOAT16},
-                 {"'|b1'", TD_BOOL},    {"'|i1'", TD_INT8},    {"'<i2'", TD_INT16},
-                 {"'<u2'", TD_UINT16},  {"'<u4'", TD_UINT32},  {"'<u8'", TD_UINT64}};
-    const char *descr = strstr(text, "'descr': "), *shape = strstr(text, "'shape': (");
-    if (!descr || !shape || !strstr(text, "'fortran_order': False")) {
-        return false;
+static td_status read_header(int file, const char *name, td__npy_array *a, td_dtype *dtype,
+                             td_error *error) {
+    char head[HEADER_ROOM];
+    ssize_t got = pread(file, head, sizeof head, 0);
+    td_status status = td__npy_parse_header(head, got > 0 ? (size_t)got : 0, name, a, error);
+    if (status) {
+        return status;
     }
-    size_t type = 0;
-    while (type < sizeof types / sizeof *types &&
-           strncmp(descr + strlen("'descr': "), types[type].code, 5) != 0) {
-        type++;
-    }
-    if (type == sizeof types / sizeof *types) {
-        return false;
-    }
-    a->dtype = types[type].dtype;
-    a->shape.rank = 0;
-    for (const char *p = shape + strlen("'shape': ("); *p != ')';) {
-        char *end;
-        long long side = strtoll(p, &end, 10);
-        if (end == p || side < 0 || a->shape.rank == TD_MAX_RANK) {
-            return false;
-        }
-        a->shape.dims[a->shape.rank++] = side;
-        for (p = end; *p == ',' || *p == ' '; p++) {
+    for (int i = 0; i < TD_DTYPE_COUNT && !a->fortran; i++) {
+        const char *type = td__npy_type((td_dtype)i);
+        if (type && strcmp(type, a->type) == 0) {
+            *dtype = (td_dtype)i;
+            return TD_OK;
         }
     }
-    return true;
-}
-
-static td_status read_header(int file, const char *name, array *a, td_error *error) {
-    uint8_t prefix[10];
-    char header[HEADER_MAXIMUM];
-    if (!read_at(file, prefix, sizeof prefix, 0) || memcmp(prefix, "\x93NUMPY\x01", 7) != 0) {
-        return td_error_set(error, TD_FORMAT, "%s is not an NPY file", name);
-    }
-    size_t length = (size_t)prefix[8] | (size_t)prefix[9] << 8;
-    if (length >= sizeof header || !read_at(file, header, length, sizeof prefix)) {
-        return td_error_set(error, TD_FORMAT, "%s: its header is not all there", name);
-    }
-    header[length] = 0;
-    if (!parse_header(header, a)) {
-        return td_error_set(error, TD_FORMAT, "%s: its header is damaged", name);
-    }
-    a->start = (int64_t)(sizeof prefix + length);
-    return TD_OK;
+    return td_error_set(error, TD_FORMAT, "%s: not an array that a run has written", name);
 }
 
 /* The record's view and place in the file. */
 static td_status locate(int file, const char *name, int64_t index, td_view *view, int64_t *offset,
                         size_t *bytes, td_error *error) {
-    array a = {0};
-    td_status status = read_header(file, name, &a, error);
+    td__npy_array a;
+    td_status status = read_header(file, name, &a, &view->dtype, error);
     if (status) {
         return status;
     }
@@ -125,7 +85,6 @@ static td_status locate(int file, const char *name, int64_t index, td_view *view
         return td_error_set(error, TD_NOT_FOUND, "%s: record %lld is not there", name,
                             (long long)index);
     }
-    view->dtype = a.dtype;
     view->shape = (td_shape){.rank = a.shape.rank - 1};
     memcpy(view->shape.dims, a.shape.dims + 1, sizeof(int64_t) * (size_t)view->shape.rank);
     int64_t count;
@@ -135,7 +94,7 @@ static td_status locate(int file, const char *name, int64_t index, td_view *view
     }
     *bytes = (size_t)count * td_dtype_size(view->dtype);
     if (!td__multiply(index, (int64_t)*bytes, offset) ||
-        __builtin_add_overflow(*offset, a.start, offset)) {
+        __builtin_add_overflow(*offset, (int64_t)a.start, offset)) {
         return td_error_set(error, TD_FORMAT, "%s: its header is damaged", name);
     }
     return TD_OK;

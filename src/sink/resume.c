@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "tensor/npy.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -167,21 +168,24 @@ static td_status bad_array(const char *name, td_error *error) {
 static td_status read_header(array *a, td_error *error) {
     char text[1025] = "";
     ssize_t got = pread(a->file, text, sizeof text - 1, 0);
-    const char *descr = got > 10 ? strstr(text + 10, "'descr': '") : NULL;
-    const char *shape = got > 10 ? strstr(text + 10, "'shape': (") : NULL;
-    if (!descr || !shape || memcmp(text, "\x93NUMPY\x01", 7) != 0) {
+    td__npy_array header;
+    if (td__npy_parse_header(text, got > 0 ? (size_t)got : 0, a->name, &header, NULL) ||
+        header.shape.rank == 0) {
         return bad_array(a->name, error);
     }
-    a->header_bytes = 10 + ((uint8_t)text[8] | (uint8_t)text[9] << 8);
-    shape += strlen("'shape': (");
-    a->count_at = shape - text;
-    a->bytes = strtol(descr + strlen("'descr': '") + 2, NULL, 10);
-    char *at;
-    a->count = strtoll(shape, &at, 10);
-    bool sane = at - shape == 21 && a->bytes > 0 && a->count >= 0 && a->header_bytes <= got;
-    while (sane && *at == ',' && at[1] == ' ') {
-        int64_t dim = strtoll(at + 1, &at, 10);
-        sane = dim >= 0 && td__multiply(a->bytes, dim, &a->bytes);
+    const char *shape = strstr(text + TD__NPY_PREFIX, "'shape': (");
+    char *at = NULL;
+    a->header_bytes = (int64_t)header.start;
+    a->bytes = strtol(header.type + 2, NULL, 10);
+    a->count = header.shape.dims[0];
+    bool sane = shape && a->bytes > 0;
+    if (sane) {
+        shape += strlen("'shape': (");
+        a->count_at = shape - text;
+        sane = strtoll(shape, &at, 10) == a->count && at - shape == 21;
+    }
+    for (int32_t i = 1; sane && i < header.shape.rank; i++) {
+        sane = td__multiply(a->bytes, header.shape.dims[i], &a->bytes);
     }
     struct stat about;
     int64_t all;

@@ -14,4 +14,16 @@ size_t td__npy_frame(char *out, size_t length);
 #define TD__NPY_HEADER 320
 size_t td__npy_header(char out[TD__NPY_HEADER], td_dtype dtype, const td_shape *shape);
 
+typedef struct td__npy_array {
+    char type[32]; /* numpy's word for its elements: "<f4" */
+    bool fortran;  /* column-major */
+    td_shape shape;
+    size_t start; /* of the elements, in the file */
+} td__npy_array;
+
+/* Reads the header that a file of version 1 to 3 begins with; bytes may end behind it. what is what
+ * messages call the file. TD_FORMAT, and TD_UNSUPPORTED for records and too many dimensions. */
+td_status td__npy_parse_header(const void *bytes, size_t size, const char *what,
+                               td__npy_array *array, td_error *error);
+
 #endif
