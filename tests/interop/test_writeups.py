@@ -225,7 +225,9 @@ class ResultsToCsv(Writeup):
         self.run_program("predict", "runs/ours", "data.npz", "--to", "ours.csv", "--quiet")
         theirs = self.write_csv("predictions.csv", ["label"] + [f"class_{i}" for i in range(3)],
                                 [[label, *row] for label, row in zip(y, model.predict(x, verbose=0))])
-        self.same_table(self.table("ours.csv"), theirs)
+        ours = self.table("ours.csv")
+        self.assertEqual(ours.pop("predicted").tolist(), theirs.filter(like="class_").to_numpy().argmax(1).tolist())
+        self.same_table(ours, theirs)
 
     def test_weights_out_and_back_into_a_network(self):
         model, _, _ = self.classifier()
@@ -277,7 +279,9 @@ record:
             theirs = self.write_csv(
                 "theirs.csv", ["epoch", "step", "sample", "label", "class_0", "class_1", "class_2"],
                 [[step // 3, step, i, y_val[i], *steps[step][i]] for i in sample])
-            self.same_table(rows.reset_index(drop=True), theirs)
+            rows = rows.reset_index(drop=True)
+            self.assertEqual(rows.pop("predicted").tolist(), [int(steps[step][i].argmax()) for i in sample])
+            self.same_table(rows, theirs)
             stored = database.execute(
                 "SELECT sample, label, e.value FROM example e JOIN signal ON id = signal "
                 "WHERE name = 'prediction' AND step = ? ORDER BY sample", [step]).fetchall()
@@ -463,7 +467,7 @@ class IntermediateTensors(Writeup):
 class Readers(Writeup):
     """Every file of a run in the tool that people open it with."""
 
-    INTEGERS = {"epoch", "step", "sample", "count", "zeros", "nan", "inf", "label"}
+    INTEGERS = {"epoch", "step", "sample", "count", "zeros", "nan", "inf", "label", "predicted"}
     TEXTS = {"signal", "index", "hash", "text"}
 
     def setUp(self):
