@@ -142,7 +142,8 @@ static int no_signal(const page *p) {
 static int draw(const settings *s, size_t *said) {
     int status = EXIT_GOOD;
     if (s->json) {
-        show_json(&s->page);
+        bool any = show_json(&s->page);
+        status = any || !s->page.what ? EXIT_GOOD : no_signal(&s->page);
     } else if (!s->page.what) {
         show_overview(&s->page);
     } else if (!show_signals(&s->page)) {

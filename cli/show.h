@@ -21,7 +21,7 @@ typedef struct page {
 void show_overview(const page *page);
 /* False when no signal matches. */
 bool show_signals(const page *page);
-void show_json(const page *page);
+bool show_json(const page *page);
 
 /* A signal's points in one run, empty when it has none there; free its points. */
 series load_series(td_run *run, const char *signal, const char *statistic, const page *page,

@@ -421,7 +421,8 @@ static void json_signal(td_run *run, const td_run_signal *signal, const page *p,
     putchar('}');
 }
 
-void show_json(const page *p) {
+bool show_json(const page *p) {
+    bool any = false;
     for (size_t i = 0; i < p->run_count; i++) {
         td_run_info info = {.size = sizeof info};
         td_run_about(p->runs[i], &info);
@@ -438,8 +439,10 @@ void show_json(const page *p) {
             if (td_run_matches(p->what, signals[k].name)) {
                 json_signal(p->runs[i], &signals[k], p, first);
                 first = false;
+                any = true;
             }
         }
         (void)fputs("]}\n", stdout);
     }
+    return any;
 }

@@ -60,6 +60,7 @@ class Names(Case):
         self.train(SMALL + "record: [{what: loss}]\n", "--quiet")
         said = self.run_program("show", "runs/small", "lss", status=1).stderr
         self.assertIn("no signal 'lss' in this run; did you mean 'loss'?", said)
+        self.assertIn("no signal 'lss'", self.run_program("show", "runs/small", "lss", "--json", status=1).stderr)
         said = self.run_program("show", "runs/small", "zzzzzz", status=1).stderr
         self.assertIn("`tapedeck show RUN` lists them", said)
 

@@ -99,10 +99,7 @@ class More(unittest.TestCase):
             np.testing.assert_allclose(values, expected[sample], rtol=1e-5)
 
     def test_lightning(self):
-        try:
-            import lightning.pytorch as lightning
-        except ImportError:
-            self.skipTest("Lightning is not installed here")
+        import lightning.pytorch as lightning
 
         class Module(lightning.LightningModule):
             def __init__(self):
@@ -134,10 +131,7 @@ class More(unittest.TestCase):
         self.assertLessEqual({"net.0.error", "net.4.weight.gradient", "loss", "train_loss"}, set(run))
 
     def test_hugging_face(self):
-        try:
-            from transformers import Trainer, TrainingArguments
-        except ImportError:
-            self.skipTest("transformers is not installed here")
+        from transformers import Trainer, TrainingArguments
 
         class Model(nn.Module):
             def __init__(self):
