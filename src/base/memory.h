@@ -5,6 +5,9 @@
 
 #include "tapedeck/base.h"
 
+/* The items of an array. */
+#define TD__COUNT(array) (sizeof(array) / sizeof *(array))
+
 /* What wide kernels and oneDNN like: a cache line, and a full AVX-512 register. */
 #define TD__ALIGNMENT 64
 

@@ -3,11 +3,10 @@
 
 #include "base/memory.h"
 #include "deck/glob.h"
+#include "experiment/sections.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 /* A name or glob, several with commas between, or a list of such: one list. */
 static void read_what(td__checker *checker, td__yaml_node *node, void *member) {
@@ -183,7 +182,7 @@ void td__read_record(td__checker *checker, td__yaml_node *node, void *member) {
         size_t mark = td__path_enter_index(checker, i);
         td__track_spec *track = &experiment->tracks[experiment->track_count++];
         track->node = node->items[i];
-        td__check_map(checker, node->items[i], track_fields, COUNT(track_fields), track);
+        td__check_map(checker, node->items[i], track_fields, TD__COUNT(track_fields), track);
         check_target(checker, track);
         check_forms(checker, track);
         if (track->history && !track->when) {

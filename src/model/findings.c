@@ -116,7 +116,6 @@ static bool is_one_of(const char *word, const char *const *words, size_t count) 
 static bool is_operator(const td_layer_info *layer, const char *const *words, size_t count) {
     return layer->kind == TD_LAYER_CUSTOM && is_one_of(layer->type, words, count);
 }
-#define COUNT(words) (sizeof(words) / sizeof *(words))
 
 /* Whether all that reads the layer's output is one relu, its own or the next layer. Gemm may have
  * factors that turn a sign around, which are not known here. */
@@ -163,12 +162,12 @@ static bool is_never_negative(const td_model *model, int32_t which) {
     while (which >= 0) {
         const td_layer_info *layer = td_model_layer(model, (size_t)which);
         bool recurrent = layer->kind == TD_LAYER_LSTM || layer->kind == TD_LAYER_GRU;
-        if ((!recurrent && is_one_of(activation_of(layer), positive, COUNT(positive))) ||
-            is_operator(layer, operators, COUNT(operators))) {
+        if ((!recurrent && is_one_of(activation_of(layer), positive, TD__COUNT(positive))) ||
+            is_operator(layer, operators, TD__COUNT(operators))) {
             return true;
         }
-        bool passes = is_operator(layer, passing_operators, COUNT(passing_operators));
-        for (size_t i = 0; i < COUNT(passing); i++) {
+        bool passes = is_operator(layer, passing_operators, TD__COUNT(passing_operators));
+        for (size_t i = 0; i < TD__COUNT(passing); i++) {
             passes = passes || layer->kind == passing[i];
         }
         which = passes ? layer->inputs[0] : -1;
@@ -204,7 +203,8 @@ static bool find_units(const search *s, const td_layer_info *layer, units *u) {
     bool transposed = layer->kind == TD_LAYER_CONV2D_TRANSPOSE;
     static const char *const operators[] = {"Conv", "Gemm", "MatMul"};
     bool plain = layer->kind == TD_LAYER_DENSE || layer->kind == TD_LAYER_CONV1D ||
-                 layer->kind == TD_LAYER_CONV2D || is_operator(layer, operators, COUNT(operators));
+                 layer->kind == TD_LAYER_CONV2D ||
+                 is_operator(layer, operators, TD__COUNT(operators));
     const td_tensor *kernel = td_model_parameter(s->model, layer->name, "kernel");
     if (!kernel || !(plain || transposed)) {
         return false;

@@ -7,6 +7,7 @@
 #ifndef TAPEDECK_NN_LAYER_H
 #define TAPEDECK_NN_LAYER_H
 
+#include "base/memory.h"
 #include "nn/field.h"
 #include "tape/op.h"
 
@@ -136,7 +137,5 @@ td_status td__initialize(td_tensor *tensor, td_initializer initializer, uint64_t
 #define TD__REGULARIZERS(struct_type)                                                              \
     TD__PENALTY(struct_type, kernel_l1), TD__PENALTY(struct_type, kernel_l2),                      \
         TD__PENALTY(struct_type, bias_l1), TD__PENALTY(struct_type, bias_l2)
-
-#define TD__COUNT(array) (sizeof(array) / sizeof *(array))
 
 #endif
