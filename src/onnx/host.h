@@ -26,29 +26,4 @@ bool td__onnx_plains(td__onnx_call *call, size_t count, bool same, td_tensor **i
 /* A new tensor in the storage of type. */
 td_tensor *td__onnx_new(td__onnx_call *call, td__onnx_type type, td_shape shape);
 
-/* --- broadcasting ------------------------------------------------------------------------- */
-
-enum { TD__ONNX_MOST_OPERANDS = 3 };
-
-/* Goes over the rows (along the last axis) of what operands give together:
- *
- *     while (td__onnx_next_row(&rows)) for (i < rows.width) … a[rows.at[0] + i * rows.step[0]] …
- */
-typedef struct td__onnx_rows {
-    td_shape shape;                       /* of the result */
-    int64_t width;                        /* of a row */
-    int64_t at[TD__ONNX_MOST_OPERANDS];   /* where this row begins in each operand */
-    int64_t step[TD__ONNX_MOST_OPERANDS]; /* along the row: 0 or 1 */
-    int64_t y;                            /* where it begins in the result */
-    int64_t row, count;                   /* rows done, and how many there are */
-    int64_t strides[TD__ONNX_MOST_OPERANDS][TD_MAX_RANK];
-    int64_t index[TD_MAX_RANK];
-} td__onnx_rows;
-
-/* False, and the tape's error, when the shapes do not fit. Operands that are NULL are not looked
- * at. */
-bool td__onnx_rows_init(td__onnx_call *call, size_t count, td_tensor *const *operands,
-                        td__onnx_rows *rows);
-bool td__onnx_next_row(td__onnx_rows *rows);
-
 #endif

@@ -1,6 +1,7 @@
 /* Element-wise operators on integers and doubles. Integers wrap around, as in C's unsigned types;
  * the output's type then cuts them to its width. */
 #include "onnx/host.h"
+#include "tape/broadcast.h"
 
 #include <math.h>
 #include <string.h>
@@ -75,12 +76,13 @@ static const struct {
 };
 
 static td_tensor *combine(td__onnx_call *call, size_t f, td_tensor *a, td_tensor *b) {
-    td__onnx_rows rows;
-    td_tensor *y = td__onnx_rows_init(call, 2, (td_tensor *[]){a, b}, &rows)
-                       ? td__onnx_new(call, td__onnx_input(call, 0)->type, rows.shape)
-                       : NULL;
+    td__broadcast_rows rows;
+    td_tensor *y =
+        td__broadcast_rows_init(call->tape, call->node->op_type, 2, (td_tensor *[]){a, b}, &rows)
+            ? td__onnx_new(call, td__onnx_input(call, 0)->type, rows.shape)
+            : NULL;
     bool integers = td__onnx_is_integer(a) && td__onnx_is_integer(b);
-    while (y && td__onnx_next_row(&rows)) {
+    while (y && td__broadcast_next_row(&rows)) {
         for (int64_t i = 0; i < rows.width; i++) {
             int64_t at = rows.at[0] + i * rows.step[0], bt = rows.at[1] + i * rows.step[1];
             if (integers) {

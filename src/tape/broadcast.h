@@ -28,4 +28,27 @@ void td__broadcast_backward(const td__broadcast *plan, td__binary op, int side, 
 void td__broadcast_expand(const td__broadcast *plan, const float *x, float scale, bool add,
                           float *y);
 
+enum { TD__BROADCAST_OPERANDS = 3 };
+
+/* Goes over the rows (along the last axis) of what operands give together:
+ *
+ *     while (td__broadcast_next_row(&rows)) for (i < rows.width) … a[rows.at[0] + i * rows.step[0]] …
+ */
+typedef struct td__broadcast_rows {
+    td_shape shape;                       /* of the result */
+    int64_t width;                        /* of a row */
+    int64_t at[TD__BROADCAST_OPERANDS];   /* where this row begins in each operand */
+    int64_t step[TD__BROADCAST_OPERANDS]; /* along the row: 0 or 1 */
+    int64_t y;                            /* where it begins in the result */
+    int64_t row, count;                   /* rows done, and how many there are */
+    int64_t strides[TD__BROADCAST_OPERANDS][TD_MAX_RANK];
+    int64_t index[TD_MAX_RANK];
+} td__broadcast_rows;
+
+/* False, and the tape's error (op in front), when the shapes do not fit. Operands that are NULL are not looked
+ * at. */
+bool td__broadcast_rows_init(td_tape *tape, const char *op, size_t count,
+                             td_tensor *const *operands, td__broadcast_rows *rows);
+bool td__broadcast_next_row(td__broadcast_rows *rows);
+
 #endif

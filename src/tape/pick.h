@@ -1,5 +1,5 @@
-/* Moving elements anywhere: what gathering and scattering are made of. Any type; gradients flow in
- * float32. */
+/* Moving and choosing elements: what gathering, scattering, padding and masking are made of. Any
+ * type; gradients flow in float32. */
 #ifndef TAPEDECK_TAPE_PICK_H
 #define TAPEDECK_TAPE_PICK_H
 
@@ -20,5 +20,24 @@ typedef enum td__scattering {
 /* y = x, with y[to[k]] set to updates[k], or combined with it. */
 td_tensor *td__scatter(td_tape *tape, td_tensor *x, td_tensor *updates, const int64_t *to,
                        td__scattering placing);
+
+/* Moving elements: y[i, j, …] = x[a[i] + b[j] + …], each axis of y with its own table of offsets
+ * into x, -1 for elements that are not there. */
+typedef struct td__move_map {
+    td_shape shape; /* of the result */
+    int64_t *offsets[TD_MAX_RANK];
+} td__move_map;
+
+/* Tables for a result of that shape, values not set, in the tape's memory. When the result has no
+ * elements, neither have they. op is in front of the tape's error. */
+bool td__move_map_init(td_tape *tape, const char *op, td_shape shape, td__move_map *map);
+/* x of any type; fill points to one element of it, NULL: 0. Gradients flow in float32. */
+td_tensor *td__move(td_tape *tape, td_tensor *x, const td__move_map *map, const void *fill);
+/* y[k] = condition[k] ? a[k] : b[k], with broadcasting; condition is int64, a and b of one type. op
+ * is in front of the tape's error. */
+td_tensor *td__select(td_tape *tape, const char *op, td_tensor *condition, td_tensor *a,
+                      td_tensor *b);
+/* How far elements are apart along each axis. */
+void td__strides(const td_shape *shape, int64_t strides[TD_MAX_RANK]);
 
 #endif

@@ -3,6 +3,7 @@
 #define TAPEDECK_ONNX_OPS_COMMON_H
 
 #include "onnx/operator.h"
+#include "tape/pick.h"
 
 #define TD__REDUCE(...) (&(td_reduce_options){.size = sizeof(td_reduce_options), __VA_ARGS__})
 
@@ -42,20 +43,5 @@ td_tensor *td__onnx_at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *
 /* A float32 tensor of equal elements; a scalar. */
 td_tensor *td__onnx_filled(td_tape *tape, td_shape shape, float value);
 td_tensor *td__onnx_scalar(td_tape *tape, float value);
-
-/* Moving elements: y[i, j, …] = x[a[i] + b[j] + …], each axis of y with its own table of offsets
- * into x, -1 for elements that are not there. */
-typedef struct td__onnx_map {
-    td_shape shape; /* of the result */
-    int64_t *offsets[TD_MAX_RANK];
-} td__onnx_map;
-
-/* Tables for a result of that shape, values not set, in the tape's memory. When the result has no
- * elements, neither have they. */
-bool td__onnx_map_init(td__onnx_call *call, td_shape shape, td__onnx_map *map);
-/* x of any type; fill points to one element of it, NULL: 0. Gradients flow in float32. */
-td_tensor *td__onnx_move(td_tape *tape, td_tensor *x, const td__onnx_map *map, const void *fill);
-/* How far elements are apart along each axis. */
-void td__onnx_strides(const td_shape *shape, int64_t strides[TD_MAX_RANK]);
 
 #endif

@@ -1,6 +1,7 @@
 /* Comparisons, logic, bits and remainders; conversion between types. */
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
+#include "tape/broadcast.h"
 
 #include <math.h>
 
@@ -20,9 +21,9 @@ static int64_t combine_integers(const pair_function *f, int64_t a, int64_t b) {
 
 static bool apply(td__onnx_call *call, const pair_function *f) {
     td_tensor *x[2];
-    td__onnx_rows rows;
+    td__broadcast_rows rows;
     if (!td__onnx_plains(call, 2, true, x) || !(x[1] = td__onnx_at_axis(call, x[0], x[1])) ||
-        !td__onnx_rows_init(call, 2, x, &rows)) {
+        !td__broadcast_rows_init(call->tape, call->node->op_type, 2, x, &rows)) {
         return false;
     }
     bool integers = td__onnx_is_integer(x[0]);
@@ -33,7 +34,7 @@ static bool apply(td__onnx_call *call, const pair_function *f) {
     td__onnx_type type =
         f->compare || f->compare_integers ? TD__ONNX_BOOL : td__onnx_input(call, 0)->type;
     td_tensor *y = td__onnx_new(call, type, rows.shape);
-    while (y && td__onnx_next_row(&rows)) {
+    while (y && td__broadcast_next_row(&rows)) {
         for (int64_t i = 0; i < rows.width; i++) {
             int64_t at = rows.at[0] + i * rows.step[0], bt = rows.at[1] + i * rows.step[1];
             if (integers) {

@@ -83,7 +83,7 @@ static bool take_diagonal(td__onnx_call *call, term *t) {
     char labels[TD_MAX_RANK + 1] = "";
     td_shape shape = {0};
     int64_t strides[TD_MAX_RANK], steps[TD_MAX_RANK] = {0}, count = 1;
-    td__onnx_strides(&t->x->shape, strides);
+    td__strides(&t->x->shape, strides);
     for (int32_t i = 0; i < t->x->shape.rank; i++) {
         const char *seen = strchr(labels, t->labels[i]);
         int32_t axis = seen ? (int32_t)(seen - labels) : shape.rank;
@@ -313,7 +313,7 @@ static td_tensor *contract(td__onnx_call *call, size_t count, term *terms, const
 /* How far along x an axis with that label goes; twice on a diagonal. */
 static int64_t stride_of(const term *t, char label) {
     int64_t strides[TD_MAX_RANK], stride = 0;
-    td__onnx_strides(&t->x->shape, strides);
+    td__strides(&t->x->shape, strides);
     for (int32_t i = 0; t->labels[i]; i++) {
         stride += t->labels[i] == label && t->x->shape.dims[i] > 1 ? strides[i] : 0;
     }

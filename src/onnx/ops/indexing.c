@@ -2,7 +2,6 @@
  * select move them. */
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
-#include "onnx/ops/select.h"
 #include "tape/pick.h"
 
 #include <string.h>
@@ -52,10 +51,10 @@ static bool gather(td__onnx_call *call) {
                                              : from->dims[i - by->rank + 1];
     }
     shape.dims[axis] = x[1]->count; /* the indices as one axis */
-    td__onnx_map map;
+    td__move_map map;
     int64_t strides[TD_MAX_RANK];
-    td__onnx_strides(from, strides);
-    if (!td__onnx_map_init(call, shape, &map)) {
+    td__strides(from, strides);
+    if (!td__move_map_init(call->tape, call->node->op_type, shape, &map)) {
         return false;
     }
     for (int32_t k = 0; k < shape.rank; k++) {
@@ -68,7 +67,7 @@ static bool gather(td__onnx_call *call) {
             map.offsets[k][i] = index * strides[k];
         }
     }
-    td_tensor *y = td__onnx_move(call->tape, x[0], &map, NULL);
+    td_tensor *y = td__move(call->tape, x[0], &map, NULL);
     return td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
                            td__onnx_view(call->tape, y, full));
 }
@@ -94,10 +93,10 @@ static bool compress(td__onnx_call *call) {
         return false;
     }
     int64_t strides[TD_MAX_RANK], size = shape.dims[axis];
-    td__onnx_strides(&shape, strides);
+    td__strides(&shape, strides);
     shape.dims[axis] = count_chosen(x[1], size);
-    td__onnx_map map;
-    if (!td__onnx_map_init(call, shape, &map)) {
+    td__move_map map;
+    if (!td__move_map_init(call->tape, call->node->op_type, shape, &map)) {
         return false;
     }
     for (int32_t k = 0; k < shape.rank; k++) {
@@ -109,7 +108,7 @@ static bool compress(td__onnx_call *call) {
         }
     }
     return td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
-                           td__onnx_move(call->tape, x[0], &map, NULL));
+                           td__move(call->tape, x[0], &map, NULL));
 }
 
 /* --- element by element ------------------------------------------------------------------- */
@@ -118,7 +117,7 @@ static bool compress(td__onnx_call *call) {
 static int64_t *element_places(td__onnx_call *call, const td_tensor *x, const td_tensor *indices,
                                int32_t axis) {
     int64_t strides[TD_MAX_RANK], index[TD_MAX_RANK] = {0};
-    td__onnx_strides(&x->shape, strides);
+    td__strides(&x->shape, strides);
     for (int32_t k = 0; k < x->shape.rank; k++) {
         if (indices->shape.rank != x->shape.rank ||
             (k != axis && indices->shape.dims[k] > x->shape.dims[k])) {
@@ -244,7 +243,7 @@ static bool find_slices(td__onnx_call *call, const td_tensor *x, const td_tensor
         !(slices->places = new_places(call, &slices->shape))) {
         return false;
     }
-    td__onnx_strides(&x->shape, strides);
+    td__strides(&x->shape, strides);
     for (int32_t i = 0; i < batch; i++) {
         batches *= x->shape.dims[i];
     }
@@ -302,7 +301,7 @@ static bool where(td__onnx_call *call) {
         return td__onnx_fail(call, TD_DTYPE, "a bool and two of one type are needed");
     }
     return td__onnx_output(call, 0, td__onnx_input(call, 1)->type,
-                           td__onnx_select(call, x[0], x[1], x[2]));
+                           td__select(call->tape, call->node->op_type, x[0], x[1], x[2]));
 }
 
 /* The upper or lower triangle of matrices, k diagonals moved to the right. */
@@ -342,7 +341,7 @@ static bool reverse_sequence(td__onnx_call *call) {
         return td__onnx_fail(call, TD_BAD_SHAPE, "its lengths do not fit its input");
     }
     int64_t *places = new_places(call, &x[0]->shape);
-    td__onnx_strides(&x[0]->shape, strides);
+    td__strides(&x[0]->shape, strides);
     for (int64_t i = 0; places && i < x[0]->count; i++) {
         int64_t b = i / strides[batch] % x[0]->shape.dims[batch];
         int64_t t = i / strides[time] % x[0]->shape.dims[time];

@@ -68,8 +68,9 @@ static bool run_conv(td__onnx_call *call, const td__conv *conv, int32_t axes, bo
 static td_tensor *plane(td__onnx_call *call, td_tensor *x, const td__onnx_window *w, int64_t k) {
     const int64_t *d = x->shape.dims;
     int64_t pixels = d[2] * d[3] * d[4];
-    td__onnx_map map;
-    if (!td__onnx_map_init(call, TD_SHAPE(d[0], w->out[0], pixels), &map)) {
+    td__move_map map;
+    if (!td__move_map_init(call->tape, call->node->op_type, TD_SHAPE(d[0], w->out[0], pixels),
+                           &map)) {
         return NULL;
     }
     for (int64_t i = 0; map.offsets[0] && i < d[0]; i++) {
@@ -82,7 +83,7 @@ static td_tensor *plane(td__onnx_call *call, td_tensor *x, const td__onnx_window
     for (int64_t i = 0; map.offsets[2] && i < pixels; i++) {
         map.offsets[2][i] = i;
     }
-    return td_reshape(call->tape, td__onnx_move(call->tape, x, &map, NULL),
+    return td_reshape(call->tape, td__move(call->tape, x, &map, NULL),
                       TD_SHAPE(d[0] * w->out[0], d[2], d[3], d[4]));
 }
 

@@ -316,7 +316,7 @@ static bool non_zero(td__onnx_call *call) {
     if (!y) {
         return false;
     }
-    td__onnx_strides(&x->shape, strides);
+    td__strides(&x->shape, strides);
     int64_t at = 0;
     for (int64_t i = 0; i < x->count; i++) {
         if (td__onnx_real(x, i) != 0) {

@@ -2,6 +2,7 @@
  * in 64 bits, and the output's type cuts them to 32. */
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
+#include "tape/broadcast.h"
 
 #include <math.h>
 
@@ -146,15 +147,16 @@ static td_tensor *product(td__onnx_call *call, const td_tensor *a, const td_tens
     td_tensor outer_b = {.dtype = TD_INT64, .shape = b->shape, .count = 1};
     outer_a.shape.rank -= 2;
     outer_b.shape.rank -= 2;
-    td__onnx_rows rows;
-    if (!td__onnx_rows_init(call, 2, (td_tensor *[]){&outer_a, &outer_b}, &rows)) {
+    td__broadcast_rows rows;
+    if (!td__broadcast_rows_init(call->tape, call->node->op_type, 2,
+                                 (td_tensor *[]){&outer_a, &outer_b}, &rows)) {
         return NULL;
     }
     td_shape shape = rows.shape;
     shape.dims[shape.rank++] = m;
     shape.dims[shape.rank++] = n;
     td_tensor *y = td__onnx_new(call, TD__ONNX_INT64, shape);
-    while (y && y->count && td__onnx_next_row(&rows)) {
+    while (y && y->count && td__broadcast_next_row(&rows)) {
         for (int64_t w = 0; w < rows.width; w++) {
             const int64_t *x = (const int64_t *)a->data + (rows.at[0] + w * rows.step[0]) * m * k;
             const int64_t *z = (const int64_t *)b->data + (rows.at[1] + w * rows.step[1]) * k * n;

@@ -38,8 +38,8 @@ static td_tensor *kernel_of(td__onnx_call *call, const recurrent *r, size_t inpu
         return NULL;
     }
     int64_t in = w->shape.dims[2];
-    td__onnx_map map;
-    if (!td__onnx_map_init(call, TD_SHAPE(in, gates, n), &map)) {
+    td__move_map map;
+    if (!td__move_map_init(call->tape, call->node->op_type, TD_SHAPE(in, gates, n), &map)) {
         return NULL;
     }
     for (int64_t i = 0; map.offsets[0] && i < in; i++) {
@@ -51,8 +51,7 @@ static td_tensor *kernel_of(td__onnx_call *call, const recurrent *r, size_t inpu
     for (int64_t u = 0; map.offsets[2] && u < n; u++) {
         map.offsets[2][u] = u * in;
     }
-    return td_reshape(call->tape, td__onnx_move(call->tape, w, &map, NULL),
-                      TD_SHAPE(in, gates * n));
+    return td_reshape(call->tape, td__move(call->tape, w, &map, NULL), TD_SHAPE(in, gates * n));
 }
 
 /* (directions, 2 * gates * units): of the input's and of the state's product. */
@@ -67,8 +66,8 @@ static td_tensor *bias_of(td__onnx_call *call, const recurrent *r, int64_t direc
         (void)td__onnx_fail(call, TD_BAD_SHAPE, "its biases do not fit %lld units", (long long)n);
         return NULL;
     }
-    td__onnx_map map;
-    if (!td__onnx_map_init(call, TD_SHAPE(2, gates, n), &map)) {
+    td__move_map map;
+    if (!td__move_map_init(call->tape, call->node->op_type, TD_SHAPE(2, gates, n), &map)) {
         return NULL;
     }
     for (int64_t k = 0; map.offsets[0] && k < 2; k++) {
@@ -81,7 +80,7 @@ static td_tensor *bias_of(td__onnx_call *call, const recurrent *r, int64_t direc
         map.offsets[2][u] = u;
     }
     td_tensor *both =
-        td_reshape(call->tape, td__onnx_move(call->tape, b, &map, NULL), TD_SHAPE(2, gates * n));
+        td_reshape(call->tape, td__move(call->tape, b, &map, NULL), TD_SHAPE(2, gates * n));
     if (r->d.reset_after) {
         return both;
     }
@@ -241,18 +240,18 @@ static bool is_common(const td__onnx_call *call, const td__onnx_direction *d) {
 
 /* (batch, time, units) with the time the other way round. */
 static td_tensor *turn(td__onnx_call *call, td_tensor *x) {
-    td__onnx_map map;
+    td__move_map map;
     int64_t strides[TD_MAX_RANK];
-    if (!td__onnx_map_init(call, x->shape, &map)) {
+    if (!td__move_map_init(call->tape, call->node->op_type, x->shape, &map)) {
         return NULL;
     }
-    td__onnx_strides(&x->shape, strides);
+    td__strides(&x->shape, strides);
     for (int32_t axis = 0; axis < 3; axis++) {
         for (int64_t i = 0; map.offsets[axis] && i < x->shape.dims[axis]; i++) {
             map.offsets[axis][i] = (axis == 1 ? x->shape.dims[1] - 1 - i : i) * strides[axis];
         }
     }
-    return td__onnx_move(call->tape, x, &map, NULL);
+    return td__move(call->tape, x, &map, NULL);
 }
 
 static bool run_common(td__onnx_call *call, const td__onnx_direction *d,

@@ -2,7 +2,6 @@
  * input, and the elements around it give the value. */
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
-#include "onnx/ops/select.h"
 #include "tape/resample.h"
 
 #include <math.h>
@@ -236,12 +235,12 @@ static td_tensor *interpolate(td__onnx_call *call, const resizing *r, td_tensor 
 static td_tensor *take_nearest(td__onnx_call *call, const resizing *r, td_tensor *x, bool last) {
     int64_t strides[TD_MAX_RANK];
     td_shape shape = {.rank = r->to.rank};
-    td__onnx_map map;
+    td__move_map map;
     for (int32_t i = 0; i < shape.rank; i++) {
         shape.dims[last ? td__onnx_last_axis(i, shape.rank) : i] = r->to.dims[i];
     }
-    td__onnx_strides(&x->shape, strides);
-    if (!td__onnx_map_init(call, shape, &map)) {
+    td__strides(&x->shape, strides);
+    if (!td__move_map_init(call->tape, call->node->op_type, shape, &map)) {
         return NULL;
     }
     for (int32_t axis = 0; axis < shape.rank; axis++) {
@@ -251,14 +250,14 @@ static td_tensor *take_nearest(td__onnx_call *call, const resizing *r, td_tensor
             map.offsets[own][i] = place * strides[own];
         }
     }
-    return td__onnx_move(call->tape, x, &map, NULL);
+    return td__move(call->tape, x, &map, NULL);
 }
 
 /* Places outside of the input have a value of their own. */
 static td_tensor *extrapolate(td__onnx_call *call, const resizing *r, td_tensor *y) {
     td_tensor *known = td__onnx_new(call, TD__ONNX_BOOL, r->to);
     int64_t strides[TD_MAX_RANK];
-    td__onnx_strides(&r->to, strides);
+    td__strides(&r->to, strides);
     for (int64_t i = 0; known && i < known->count; i++) {
         bool within = true;
         for (int32_t axis = 0; axis < r->to.rank && within; axis++) {
@@ -269,7 +268,8 @@ static td_tensor *extrapolate(td__onnx_call *call, const resizing *r, td_tensor 
     }
     td_tensor *value =
         td__onnx_scalar(call->tape, td__onnx_float(call->node, "extrapolation_value", 0));
-    return y && known && value ? td__onnx_select(call, known, y, value) : NULL;
+    return y && known && value ? td__select(call->tape, call->node->op_type, known, y, value)
+                               : NULL;
 }
 
 static bool resize(td__onnx_call *call) {

@@ -214,12 +214,12 @@ static td_tensor *permute(td__onnx_call *call, td_tensor *x, const int32_t *orde
     }
     int64_t strides[TD_MAX_RANK];
     td_shape to = {.rank = x->shape.rank};
-    td__onnx_map map;
-    td__onnx_strides(&x->shape, strides);
+    td__move_map map;
+    td__strides(&x->shape, strides);
     for (int32_t i = 0; i < to.rank; i++) {
         to.dims[i] = x->shape.dims[order[i]];
     }
-    if (!td__onnx_map_init(call, to, &map)) {
+    if (!td__move_map_init(call->tape, call->node->op_type, to, &map)) {
         return NULL;
     }
     for (int32_t i = 0; x->count > 0 && i < to.rank; i++) {
@@ -227,7 +227,7 @@ static td_tensor *permute(td__onnx_call *call, td_tensor *x, const int32_t *orde
             map.offsets[i][k] = k * strides[order[i]];
         }
     }
-    return td__onnx_move(call->tape, x, &map, NULL);
+    return td__move(call->tape, x, &map, NULL);
 }
 
 /* Between (n, c, …) and (n, …, c) nothing moves: the other form is the result. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* What a table says along one axis when nothing happens there. */
-static void keep_axis(td__onnx_map *map, int32_t axis, int64_t stride) {
+static void keep_axis(td__move_map *map, int32_t axis, int64_t stride) {
     for (int64_t i = 0; map->offsets[axis] && i < map->shape.dims[axis]; i++) {
         map->offsets[axis][i] = i * stride;
     }
@@ -81,18 +81,18 @@ static td_tensor *cut(td__onnx_call *call, td_tensor *x, int32_t axis, int64_t b
     if (x->dtype == TD_FLOAT32 && step == 1) {
         return td_slice(call->tape, x, from, size);
     }
-    td__onnx_map map;
-    if (!td__onnx_map_init(call, to, &map)) {
+    td__move_map map;
+    if (!td__move_map_init(call->tape, call->node->op_type, to, &map)) {
         return NULL;
     }
-    td__onnx_strides(&x->shape, strides);
+    td__strides(&x->shape, strides);
     for (int32_t i = 0; i < to.rank; i++) {
         keep_axis(&map, i, strides[i]);
     }
     for (int64_t i = 0; map.offsets[axis] && i < count; i++) {
         map.offsets[axis][i] = (begin + i * step) * strides[axis];
     }
-    return td__onnx_move(call->tape, x, &map, NULL);
+    return td__move(call->tape, x, &map, NULL);
 }
 
 /* How long the parts are: told, or equal but for the last. */
@@ -244,18 +244,18 @@ static bool slice(td__onnx_call *call) {
 /* x over and over again until it fills the shape. */
 static td_tensor *repeat(td__onnx_call *call, td_tensor *x, td_shape to) {
     int64_t strides[TD_MAX_RANK];
-    td__onnx_map map;
-    if (!td__onnx_map_init(call, to, &map)) {
+    td__move_map map;
+    if (!td__move_map_init(call->tape, call->node->op_type, to, &map)) {
         return NULL;
     }
-    td__onnx_strides(&x->shape, strides);
+    td__strides(&x->shape, strides);
     for (int32_t i = 0; i < to.rank; i++) {
         int32_t from = i - (to.rank - x->shape.rank);
         for (int64_t k = 0; map.offsets[i] && k < to.dims[i]; k++) {
             map.offsets[i][k] = from < 0 ? 0 : k % x->shape.dims[from] * strides[from];
         }
     }
-    return td__onnx_move(call->tape, x, &map, NULL);
+    return td__move(call->tape, x, &map, NULL);
 }
 
 static bool expand(td__onnx_call *call) {
@@ -376,7 +376,7 @@ static bool pad(td__onnx_call *call) {
     double memory;
     const void *fill;
     td_tensor *x = td__onnx_either(call, 0, &last);
-    td__onnx_map map;
+    td__move_map map;
     if (!x || !read_pads(call, x->shape.rank, before, after) ||
         !pad_value(call, x, &memory, &fill)) {
         return false;
@@ -391,10 +391,10 @@ static bool pad(td__onnx_call *call) {
                                  (long long)after[i]);
         }
     }
-    if (!td__onnx_map_init(call, to, &map)) {
+    if (!td__move_map_init(call->tape, call->node->op_type, to, &map)) {
         return false;
     }
-    td__onnx_strides(&x->shape, strides);
+    td__strides(&x->shape, strides);
     for (int32_t i = 0; i < to.rank; i++) {
         int32_t axis = last ? td__onnx_last_axis(i, to.rank) : i;
         for (int64_t k = 0; map.offsets[axis] && k < to.dims[axis]; k++) {
@@ -403,7 +403,7 @@ static bool pad(td__onnx_call *call) {
         }
     }
     return td__onnx_output_either(call, 0, td__onnx_input(call, 0)->type,
-                                  td__onnx_move(call->tape, x, &map, fill), last);
+                                  td__move(call->tape, x, &map, fill), last);
 }
 
 const td__onnx_operator td__onnx_slices[] = {

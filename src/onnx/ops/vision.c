@@ -175,8 +175,8 @@ static bool max_unpool(td__onnx_call *call) {
     }
     memset(zeros->data, 0, (size_t)zeros->count * td_dtype_size(zeros->dtype));
     int64_t from[TD_MAX_RANK], to[TD_MAX_RANK];
-    td__onnx_strides(&shape, from);
-    td__onnx_strides(&full, to);
+    td__strides(&shape, from);
+    td__strides(&full, to);
     for (int64_t i = 0; i < x[0]->count; i++) {
         int64_t place = td__onnx_integer(x[1], i), at = 0;
         bool inside = place >= 0;

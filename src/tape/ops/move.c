@@ -3,15 +3,15 @@
  * Slices with steps, padding, tiling, gathering and the like are all of this kind: what happens
  * along one axis does not depend on the others.
  */
-#include "onnx/ops/common.h"
+#include "tape/pick.h"
 
 #include <string.h>
 
 typedef struct move_saved {
-    td__onnx_map map;
+    td__move_map map;
 } move_saved;
 
-void td__onnx_strides(const td_shape *shape, int64_t strides[TD_MAX_RANK]) {
+void td__strides(const td_shape *shape, int64_t strides[TD_MAX_RANK]) {
     int64_t stride = 1;
     for (int32_t i = shape->rank - 1; i >= 0; i--) {
         strides[i] = stride;
@@ -19,15 +19,15 @@ void td__onnx_strides(const td_shape *shape, int64_t strides[TD_MAX_RANK]) {
     }
 }
 
-bool td__onnx_map_init(td__onnx_call *call, td_shape shape, td__onnx_map *map) {
+bool td__move_map_init(td_tape *tape, const char *op, td_shape shape, td__move_map *map) {
     int64_t count;
     td_error error = {0};
-    *map = (td__onnx_map){.shape = shape};
+    *map = (td__move_map){.shape = shape};
     if (td_shape_check(&shape, TD_FLOAT64, &count, &error)) {
-        return td__onnx_fail(call, error.status, "%s", error.text);
+        return td__fail(tape, error.status, "%s: %s", op, error.text);
     }
     for (int32_t i = 0; count > 0 && i < shape.rank; i++) {
-        map->offsets[i] = td__scratch(call->tape, (size_t)shape.dims[i] * sizeof *map->offsets[i]);
+        map->offsets[i] = td__scratch(tape, (size_t)shape.dims[i] * sizeof *map->offsets[i]);
         if (!map->offsets[i]) {
             return false;
         }
@@ -40,7 +40,7 @@ typedef void visit_row(const void *x, void *y, int64_t row, const int64_t *offse
                        const void *fill);
 
 /* Calls visit for every row of the result, y moving on by step bytes each. */
-static void each_row(const td__onnx_map *map, const void *x, char *y, size_t step, visit_row *visit,
+static void each_row(const td__move_map *map, const void *x, char *y, size_t step, visit_row *visit,
                      const void *fill) {
     static const int64_t scalar[] = {0};
     int32_t last = map->shape.rank - 1;
@@ -107,7 +107,7 @@ static td_status move_backward(td_tape *tape, td__node *node) {
 
 static const td__op move_op = {.name = "move", .backward = move_backward};
 
-td_tensor *td__onnx_move(td_tape *tape, td_tensor *x, const td__onnx_map *map, const void *fill) {
+td_tensor *td__move(td_tape *tape, td_tensor *x, const td__move_map *map, const void *fill) {
     static const uint64_t zero = 0;
     if (!td__check_usable(tape, "move", "input", x)) {
         return NULL;

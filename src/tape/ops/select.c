@@ -2,8 +2,8 @@
  *
  * Not c a + (1 - c) b, which would make infinity times 0 of a mask.
  */
-#include "onnx/ops/select.h"
-#include "onnx/host.h"
+#include "tape/broadcast.h"
+#include "tape/pick.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ static td_status select_backward(td_tape *tape, td__node *node) {
             continue;
         }
         bool add;
-        td__onnx_rows rows = *(const td__onnx_rows *)node->saved;
+        td__broadcast_rows rows = *(const td__broadcast_rows *)node->saved;
         float *d = td__gradient(tape, node, side, &add);
         if (!d) {
             return TD_MEMORY;
@@ -23,7 +23,7 @@ static td_status select_backward(td_tape *tape, td__node *node) {
         if (!add) {
             memset(d, 0, (size_t)node->inputs[side].tensor->count * sizeof *d);
         }
-        while (td__onnx_next_row(&rows)) {
+        while (td__broadcast_next_row(&rows)) {
             for (int64_t i = 0; i < rows.width; i++) {
                 bool first = condition[rows.at[2] + i * rows.step[2]];
                 if (first == (side == 0)) {
@@ -37,15 +37,16 @@ static td_status select_backward(td_tape *tape, td__node *node) {
 
 static const td__op select_op = {.name = "select", .backward = select_backward};
 
-td_tensor *td__onnx_select(td__onnx_call *call, td_tensor *condition, td_tensor *a, td_tensor *b) {
+td_tensor *td__select(td_tape *tape, const char *op, td_tensor *condition, td_tensor *a,
+                      td_tensor *b) {
     td_tensor *inputs[] = {a, b, condition};
-    td__onnx_rows *saved = td__scratch(call->tape, sizeof *saved);
-    if (!saved || !td__onnx_rows_init(call, 3, inputs, saved)) {
+    td__broadcast_rows *saved = td__scratch(tape, sizeof *saved);
+    if (!saved || !td__broadcast_rows_init(tape, op, 3, inputs, saved)) {
         return NULL;
     }
-    td_tensor *y = td__output(call->tape, a->dtype, &saved->shape);
-    td__onnx_rows rows = *saved;
-    while (y && td__onnx_next_row(&rows)) {
+    td_tensor *y = td__output(tape, a->dtype, &saved->shape);
+    td__broadcast_rows rows = *saved;
+    while (y && td__broadcast_next_row(&rows)) {
         for (int64_t i = 0; i < rows.width; i++) {
             int64_t c = ((const int64_t *)condition->data)[rows.at[2] + i * rows.step[2]];
             int64_t from = c ? rows.at[0] + i * rows.step[0] : rows.at[1] + i * rows.step[1];
@@ -57,6 +58,5 @@ td_tensor *td__onnx_select(td__onnx_call *call, td_tensor *condition, td_tensor 
             }
         }
     }
-    return y && a->dtype == TD_FLOAT32 ? td__record(call->tape, &select_op, y, 3, inputs, saved)
-                                       : y;
+    return y && a->dtype == TD_FLOAT32 ? td__record(tape, &select_op, y, 3, inputs, saved) : y;
 }
