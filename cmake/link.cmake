@@ -42,10 +42,10 @@ function(td_program name folder)
     endif()
 endfunction()
 
-# td_folder_programs(PREFIX LIBRARY FOLDER): every FOLDER/*.c is a program of its own, built into the
-# same folder of the build tree. Sets PREFIX_PROGRAMS to their names; the targets are PREFIX_NAME.
+# td_folder_programs(PREFIX LIBRARY FOLDER): every FOLDER/*.c and *.cc is a program of its own, built into
+# the same folder of the build tree. Sets PREFIX_PROGRAMS to their names; the targets are PREFIX_NAME.
 function(td_folder_programs prefix library folder)
-    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
+    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c ${folder}/*.cc)
     set(names "")
     foreach(source IN LISTS sources)
         get_filename_component(name ${source} NAME_WE)

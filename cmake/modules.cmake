@@ -5,6 +5,7 @@
 # include of anything else does not compile.
 
 # The module that owns each public header; a header not listed here belongs to the module of its name.
+set(TD_HEADER_OWNER_literal base)
 set(TD_HEADER_OWNER_ops tape)
 set(TD_HEADER_OWNER_stats tensor)
 

@@ -43,9 +43,7 @@ typedef struct td_names {
 } td_names;
 
 /* TD_NAMES("width", "height") */
-#define TD_NAMES(...)                                                                              \
-    ((td_names){(const char *const[]){__VA_ARGS__},                                                \
-                sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)})
+#define TD_NAMES(...) TD_LIST(td_names, const char *, __VA_ARGS__)
 
 typedef enum td_part { TD_TRAINING, TD_VALIDATION } td_part;
 
@@ -152,7 +150,7 @@ typedef struct td_data_options {
     int64_t label_normal_count;                /* how many of each */
 } td_data_options;
 
-#define TD_DATA(...) (&(td_data_options){.struct_size = sizeof(td_data_options), __VA_ARGS__})
+#define TD_DATA(...) TD_OPTIONS(td_data_options, struct_size, __VA_ARGS__)
 
 /* Sets a generator's field by its name, for example ("length", 50), as an experiment file has it.
  * TD_NOT_FOUND when options->name takes no such field, TD_RANGE for a value it cannot have; the

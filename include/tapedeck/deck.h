@@ -305,9 +305,7 @@ typedef struct td_steps {
     const int64_t *steps;
     size_t count;
 } td_steps;
-#define TD_AT(...)                                                                                 \
-    ((td_steps){(const int64_t[]){__VA_ARGS__},                                                    \
-                sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)})
+#define TD_AT(...) TD_LIST(td_steps, int64_t, __VA_ARGS__)
 
 /* One wish: which signals, when, in which form, where to. Zero means default. */
 typedef struct td_track {
@@ -331,7 +329,7 @@ typedef struct td_track {
 /* Adds a track; from the next step on it has its effect (from this one when nothing has been
  * recorded yet). The text of an error is what td_deck_flush and td_deck_close return. */
 #define td_deck_track(deck, ...)                                                                   \
-    td_deck_track_with((deck), &(td_track){.size = sizeof(td_track), __VA_ARGS__}, NULL)
+    td_deck_track_with((deck), TD_OPTIONS(td_track, size, __VA_ARGS__), NULL)
 /* The plain function. Everything in track is copied. TD_INVALID with a caret under the place when
  * .when does not parse, TD_NOT_FOUND for an unknown sink, a sink's own error when it cannot open.
  */

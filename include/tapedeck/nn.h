@@ -426,10 +426,11 @@ TD_API void td_model_destroy(td_model *model);
  * after it, and td_model_build reports it. */
 TD_API void td_model_add_layer(td_model *model, td_layer_kind kind, const void *options);
 
-#define TD_ADD_LAYER(kind, word, ...)                                                              \
-    TD_ADD_LAYER_SIZED(kind, word, __VA_ARGS__, .struct_size = sizeof(td_##word##_layer))
-#define TD_ADD_LAYER_SIZED(kind, word, model, ...)                                                 \
-    td_model_add_layer((model), TD_LAYER_##kind, &(td_##word##_layer){__VA_ARGS__})
+/* The empty last argument is for layers without options. */
+#define TD_ADD_LAYER(kind, word, ...) TD_ADD_LAYER_TO(kind, word, __VA_ARGS__, )
+#define TD_ADD_LAYER_TO(kind, word, model, ...)                                                    \
+    td_model_add_layer((model), TD_LAYER_##kind,                                                   \
+                       TD_OPTIONS(td_##word##_layer, struct_size, __VA_ARGS__))
 
 /* td_add_dense(model, .name = "hidden", .units = 128, .activation = TD_RELU) */
 #define td_add_dense(...) TD_ADD_LAYER(DENSE, dense, __VA_ARGS__)
@@ -657,8 +658,7 @@ typedef struct td_optimizer_options {
     double clip_value;          /* clip each element to [-clip_value, clip_value]; 0: do not */
     td_schedule schedule;
 } td_optimizer_options;
-#define TD_OPTIMIZER(...)                                                                          \
-    (&(td_optimizer_options){.struct_size = sizeof(td_optimizer_options), __VA_ARGS__})
+#define TD_OPTIMIZER(...) TD_OPTIONS(td_optimizer_options, struct_size, __VA_ARGS__)
 
 /* "adam"; NULL for a value that is no kind. */
 TD_API const char *td_optimizer_kind_name(td_optimizer_kind kind);
@@ -733,7 +733,7 @@ typedef struct td_metric_options {
     double threshold; /* binary: above it is class 1 (0.5; TD_ZERO suits logits) */
     int64_t k;        /* top_k: 5 */
 } td_metric_options;
-#define TD_METRIC(...) (&(td_metric_options){.struct_size = sizeof(td_metric_options), __VA_ARGS__})
+#define TD_METRIC(...) TD_OPTIONS(td_metric_options, struct_size, __VA_ARGS__)
 
 /* "accuracy"; NULL for a value that is no kind. */
 TD_API const char *td_metric_kind_name(td_metric_kind kind);

@@ -52,9 +52,17 @@ typedef struct td_shape {
 } td_shape;
 
 /* TD_SHAPE(64, 28, 28, 1); at least one dimension. A scalar's shape is (td_shape){0}. */
+#ifndef __cplusplus
 #define TD_SHAPE(...)                                                                              \
     ((td_shape){.rank = (int32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),             \
                 .dims = {__VA_ARGS__}})
+#else
+extern "C++" template <class... dims> inline td_shape td__shape(dims... each) {
+    static_assert(sizeof...(dims) <= TD_MAX_RANK, "a shape has at most TD_MAX_RANK dimensions");
+    return td_shape{sizeof...(dims), {static_cast<int64_t>(each)...}};
+}
+#define TD_SHAPE(...) td__shape(__VA_ARGS__)
+#endif
 
 /* Checks rank, dimensions and that count and bytes fit int64_t; count may be NULL. */
 TD_API TD_NODISCARD td_status td_shape_check(const td_shape *shape, td_dtype dtype, int64_t *count,

@@ -6,8 +6,8 @@ for header in "$TD_SOURCE"/include/tapedeck/*.h; do
     for language in c/c17 c++/c++17; do
         compiler=$CC
         [ "${language%%/*}" = c ] || compiler=$CXX
-        # Twice: the include guard is checked too.
-        printf '#include "%s"\n#include "%s"\n' "$name" "$name" |
+        # Twice: the include guard is checked too. A declaration: some headers have macros alone.
+        printf '#include "%s"\n#include "%s"\nextern int declared;\n' "$name" "$name" |
             "$compiler" -x "${language%%/*}" -std="${language##*/}" -fsyntax-only -Wall -Wextra \
                 -pedantic -Werror -I"$TD_SOURCE/include" - || {
             echo "$name does not compile alone as ${language##*/}"

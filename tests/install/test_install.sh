@@ -12,11 +12,15 @@ prefix=$scratch/moved
 
 libraries=$(dirname "$(find "$prefix" -name libtapedeck.so)")
 export PKG_CONFIG_PATH="$libraries/pkgconfig"
-flags="-std=c17 -Wall -Wextra -Werror ${TD_SANITIZE:+-fsanitize=$TD_SANITIZE}"
-for source in "$TD_SOURCE/tests/install/consumer.c" "$TD_SOURCE"/examples/*.c; do
-    [ -f "$source" ] || continue
-    # shellcheck disable=SC2046,SC2086 # flags are lists of words
-    "$CC" $flags "$source" -o "$scratch/$(basename "$source" .c)" $(pkg-config --cflags --libs tapedeck) -lm
+flags="-Wall -Wextra -Werror ${TD_SANITIZE:+-fsanitize=$TD_SANITIZE}"
+for source in "$TD_SOURCE/tests/install/consumer.c" "$TD_SOURCE"/examples/*.c "$TD_SOURCE"/examples/*.cc; do
+    case $source in
+    *.cc) compile="$CXX -std=c++17" ;;
+    *) compile="$CC -std=c17" ;;
+    esac
+    name=$(basename "$source")
+    # shellcheck disable=SC2046,SC2086 # lists of words
+    $compile $flags "$source" -o "$scratch/${name%.*}" $(pkg-config --cflags --libs tapedeck) -lm
 done
 
 version=$(pkg-config --modversion tapedeck)

@@ -1,0 +1,49 @@
+/* Options, shapes and lists written where they are used, in C17 and in C++17.
+ *
+ *     td_deck_track(deck, .what = "loss", .every = 10);
+ *
+ * In C they last as long as the block they are written in, in C++ as long as the expression: pass
+ * them to a function, do not keep their address. C++ wants fields in the order in which they are
+ * declared, and before C++20 compilers that pedantically warn of every extension warn of `.field =`;
+ * what needs neither is td_options:
+ *
+ *     auto track = td_options<td_track>();
+ *     track.what = "loss";
+ *     td_deck_track_with(deck, &track, nullptr);
+ */
+#ifndef TAPEDECK_LITERAL_H
+#define TAPEDECK_LITERAL_H
+
+#ifndef __cplusplus
+
+/* A pointer to a struct whose first field, named size, has its size. */
+#define TD_OPTIONS(type, size, ...) (&(type){.size = sizeof(type), __VA_ARGS__})
+/* A struct of a pointer to items and their number. */
+#define TD_LIST(type, item, ...)                                                                   \
+    ((type){(item const[]){__VA_ARGS__}, sizeof((item const[]){__VA_ARGS__}) / sizeof(item)})
+
+#else
+
+/* Fields that are left out are zero on purpose, which g++ would warn of wherever one is used. */
+#pragma GCC system_header
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+/* Options that are all default; their first field, the size, is filled in. */
+template <class options> inline options td_options() {
+    return options{sizeof(options)};
+}
+
+template <class type> inline const type *td__borrow(const type &temporary) {
+    return &temporary;
+}
+template <class list, class item> inline list td__list(std::initializer_list<item> items) {
+    return list{items.begin(), items.size()};
+}
+
+#define TD_OPTIONS(type, size, ...) td__borrow(type{.size = sizeof(type), __VA_ARGS__})
+#define TD_LIST(type, item, ...) td__list<type, item>({__VA_ARGS__})
+
+#endif
+#endif
