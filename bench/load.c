@@ -52,7 +52,7 @@ static void save(const char *path, long mebibytes) {
     td_error error = {0};
     td_model *model = td_model_create("large", TD_SHAPE(UNITS));
     for (long i = 0; i * UNITS * UNITS * 4 < mebibytes << 20; i++) {
-        td_add_dense(model, .units = UNITS, .kernel_initializer = TD_ZEROS);
+        td_add_dense(model, .units = UNITS, .kernel_initializer = {.kind = TD_ZEROS});
     }
     check(!td_model_build(model, 1, &error) && !td_model_save(model, path, 0, NULL, &error),
           error.text);

@@ -45,18 +45,22 @@ typedef enum td_value_kind {
     TD_VALUE_TEXT,
     TD_VALUE_BOOL,
     TD_VALUE_NUMBERS, /* a list, also of one or none */
-    TD_VALUE_TEXTS
+    TD_VALUE_TEXTS,
+    TD_VALUE_CHOICE /* a name with settings of its own: {random_normal: {stddev: 0.1}} */
 } td_value_kind;
+
+struct td_setting;
 
 /* All pointers are borrowed. */
 typedef struct td_value {
     td_value_kind kind;
     bool boolean;
     double number;
-    const char *text;
+    const char *text; /* also a choice's name */
     const double *numbers;
     const char *const *texts;
-    size_t count; /* of numbers or texts */
+    size_t count;                      /* of numbers, texts or settings */
+    const struct td_setting *settings; /* of a choice */
 } td_value;
 
 /* One option of a layer, optimizer or schedule as an experiment file has it: `filters: 32`. */
@@ -78,17 +82,45 @@ typedef struct td_setting {
     X(ORTHOGONAL, "orthogonal")                                                                    \
     X(ZEROS, "zeros")                                                                              \
     X(ONES, "ones")                                                                                \
-    X(RANDOM_UNIFORM, "random_uniform")     /* in [-0.05, 0.05) */                                 \
-    X(RANDOM_NORMAL, "random_normal")       /* deviation 0.05 */                                   \
-    X(TRUNCATED_NORMAL, "truncated_normal") /* deviation 0.05, redrawn beyond two deviations */
+    X(RANDOM_UNIFORM, "random_uniform")     /* in [minval, maxval) */                              \
+    X(RANDOM_NORMAL, "random_normal")       /* mean, stddev */                                     \
+    X(TRUNCATED_NORMAL, "truncated_normal") /* the same, redrawn beyond two deviations */          \
+    X(VARIANCE_SCALING, "variance_scaling") /* of variance scale / fan */                          \
+    X(CONSTANT, "constant")                                                                        \
+    X(IDENTITY, "identity") /* gain on the diagonal of a matrix */
 
-typedef enum td_initializer {
+typedef enum td_initializer_kind {
     TD_INITIALIZER_DEFAULT, /* the layer's own */
 #define TD_INITIALIZER_MEMBER(name, text) TD_##name,
     TD_INITIALIZER_LIST(TD_INITIALIZER_MEMBER)
 #undef TD_INITIALIZER_MEMBER
         TD_INITIALIZER_COUNT
+} td_initializer_kind;
+
+typedef enum td_fan { TD_FAN_IN, TD_FAN_OUT, TD_FAN_AVG } td_fan;
+typedef enum td_distribution {
+    TD_DISTRIBUTION_TRUNCATED_NORMAL,
+    TD_DISTRIBUTION_UNTRUNCATED_NORMAL,
+    TD_DISTRIBUTION_UNIFORM
+} td_distribution;
+
+/* .kernel_initializer = {.kind = TD_RANDOM_NORMAL, .stddev = 0.02}. Zero is the default,
+ * as everywhere, TD_ZERO a zero that is meant. */
+typedef struct td_initializer {
+    td_initializer_kind kind;
+    td_fan mode;                  /* variance_scaling */
+    td_distribution distribution; /* variance_scaling */
+    double mean, stddev;          /* random_normal, truncated_normal: 0, 0.05 */
+    double minval, maxval;        /* random_uniform: -0.05, 0.05 */
+    double scale;                 /* variance_scaling: 1 */
+    double gain;                  /* orthogonal, identity: 1 */
+    double value;                 /* constant: 0 */
+    int64_t seed;                 /* of all that are random; equal seeds, equal numbers */
+    bool seeded;                  /* there is a seed: the model's and the name do not count */
 } td_initializer;
+
+/* "he_normal"; NULL for a value that is no kind. */
+TD_API const char *td_initializer_kind_name(td_initializer_kind kind);
 
 /* --- layers ------------------------------------------------------------------------------- */
 
@@ -303,10 +335,14 @@ typedef struct td_dropout_layer {
 /* gamma, beta, moving_mean, moving_variance (channels). Frozen, it runs as in inference. */
 typedef struct td_batch_normalization_layer {
     TD_LAYER_FIELDS
-    double momentum; /* 0.99 */
-    double epsilon;  /* 1e-3 */
-    bool no_scale;   /* no gamma; key `scale`, the other way round */
-    bool no_center;  /* no beta; key `center` */
+    double momentum;                            /* 0.99 */
+    double epsilon;                             /* 1e-3 */
+    bool no_scale;                              /* no gamma; key `scale`, the other way round */
+    bool no_center;                             /* no beta; key `center` */
+    td_initializer gamma_initializer;           /* ones */
+    td_initializer beta_initializer;            /* zeros */
+    td_initializer moving_mean_initializer;     /* zeros */
+    td_initializer moving_variance_initializer; /* ones */
 } td_batch_normalization_layer;
 
 /* gamma, beta (channels) */
@@ -315,6 +351,8 @@ typedef struct td_layer_normalization_layer {
     double epsilon; /* 1e-3 */
     bool no_scale;
     bool no_center;
+    td_initializer gamma_initializer; /* ones */
+    td_initializer beta_initializer;  /* zeros */
 } td_layer_normalization_layer;
 
 /* gamma, beta (channels): each example's channels in groups, normalized over positions too */
@@ -324,6 +362,8 @@ typedef struct td_group_normalization_layer {
     double epsilon; /* 1e-3 */
     bool no_scale;
     bool no_center;
+    td_initializer gamma_initializer; /* ones */
+    td_initializer beta_initializer;  /* zeros */
 } td_group_normalization_layer;
 
 /* embeddings (vocabulary, width). Reads int32 or int64, or float32 that are whole numbers. */

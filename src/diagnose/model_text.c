@@ -53,6 +53,13 @@ static void put_value(text *t, const td_value *value) {
         put(t, value->boolean ? "true" : "false");
     } else if (value->kind == TD_VALUE_TEXT) {
         put_quoted(t, value->text);
+    } else if (value->kind == TD_VALUE_CHOICE) {
+        put(t, "{%s: {", value->text);
+        for (size_t i = 0; i < value->count; i++) {
+            put(t, "%s%s: ", i ? ", " : "", value->settings[i].key);
+            put_value(t, &value->settings[i].value);
+        }
+        put(t, "}}");
     }
 }
 

@@ -7,6 +7,8 @@
 #include <ctype.h>
 #include <string.h>
 
+enum { DEEPEST = 8 }; /* of choices inside of choices */
+
 /* ---- From YAML ------------------------------------------------------------------------------- */
 
 static bool is_number(const td__yaml_node *node, double *value) {
@@ -47,16 +49,60 @@ static bool list_value(td__checker *checker, const td__yaml_node *node, td_value
     return true;
 }
 
-static bool read_value(td__checker *checker, const td__yaml_node *node, td_value *value) {
-    if (node->kind == TD__YAML_MAP || td__yaml_is_null(node)) {
-        td__problem(checker, node, "expected a number, a word or a list");
+static td_setting *read_settings(td__checker *checker, const td__yaml_node *fields, size_t *count,
+                                 int depth);
+
+/* {NAME: {KEY: VALUE}}, {NAME: } */
+static bool choice_value(td__checker *checker, const td__yaml_node *node, td_value *value,
+                         int depth) {
+    if (node->count != 1 || depth == DEEPEST) {
+        td__problem(checker, node, "expected a number, a word, a list or {NAME: {KEY: VALUE}}");
         return false;
+    }
+    const td__yaml_node *fields = node->items[0];
+    *value = (td_value){.kind = TD_VALUE_CHOICE, .text = node->keys[0]->text};
+    if (td__yaml_is_null(fields)) {
+        return true;
+    }
+    size_t mark = td__path_enter(checker, node->keys[0]->text);
+    value->settings = read_settings(checker, fields, &value->count, depth + 1);
+    td__path_leave(checker, mark);
+    return value->settings;
+}
+
+static bool read_value(td__checker *checker, const td__yaml_node *node, td_value *value,
+                       int depth) {
+    if (td__yaml_is_null(node)) {
+        td__problem(checker, node, "expected a number, a word, a list or {NAME: {KEY: VALUE}}");
+        return false;
+    }
+    if (node->kind == TD__YAML_MAP) {
+        return choice_value(checker, node, value, depth);
     }
     if (node->kind == TD__YAML_LIST) {
         return list_value(checker, node, value);
     }
     *value = scalar_value(node);
     return true;
+}
+
+/* NULL, with the problem reported, when one cannot be read. */
+static td_setting *read_settings(td__checker *checker, const td__yaml_node *fields, size_t *count,
+                                 int depth) {
+    bool good = fields->kind == TD__YAML_MAP;
+    if (!good) {
+        td__problem(checker, fields, "expected a map, {KEY: VALUE, …}");
+    }
+    td_setting *settings =
+        good ? td__check_alloc(checker, fields->count, sizeof(td_setting)) : NULL;
+    for (size_t i = 0; settings && i < fields->count; i++) {
+        size_t inner = td__path_enter(checker, fields->keys[i]->text);
+        settings[i].key = fields->keys[i]->text;
+        good &= read_value(checker, fields->items[i], &settings[i].value, depth);
+        td__path_leave(checker, inner);
+    }
+    *count = good && settings ? fields->count : 0;
+    return good ? settings : NULL;
 }
 
 bool td__choice_read(td__checker *checker, td__yaml_node *node, const char *noun,
@@ -71,24 +117,9 @@ bool td__choice_read(td__checker *checker, td__yaml_node *node, const char *noun
         return true;
     }
     size_t mark = td__path_enter(checker, name->text);
-    bool good = fields->kind == TD__YAML_MAP;
-    if (!good) {
-        td__problem(checker, fields, "expected a map, {KEY: VALUE, …}");
-    }
-    choice->settings = good ? td__check_alloc(checker, fields->count, sizeof(td_setting)) : NULL;
-    for (size_t i = 0; choice->settings && i < fields->count; i++) {
-        td_setting *setting = &choice->settings[choice->count];
-        size_t inner = td__path_enter(checker, fields->keys[i]->text);
-        setting->key = fields->keys[i]->text;
-        if (read_value(checker, fields->items[i], &setting->value)) {
-            choice->count++;
-        } else {
-            good = false;
-        }
-        td__path_leave(checker, inner);
-    }
+    choice->settings = read_settings(checker, fields, &choice->count, 0);
     td__path_leave(checker, mark);
-    return good && choice->settings;
+    return choice->settings;
 }
 
 /* Whether text has word with no letter, digit or underscore on either side. */
@@ -135,8 +166,16 @@ static td__yaml_node *text_node(td__yaml *yaml, const char *text) {
     return node;
 }
 
+static td__yaml_node *settings_node(td__yaml *yaml, const td_setting *settings, size_t count);
+
 static td__yaml_node *value_node(td__yaml *yaml, const td_value *value) {
     switch (value->kind) {
+    case TD_VALUE_CHOICE: {
+        td__yaml_node *choice = td__yaml_map(yaml);
+        td__yaml_node *fields = settings_node(yaml, value->settings, value->count);
+        bool made = choice && fields && !td__yaml_put(yaml, choice, value->text, fields);
+        return made ? choice : NULL;
+    }
     case TD_VALUE_NUMBER:
         return number_node(yaml, value->number);
     case TD_VALUE_BOOL:
@@ -158,14 +197,20 @@ static td__yaml_node *value_node(td__yaml *yaml, const td_value *value) {
     return list;
 }
 
-td_status td__choice_settle(td__yaml *yaml, td__choice *choice, const td_setting *settings,
-                            size_t count) {
-    td__yaml_node *fields = td__yaml_map(yaml), *made = td__yaml_map(yaml);
+/* NULL when memory is exhausted. */
+static td__yaml_node *settings_node(td__yaml *yaml, const td_setting *settings, size_t count) {
+    td__yaml_node *fields = td__yaml_map(yaml);
     for (size_t i = 0; fields && i < count; i++) {
         if (td__yaml_put(yaml, fields, settings[i].key, value_node(yaml, &settings[i].value))) {
-            return TD_MEMORY;
+            return NULL;
         }
     }
+    return fields;
+}
+
+td_status td__choice_settle(td__yaml *yaml, td__choice *choice, const td_setting *settings,
+                            size_t count) {
+    td__yaml_node *fields = settings_node(yaml, settings, count), *made = td__yaml_map(yaml);
     if (!fields || !made || td__yaml_put(yaml, made, choice->name, fields)) {
         return TD_MEMORY;
     }

@@ -79,14 +79,14 @@ static const td__keras_option dropout[] = {{"rate", TD__KERAS_NUMBER, "rate"}};
 #define NORMALIZATION                                                                              \
     {"axis", TD__KERAS_LAST_AXIS, NULL}, {"epsilon", TD__KERAS_NUMBER, "epsilon"},                 \
         {"center", TD__KERAS_SWITCH, "center"}, {"scale", TD__KERAS_SWITCH, "scale"},              \
-        {"beta_initializer", TD__KERAS_IGNORED, NULL}, {                                           \
-        "gamma_initializer", TD__KERAS_IGNORED, NULL                                               \
+        {"beta_initializer", TD__KERAS_INITIALIZER, "beta_initializer"}, {                         \
+        "gamma_initializer", TD__KERAS_INITIALIZER, "gamma_initializer"                            \
     }
 static const td__keras_option batch_normalization[] = {
     NORMALIZATION,
     {"momentum", TD__KERAS_NUMBER, "momentum"},
-    {"moving_mean_initializer", TD__KERAS_IGNORED, NULL},
-    {"moving_variance_initializer", TD__KERAS_IGNORED, NULL},
+    {"moving_mean_initializer", TD__KERAS_INITIALIZER, "moving_mean_initializer"},
+    {"moving_variance_initializer", TD__KERAS_INITIALIZER, "moving_variance_initializer"},
     {"renorm_momentum", TD__KERAS_IGNORED, NULL}}; /* of renorm, which must be off */
 static const td__keras_option layer_normalization[] = {NORMALIZATION};
 static const td__keras_option group_normalization[] = {{"groups", TD__KERAS_NUMBER, "groups"},

@@ -108,15 +108,48 @@ static bool read_activation(const json_t *value, const char *key, bool keras2,
     return true;
 }
 
+/* One option of an initialiser, of a kind that its field takes; others are left out. */
+static bool read_initializer_option(const td__field *field, const json_t *value,
+                                    td_setting *setting) {
+    const char *text = json_string_value(value);
+    *setting = (td_setting){.key = field->key};
+    if (field->type == TD__FIELD_WORD && is_word(field->words, text)) {
+        setting->value = (td_value){.kind = TD_VALUE_TEXT, .text = text};
+        return true;
+    }
+    setting->value = (td_value){.kind = TD_VALUE_NUMBER, .number = json_number_value(value)};
+    return field->type == TD__FIELD_INTEGER
+               ? json_is_integer(value) && json_integer_value(value) >= 0 &&
+                     json_integer_value(value) <= INT32_MAX
+               : field->type == TD__FIELD_NUMBER && json_is_number(value);
+}
+
 /* Initialisers do not change loaded weights: one that we lack is left to the layer. */
 static void read_initializer(const json_t *value, const char *key, td__keras_settings *settings) {
     char snake[TD__KERAS_SNAKE_SIZE];
     const char *class_name = json_string_value(json_object_get(value, "class_name"));
+    const json_t *config = json_object_get(value, "config");
+    if (json_is_string(value)) { /* "he_normal", "HeNormal" */
+        class_name = json_string_value(value);
+    }
     td__keras_snake(class_name ? class_name : "", snake);
     int word = td__word_find(&td__initializer_words, snake, "", NULL);
-    if (word >= 0) {
-        td__keras_settings_text(settings, key, td__initializer_words.words[word]);
+    if (word < 0) {
+        return;
     }
+    size_t count, used = 0;
+    const td__field *fields = td__initializer_fields((td_initializer_kind)word, &count);
+    td_setting *inner = settings->inner + settings->inner_count;
+    for (size_t i = 0; i < count && settings->inner_count + used < TD__KERAS_MOST_INNER; i++) {
+        used += read_initializer_option(&fields[i], json_object_get(config, fields[i].key),
+                                        &inner[used]);
+    }
+    settings->inner_count += used;
+    td__keras_settings_add(settings, key,
+                           (td_value){.kind = TD_VALUE_CHOICE,
+                                      .text = td__initializer_words.words[word],
+                                      .settings = inner,
+                                      .count = used});
 }
 
 static bool read_regularizer(const json_t *value, const char *ours, td__keras_settings *settings) {
@@ -223,7 +256,7 @@ static void check_policy(const json_t *config, td__keras_settings *settings) {
 void td__keras_layer_read(const td__keras_class *class, const json_t *config, const td_shape *input,
                           bool keras2, td__keras_settings *settings) {
     settings->kind = td_layer_kind_name(class->kind);
-    settings->count = settings->used = 0;
+    settings->count = settings->used = settings->inner_count = 0;
     settings->reason[0] = 0;
     check_policy(config, settings);
     const char *key;

@@ -24,7 +24,12 @@ typedef struct td__keras_class td__keras_class;
 const td__keras_class *td__keras_class_find(const char *name);
 td__keras_storage td__keras_class_storage(const td__keras_class *of);
 
-enum { TD__KERAS_MOST_SETTINGS = 32, TD__KERAS_MOST_NUMBERS = 64, TD__KERAS_REASON_SIZE = 160 };
+enum {
+    TD__KERAS_MOST_INNER = 32,
+    TD__KERAS_MOST_SETTINGS = 32,
+    TD__KERAS_MOST_NUMBERS = 64,
+    TD__KERAS_REASON_SIZE = 160
+};
 
 /* Options in the form td_model_add takes; texts are borrowed from the configuration. */
 typedef struct td__keras_settings {
@@ -32,7 +37,9 @@ typedef struct td__keras_settings {
     td_setting items[TD__KERAS_MOST_SETTINGS];
     size_t count;
     double numbers[TD__KERAS_MOST_NUMBERS];
-    size_t used;                        /* of numbers */
+    size_t used;                            /* of numbers */
+    td_setting inner[TD__KERAS_MOST_INNER]; /* of choices: initialisers */
+    size_t inner_count;
     char reason[TD__KERAS_REASON_SIZE]; /* why it cannot be had; "" when it can */
 } td__keras_settings;
 

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "keras/class.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,34 @@ static json_t *regularizer_json(const td_layer_info *layer, const char *ours) {
                      "L1L2", "config", "l1", l1, "l2", l2, "registered_name");
 }
 
+/* "random_normal" as "RandomNormal" */
+static void camel(const char *word, char *class_name, size_t size) {
+    size_t used = 0;
+    for (bool first = true; *word && used + 1 < size; word++) {
+        if (*word != '_') {
+            class_name[used++] = first ? (char)toupper((unsigned char)*word) : *word;
+        }
+        first = *word == '_';
+    }
+    class_name[used] = 0;
+}
+
+static json_t *initializer_json(const td_value *value) {
+    char class_name[64];
+    camel(value->text, class_name, sizeof class_name);
+    json_t *config = json_object();
+    for (size_t i = 0; i < value->count; i++) {
+        const td_value *option = &value->settings[i].value;
+        bool seed = !strcmp(value->settings[i].key, "seed");
+        json_object_set_new(config, value->settings[i].key,
+                            option->kind == TD_VALUE_TEXT ? json_string(option->text)
+                            : seed                        ? td__json_number(option->number)
+                                                          : json_real(option->number));
+    }
+    return json_pack("{s:s, s:s, s:o, s:n}", "module", "keras.initializers", "class_name",
+                     class_name, "config", config, "registered_name");
+}
+
 /* NULL: the option is left to Keras's default. */
 static json_t *option_json(const td__keras_option *rule, const td_layer_info *layer, char *reason) {
     const td_value *value = find_setting(layer, rule->ours);
@@ -58,6 +87,8 @@ static json_t *option_json(const td__keras_option *rule, const td_layer_info *la
         return json_string(value->text);
     case TD_VALUE_NUMBERS:
         return numbers_json(value);
+    case TD_VALUE_CHOICE:
+        return initializer_json(value);
     case TD_VALUE_TEXTS:
         break;
     }

@@ -13,8 +13,12 @@
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
+static json_t *settings_json(const td_setting *settings, size_t count);
+
 static json_t *value_json(const td_value *value) {
     switch (value->kind) {
+    case TD_VALUE_CHOICE:
+        return json_pack("{s:o}", value->text, settings_json(value->settings, value->count));
     case TD_VALUE_NUMBER:
         return td__json_number(value->number);
     case TD_VALUE_TEXT:
@@ -34,13 +38,17 @@ static json_t *value_json(const td_value *value) {
     return list;
 }
 
-static json_t *layer_json(const td_layer_info *layer) {
-    json_t *settings = json_object();
-    for (size_t i = 0; i < layer->setting_count; i++) {
-        const td_setting *setting = &layer->settings[i];
-        json_object_set_new(settings, setting->key, value_json(&setting->value));
+static json_t *settings_json(const td_setting *settings, size_t count) {
+    json_t *object = json_object();
+    for (size_t i = 0; i < count; i++) {
+        json_object_set_new(object, settings[i].key, value_json(&settings[i].value));
     }
-    return json_pack("[s, o]", td_layer_kind_name(layer->kind), settings);
+    return object;
+}
+
+static json_t *layer_json(const td_layer_info *layer) {
+    return json_pack("[s, o]", td_layer_kind_name(layer->kind),
+                     settings_json(layer->settings, layer->setting_count));
 }
 
 static json_t *onnx_json(const td_model *model, const void *bytes, size_t size) {
@@ -90,11 +98,25 @@ char *td__architecture_write(const td_model *model) {
 
 /* The settings of one layer and the arrays they point to. */
 typedef struct layer_reader {
-    td_setting *settings;
+    td_setting *settings; /* of the layer, then of choices among its values */
+    size_t setting_count;
     double *numbers;
     const char **texts;
     size_t used; /* of numbers and texts */
 } layer_reader;
+
+enum { DEEPEST = 8 }; /* of choices inside of choices */
+
+/* How many keys there are in an object and in the objects inside of it. */
+static size_t count_keys(json_t *object, int depth) {
+    size_t count = json_object_size(object);
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        count += depth < DEEPEST ? count_keys(value, depth + 1) : 0;
+    }
+    return count;
+}
 
 static void release(layer_reader *reader) {
     td__free(reader->settings);
@@ -125,7 +147,21 @@ static bool read_list(layer_reader *reader, const json_t *list, td_value *value)
     return numeric == count || textual == count;
 }
 
-static bool read_value(layer_reader *reader, const json_t *json, td_value *value) {
+static const char *read_settings(layer_reader *reader, json_t *object, int depth,
+                                 const td_setting **settings);
+
+/* {NAME: {KEY: VALUE}} */
+static bool read_choice(layer_reader *reader, json_t *json, int depth, td_value *value) {
+    void *only = json_object_iter(json);
+    json_t *inside = json_object_iter_value(only);
+    *value = (td_value){.kind = TD_VALUE_CHOICE,
+                        .text = json_object_iter_key(only),
+                        .count = json_object_size(inside)};
+    return json_object_size(json) == 1 && json_is_object(inside) && depth < DEEPEST &&
+           !read_settings(reader, inside, depth + 1, &value->settings);
+}
+
+static bool read_value(layer_reader *reader, json_t *json, int depth, td_value *value) {
     *value = (td_value){0};
     if (json_is_number(json)) {
         value->kind = TD_VALUE_NUMBER;
@@ -136,10 +172,29 @@ static bool read_value(layer_reader *reader, const json_t *json, td_value *value
     } else if (json_is_boolean(json)) {
         value->kind = TD_VALUE_BOOL;
         value->boolean = json_is_true(json);
+    } else if (json_is_object(json)) {
+        return read_choice(reader, json, depth, value);
     } else {
         return json_is_array(json) && read_list(reader, json, value);
     }
     return true;
+}
+
+/* Returns the key whose value cannot be used; NULL: all can. */
+static const char *read_settings(layer_reader *reader, json_t *object, int depth,
+                                 const td_setting **settings) {
+    td_setting *own = reader->settings + reader->setting_count;
+    reader->setting_count += json_object_size(object);
+    *settings = own;
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        own->key = key;
+        if (!read_value(reader, value, depth, &own++->value)) {
+            return key;
+        }
+    }
+    return NULL;
 }
 
 static td_status read_layer(td_model *model, const json_t *layer, const char *origin,
@@ -149,27 +204,21 @@ static td_status read_layer(td_model *model, const json_t *layer, const char *or
     if (!kind || !json_is_object(object) || json_array_size(layer) != 2) {
         return td_error_set(error, TD_FORMAT, "%s: a layer is not [KIND, {…}]", origin);
     }
-    layer_reader reader = {.settings = td__calloc(json_object_size(object) + 1, sizeof(td_setting)),
+    layer_reader reader = {.settings = td__calloc(count_keys(object, 0) + 1, sizeof(td_setting)),
                            .numbers = td__calloc(MAX_ITEMS, sizeof(double)),
                            .texts = td__calloc(MAX_ITEMS, sizeof(char *))};
     td_status status = TD_OK;
     if (!reader.settings || !reader.numbers || !reader.texts) {
         status = td_error_set(error, TD_MEMORY, "%s: out of memory", origin);
     }
-    size_t count = 0;
-    const char *key;
-    json_t *value;
-    json_object_foreach(object, key, value) {
-        if (!status && !read_value(&reader, value, &reader.settings[count].value)) {
-            status =
-                td_error_set(error, TD_FORMAT, "%s: %s: %s has no usable value", origin, kind, key);
-        }
-        if (!status) {
-            reader.settings[count++].key = key;
-        }
+    const td_setting *settings = NULL;
+    const char *bad = status ? NULL : read_settings(&reader, object, 0, &settings);
+    if (bad) {
+        status =
+            td_error_set(error, TD_FORMAT, "%s: %s: %s has no usable value", origin, kind, bad);
     }
     td_error reason = {0};
-    if (!status && td_model_add(model, kind, reader.settings, count, &reason)) {
+    if (!status && td_model_add(model, kind, settings, json_object_size(object), &reason)) {
         status = td_error_set(error, reason.status, "%s: %s", origin, reason.text);
     }
     release(&reader);

@@ -79,8 +79,9 @@ static void set_word(void *options, const td__field *field, int value) {
     memcpy(at(options, field->offset), &value, sizeof value);
 }
 /* An enumeration may be accessed as an int, which word_value relies on. */
-static_assert(sizeof(td_activation) == sizeof(int) && sizeof(td_initializer) == sizeof(int) &&
-                  sizeof(td_padding) == sizeof(int) && sizeof(td_interpolation) == sizeof(int),
+static_assert(sizeof(td_activation) == sizeof(int) && sizeof(td_fan) == sizeof(int) &&
+                  sizeof(td_distribution) == sizeof(int) && sizeof(td_padding) == sizeof(int) &&
+                  sizeof(td_interpolation) == sizeof(int),
               "enumerations are ints");
 
 /* Whether a value that can be left out was not. */
@@ -130,6 +131,9 @@ static void fill_field(const td__field *field, void *options, bool always) {
             set_word(options, field, (int)field->standard);
         }
         break;
+    case TD__FIELD_INITIALIZER:
+        td__initializer_fill(place, (td_initializer_kind)field->standard, always);
+        break;
     default: /* zero is the default of the others */
         break;
     }
@@ -152,11 +156,10 @@ void td__fields_protect(const td__field *fields, size_t count, void *options) {
 
 /* --- keys and values in ------------------------------------------------------------------- */
 
-static const char *const kind_texts[] = {[TD_VALUE_NUMBER] = "a number",
-                                         [TD_VALUE_TEXT] = "text",
-                                         [TD_VALUE_BOOL] = "true or false",
-                                         [TD_VALUE_NUMBERS] = "a list of numbers",
-                                         [TD_VALUE_TEXTS] = "a list of texts"};
+static const char *const kind_texts[] = {
+    [TD_VALUE_NUMBER] = "a number",       [TD_VALUE_TEXT] = "text",
+    [TD_VALUE_BOOL] = "true or false",    [TD_VALUE_NUMBERS] = "a list of numbers",
+    [TD_VALUE_TEXTS] = "a list of texts", [TD_VALUE_CHOICE] = "a map"};
 
 static td_status refuse(const td_setting *setting, const char *wanted, const char *where,
                         td_error *error) {
@@ -296,6 +299,10 @@ static td_status set_field(const td__field *field, void *options, const td_setti
         }
         *(const char **)place = value->text;
         return TD_OK;
+    case TD__FIELD_INITIALIZER:
+        return value->kind == TD_VALUE_TEXT || value->kind == TD_VALUE_CHOICE
+                   ? td__initializer_set(place, setting, where, error)
+                   : refuse(setting, "an initializer, NAME or {NAME: {…}}", where, error);
     case TD__FIELD_WORD:
         break;
     }
@@ -387,6 +394,8 @@ static td_status check_field(const td__field *field, const void *options, const 
         }
         return TD_OK;
     }
+    case TD__FIELD_INITIALIZER:
+        return td__initializer_check(place, field->key, where, error);
     default:
         return TD_OK;
     }
@@ -441,8 +450,7 @@ static td_value list_value(const int64_t *integers, size_t count, double *number
     return (td_value){.kind = TD_VALUE_NUMBERS, .numbers = numbers, .count = count};
 }
 
-/* The value of a field; lists of numbers are put at numbers. */
-static td_value field_value(const td__field *field, const void *options, double *numbers) {
+td_value td__field_value(const td__field *field, const void *options, double *numbers) {
     const void *place = at_const(options, field->offset);
     switch (field->type) {
     case TD__FIELD_INTEGER:
@@ -469,6 +477,7 @@ static td_value field_value(const td__field *field, const void *options, double 
                           .text = field->words->words[word_value(options, field)]};
     case TD__FIELD_TEXT:
         return (td_value){.kind = TD_VALUE_TEXT, .text = *(const char *const *)place};
+    case TD__FIELD_INITIALIZER: /* written by itself: it has settings of its own */
     case TD__FIELD_TEXTS:
         break;
     }
@@ -489,22 +498,34 @@ static bool is_empty(const td_value *value) {
             value->numbers[1] == 0);
 }
 
+static bool is_standard(const td__field *field, const td_value *value) {
+    return value->kind == TD_VALUE_TEXT &&
+           strcmp(value->text, initializer_names[(int)field->standard]) == 0;
+}
+
 td_status td__fields_write(const td__field *fields, size_t count, const void *options,
                            td_setting **settings, size_t *setting_count, td_error *error) {
-    size_t number_count = 0;
+    size_t number_count = 0, setting_room = count;
     for (size_t i = 0; i < count; i++) {
         number_count += numbers_of(&fields[i]);
+        setting_room += fields[i].type == TD__FIELD_INITIALIZER ? TD__INITIALIZER_MOST_SETTINGS : 0;
     }
     td_setting *list =
-        td__calloc(1, count * sizeof(td_setting) + number_count * sizeof(double) + 1);
+        td__calloc(1, setting_room * sizeof(td_setting) + number_count * sizeof(double) + 1);
     if (!list) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    double *numbers = (double *)(list + count);
+    double *numbers = (double *)(list + setting_room);
+    td_setting *inner = list + count;
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        td_value value = field_value(&fields[i], options, numbers);
-        if (!fields[i].quiet || !is_empty(&value) || is_given(&fields[i], options)) {
+        bool initializer = fields[i].type == TD__FIELD_INITIALIZER;
+        td_value value = initializer
+                             ? td__initializer_value(at_const(options, fields[i].offset), inner)
+                             : td__field_value(&fields[i], options, numbers);
+        bool empty = initializer ? is_standard(&fields[i], &value) : is_empty(&value);
+        inner += initializer ? TD__INITIALIZER_MOST_SETTINGS : 0;
+        if (!fields[i].quiet || !empty || is_given(&fields[i], options)) {
             list[used++] = (td_setting){.key = fields[i].key, .value = value};
             numbers += numbers_of(&fields[i]);
         }

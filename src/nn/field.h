@@ -6,16 +6,17 @@
 #include "tapedeck/nn.h"
 
 typedef enum td__field_type {
-    TD__FIELD_INTEGER, /* int64_t */
-    TD__FIELD_PAIR,    /* int64_t[2]; a second of 0 is as the first */
-    TD__FIELD_NUMBER,  /* double */
-    TD__FIELD_BOOL,    /* bool */
-    TD__FIELD_NOT,     /* bool; the key says the opposite */
-    TD__FIELD_WORD,    /* an enumeration */
-    TD__FIELD_TEXT,    /* const char *, borrowed */
-    TD__FIELD_TEXTS,   /* const char *[TD_MAX_FROM], ending in NULL unless full, borrowed */
-    TD__FIELD_SHAPE,   /* td_shape */
-    TD__FIELD_NUMBERS  /* double[room] */
+    TD__FIELD_INTEGER,    /* int64_t */
+    TD__FIELD_PAIR,       /* int64_t[2]; a second of 0 is as the first */
+    TD__FIELD_NUMBER,     /* double */
+    TD__FIELD_BOOL,       /* bool */
+    TD__FIELD_NOT,        /* bool; the key says the opposite */
+    TD__FIELD_WORD,       /* an enumeration */
+    TD__FIELD_TEXT,       /* const char *, borrowed */
+    TD__FIELD_TEXTS,      /* const char *[TD_MAX_FROM], ending in NULL unless full, borrowed */
+    TD__FIELD_SHAPE,      /* td_shape */
+    TD__FIELD_NUMBERS,    /* double[room] */
+    TD__FIELD_INITIALIZER /* td_initializer; standard is its kind */
 } td__field_type;
 
 /* The words of an enumeration: words[i] is value i; NULL where a value has none. */
@@ -43,6 +44,21 @@ typedef struct td__field {
 extern const td__words td__activation_words, td__initializer_words, td__padding_words,
     td__interpolation_words;
 
+/* The four that a field with an initialiser needs (initializer.c). */
+void td__initializer_fill(td_initializer *initializer, td_initializer_kind standard, bool always);
+/* From a word or a choice. */
+td_status td__initializer_set(td_initializer *initializer, const td_setting *setting,
+                              const char *where, td_error *error);
+td_status td__initializer_check(const td_initializer *initializer, const char *key,
+                                const char *where, td_error *error);
+/* A word when all its options are the defaults; otherwise a choice with its settings at room. */
+enum { TD__INITIALIZER_MOST_SETTINGS = 4 };
+td_value td__initializer_value(const td_initializer *initializer,
+                               td_setting room[TD__INITIALIZER_MOST_SETTINGS]);
+
+/* The options of a kind; NULL, 0 when it has none. */
+const td__field *td__initializer_fields(td_initializer_kind kind, size_t *count);
+
 /* Value of a word; -1 (and the error, which names the nearest) when it is none. where goes in front
  * of the message. */
 int td__word_find(const td__words *words, const char *word, const char *where, td_error *error);
@@ -58,6 +74,8 @@ td_status td__fields_set(const td__field *fields, size_t count, void *options,
 /* Reports the first field that is below its minimum, not finite, or no word. */
 td_status td__fields_check(const td__field *fields, size_t count, const void *options,
                            const char *where, td_error *error);
+/* The value of a field; lists of numbers are put at numbers (NULL for fields that are none). */
+td_value td__field_value(const td__field *field, const void *options, double *numbers);
 /* Keys and values with their storage in one block, freed by td__free(*settings); texts are
  * borrowed from options. */
 td_status td__fields_write(const td__field *fields, size_t count, const void *options,

@@ -86,8 +86,9 @@ td__parameter_plan *td__layer_parameter(td__layer *layer, int slot, const char *
 
 /* --- initialisers (initializer.c) --------------------------------------------------------- */
 
-/* Values depend on seed, the tensor's name and shape alone. TD_MEMORY when memory is exhausted. */
-td_status td__initialize(td_tensor *tensor, td_initializer initializer, uint64_t seed,
+/* Values depend on seed, the tensor's name and shape alone; on the initialiser's seed and the shape
+ * where it has one. TD_MEMORY when memory is exhausted. */
+td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, uint64_t seed,
                          td_error *error);
 
 /* --- rows that field tables share --------------------------------------------------------- */
@@ -128,7 +129,16 @@ td_status td__initialize(td_tensor *tensor, td_initializer initializer, uint64_t
         .standard = default_value, .words = &(word_list)                                           \
     }
 #define TD__INITIALIZER(struct_type, member, default_value)                                        \
-    TD__WORD(struct_type, member, td__initializer_words, default_value)
+    {                                                                                              \
+        .key = #member, .type = TD__FIELD_INITIALIZER, .offset = offsetof(struct_type, member),    \
+        .standard = default_value                                                                  \
+    }
+/* Not written while it is the default. */
+#define TD__QUIET_INITIALIZER(struct_type, member, default_value)                                  \
+    {                                                                                              \
+        .key = #member, .type = TD__FIELD_INITIALIZER, .offset = offsetof(struct_type, member),    \
+        .standard = default_value, .quiet = true                                                   \
+    }
 #define TD__PENALTY(struct_type, member)                                                           \
     {                                                                                              \
         .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member),         \

@@ -217,6 +217,12 @@ static td_status plan_layer(const td_model *model, td__layer *layer, td_error *e
     for (size_t i = 0; i < layer->info.parameter_count && !status; i++) {
         td__parameter_plan *plan = &layer->parameters[i];
         status = check_size(layer, &plan->shape, plan->name, error);
+        if (!status && plan->initializer.kind == TD_IDENTITY && plan->shape.rank != 2) {
+            char text[TD_SHAPE_TEXT_SIZE];
+            status = td__layer_error(layer, error, TD_BAD_SHAPE,
+                                     "%s %s is no matrix, it cannot start as the identity",
+                                     plan->name, td_shape_text(&plan->shape, text));
+        }
         status = status ? status : td_shape_check(&plan->shape, TD_FLOAT32, &plan->count, error);
         if (!status && __builtin_add_overflow(layer->info.parameter_elements, plan->count,
                                               &layer->info.parameter_elements)) {
@@ -451,7 +457,7 @@ static td_status build_parameter(td_model *model, size_t layer_index,
         memcpy(tensor->data, plan->values, (size_t)plan->count * sizeof(float));
         return TD_OK;
     }
-    td_status status = td__initialize(tensor, plan->initializer, *seed, error);
+    td_status status = td__initialize(tensor, &plan->initializer, *seed, error);
     for (int64_t i = plan->ones_begin; i < plan->ones_end && !status; i++) {
         td__floats(tensor)[i] = 1;
     }

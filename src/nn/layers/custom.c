@@ -44,7 +44,7 @@ static td_status check(const td__layer *layer, const td_custom_layer *given, td_
     }
     for (size_t i = 0; i < given->parameter_count; i++) {
         const td_custom_parameter *each = &given->parameters[i];
-        bool fine = is_name(each->name) && (unsigned)each->initializer < TD_INITIALIZER_COUNT;
+        bool fine = is_name(each->name) && (unsigned)each->initializer.kind < TD_INITIALIZER_COUNT;
         for (size_t k = 0; fine && k < i; k++) {
             fine = strcmp(given->parameters[k].name, each->name) != 0;
         }
@@ -53,6 +53,12 @@ static td_status check(const td__layer *layer, const td_custom_layer *given, td_
                                    "parameter %zu has no name, one that is too long or that "
                                    "another has, or no valid initialiser",
                                    i);
+        }
+        td_initializer initializer = each->initializer;
+        td__initializer_fill(&initializer, TD_ZEROS, false);
+        td_status status = td__initializer_check(&initializer, each->name, layer->where, error);
+        if (status) {
+            return status;
         }
         if (td_shape_check(&each->shape, TD_FLOAT32, NULL, NULL)) {
             char text[TD_SHAPE_TEXT_SIZE];
@@ -83,9 +89,10 @@ static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error)
     layer->info.type = copy(&at, word);
     for (size_t i = 0; i < given->parameter_count; i++) {
         const td_custom_parameter *each = &given->parameters[i];
-        td__parameter_plan *planned =
-            td__layer_parameter(layer, (int)i, copy(&at, each->name), each->shape,
-                                each->initializer ? each->initializer : TD_ZEROS, 0, 0);
+        td_initializer initializer = each->initializer;
+        td__initializer_fill(&initializer, TD_ZEROS, false);
+        td__parameter_plan *planned = td__layer_parameter(layer, (int)i, copy(&at, each->name),
+                                                          each->shape, initializer, 0, 0);
         planned->values = each->values;
         planned->moving_average = each->moving_average;
     }

@@ -19,10 +19,9 @@
         TD__NOT(td_depthwise_conv2d_layer, no_bias, "use_bias"),                                   \
         {.key = "kernel_initializer",                                                              \
          .alias = "depthwise_initializer",                                                         \
-         .type = TD__FIELD_WORD,                                                                   \
+         .type = TD__FIELD_INITIALIZER,                                                            \
          .offset = offsetof(td_depthwise_conv2d_layer, kernel_initializer),                        \
-         .standard = TD_GLOROT_UNIFORM,                                                            \
-         .words = &td__initializer_words},                                                         \
+         .standard = TD_GLOROT_UNIFORM},                                                           \
         TD__INITIALIZER(td_depthwise_conv2d_layer, bias_initializer, TD_ZEROS),                    \
         TD__REGULARIZERS(td_depthwise_conv2d_layer)
 

@@ -9,12 +9,18 @@ static const td__field batch_fields[] = {
     TD__NUMBER(td_batch_normalization_layer, epsilon, 1e-3),
     TD__NOT(td_batch_normalization_layer, no_scale, "scale"),
     TD__NOT(td_batch_normalization_layer, no_center, "center"),
+    TD__QUIET_INITIALIZER(td_batch_normalization_layer, gamma_initializer, TD_ONES),
+    TD__QUIET_INITIALIZER(td_batch_normalization_layer, beta_initializer, TD_ZEROS),
+    TD__QUIET_INITIALIZER(td_batch_normalization_layer, moving_mean_initializer, TD_ZEROS),
+    TD__QUIET_INITIALIZER(td_batch_normalization_layer, moving_variance_initializer, TD_ONES),
 };
 static const td__field layer_fields[] = {
     TD__LAYER_FIELDS,
     TD__NUMBER(td_layer_normalization_layer, epsilon, 1e-3),
     TD__NOT(td_layer_normalization_layer, no_scale, "scale"),
     TD__NOT(td_layer_normalization_layer, no_center, "center"),
+    TD__QUIET_INITIALIZER(td_layer_normalization_layer, gamma_initializer, TD_ONES),
+    TD__QUIET_INITIALIZER(td_layer_normalization_layer, beta_initializer, TD_ZEROS),
 };
 
 static const td__field group_fields[] = {
@@ -23,6 +29,8 @@ static const td__field group_fields[] = {
     TD__NUMBER(td_group_normalization_layer, epsilon, 1e-3),
     TD__NOT(td_group_normalization_layer, no_scale, "scale"),
     TD__NOT(td_group_normalization_layer, no_center, "center"),
+    TD__QUIET_INITIALIZER(td_group_normalization_layer, gamma_initializer, TD_ONES),
+    TD__QUIET_INITIALIZER(td_group_normalization_layer, beta_initializer, TD_ZEROS),
 };
 
 enum { GAMMA, BETA, MEAN, VARIANCE };
@@ -32,18 +40,22 @@ static float positive(double number) {
     return number > 0 ? (float)number : FLT_MIN;
 }
 
-static td_status plan(td__layer *layer, const td_shape *inputs, bool no_scale, bool no_center,
-                      td_error *error) {
+#define GAMMA_OF(options) ((options)->no_scale ? NULL : &(options)->gamma_initializer)
+#define BETA_OF(options) ((options)->no_center ? NULL : &(options)->beta_initializer)
+
+/* gamma, beta: NULL where there is none. */
+static td_status plan(td__layer *layer, const td_shape *inputs, const td_initializer *gamma,
+                      const td_initializer *beta, td_error *error) {
     int64_t channels;
     td_status status = td__layer_need_last(layer, inputs, &channels, error);
     if (status) {
         return status;
     }
-    if (!no_scale) {
-        td__layer_parameter(layer, GAMMA, "gamma", TD_SHAPE(channels), TD_ONES, 0, 0);
+    if (gamma) {
+        td__layer_parameter(layer, GAMMA, "gamma", TD_SHAPE(channels), *gamma, 0, 0);
     }
-    if (!no_center) {
-        td__layer_parameter(layer, BETA, "beta", TD_SHAPE(channels), TD_ZEROS, 0, 0);
+    if (beta) {
+        td__layer_parameter(layer, BETA, "beta", TD_SHAPE(channels), *beta, 0, 0);
     }
     layer->info.output = inputs[0];
     return TD_OK;
@@ -51,7 +63,7 @@ static td_status plan(td__layer *layer, const td_shape *inputs, bool no_scale, b
 
 static td_status plan_batch(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_batch_normalization_layer *options = layer->options;
-    td_status status = plan(layer, inputs, options->no_scale, options->no_center, error);
+    td_status status = plan(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
     if (status) {
         return status;
     }
@@ -60,9 +72,11 @@ static td_status plan_batch(td__layer *layer, const td_shape *inputs, td_error *
                                options->momentum);
     }
     td_shape shape = TD_SHAPE(inputs[0].dims[inputs[0].rank - 1]);
-    td__layer_parameter(layer, MEAN, "moving_mean", shape, TD_ZEROS, 0, 0)->moving_average = true;
-    td__layer_parameter(layer, VARIANCE, "moving_variance", shape, TD_ONES, 0, 0)->moving_average =
-        true;
+    td__layer_parameter(layer, MEAN, "moving_mean", shape, options->moving_mean_initializer, 0, 0)
+        ->moving_average = true;
+    td__layer_parameter(layer, VARIANCE, "moving_variance", shape,
+                        options->moving_variance_initializer, 0, 0)
+        ->moving_average = true;
     return TD_OK;
 }
 
@@ -83,7 +97,7 @@ static td_tensor *forward_batch(td__layer *layer, td_tape *tape, td_tensor *cons
 
 static td_status plan_layer(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_layer_normalization_layer *options = layer->options;
-    return plan(layer, inputs, options->no_scale, options->no_center, error);
+    return plan(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
 }
 
 static td_tensor *forward_layer(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
@@ -101,7 +115,7 @@ static int64_t groups_of(const td__layer *layer, int64_t channels) {
 
 static td_status plan_group(td__layer *layer, const td_shape *inputs, td_error *error) {
     const td_group_normalization_layer *options = layer->options;
-    td_status status = plan(layer, inputs, options->no_scale, options->no_center, error);
+    td_status status = plan(layer, inputs, GAMMA_OF(options), BETA_OF(options), error);
     int64_t channels = status ? 0 : inputs[0].dims[inputs[0].rank - 1];
     if (!status && (groups_of(layer, channels) < 1 || channels % groups_of(layer, channels))) {
         status =

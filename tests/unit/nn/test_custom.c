@@ -22,7 +22,7 @@ static const float kernel[] = {1, 2, 3, 4, 5, 6};
 static void add_affine(td_model *model, const char *name) {
     td_custom_parameter parameters[] = {
         {.name = "kernel", .shape = TD_SHAPE(3, 2), .values = kernel},
-        {.name = "bias", .shape = TD_SHAPE(2), .initializer = TD_ONES},
+        {.name = "bias", .shape = TD_SHAPE(2), .initializer = {.kind = TD_ONES}},
     };
     td_add_custom(model, .name = name, .word = "Affine", .output = TD_SHAPE(2),
                   .parameters = parameters, .parameter_count = 2, .forward = affine,

@@ -231,7 +231,7 @@ static td_model *every_kind(void) {
     td_add_lstm(model, .units = 3, .return_sequences = true, .no_unit_forget_bias = true);
     td_add_gru(model, .units = 5, .reset_before = true, .go_backwards = true);
     td_add_flatten(model);
-    td_add_dense(model, .name = "a", .units = 3, .kernel_initializer = TD_HE_NORMAL);
+    td_add_dense(model, .name = "a", .units = 3, .kernel_initializer = {.kind = TD_HE_NORMAL});
     td_add_dense(model, .name = "b", .units = 3, .from = {"flatten"}, .bias_l1 = 0.5);
     td_add_add(model, .from = {"a", "b"});
     return model;
