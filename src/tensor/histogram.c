@@ -5,6 +5,7 @@
  * table of the thread's own, which is all zero between calls and is then listed by value. */
 #include "tensor/stats.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -70,9 +71,13 @@ static bool line_is_empty(const td__bin_counts *line) {
     return (any[0] | any[1]) == 0;
 }
 
+static int64_t count_of(const td__bin_counts *entry) {
+    return (int64_t)(*entry)[0] + (*entry)[1];
+}
+
 /* Appends an entry as the bin of that index, and clears it. */
 static int32_t emit(td__bin_counts *entry, int32_t index, td_bin *bins, int32_t used) {
-    int64_t count = (int64_t)(*entry)[0] + (*entry)[1];
+    int64_t count = count_of(entry);
     if (count) {
         memset(entry, 0, sizeof *entry);
         bins[used++] = (td_bin){.index = index, .count = count};
@@ -80,19 +85,42 @@ static int32_t emit(td__bin_counts *entry, int32_t index, td_bin *bins, int32_t 
     return used;
 }
 
-/* Lists what the table holds by value and leaves it zero. */
-static int32_t collect(td__bin_counts *table, td_bin *bins) {
-    /* Not numbers: counted elsewhere. */
-    memset(table + INFINITE, 0, (HALF - INFINITE) * sizeof *table);
-    memset(table + HALF + INFINITE, 0, (HALF - INFINITE) * sizeof *table);
-    int32_t used = 0;
-    for (int32_t line = HALF - LINE; line >= 0; line -= LINE) {
+/* The table entry of the largest magnitude there is. */
+static int32_t top_entry(const td_stats *stats) {
+    double largest = fmax(fabs(stats->min), fabs(stats->max));
+    float narrow = largest < (double)FLT_MAX ? (float)largest : FLT_MAX;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return (int32_t)(bits >> 20);
+}
+
+/* Lists what the table holds by value and leaves it zero. Most of a table is empty: it is walked from
+ * the largest magnitude down until every value is accounted for, and back. */
+static int32_t collect(td__bin_counts *table, const td_stats *stats, td_bin *bins) {
+    if (stats->nan || stats->inf) { /* counted elsewhere */
+        memset(table + INFINITE, 0, (HALF - INFINITE) * sizeof *table);
+        memset(table + HALF + INFINITE, 0, (HALF - INFINITE) * sizeof *table);
+    }
+    int32_t used = 0, top = 0, line = 0;
+    int64_t left = stats->count - stats->nan - stats->inf - count_of(&table[0]);
+    if (left) {
+        top = top_entry(stats) & ~(LINE - 1);
+        line = top + LINE;
+    }
+    while (left && line > 0) {
+        line -= LINE;
         int32_t stop = line_is_empty(table + HALF + line) ? line + LINE : line;
         for (int32_t i = line + LINE - 1; i >= stop; i--) {
+            left -= count_of(&table[HALF + i]);
             used = emit(table + HALF + i, HALF - 1 - i, bins, used);
         }
+        stop = line_is_empty(table + line) ? line : line + LINE;
+        for (int32_t i = line + (line == 0); i < stop; i++) { /* zeros are not among the rest */
+            left -= count_of(&table[i]);
+        }
     }
-    for (int32_t line = 0; line < HALF; line += LINE) {
+    used = emit(table, HALF, bins, used);
+    for (; line <= top; line += LINE) {
         int32_t stop = line_is_empty(table + line) ? line : line + LINE;
         for (int32_t i = line; i < stop; i++) {
             used = emit(table + i, HALF + i, bins, used);
@@ -108,8 +136,8 @@ void td__reduce(const td_view *view, int64_t count, const td__reduction *to) {
                       .copy = floats ? to->copy : NULL};
     td__stats_walk(view, count, to->stats, state.bin || state.copy ? reduce_block : NULL, &state);
     if (to->bins) {
-        *to->histogram =
-            (td_histogram){.bins = to->bins, .bin_count = collect(state.table, to->bins)};
+        *to->histogram = (td_histogram){.bins = to->bins,
+                                        .bin_count = collect(state.table, to->stats, to->bins)};
     }
     if (to->copy && !floats) {
         memcpy(to->copy, view->data, (size_t)count * td_dtype_size(view->dtype));

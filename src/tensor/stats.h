@@ -30,9 +30,10 @@ typedef struct td__stats_kernels {
     td__bin_kernel *bin;
 } td__stats_kernels;
 
-/* Both sets, for tests to compare; avx2 is NULL where the machine has none. */
+/* All sets, for tests to compare; NULL where the machine lacks the instructions. */
 const td__stats_kernels *td__stats_kernels_portable(void);
 const td__stats_kernels *td__stats_kernels_avx2(void);
+const td__stats_kernels *td__stats_kernels_avx512(void);
 /* The best that this machine runs. */
 const td__stats_kernels *td__stats_kernels_here(void);
 

@@ -1,4 +1,4 @@
-/* Block kernels in plain C, and in AVX2 chosen at run time.
+/* Block kernels in plain C, and in AVX2 and AVX-512 chosen at run time.
  *
  * A block is read twice: first its sum, minimum, maximum and zeros; then, about the mean m found,
  * d = x - m:  mean = m + sum(d)/n,  m2 = sum(d^2) - sum(d)^2/n.  The second pass costs little (the
@@ -77,12 +77,49 @@ static bool portable_block(const float *x, size_t count, td__block *block) {
     return true;
 }
 
-static void portable_bin(const float *x, size_t count, td__bin_counts *table) {
+/* Bins are the upper twelve bits. The negative numbers closest to zero share theirs with -0, which is
+ * to be counted as 0. */
+enum { SHIFT = 20, ZERO_BIN = 0, NEGATIVE_ZERO_BIN = 1 << 11 };
+
+static uint32_t count_of(const td__bin_counts *entry) {
+    return (*entry)[0] + (*entry)[1];
+}
+
+/* -0 is rare: looked for only when its bin has grown. */
+static void move_negative_zeros(const float *x, size_t count, td__bin_counts *table) {
+    uint32_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        float value = x[i] + 0.0f; /* -0 becomes 0 */
         uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        table[bits >> 20][i % 2]++;
+        memcpy(&bits, x + i, sizeof bits);
+        found += bits == 0x80000000u;
+    }
+    uint32_t *entry = table[NEGATIVE_ZERO_BIN];
+    uint32_t first = found < entry[0] ? found : entry[0];
+    entry[0] -= first;
+    entry[1] -= found - first;
+    table[ZERO_BIN][0] += found;
+}
+
+/* Two elements come with one load: the counters' loads and stores are what limits the speed. */
+static void portable_bin(const float *x, size_t count, td__bin_counts *table) {
+    uint32_t before = count_of(&table[NEGATIVE_ZERO_BIN]);
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        uint64_t a, b;
+        memcpy(&a, x + i, sizeof a);
+        memcpy(&b, x + i + 2, sizeof b);
+        table[(uint32_t)a >> SHIFT][0]++;
+        table[a >> (32 + SHIFT)][1]++;
+        table[(uint32_t)b >> SHIFT][0]++;
+        table[b >> (32 + SHIFT)][1]++;
+    }
+    for (; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        table[bits >> SHIFT][i % 2]++;
+    }
+    if (count_of(&table[NEGATIVE_ZERO_BIN]) != before) {
+        move_negative_zeros(x, count, table);
     }
 }
 
@@ -190,39 +227,78 @@ AVX2 static bool avx2_block(const float *x, size_t count, td__block *block) {
     return true;
 }
 
-AVX2 static void avx2_bin(const float *x, size_t count, td__bin_counts *table) {
-    const __m256 zero = _mm256_setzero_ps();
-    size_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        __m256i bits = _mm256_castps_si256(_mm256_add_ps(_mm256_loadu_ps(x + i), zero));
-        __m256i bins = _mm256_srli_epi32(bits, 20);
-        uint64_t a = (uint64_t)_mm256_extract_epi64(bins, 0); /* two bins in each */
-        uint64_t b = (uint64_t)_mm256_extract_epi64(bins, 1);
-        uint64_t c = (uint64_t)_mm256_extract_epi64(bins, 2);
-        uint64_t d = (uint64_t)_mm256_extract_epi64(bins, 3);
-        table[(uint32_t)a][0]++;
-        table[a >> 32][1]++;
-        table[(uint32_t)b][0]++;
-        table[b >> 32][1]++;
-        table[(uint32_t)c][0]++;
-        table[c >> 32][1]++;
-        table[(uint32_t)d][0]++;
-        table[d >> 32][1]++;
-    }
-    portable_bin(x + i, count - i, table);
+const td__stats_kernels *td__stats_kernels_avx2(void) {
+    static const td__stats_kernels kernels = {avx2_block, portable_bin};
+    return td__cpu_has_avx2() ? &kernels : NULL;
 }
 
-const td__stats_kernels *td__stats_kernels_avx2(void) {
-    static const td__stats_kernels kernels = {avx2_block, avx2_bin};
-    return td__cpu_has_avx2() ? &kernels : NULL;
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,popcnt")))
+
+/* The bins of what is not zero, one after another; returns how many those are. */
+AVX512 static size_t pack_bins(const float *x, size_t count, uint16_t *bins) {
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+    size_t used = 0;
+    for (size_t i = 0; i < count; i += 16) {
+        __m512i bits = _mm512_castps_si512(_mm512_loadu_ps(x + i));
+        __mmask16 keep = _mm512_test_epi32_mask(bits, magnitude);
+        __m512i packed = _mm512_maskz_compress_epi32(keep, _mm512_srli_epi32(bits, SHIFT));
+        _mm256_storeu_si256((__m256i *)(bins + used), _mm512_cvtepi32_epi16(packed));
+        used += (size_t)_mm_popcnt_u32(keep);
+    }
+    return used;
+}
+
+AVX512 static size_t count_zeros(const float *x, size_t count) {
+    size_t zeros = 0;
+    for (size_t i = 0; i < count; i += 16) {
+        __m512 v = _mm512_loadu_ps(x + i);
+        zeros += (size_t)_mm_popcnt_u32(_mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_EQ_OQ));
+    }
+    return zeros;
+}
+
+/* Each zero waits for the store of the one before it: where there are many, as behind a relu, they are
+ * taken out first. */
+AVX512 static void avx512_bin(const float *x, size_t count, td__bin_counts *table) {
+    enum { MANY = 8 }; /* one in so many */
+    size_t whole = count & ~(size_t)15;
+    if (count > TD__BLOCK || count_zeros(x, whole) * MANY < whole) {
+        portable_bin(x, count, table);
+        return;
+    }
+    uint16_t bins[TD__BLOCK + 16];
+    size_t used = pack_bins(x, whole, bins), i = 0;
+    for (; i + 4 <= used; i += 4) {
+        uint64_t four;
+        memcpy(&four, bins + i, sizeof four);
+        table[(uint16_t)four][0]++;
+        table[(uint16_t)(four >> 16)][1]++;
+        table[(uint16_t)(four >> 32)][0]++;
+        table[four >> 48][1]++;
+    }
+    for (; i < used; i++) {
+        table[bins[i]][0]++;
+    }
+    table[ZERO_BIN][0] += (uint32_t)(whole - used);
+    portable_bin(x + whole, count - whole, table);
+}
+
+/* Statistics are AVX2's: on both the same bits, and as fast as memory is. */
+const td__stats_kernels *td__stats_kernels_avx512(void) {
+    static const td__stats_kernels kernels = {avx2_block, avx512_bin};
+    return td__cpu_has_avx512() ? &kernels : NULL;
 }
 #else
 const td__stats_kernels *td__stats_kernels_avx2(void) {
     return NULL;
 }
+const td__stats_kernels *td__stats_kernels_avx512(void) {
+    return NULL;
+}
 #endif
 
 const td__stats_kernels *td__stats_kernels_here(void) {
-    const td__stats_kernels *best = td__stats_kernels_avx2();
+    const td__stats_kernels *best = td__stats_kernels_avx512();
+    best = best ? best : td__stats_kernels_avx2();
     return best ? best : td__stats_kernels_portable();
 }

@@ -493,7 +493,7 @@ class Readers(Writeup):
                 if column in self.INTEGERS:
                     self.assertEqual(dtype, numpy.int64, f"{name}: {column}")
                 elif column in self.TEXTS:
-                    self.assertEqual(dtype, object, f"{name}: {column}")
+                    self.assertTrue(pandas.api.types.is_string_dtype(dtype), f"{name}: {column}")
                 else:
                     self.assertEqual(dtype, numpy.float64, f"{name}: {column}")
 
