@@ -1,6 +1,7 @@
 /* Convolution through tiles; see conv.h. */
 #include "tape/conv.h"
 
+#include "tape/channelwise.h"
 #include "tape/gemm.h"
 #include "tape/parallel.h"
 
@@ -249,6 +250,9 @@ td_status td__conv_forward(td_tape *tape, const td__conv *c, const float *x, con
     if (c->batch * c->out[0] * c->out[1] * n == 0) {
         return TD_OK;
     }
+    if (td__channelwise_fits(c)) {
+        return td__channelwise_forward(tape, c, x, kernel, bias, y, flags);
+    }
     if (pad_input(tape, c, x, &source)) {
         return TD_MEMORY;
     }
@@ -293,10 +297,7 @@ td_status td__conv_forward(td_tape *tape, const td__conv *c, const float *x, con
 
 /* --- backward to the input ------------------------------------------------------------------ */
 
-/* Input pixel i = phase + stride * t gets kernel tap k from output t + shift, where
- * stride * shift = phase + before - k * dilation, if that divides. So each phase is a convolution
- * of stride 1 over the output, with the taps that divide. */
-static bool tap_shift(const td__conv *c, int axis, int64_t phase, int64_t tap, int64_t *shift) {
+bool td__conv_tap_shift(const td__conv *c, int axis, int64_t phase, int64_t tap, int64_t *shift) {
     int64_t distance = phase + c->before[axis] - tap * c->dilation[axis];
     if (distance % c->stride[axis] != 0) {
         return false;
@@ -312,7 +313,7 @@ static void reach(const td__conv *c, int axis, int64_t *before, int64_t *after) 
     for (int64_t phase = 0; phase < c->stride[axis] && phase < size; phase++) {
         int64_t last = (size - 1 - phase) / c->stride[axis], shift;
         for (int64_t tap = 0; tap < c->kernel[axis]; tap++) {
-            if (tap_shift(c, axis, phase, tap, &shift)) {
+            if (td__conv_tap_shift(c, axis, phase, tap, &shift)) {
                 *before = -shift > *before ? -shift : *before;
                 int64_t beyond = last + shift - (c->out[axis] - 1);
                 *after = beyond > *after ? beyond : *after;
@@ -334,13 +335,13 @@ static td_status phase_to_input(td_tape *tape, const td__conv *c, const image *s
     }
     int64_t used = 0, shift[2];
     for (int64_t tap = taps - 1; tap >= 0; tap--) {
-        used += tap_shift(c, 0, phase[0], tap / c->kernel[1], &shift[0]) &&
-                tap_shift(c, 1, phase[1], tap % c->kernel[1], &shift[1]);
+        used += td__conv_tap_shift(c, 0, phase[0], tap / c->kernel[1], &shift[0]) &&
+                td__conv_tap_shift(c, 1, phase[1], tap % c->kernel[1], &shift[1]);
     }
     int64_t k = used * n, segments = 0;
     for (int64_t tap = taps - 1; tap >= 0; tap--) {
-        if (!tap_shift(c, 0, phase[0], tap / c->kernel[1], &shift[0]) ||
-            !tap_shift(c, 1, phase[1], tap % c->kernel[1], &shift[1])) {
+        if (!td__conv_tap_shift(c, 0, phase[0], tap / c->kernel[1], &shift[0]) ||
+            !td__conv_tap_shift(c, 1, phase[1], tap % c->kernel[1], &shift[1])) {
             continue;
         }
         td__pack_panels(kernel + tap * depth * c->filters + group * n, c->filters, true, depth, n,
@@ -382,6 +383,9 @@ td_status td__conv_to_input(td_tape *tape, const td__conv *c, const float *dz, c
                             const float *bias, float *dx, int flags) {
     if (c->batch * c->height * c->width * c->channels == 0) {
         return TD_OK;
+    }
+    if (td__channelwise_fits(c)) {
+        return td__channelwise_to_input(tape, c, dz, kernel, bias, dx, flags);
     }
     int64_t before[2], after[2];
     reach(c, 0, &before[0], &after[0]);
@@ -532,6 +536,9 @@ td_status td__conv_to_kernel(td_tape *tape, const td__conv *c, const float *x, c
             memset(dw, 0, (size_t)size * sizeof *dw);
         }
         return TD_OK;
+    }
+    if (td__channelwise_fits(c)) {
+        return td__channelwise_to_kernel(tape, c, x, dz, add, dw);
     }
     kernel_work w = {.conv = c, .kernels = td__kernels(), .dw = dw, .add = add};
     if (pad_input(tape, c, x, &w.source)) {

@@ -35,6 +35,12 @@ td_status td__conv_to_input(td_tape *tape, const td__conv *conv, const float *dz
 td_status td__conv_to_kernel(td_tape *tape, const td__conv *conv, const float *x, const float *dz,
                              bool add, float *dw);
 
+/* Input pixel i = phase + stride * t gets kernel tap k from output t + shift, where
+ * stride * shift = phase + before - k * dilation, if that divides; false when it does not. So each
+ * phase of the way back to the input is a convolution of stride 1 over the output, with the taps that
+ * divide. */
+bool td__conv_tap_shift(const td__conv *conv, int axis, int64_t phase, int64_t tap, int64_t *shift);
+
 /* --- what conv2d and conv2d_transpose share (conv_op.c) --------------------------------------- */
 
 typedef struct td__conv_saved {

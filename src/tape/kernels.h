@@ -25,6 +25,15 @@ typedef struct td__window {
     int64_t tap_row;       /* taps in a row of the whole window */
 } td__window;
 
+/* Taps of a convolution whose channels stand alone. Images and weights have whole vectors of
+ * channels (width), results and gradients just the channels. */
+typedef struct td__taps {
+    int64_t channels, width;
+    int64_t count;
+    const int64_t *offsets; /* of each tap from the pixel's place in the image */
+    int64_t step, g_step;   /* floats from pixel to pixel, of the image and of a gradient */
+} td__taps;
+
 /* Rows of an operand: element (r, i) is data[r * row + i * step]; step 0 repeats one value along
  * a row, row 0 repeats one row. */
 typedef struct td__operand {
@@ -188,6 +197,18 @@ typedef struct td__kernels {
     void (*tile_outer)(int row_count, int columns, int64_t segments, int64_t segment,
                        int64_t stride, const float *const *starts, int64_t offset, const float *b,
                        int64_t ldb, float *c, int64_t ldc, int flags);
+
+    /* y[p, c] = bias[c] + sum over t of x[p * step + offsets[t] + c] * weights[t, c]; bias may be NULL,
+     * flags TD__TILE_… */
+    void (*taps)(int64_t pixels, const td__taps *taps, const float *x, const float *weights,
+                 const float *bias, float *y, int64_t y_step, int flags);
+    /* dw[t, c] += sum over rows r and pixels p of x[r, p * step + offsets[t] + c] * g[r, p, c] */
+    void (*taps_backward)(int64_t rows, int64_t pixels, const td__taps *taps, const float *x,
+                          int64_t x_row, const float *g, int64_t g_row, float *dw);
+    /* to[p, d, l] = from[p, index[l] + d] for d < in, l < width; pixels of `from` have `channels`,
+     * width is whole vectors, index does not fall */
+    void (*spread_channels)(int64_t pixels, int64_t channels, int64_t in, int64_t width,
+                            const int32_t *index, const float *from, float *to);
 
     /* Pooling: `pixels` neighbouring windows, x (or dx) at the first tap of the first one. The
      * number of the largest tap goes to bytes or words, whichever is not NULL. */

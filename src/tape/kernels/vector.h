@@ -26,4 +26,17 @@ TD__INLINE td__vec td__choose(td__mask mask, td__vec a, td__vec b) {
     return (td__vec)(((td__mask)a & mask) | ((td__mask)b & ~mask));
 }
 
+/* Lane l of the result is lane index[l] of v. */
+TD__INLINE td__vec td__shuffle(td__vec v, td__mask index) {
+#if defined(__clang__)
+    td__vec result = {0};
+    for (int l = 0; l < TD__LANES; l++) {
+        result[l] = v[index[l] & (TD__LANES - 1)];
+    }
+    return result;
+#else
+    return __builtin_shuffle(v, index);
+#endif
+}
+
 #endif

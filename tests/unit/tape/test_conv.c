@@ -99,6 +99,25 @@ static int64_t between(td__random *random, int64_t low, int64_t high) {
     return low + (int64_t)td__random_below(random, (uint64_t)(high - low + 1));
 }
 
+static td__conv random_geometry(td__random *random) {
+    return (td__conv){.batch = between(random, 1, 4),
+                      .height = between(random, 1, 12),
+                      .width = between(random, 1, 12),
+                      .groups = 1,
+                      .kernel = {between(random, 1, 4), between(random, 1, 4)},
+                      .stride = {between(random, 1, 3), between(random, 1, 3)},
+                      .dilation = {between(random, 1, 2), between(random, 1, 2)}};
+}
+
+/* The output's size and the padding; false when the kernel does not fit. */
+static bool set_output(td__random *random, td__conv *c) {
+    td_padding padding = td__random_below(random, 2) ? TD_PADDING_SAME : TD_PADDING_VALID;
+    return td__conv_axis(c->height, c->kernel[0], c->stride[0], c->dilation[0], padding, &c->out[0],
+                         &c->before[0]) &&
+           td__conv_axis(c->width, c->kernel[1], c->stride[1], c->dilation[1], padding, &c->out[1],
+                         &c->before[1]);
+}
+
 static void products_agree_with_sums_written_out(void **state) {
     (void)state;
     td_error error = {0};
@@ -107,23 +126,11 @@ static void products_agree_with_sums_written_out(void **state) {
     td__random_seed(&random, 1, 0);
     int tried = 0;
     while (tried < 300) {
-        td__conv c = {.batch = between(&random, 1, 4),
-                      .height = between(&random, 1, 12),
-                      .width = between(&random, 1, 12),
-                      .groups = between(&random, 1, 3),
-                      .kernel = {between(&random, 1, 4), between(&random, 1, 4)},
-                      .stride = {between(&random, 1, 3), between(&random, 1, 3)},
-                      .dilation = {between(&random, 1, 2), between(&random, 1, 2)}};
-        if (td__random_below(&random, 2)) {
-            c.groups = 1;
-        }
+        td__conv c = random_geometry(&random);
+        c.groups = td__random_below(&random, 2) ? 1 : between(&random, 1, 3);
         c.channels = c.groups * between(&random, 1, 18);
         c.filters = c.groups * between(&random, 1, 40);
-        td_padding padding = td__random_below(&random, 2) ? TD_PADDING_SAME : TD_PADDING_VALID;
-        if (!td__conv_axis(c.height, c.kernel[0], c.stride[0], c.dilation[0], padding, &c.out[0],
-                           &c.before[0]) ||
-            !td__conv_axis(c.width, c.kernel[1], c.stride[1], c.dilation[1], padding, &c.out[1],
-                           &c.before[1])) {
+        if (!set_output(&random, &c)) {
             continue;
         }
         td_threads_set(1 + tried % 2);
@@ -131,6 +138,84 @@ static void products_agree_with_sums_written_out(void **state) {
         tried++;
     }
     td_tape_destroy(tape);
+}
+
+static void many_small_groups_agree_with_sums_written_out(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td__random random;
+    td__random_seed(&random, 3, 0);
+    int tried = 0;
+    while (tried < 300) {
+        static const int64_t sizes[] = {1, 1, 2, 3, 4, 5, 8};
+        td__conv c = random_geometry(&random);
+        c.groups = between(&random, 2, 40);
+        c.channels = c.groups * sizes[td__random_below(&random, 7)];
+        c.filters = c.groups * sizes[td__random_below(&random, 7)];
+        if (!set_output(&random, &c)) {
+            continue;
+        }
+        td_threads_set(1 + tried % 2);
+        check(tape, &random, &c);
+        tried++;
+    }
+    td_tape_destroy(tape);
+}
+
+/* The three products of one convolution, by each number of threads. */
+static void check_same_bits(const td__conv *c) {
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td__random random;
+    td__random_seed(&random, 4, 0);
+    arrays a = make_arrays(&random, c);
+    float *first[3] = {malloc((size_t)a.y_count * sizeof(float)),
+                       malloc((size_t)a.x_count * sizeof(float)),
+                       malloc((size_t)a.kernel_count * sizeof(float))};
+    for (int threads = 1; threads <= 4; threads++) {
+        td_threads_set(threads);
+        assert_int_equal(td__conv_forward(tape, c, a.x, a.kernel, a.bias, a.y, 0), TD_OK);
+        assert_int_equal(td__conv_to_input(tape, c, a.y, a.kernel, NULL, a.dx, 0), TD_OK);
+        assert_int_equal(td__conv_to_kernel(tape, c, a.x, a.y, false, a.dw), TD_OK);
+        const float *results[] = {a.y, a.dx, a.dw};
+        const int64_t counts[] = {a.y_count, a.x_count, a.kernel_count};
+        for (int i = 0; i < 3; i++) {
+            size_t bytes = (size_t)counts[i] * sizeof(float);
+            if (threads == 1) {
+                memcpy(first[i], results[i], bytes);
+            }
+            assert_memory_equal(first[i], results[i], bytes);
+        }
+        td_tape_reset(tape);
+    }
+    for (int i = 0; i < 3; i++) {
+        free(first[i]);
+    }
+    free_arrays(&a);
+    td_tape_destroy(tape);
+}
+
+static void small_groups_have_the_same_bits_for_any_number_of_threads(void **state) {
+    (void)state;
+    td__conv c = {.batch = 5,
+                  .height = 19,
+                  .width = 23,
+                  .channels = 72,
+                  .kernel = {3, 3},
+                  .filters = 72,
+                  .groups = 72,
+                  .stride = {1, 1},
+                  .dilation = {1, 1},
+                  .before = {1, 1},
+                  .out = {19, 23}};
+    check_same_bits(&c);
+    c.groups = 18;
+    check_same_bits(&c);
+    c.stride[0] = c.stride[1] = 2;
+    c.out[0] = 10;
+    c.out[1] = 12;
+    check_same_bits(&c);
 }
 
 static void a_batch_that_keeps_two_threads_busy_agrees_too(void **state) {
@@ -168,6 +253,8 @@ static void a_batch_that_keeps_two_threads_busy_agrees_too(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_agree_with_sums_written_out),
+        cmocka_unit_test(many_small_groups_agree_with_sums_written_out),
+        cmocka_unit_test(small_groups_have_the_same_bits_for_any_number_of_threads),
         cmocka_unit_test(a_batch_that_keeps_two_threads_busy_agrees_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
