@@ -84,10 +84,7 @@ static char *csv_row(const td__predict_output *output, char *out, int64_t row,
     int64_t classes = row_elements(prediction);
     const float *values = (const float *)prediction->data + row * classes;
     out = label_cells(output, out, row, &batch->label);
-    for (int64_t i = 0; i < classes; i++) {
-        out += td__format_float(out, values[i]);
-        *out++ = ',';
-    }
+    out = td__format_floats(out, values, (size_t)classes, ',');
     if (output->files) {
         out += td__csv_cell(out, file, strlen(file));
         *out++ = ',';

@@ -2,6 +2,7 @@
  * time. Doubles get their digits from std::to_chars (number_std.cc) and share the layout. */
 #include "base/number.h"
 
+#include "base/cpu.h"
 #include "base/number_std.h"
 
 #include <endian.h>
@@ -154,6 +155,13 @@ static inline size_t place_special(char *out, bool zero, bool finite, bool nan, 
     return !nan && negative ? 4 : 3;
 }
 
+/* The first of nine digits and the other eight, a byte each. */
+static inline size_t place_nine(char *out, uint32_t first, uint64_t rest, int32_t exponent) {
+    int32_t count = 1 + (rest ? 8 - __builtin_clzll(rest) / 8 : 0);
+    digit_text zeros = 0x3030303030303030u;
+    return place(out, (char)('0' + first), zeros << 64 | rest | zeros, count, exponent, 8);
+}
+
 size_t td__format_float(char *out, float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -168,12 +176,175 @@ size_t td__format_float(char *out, float value) {
     decimal shortest = shortest_decimal(bits);
     int32_t length = count_digits(shortest.digits);
     uint32_t nine = shortest.digits * small_power[FLOAT_DIGITS - length];
-    uint64_t rest = eight_digits(nine % 100000000);
-    int32_t count = 1 + (rest ? 8 - __builtin_clzll(rest) / 8 : 0);
-    digit_text zeros = 0x3030303030303030u;
-    return negative + place(out, (char)('0' + nine / 100000000), zeros << 64 | rest | zeros, count,
-                            shortest.exponent + length - 1, 8);
+    return negative + place_nine(out, nine / 100000000, eight_digits(nine % 100000000),
+                                 shortest.exponent + length - 1);
 }
+
+/* ---- Many floats ---------------------------------------------------------------------------- */
+
+/* The digits of a batch of floats, found in loops without a branch, which the compiler turns into vectors;
+ * what they do is shortest_decimal and eight_digits. */
+enum { BATCH = 32 };
+typedef struct float_digits {
+    uint32_t first[BATCH];   /* the first digit */
+    uint64_t rest[BATCH];    /* the other eight, a byte each, the second one lowest */
+    int32_t exponent[BATCH]; /* of the first digit */
+} float_digits;
+
+/* The rounding interval's ends and the value in it, scaled: lower, value and upper of shortest_decimal. */
+typedef struct intervals {
+    uint32_t lower[BATCH], value[BATCH], upper[BATCH];
+} intervals;
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE uint32_t upper_bits(uint64_t scaled, uint32_t value) {
+    uint64_t product = (scaled >> 32) * value + ((uint32_t)scaled * (uint64_t)value >> 32);
+    return (uint32_t)(product >> 32) | ((uint32_t)product > 1);
+}
+
+INLINE void find_intervals(const uint32_t *bits, intervals *found, int32_t *exponent) {
+    uint64_t scaled[BATCH];
+    for (size_t i = 0; i < BATCH; i++) {
+        uint32_t fraction = bits[i] & 0x7fffff, biased = bits[i] >> 23 & 0xff;
+        uint32_t c = fraction | (uint32_t)(biased != 0) << 23;
+        uint32_t closer_below = (fraction == 0) & (biased > 1);
+        int32_t q = (int32_t)(biased + (biased == 0)) - 150;
+        int32_t k = (q * 1262611 - (int32_t)closer_below * 524031) >> 22;
+        int32_t h = q + (-k * 1741647 >> 19) + 1;
+        exponent[i] = k;
+        found->lower[i] = (4 * c - 2 + closer_below) << h;
+        found->value[i] = (4 * c) << h;
+        found->upper[i] = (4 * c + 2) << h;
+    }
+    for (size_t i = 0; i < BATCH; i++) {
+        scaled[i] = power_of_ten[-exponent[i] - POWER_MIN];
+    }
+    for (size_t i = 0; i < BATCH; i++) {
+        uint32_t odd = bits[i] & 1;
+        found->lower[i] = upper_bits(scaled[i], found->lower[i]) + odd;
+        found->value[i] = upper_bits(scaled[i], found->value[i]);
+        found->upper[i] = upper_bits(scaled[i], found->upper[i]) - odd;
+    }
+}
+
+INLINE void choose_decimals(const intervals *in, uint32_t *digits, int32_t *exponent) {
+    for (size_t i = 0; i < BATCH; i++) {
+        uint32_t lower = in->lower[i], value = in->value[i], upper = in->upper[i];
+        uint32_t s = value / 4, tens = s / 10;
+        uint32_t tens_up = 40 * tens + 40 <= upper;
+        uint32_t shorter = (s >= 10) & ((lower <= 40 * tens) ^ tens_up);
+        uint32_t up = 4 * s + 4 <= upper;
+        uint32_t one_inside = (uint32_t)(lower <= 4 * s) ^ up;
+        uint32_t nearer = value + (s & 1) > 4 * s + 2;
+        uint32_t full = s + ((up & one_inside) | (nearer & (one_inside ^ 1)));
+        uint32_t mask = 0 - shorter;
+        digits[i] = ((tens + tens_up) & mask) | (full & ~mask);
+        exponent[i] += (int32_t)shorter;
+    }
+}
+
+/* To nine digits, and those apart. */
+INLINE void spread_digits(const uint32_t *digits, float_digits *out) {
+    uint32_t nine[BATCH];
+    for (size_t i = 0; i < BATCH; i++) {
+        uint32_t d = digits[i];
+        int32_t missing = 0;
+#pragma GCC unroll 8
+        for (size_t p = 1; p < FLOAT_DIGITS; p++) {
+            missing += d < small_power[p];
+        }
+        d *= 1 + 9999 * (uint32_t)(missing >= 4);
+        d *= 1 + 9999 * (uint32_t)(missing == 8);
+        uint32_t more = (uint32_t)missing & 3;
+        d *= 1 + 99 * (more >> 1);
+        d *= 1 + 9 * (more & 1);
+        nine[i] = d;
+        out->exponent[i] += FLOAT_DIGITS - 1 - missing;
+    }
+    for (size_t i = 0; i < BATCH; i++) {
+        out->first[i] = nine[i] / 100000000;
+        uint32_t eight = nine[i] - out->first[i] * 100000000, high = eight / 10000;
+        uint64_t fours = high | (uint64_t)(eight - high * 10000) << 32;
+        uint64_t hundreds = (fours * 10486 >> 20) & 0x0000007f0000007fu;
+        uint64_t twos = hundreds | (fours - 100 * hundreds) << 16;
+        uint64_t tens = (twos * 103 >> 10) & 0x000f000f000f000fu;
+        out->rest[i] = tens | (twos - 10 * tens) << 8;
+    }
+}
+
+INLINE void find_digits(const uint32_t bits[BATCH], float_digits *found) {
+    intervals between;
+    uint32_t digits[BATCH];
+    find_intervals(bits, &between, found->exponent);
+    choose_decimals(&between, digits, found->exponent);
+    spread_digits(digits, found);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void find_digits_avx2(const uint32_t bits[BATCH],
+                                                             float_digits *found) {
+    find_digits(bits, found);
+}
+
+__attribute__((target("avx512f,avx512vl,avx512dq,avx512bw"))) static void
+find_digits_avx512(const uint32_t bits[BATCH], float_digits *found) {
+    find_digits(bits, found);
+}
+#endif
+
+typedef void digit_finder(const uint32_t bits[BATCH], float_digits *found);
+
+/* NULL: one at a time is faster. */
+static digit_finder *finder_here(void) {
+#if defined(__x86_64__)
+    return td__cpu_has_avx512() ? find_digits_avx512 : td__cpu_has_avx2() ? find_digits_avx2 : NULL;
+#else
+    return NULL;
+#endif
+}
+
+static inline bool is_small_integer(float value) {
+    return fabsf(value) < 16777216 && truncf(value) == value;
+}
+
+/* count <= BATCH */
+static char *format_batch(char *out, const float *values, size_t count, digit_finder *find,
+                          char after) {
+    uint32_t bits[BATCH] = {0};
+    float_digits digits;
+    memcpy(bits, values, count * sizeof *bits);
+    find(bits, &digits);
+    for (size_t i = 0; i < count; i++) {
+        if ((bits[i] & 0x7fffffff) >= 0x7f800000 || is_small_integer(values[i])) {
+            out += td__format_float(out, values[i]);
+        } else {
+            *out = '-';
+            out += bits[i] >> 31;
+            out += place_nine(out, digits.first[i], digits.rest[i], digits.exponent[i]);
+        }
+        *out++ = after;
+    }
+    return out;
+}
+
+char *td__format_floats(char *out, const float *values, size_t count, char after) {
+    enum { WORTH_IT = BATCH / 2 };
+    digit_finder *find = finder_here();
+    size_t done = 0;
+    while (find && count - done >= WORTH_IT) {
+        size_t some = count - done < BATCH ? count - done : BATCH;
+        out = format_batch(out, values + done, some, find, after);
+        done += some;
+    }
+    for (; done < count; done++) {
+        out += td__format_float(out, values[done]);
+        *out++ = after;
+    }
+    return out;
+}
+
+/* ---- Doubles and integers ------------------------------------------------------------------- */
 
 size_t td__format_double(char *out, double value) {
     uint64_t bits;

@@ -17,6 +17,9 @@
 
 size_t td__format_float(char *out, float value);
 size_t td__format_double(char *out, double value);
+/* count floats, each followed by the character `after`: the same text, found for many at a time.
+ * Returns the end; room for count * (TD__NUMBER_TEXT + 1) and TD__NUMBER_ROOM more. */
+char *td__format_floats(char *out, const float *values, size_t count, char after);
 size_t td__format_int(char *out, int64_t value);
 size_t td__format_uint(char *out, uint64_t value);
 

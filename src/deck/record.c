@@ -87,7 +87,7 @@ static void fit_bins(td_deck *deck, td__snapshot *snapshot, size_t size) {
  * there is a core for it, its memory can be kept, all of it is certain, and the queue is far from
  * full. */
 static bool can_put_off(const td_deck *deck, const td__plan *p, bool probe) {
-    const uint32_t dear = TD_HISTOGRAM | TD_HASH;
+    const uint32_t dear = TD_STATS | TD_HISTOGRAM | TD_HASH;
     td__tracks unsure;
     for (int w = 0; w < TD__TRACK_WORDS; w++) {
         unsure[w] = p->tracks[w] & ~p->sure[w];

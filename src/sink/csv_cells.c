@@ -11,7 +11,9 @@
         }                                                                                          \
         return out;                                                                                \
     }
-DEFINE_CELLS(float32, float, td__format_float)
+static char *cells_float32(char *out, const void *data, int64_t first, int64_t count) {
+    return td__format_floats(out, (const float *)data + first, (size_t)count, ',');
+}
 DEFINE_CELLS(int32, int32_t, td__format_int)
 DEFINE_CELLS(int64, int64_t, td__format_int)
 DEFINE_CELLS(uint8, uint8_t, td__format_uint)

@@ -203,9 +203,37 @@ static void the_locale_changes_nothing(void **state) {
     setlocale(LC_ALL, "C");
 }
 
+static void many_floats_are_written_as_each_alone(void **state) {
+    (void)state;
+    enum { COUNT = 100, ROUNDS = 3000 };
+    static char together[COUNT * (TD__NUMBER_TEXT + 1) + TD__NUMBER_ROOM];
+    static char alone[COUNT * (TD__NUMBER_TEXT + 1) + TD__NUMBER_ROOM];
+    td__random random;
+    td__random_seed(&random, 5, 0);
+    for (size_t round = 0; round < ROUNDS; round++) {
+        float values[COUNT];
+        for (size_t i = 0; i < COUNT; i++) {
+            uint32_t bits = (uint32_t)td__random_next(&random);
+            values[i] = float_of(i % 7 == 3 ? bits & 0xff800000u : bits); /* powers of two too */
+            values[i] = i % 11 == 5 ? (float)(int32_t)(bits >> 20) : values[i];
+            values[i] = i % 13 == 6 ? (float)td__random_normal(&random) : values[i];
+        }
+        size_t count = round % (COUNT + 1);
+        char *end = alone;
+        for (size_t i = 0; i < count; i++) {
+            end += td__format_float(end, values[i]);
+            *end++ = ';';
+        }
+        size_t length = (size_t)(td__format_floats(together, values, count, ';') - together);
+        assert_int_equal(length, end - alone);
+        assert_memory_equal(together, alone, length);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(floats_look_the_way_people_write_them),
+        cmocka_unit_test(many_floats_are_written_as_each_alone),
         cmocka_unit_test(doubles_look_the_way_people_write_them),
         cmocka_unit_test(float_text_is_the_shortest_that_reads_back),
         cmocka_unit_test(double_text_reads_back_to_the_same_bits),
