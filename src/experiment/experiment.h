@@ -36,13 +36,20 @@ typedef struct td__track_spec {
     const char *target; /* of LAYER.loss: a file */
 } td__track_spec;
 
+/* A metric: what it is called in signals, and its options (the texts are the document's). */
+typedef struct td__metric_spec {
+    const char *name;
+    td_metric_options options;
+} td__metric_spec;
+
 typedef enum td__mode { TD__MODE_AUTO, TD__MODE_MIN, TD__MODE_MAX } td__mode;
 
 typedef struct td__train_spec {
     td__objective objective;
     td__choice optimizer, schedule;
     double clip_norm, clip_value;
-    td_names metrics;
+    td__metric_spec *metrics;
+    size_t metric_count;
     int64_t epochs, steps; /* steps 0: all of epochs */
     td__interval checkpoint_every;
     bool checkpoint_sparing; /* not when it would cost more than a hundredth of the time */

@@ -90,24 +90,65 @@ static void read_schedule(td__checker *checker, td__yaml_node *node, void *membe
     }
 }
 
-static void read_metrics(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field field = {.key = "metrics", .kind = TD__NAMES};
-    td_names *metrics = member;
-    if (node->kind == TD__YAML_LIST && node->count == 0) {
+/* A metric's name is a column's and a file's. */
+static bool is_metric_name(const char *name) {
+    static const char *const taken[] = {"loss", "learning_rate", "gradient_norm"};
+    size_t length =
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+    bool free = true;
+    for (size_t i = 0; i < TD__COUNT(taken); i++) {
+        free = free && strcmp(name, taken[i]) != 0;
+    }
+    return free && length > 0 && length <= 64 && !name[length];
+}
+
+static void read_metric(td__checker *checker, td__yaml_node *node, td__train_spec *train) {
+    td__choice choice;
+    td__metric_spec *spec = &train->metrics[train->metric_count];
+    td_error error = {0};
+    td_metric_kind kind;
+    if (!td__choice_read(checker, node, "a metric", &choice)) {
         return;
     }
-    td__check_field(checker, node, &field, metrics);
-    const char *words[TD_METRIC_KIND_COUNT + 1] = {NULL};
-    for (int i = 0; i < TD_METRIC_KIND_COUNT; i++) {
-        words[i] = td_metric_kind_name((td_metric_kind)i);
-    }
-    for (size_t i = 0; i < metrics->count; i++) {
-        td_metric_kind kind;
-        td_error error = {0};
-        if (td_metric_kind_find(metrics->items[i], &kind, &error)) {
-            td__problem_word(checker, node->kind == TD__YAML_LIST ? node->items[i] : node, "metric",
-                             metrics->items[i], words);
+    if (td_metric_kind_find(choice.name, &kind, &error)) {
+        const char *words[TD_METRIC_KIND_COUNT + 1] = {NULL};
+        for (int i = 0; i < TD_METRIC_KIND_COUNT; i++) {
+            words[i] = td_metric_kind_name((td_metric_kind)i);
         }
+        td__problem_word(checker, node, "metric", choice.name, words);
+        return;
+    }
+    if (td_metric_configure(&spec->options, choice.name, choice.settings, choice.count, &error)) {
+        td__choice_problem(checker, &choice, &error);
+        return;
+    }
+    spec->name = spec->options.name ? spec->options.name : choice.name;
+    if (!is_metric_name(spec->name)) {
+        td__problem(checker, node,
+                    "a metric cannot be called '%.70s': letters, digits, _ and -, at most 64, and "
+                    "not loss or learning_rate",
+                    spec->name);
+    }
+    for (size_t i = 0; i < train->metric_count; i++) {
+        if (!strcmp(train->metrics[i].name, spec->name)) {
+            td__problem(checker, node,
+                        "two metrics are called '%s': give this one another name, {%s: {name: …}}",
+                        spec->name, choice.name);
+        }
+    }
+    train->metric_count++;
+}
+
+/* A metric, NAME or {NAME: {…}}, or a list of them. */
+static void read_metrics(td__checker *checker, td__yaml_node *node, void *member) {
+    td__train_spec *train = member;
+    td__yaml_node *const *items = node->kind == TD__YAML_LIST ? node->items : &node;
+    size_t count = node->kind == TD__YAML_LIST ? node->count : 1;
+    train->metrics = td__check_alloc(checker, count, sizeof *train->metrics);
+    for (size_t i = 0; train->metrics && i < count; i++) {
+        size_t mark = td__path_enter_index(checker, i);
+        read_metric(checker, items[i], train);
+        td__path_leave(checker, mark);
     }
 }
 
@@ -208,10 +249,7 @@ static const td__map_field train_fields[] = {
      .offset = offsetof(td__train_spec, clip_value),
      .minimum = 1e-30,
      .maximum = 1e30},
-    {.key = "metrics",
-     .kind = TD__CUSTOM,
-     .offset = offsetof(td__train_spec, metrics),
-     .read = read_metrics},
+    {.key = "metrics", .kind = TD__CUSTOM, .offset = 0, .read = read_metrics},
     {.key = "epochs",
      .kind = TD__INT,
      .offset = offsetof(td__train_spec, epochs),

@@ -1,39 +1,15 @@
-/* Metrics: predictions against truth, accumulated over batches in double precision.
- *
- * Everything is seen as rows: prediction (rows, width), truth (rows, width) or class numbers
- * (rows). An accuracy counts rows (binary: elements), an error sums over elements, r2 keeps three
- * sums per output.
- */
+/* Metrics: predictions against truth, accumulated over batches in double precision. Here: accuracies,
+ * errors and r2, and what all have in common; see metric.h. */
 #include "nn/metric.h"
 
 #include "base/memory.h"
-#include "nn/field.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-typedef struct output_sums {
-    double truth, truth_square, residual_square;
-} output_sums;
-
-struct td_metric {
-    td_metric_options options;
-    double sum;
-    int64_t count;
-    output_sums *outputs; /* r2 */
-    int64_t output_count;
-};
-
-/* One batch as rows. */
-typedef struct batch {
-    const float *prediction; /* (rows, width) */
-    int64_t rows, width;
-    const td_tensor *truth;
-    bool classes; /* truth has a class number a row, otherwise it is like prediction */
-} batch;
-
-typedef td_status metric_update(td_metric *metric, const batch *b, td_error *error);
+enum { MOST_SUMS = 1 << 24 }; /* numbers of one metric: 128 MiB */
 
 /* --- reading the truth -------------------------------------------------------------------- */
 
@@ -57,7 +33,7 @@ static double value_at(const td_tensor *truth, int64_t i) {
     return truth->dtype == TD_FLOAT32 ? (double)td__floats(truth)[i] : (double)class_at(truth, i);
 }
 
-static int64_t largest(const float *row, int64_t width) {
+int64_t td__metric_largest(const float *row, int64_t width) {
     int64_t best = 0;
     for (int64_t i = 1; i < width; i++) {
         best = row[i] > row[best] ? i : best;
@@ -65,39 +41,86 @@ static int64_t largest(const float *row, int64_t width) {
     return best;
 }
 
-/* The class of a row, given as a number or as the largest of one value per class. */
-static int64_t true_class(const batch *b, int64_t row) {
+int64_t td__metric_true_class(const td__metric_batch *b, int64_t row) {
     return b->classes ? class_at(b->truth, row)
-                      : largest(td__floats(b->truth) + row * b->width, b->width);
+                      : td__metric_largest(td__floats(b->truth) + row * b->width, b->width);
 }
 
-/* --- the metrics -------------------------------------------------------------------------- */
+bool td__metric_is_true(const td__metric_batch *b, int64_t row, int64_t class) {
+    return b->classes ? class_at(b->truth, row) == class
+                      : value_at(b->truth, row * b->width + class) != 0;
+}
 
-static td_status update_categorical(td_metric *metric, const batch *b, td_error *error) {
-    (void)error;
+/* --- probabilities ------------------------------------------------------------------------ */
+
+static void softmax(const float *logits, int64_t width, double *out) {
+    double most = (double)logits[td__metric_largest(logits, width)], sum = 0;
+    for (int64_t i = 0; i < width; i++) {
+        out[i] = exp((double)logits[i] - most);
+        sum += out[i];
+    }
+    for (int64_t i = 0; i < width; i++) {
+        out[i] /= sum;
+    }
+}
+
+const double *td__metric_row(const td_metric *metric, const td__metric_batch *b, int64_t row) {
+    const float *prediction = b->prediction + row * b->width;
+    if (metric->options.link == TD_LINK_SOFTMAX && b->width > 1) {
+        softmax(prediction, b->width, metric->row);
+        return metric->row;
+    }
+    for (int64_t i = 0; i < b->width; i++) {
+        double value = (double)prediction[i];
+        metric->row[i] = metric->options.link == TD_LINK_NONE ? value : 1 / (1 + exp(-value));
+    }
+    return metric->row;
+}
+
+/* A logit is compared with the logit of the threshold, so that 0.5 parts logits at exactly 0. */
+bool td__metric_is_above(const td_metric *metric, float prediction) {
+    double threshold = metric->options.threshold;
+    bool logit = metric->options.link != TD_LINK_NONE;
+    return (double)prediction > (logit ? log(threshold / (1 - threshold)) : threshold);
+}
+
+/* --- accuracies and errors ---------------------------------------------------------------- */
+
+static void update_categorical(td_metric *metric, const td__metric_batch *b) {
     for (int64_t r = 0; r < b->rows; r++) {
-        metric->sum += largest(b->prediction + r * b->width, b->width) == true_class(b, r);
+        metric->sum += td__metric_largest(b->prediction + r * b->width, b->width) ==
+                       td__metric_true_class(b, r);
     }
     metric->count += b->rows;
-    return TD_OK;
 }
 
-static td_status update_binary(td_metric *metric, const batch *b, td_error *error) {
-    (void)error;
-    for (int64_t i = 0; i < b->rows * b->width; i++) {
-        double predicted = (double)b->prediction[i] > metric->options.threshold;
-        metric->sum += predicted == value_at(b->truth, i);
+static void update_binary(td_metric *metric, const td__metric_batch *b) {
+    for (int64_t r = 0; r < b->rows; r++) {
+        const double *soft =
+            metric->options.link == TD_LINK_SOFTMAX ? td__metric_row(metric, b, r) : NULL;
+        for (int64_t i = 0; i < b->width; i++) {
+            bool above = soft ? soft[i] > metric->options.threshold
+                              : td__metric_is_above(metric, b->prediction[r * b->width + i]);
+            metric->sum += (double)above == value_at(b->truth, r * b->width + i);
+        }
     }
     metric->count += b->rows * b->width;
-    return TD_OK;
+}
+
+/* One output is one of two classes; several are scores of classes. */
+static void update_accuracy(td_metric *metric, const td__metric_batch *b) {
+    if (b->width == 1) {
+        update_binary(metric, b);
+    } else {
+        update_categorical(metric, b);
+    }
 }
 
 /* The class is among the k largest when fewer than k others are larger; not when it is NaN. */
-static td_status update_top_k(td_metric *metric, const batch *b, td_error *error) {
-    (void)error;
+static void update_top_k(td_metric *metric, const td__metric_batch *b) {
     for (int64_t r = 0; r < b->rows; r++) {
         const float *row = b->prediction + r * b->width;
-        int64_t wanted = true_class(b, r), larger = 0;
+        int64_t wanted = td__metric_true_class(b, r), larger = 0;
         if (wanted < 0 || wanted >= b->width || isnan(row[wanted])) {
             continue;
         }
@@ -107,67 +130,103 @@ static td_status update_top_k(td_metric *metric, const batch *b, td_error *error
         metric->sum += larger < metric->options.k;
     }
     metric->count += b->rows;
-    return TD_OK;
 }
 
-static td_status update_mae(td_metric *metric, const batch *b, td_error *error) {
-    (void)error;
+static void update_mae(td_metric *metric, const td__metric_batch *b) {
     for (int64_t i = 0; i < b->rows * b->width; i++) {
         metric->sum += fabs((double)b->prediction[i] - value_at(b->truth, i));
     }
     metric->count += b->rows * b->width;
-    return TD_OK;
 }
 
-static td_status update_mse(td_metric *metric, const batch *b, td_error *error) {
-    (void)error;
+static void update_mse(td_metric *metric, const td__metric_batch *b) {
     for (int64_t i = 0; i < b->rows * b->width; i++) {
         double difference = (double)b->prediction[i] - value_at(b->truth, i);
         metric->sum += difference * difference;
     }
     metric->count += b->rows * b->width;
-    return TD_OK;
 }
 
-static td_status update_r2(td_metric *metric, const batch *b, td_error *error) {
-    if (metric->output_count != b->width) {
-        if (metric->count) {
-            return td_error_set(error, TD_BAD_SHAPE, "r2: %lld outputs after batches with %lld",
-                                (long long)b->width, (long long)metric->output_count);
-        }
-        output_sums *outputs = td__calloc((size_t)b->width, sizeof *outputs);
-        if (!outputs) {
-            return td_error_set(error, TD_MEMORY, "out of memory for a metric");
-        }
-        td__free(metric->outputs);
-        metric->outputs = outputs;
-        metric->output_count = b->width;
-    }
+/* --- r2: three sums for each output ------------------------------------------------------- */
+
+enum { TRUTH, TRUTH_SQUARE, RESIDUAL_SQUARE, R2_SUMS };
+
+static size_t r2_sums(const td_metric_options *options, int64_t width) {
+    (void)options;
+    return (size_t)width * R2_SUMS;
+}
+
+static void update_r2(td_metric *metric, const td__metric_batch *b) {
     for (int64_t i = 0; i < b->rows * b->width; i++) {
-        output_sums *sums = &metric->outputs[i % b->width];
+        double *sums = metric->sums + i % b->width * R2_SUMS;
         double truth = value_at(b->truth, i), residual = truth - (double)b->prediction[i];
-        sums->truth += truth;
-        sums->truth_square += truth * truth;
-        sums->residual_square += residual * residual;
+        sums[TRUTH] += truth;
+        sums[TRUTH_SQUARE] += truth * truth;
+        sums[RESIDUAL_SQUARE] += residual * residual;
     }
     metric->count += b->rows;
-    return TD_OK;
 }
 
 /* An output whose truth never changes scores 1 when it is predicted exactly, otherwise 0. */
-static double r2_value(const td_metric *metric) {
+static void r2_values(const td_metric *metric, double *value) {
     double sum = 0;
-    for (int64_t i = 0; i < metric->output_count; i++) {
-        const output_sums *sums = &metric->outputs[i];
-        double total = sums->truth_square - sums->truth * sums->truth / (double)metric->count;
+    for (int64_t i = 0; i < metric->width; i++) {
+        const double *sums = metric->sums + i * R2_SUMS;
+        double total = sums[TRUTH_SQUARE] - sums[TRUTH] * sums[TRUTH] / (double)metric->count;
         if (total > 0) {
-            sum += 1 - sums->residual_square / total;
+            sum += 1 - sums[RESIDUAL_SQUARE] / total;
         } else {
-            sum += sums->residual_square == 0;
+            sum += sums[RESIDUAL_SQUARE] == 0;
         }
     }
-    return sum / (double)metric->output_count;
+    *value = sum / (double)metric->width;
 }
+
+/* --- the table ---------------------------------------------------------------------------- */
+
+static const td__field plain_fields[] = {TD__METRIC_NAME};
+static const td__field threshold_fields[] = {TD__METRIC_NAME, TD__METRIC_THRESHOLD};
+static const td__field top_k_fields[] = {TD__METRIC_NAME,
+                                         {.key = "k",
+                                          .type = TD__FIELD_INTEGER,
+                                          .offset = offsetof(td_metric_options, k),
+                                          .standard = 5,
+                                          .minimum = 1}};
+
+#define FIELDS(table) .fields = (table), .field_count = sizeof(table) / sizeof *(table)
+static const td__metric_rule accuracy_rule = {FIELDS(threshold_fields), .takes_classes = true,
+                                              .takes_values = true, .update = update_accuracy};
+static const td__metric_rule sparse_rule = {FIELDS(plain_fields), .takes_classes = true,
+                                            .update = update_categorical};
+static const td__metric_rule categorical_rule = {FIELDS(plain_fields), .takes_classes = true,
+                                                 .takes_values = true,
+                                                 .update = update_categorical};
+static const td__metric_rule binary_rule = {FIELDS(threshold_fields), .takes_values = true,
+                                            .update = update_binary};
+static const td__metric_rule top_k_rule = {FIELDS(top_k_fields), .takes_classes = true,
+                                           .takes_values = true, .update = update_top_k};
+static const td__metric_rule mae_rule = {FIELDS(plain_fields), .takes_values = true,
+                                         .update = update_mae};
+static const td__metric_rule mse_rule = {FIELDS(plain_fields), .takes_values = true,
+                                         .update = update_mse};
+static const td__metric_rule r2_rule = {FIELDS(plain_fields), .takes_values = true,
+                                        .update = update_r2, .sums = r2_sums, .values = r2_values};
+
+static const td__metric_rule *const rules[TD_METRIC_KIND_COUNT] = {
+    [TD_METRIC_ACCURACY] = &accuracy_rule,
+    [TD_METRIC_SPARSE_CATEGORICAL_ACCURACY] = &sparse_rule,
+    [TD_METRIC_CATEGORICAL_ACCURACY] = &categorical_rule,
+    [TD_METRIC_BINARY_ACCURACY] = &binary_rule,
+    [TD_METRIC_TOP_K_ACCURACY] = &top_k_rule,
+    [TD_METRIC_MAE] = &mae_rule,
+    [TD_METRIC_MSE] = &mse_rule,
+    [TD_METRIC_R2] = &r2_rule,
+    [TD_METRIC_PRECISION] = &td__precision_rule,
+    [TD_METRIC_RECALL] = &td__recall_rule,
+    [TD_METRIC_F1] = &td__f1_rule,
+    [TD_METRIC_AUC] = &td__auc_rule,
+    [TD_METRIC_CONFUSION_MATRIX] = &td__confusion_matrix_rule,
+};
 
 static const char *const names[] = {
 #define METRIC_NAME(member, text) text,
@@ -176,15 +235,24 @@ static const char *const names[] = {
 };
 static const td__words words = {"metric", names, TD_METRIC_KIND_COUNT, NULL, NULL};
 
-static metric_update *const updates[TD_METRIC_KIND_COUNT] = {
-    [TD_METRIC_SPARSE_CATEGORICAL_ACCURACY] = update_categorical,
-    [TD_METRIC_CATEGORICAL_ACCURACY] = update_categorical,
-    [TD_METRIC_BINARY_ACCURACY] = update_binary,
-    [TD_METRIC_TOP_K_ACCURACY] = update_top_k,
-    [TD_METRIC_MAE] = update_mae,
-    [TD_METRIC_MSE] = update_mse,
-    [TD_METRIC_R2] = update_r2,
+/* Keras's other names. */
+static const struct {
+    const char *name;
+    td_metric_kind kind;
+} synonyms[] = {
+    {"acc", TD_METRIC_ACCURACY},
+    {"mean_absolute_error", TD_METRIC_MAE},
+    {"mean_squared_error", TD_METRIC_MSE},
+    {"r2_score", TD_METRIC_R2},
+    {"f1_score", TD_METRIC_F1},
+    {"top_k_categorical_accuracy", TD_METRIC_TOP_K_ACCURACY},
+    {"sparse_top_k_categorical_accuracy", TD_METRIC_TOP_K_ACCURACY},
 };
+
+const td__field *td__metric_fields(td_metric_kind kind, size_t *count) {
+    *count = rules[kind]->field_count;
+    return rules[kind]->fields;
+}
 
 /* --- the public functions ----------------------------------------------------------------- */
 
@@ -193,6 +261,12 @@ const char *td_metric_kind_name(td_metric_kind kind) {
 }
 
 td_status td_metric_kind_find(const char *name, td_metric_kind *kind, td_error *error) {
+    for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+        if (!strcmp(name, synonyms[i].name)) {
+            *kind = synonyms[i].kind;
+            return TD_OK;
+        }
+    }
     int found = td__word_find(&words, name, "", error);
     if (found < 0) {
         return TD_NOT_FOUND;
@@ -201,30 +275,59 @@ td_status td_metric_kind_find(const char *name, td_metric_kind *kind, td_error *
     return TD_OK;
 }
 
+td_status td_metric_configure(td_metric_options *options, const char *name,
+                              const td_setting *settings, size_t count, td_error *error) {
+    td_metric_options made = {.struct_size = sizeof made, .link = options->link};
+    td_status status = td_metric_kind_find(name, &made.kind, error);
+    if (status) {
+        return status;
+    }
+    const td__metric_rule *rule = rules[made.kind];
+    char where[64];
+    (void)snprintf(where, sizeof where, "metric %s: ", names[made.kind]);
+    td__fields_fill(rule->fields, rule->field_count, &made, true);
+    made.threshold_given = false;
+    status = td__fields_set(rule->fields, rule->field_count, &made, settings, count, where, error);
+    status =
+        status ? status : td__fields_check(rule->fields, rule->field_count, &made, where, error);
+    if (!status) {
+        made.threshold = made.threshold == 0 ? TD_ZERO : made.threshold;
+        *options = made;
+    }
+    return status;
+}
+
 td_metric *td_metric_create(const td_metric_options *given, td_error *error) {
     td_metric_options options = {0};
     size_t size = given->struct_size < sizeof options ? given->struct_size : sizeof options;
     memcpy(&options, given, size);
     if (size <= offsetof(td_metric_options, kind) ||
-        (unsigned)options.kind >= TD_METRIC_KIND_COUNT || options.k < 0) {
+        (unsigned)options.kind >= TD_METRIC_KIND_COUNT || options.k < 0 ||
+        (unsigned)options.link > TD_LINK_SOFTMAX) {
         (void)td_error_set(error, TD_INVALID, "a metric needs a valid kind, and k of 0 or more");
         return NULL;
     }
-    bool unset = options.threshold == 0 && !signbit(options.threshold);
-    options.threshold = unset ? 0.5 : options.threshold;
-    options.k = options.k ? options.k : 5;
+    const td__metric_rule *rule = rules[options.kind];
+    bool given_threshold = options.threshold_given;
+    td__fields_fill(rule->fields, rule->field_count, &options, false);
+    options.threshold_given = given_threshold;
+    if (td__fields_check(rule->fields, rule->field_count, &options, "", error)) {
+        return NULL;
+    }
     td_metric *metric = td__calloc(1, sizeof *metric);
     if (!metric) {
         (void)td_error_set(error, TD_MEMORY, "out of memory for a metric");
         return NULL;
     }
+    options.name = NULL;
     metric->options = options;
     return metric;
 }
 
 void td_metric_destroy(td_metric *metric) {
     if (metric) {
-        td__free(metric->outputs);
+        td__free(metric->sums);
+        td__free(metric->row);
         td__free(metric);
     }
 }
@@ -232,98 +335,147 @@ void td_metric_destroy(td_metric *metric) {
 void td_metric_reset(td_metric *metric) {
     metric->sum = 0;
     metric->count = 0;
-    if (metric->outputs) {
-        memset(metric->outputs, 0, (size_t)metric->output_count * sizeof *metric->outputs);
+    if (metric->sums) {
+        memset(metric->sums, 0, metric->sum_count * sizeof *metric->sums);
     }
 }
 
-/* Which accuracy `accuracy` is for this batch. */
-static td_metric_kind resolve(td_metric_kind kind, const batch *b) {
-    if (kind != TD_METRIC_ACCURACY) {
-        return kind;
+/* Room for predictions of so many outputs; what was summed up for another width is lost. */
+static bool make_room(td_metric *metric, int64_t width) {
+    const td__metric_rule *rule = rules[metric->options.kind];
+    size_t count = rule->sums ? rule->sums(&metric->options, width) : 0;
+    double *sums = td__calloc(count + 1, sizeof *sums);
+    double *row = td__calloc((size_t)width + 1, sizeof *row);
+    if (!sums || !row) {
+        td__free(sums);
+        td__free(row);
+        return false;
     }
-    return b->width == 1 ? TD_METRIC_BINARY_ACCURACY : TD_METRIC_CATEGORICAL_ACCURACY;
+    td__free(metric->sums);
+    td__free(metric->row);
+    metric->sums = sums;
+    metric->row = row;
+    metric->sum_count = count;
+    metric->width = width;
+    return true;
 }
 
-/* Whether the kind may be given class numbers, or else values like the prediction. */
-static bool takes(td_metric_kind kind, bool classes) {
-    switch (kind) {
-    case TD_METRIC_SPARSE_CATEGORICAL_ACCURACY:
-        return classes;
-    case TD_METRIC_CATEGORICAL_ACCURACY:
-    case TD_METRIC_TOP_K_ACCURACY:
-        return true;
-    default:
-        return !classes;
+static td_status set_width(td_metric *metric, int64_t width, td_error *error) {
+    const char *name = names[metric->options.kind];
+    if (metric->options.class_given && metric->options.class_id >= width) {
+        return td_error_set(error, TD_RANGE, "%s: there is no class %lld among %lld outputs", name,
+                            (long long)metric->options.class_id, (long long)width);
     }
+    if (metric->width == width) {
+        return TD_OK;
+    }
+    const td__metric_rule *rule = rules[metric->options.kind];
+    if (rule->sums && rule->sums(&metric->options, width) > MOST_SUMS) {
+        return td_error_set(error, TD_RANGE, "%s: too much to count for %lld outputs", name,
+                            (long long)width);
+    }
+    if (metric->count && rule->sums) {
+        return td_error_set(error, TD_BAD_SHAPE, "%s: %lld outputs after batches with %lld", name,
+                            (long long)width, (long long)metric->width);
+    }
+    return make_room(metric, width) ? TD_OK
+                                    : td_error_set(error, TD_MEMORY, "out of memory for a metric");
 }
 
 td_status td_metric_update(td_metric *metric, const td_tensor *prediction, const td_tensor *truth,
                            td_error *error) {
     const td_shape *shape = &prediction->shape;
     int64_t width = shape->rank ? shape->dims[shape->rank - 1] : 1;
-    batch b = {.prediction = td__floats(prediction),
-               .rows = width ? prediction->count / width : 0,
-               .width = width,
-               .truth = truth};
-    bool fits = prediction->dtype == TD_FLOAT32 && truth->dtype != TD_FLOAT64;
+    td__metric_batch b = {.prediction = td__floats(prediction),
+                          .rows = width ? prediction->count / width : 0,
+                          .width = width,
+                          .truth = truth};
+    const td__metric_rule *rule = rules[metric->options.kind];
+    bool fits = prediction->dtype == TD_FLOAT32 && truth->dtype != TD_FLOAT64 && width > 0;
     b.classes = fits && width > 1 && truth->count == b.rows;
     fits = fits && (b.classes || truth->count == prediction->count);
-    td_metric_kind kind = resolve(metric->options.kind, &b);
-    if (!fits || !takes(kind, b.classes)) {
+    if (!fits || !(b.classes ? rule->takes_classes : rule->takes_values)) {
         char p[TD_SHAPE_TEXT_SIZE], t[TD_SHAPE_TEXT_SIZE];
         return td_error_set(error, TD_BAD_SHAPE, "%s: prediction %s %s and truth %s %s do not fit",
                             names[metric->options.kind], td_dtype_name(prediction->dtype),
                             td_shape_text(shape, p), td_dtype_name(truth->dtype),
                             td_shape_text(&truth->shape, t));
     }
-    return updates[kind](metric, &b, error);
+    td_status status = set_width(metric, width, error);
+    if (!status) {
+        rule->update(metric, &b);
+    }
+    return status;
+}
+
+size_t td_metric_value_count(const td_metric_options *options, int64_t outputs) {
+    size_t classes = outputs > 1 ? (size_t)outputs : 1;
+    bool matrix = options->kind == TD_METRIC_CONFUSION_MATRIX;
+    if (matrix) {
+        classes = classes > 1 ? classes : 2;
+    }
+    return matrix                                                         ? classes * classes
+           : options->average == TD_AVERAGE_NONE && !options->class_given ? classes
+                                                                          : 1;
+}
+
+void td_metric_values(const td_metric *metric, double *values) {
+    const td__metric_rule *rule = rules[metric->options.kind];
+    if (metric->count == 0) {
+        size_t count = td_metric_value_count(&metric->options, metric->width);
+        for (size_t i = 0; i < count; i++) {
+            values[i] = (double)NAN;
+        }
+    } else if (rule->values) {
+        rule->values(metric, values);
+    } else {
+        *values = metric->sum / (double)metric->count;
+    }
 }
 
 double td_metric_value(const td_metric *metric) {
-    if (metric->count == 0) {
-        return (double)NAN;
+    double value = (double)NAN;
+    if (td_metric_value_count(&metric->options, metric->width) == 1) {
+        td_metric_values(metric, &value);
     }
-    return metric->options.kind == TD_METRIC_R2 ? r2_value(metric)
-                                                : metric->sum / (double)metric->count;
+    return value;
 }
 
-/* --- its state ------------------------------------------------------------------------------ */
+/* --- its state ---------------------------------------------------------------------------- */
 
-/* sum, count, number of outputs, then three sums for each. */
-enum { STATE_HEAD = 3, OUTPUT_SUMS = sizeof(output_sums) / sizeof(double) };
+/* sum, count, width (0 when there are no sums for it), then the sums. */
+enum { STATE_HEAD = 3 };
 
 size_t td__metric_state(const td_metric *metric, double *state) {
-    size_t outputs = (size_t)metric->output_count;
     if (state) {
         state[0] = metric->sum;
         state[1] = (double)metric->count;
-        state[2] = (double)outputs;
-        for (size_t i = 0; i < outputs; i++) {
-            memcpy(state + STATE_HEAD + i * OUTPUT_SUMS, &metric->outputs[i], sizeof(output_sums));
+        state[2] = metric->sum_count ? (double)metric->width : 0;
+        if (metric->sum_count) {
+            memcpy(state + STATE_HEAD, metric->sums, metric->sum_count * sizeof *metric->sums);
         }
     }
-    return STATE_HEAD + outputs * OUTPUT_SUMS;
+    return STATE_HEAD + metric->sum_count;
 }
 
 size_t td__metric_set_state(td_metric *metric, const double *state, size_t most) {
-    if (most < STATE_HEAD || !(state[2] >= 0) ||
-        state[2] > (double)((most - STATE_HEAD) / OUTPUT_SUMS) || !(state[1] >= 0) ||
-        state[1] > 9e15) {
+    const td__metric_rule *rule = rules[metric->options.kind];
+    if (most < STATE_HEAD || !(state[2] >= 0) || state[2] > (double)(most - STATE_HEAD) ||
+        !(state[1] >= 0) || state[1] > 9e15) {
         return 0;
     }
-    size_t outputs = (size_t)state[2];
-    output_sums *sums = td__calloc(outputs + 1, sizeof *sums);
-    if (!sums) {
+    int64_t width = (int64_t)state[2];
+    size_t count = rule->sums && width ? rule->sums(&metric->options, width) : 0;
+    if (count > most - STATE_HEAD || (width && !rule->sums) ||
+        (width && !make_room(metric, width))) {
         return 0;
     }
-    if (outputs) {
-        memcpy(sums, state + STATE_HEAD, outputs * sizeof *sums);
+    if (count) {
+        memcpy(metric->sums, state + STATE_HEAD, count * sizeof *metric->sums);
+    } else {
+        td_metric_reset(metric);
     }
-    td__free(metric->outputs);
-    metric->outputs = sums;
-    metric->output_count = (int64_t)outputs;
     metric->sum = state[0];
     metric->count = (int64_t)state[1];
-    return STATE_HEAD + outputs * OUTPUT_SUMS;
+    return STATE_HEAD + count;
 }

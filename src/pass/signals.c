@@ -176,7 +176,7 @@ static td_signal_info describe(const td__pass_signals *signals, const td__signal
         char text[TD_SIGNAL_TEXT_SIZE];
         td_signal_info guessed;
         td_signal_guess(entry->name, &guessed, text);
-        info.better = guessed.better;
+        info.better = entry->better ? entry->better : guessed.better;
     } else if (layer && !entry->batched) {
         info.parameter = td_model_parameter_at(signals->model, entry->index)->parameter;
     }

@@ -15,6 +15,7 @@ typedef struct td__signal_entry {
     int64_t elements;  /* of one record, or of one example where it is batched; 0: one number */
     bool batched;      /* its rows are examples */
     bool epochs_only;  /* has a value at the end of an epoch: val_… */
+    td_better better;  /* of a metric; 0: what its name says */
     size_t order;      /* of the layer that a metric is about, from 1; 0: of none */
     td_signal *signal; /* the deck's; NULL before td__pass_signals_connect */
 } td__signal_entry;

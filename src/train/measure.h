@@ -2,6 +2,7 @@
 #ifndef TAPEDECK_TRAIN_MEASURE_H
 #define TAPEDECK_TRAIN_MEASURE_H
 
+#include "experiment/experiment.h"
 #include "pass/pass.h"
 
 /* Over all batches since the last reset. Each metric accumulates in its own way: an accuracy is a
@@ -10,24 +11,36 @@ typedef struct td__measure {
     double loss; /* the sum of loss * examples */
     double examples;
     td_metric **metrics;
+    double *values; /* as td__measure_read left them: the loss, then the metrics' */
 } td__measure;
 
 typedef struct td__measures {
-    size_t count; /* of metrics */
+    const td__metric_spec *specs; /* borrowed */
+    size_t count;                 /* of metrics */
+    int64_t outputs;              /* of the model, in the last axis */
+    size_t value_count;           /* the loss, and the values of all metrics but matrices */
+    size_t most_values;           /* of one metric */
+    double *room;                 /* for those */
+    float *matrix;
     td__measure step, epoch, validation;
 } td__measures;
 
-/* from_logits: an output is class 1 above 0. Whatever is returned, release it. */
-TD_NODISCARD td_status td__measures_init(td__measures *measures, const td_names *metrics,
-                                         bool from_logits, td_error *error);
+/* Whatever is returned, release it. */
+TD_NODISCARD td_status td__measures_init(td__measures *measures, const td__train_spec *train,
+                                         int64_t outputs, td_error *error);
 void td__measures_release(td__measures *measures);
+/* A confusion matrix is a tensor; the other metrics are one number or more. */
+bool td__measures_is_matrix(const td__measures *measures, size_t metric);
+size_t td__measures_values_of(const td__measures *measures, size_t metric);
 
 void td__measure_reset(const td__measures *measures, td__measure *measure);
 /* Adds the pass's batch. */
 TD_NODISCARD td_status td__measure_add(const td__measures *measures, td__measure *measure,
                                        const td__pass *pass, td_error *error);
-/* 0: the loss; then the metrics. NaN when nothing was added. */
-double td__measure_value(const td__measure *measure, size_t index);
+/* Reckons all values: [0] is the loss, then the metrics'. NaN when nothing was added. */
+const double *td__measure_read(const td__measures *measures, td__measure *measure);
+/* The counts of a metric that is a matrix, (true class, predicted class); valid until the next. */
+td_view td__measure_matrix(const td__measures *measures, const td__measure *measure, size_t metric);
 
 /* What a measure has summed up, for a checkpoint: how many numbers, and the numbers to and fro. */
 size_t td__measure_size(const td__measures *measures, const td__measure *measure);

@@ -10,15 +10,46 @@
 
 /* ---- Listing --------------------------------------------------------------------------------- */
 
+/* The values of a metric: NAME, or NAME_0, NAME_1, … of each class. */
+static bool add_metric(td_trainer *trainer, const char *prefix, size_t metric,
+                       td__signal_entry entry) {
+    size_t count = td__measures_values_of(&trainer->measures, metric);
+    const char *name = trainer->measures.specs[metric].name;
+    entry.better = td__metric_better(trainer->measures.specs[metric].options.kind);
+    bool good = true;
+    for (size_t i = 0; good && i < count; i++) {
+        char suffix[24] = "";
+        if (count > 1) {
+            (void)snprintf(suffix, sizeof suffix, "_%zu", i);
+        }
+        good = td__pass_signals_add(&trainer->signals, prefix, name, suffix, entry);
+    }
+    return good;
+}
+
 /* loss and metrics, with a prefix; *first is the entry of the loss. */
 static bool add_values(td_trainer *trainer, const char *prefix, bool epochs_only, size_t *first) {
-    td__pass_signals *signals = &trainer->signals;
-    const td_names *metrics = &trainer->experiment->train.metrics;
     td__signal_entry entry = {.kind = TD_SIGNAL_METRIC, .epochs_only = epochs_only};
-    *first = signals->count;
-    bool good = td__pass_signals_add(signals, prefix, "loss", "", entry);
-    for (size_t i = 0; good && i < metrics->count; i++) {
-        good = td__pass_signals_add(signals, prefix, metrics->items[i], "", entry);
+    *first = trainer->signals.count;
+    bool good = td__pass_signals_add(&trainer->signals, prefix, "loss", "", entry);
+    for (size_t i = 0; good && i < trainer->measures.count; i++) {
+        good =
+            td__measures_is_matrix(&trainer->measures, i) || add_metric(trainer, prefix, i, entry);
+    }
+    return good;
+}
+
+/* Metrics that are matrices; *first is the entry of the first. */
+static bool add_matrices(td_trainer *trainer, const char *prefix, size_t *first) {
+    const td__measures *measures = &trainer->measures;
+    *first = trainer->signals.count;
+    bool good = true;
+    for (size_t i = 0; good && i < measures->count; i++) {
+        td__signal_entry entry = {.kind = TD_SIGNAL_UNKNOWN,
+                                  .epochs_only = true,
+                                  .elements = (int64_t)td__measures_values_of(measures, i)};
+        good = !td__measures_is_matrix(measures, i) ||
+               td__pass_signals_add(&trainer->signals, prefix, measures->specs[i].name, "", entry);
     }
     return good;
 }
@@ -35,6 +66,9 @@ td_status td__trainer_signals_list(td_trainer *trainer, td_error *error) {
         add_values(trainer, "", false, &values->step) &&
         add_values(trainer, "epoch_", false, &values->epoch) &&
         (!trainer->feed.validation || add_values(trainer, "val_", true, &values->validation)) &&
+        add_matrices(trainer, "", &values->matrices) &&
+        (!trainer->feed.validation ||
+         add_matrices(trainer, "val_", &values->validation_matrices)) &&
         add_number(trainer, "learning_rate", &values->learning_rate) &&
         (trainer->experiment->train.clip_norm <= 0 ||
          add_number(trainer, "gradient_norm", &values->gradient_norm)) &&
@@ -51,9 +85,9 @@ static const char *const value_prefixes[] = {"", "epoch_", "val_"};
 enum { VALUE_PREFIXES = sizeof value_prefixes / sizeof *value_prefixes };
 
 static bool is_measured(const td_trainer *trainer, const char *metric) {
-    const td_names *metrics = &trainer->experiment->train.metrics;
-    for (size_t i = 0; i < metrics->count; i++) {
-        if (!strcmp(metrics->items[i], metric)) {
+    const td__train_spec *train = &trainer->experiment->train;
+    for (size_t i = 0; i < train->metric_count; i++) {
+        if (!strcmp(train->metrics[i].name, metric)) {
             return true;
         }
     }

@@ -30,6 +30,18 @@ static td_signal *value_signal(const td_trainer *trainer, size_t entry) {
     return trainer->signals.entries[entry].signal;
 }
 
+void td__record_matrices(td_trainer *trainer, const td__measure *measure, size_t first) {
+    const td__measures *measures = &trainer->measures;
+    for (size_t i = 0; i < measures->count; i++) {
+        if (td__measures_is_matrix(measures, i)) {
+            td_signal *signal = value_signal(trainer, first++);
+            if (td_signal_wants(signal)) {
+                (void)td_signal_record(signal, td__measure_matrix(measures, measure, i));
+            }
+        }
+    }
+}
+
 static td_status measure(td_trainer *trainer, bool epoch_end, td_error *error) {
     td__measures *measures = &trainer->measures;
     td__measure_reset(measures, &measures->step);
@@ -37,15 +49,19 @@ static td_status measure(td_trainer *trainer, bool epoch_end, td_error *error) {
     if (!status) {
         status = td__measure_add(measures, &measures->epoch, &trainer->pass, error);
     }
-    for (size_t i = 0; !status && i <= measures->count; i++) {
+    const double *of_step = td__measure_read(measures, &measures->step);
+    const double *of_epoch = td__measure_read(measures, &measures->epoch);
+    for (size_t i = 0; !status && i < measures->value_count; i++) {
         td_signal *step = value_signal(trainer, trainer->values.step + i);
-        double of_epoch = td__measure_value(&measures->epoch, i);
-        trainer->told[i].value = of_epoch;
-        (void)td_signal_scalar(step, td__measure_value(&measures->step, i));
-        (void)td_signal_scalar(value_signal(trainer, trainer->values.epoch + i), of_epoch);
+        trainer->told[i].value = of_epoch[i];
+        (void)td_signal_scalar(step, of_step[i]);
+        (void)td_signal_scalar(value_signal(trainer, trainer->values.epoch + i), of_epoch[i]);
         if (epoch_end) {
-            (void)td_signal_scalar_epoch(step, of_epoch);
+            (void)td_signal_scalar_epoch(step, of_epoch[i]);
         }
+    }
+    if (!status && epoch_end) {
+        td__record_matrices(trainer, &measures->epoch, trainer->values.matrices);
     }
     return status;
 }

@@ -7,13 +7,31 @@
 #include <stdio.h>
 #include <string.h>
 
-td__best td__best_of(const char *monitor, int mode, double margin) {
+td_better td__metric_better(td_metric_kind kind) {
+    bool error = kind == TD_METRIC_MAE || kind == TD_METRIC_MSE;
+    return error ? TD_BETTER_SMALLER : TD_BETTER_LARGER;
+}
+
+/* A metric may have any name. */
+static td_better better_of(const td__train_spec *train, const char *monitor) {
+    const char *name = strncmp(monitor, "val_", 4) ? monitor : monitor + 4;
+    for (size_t i = 0; i < train->metric_count; i++) {
+        size_t length = strlen(train->metrics[i].name);
+        const char *rest = name + length;
+        if (!strncmp(name, train->metrics[i].name, length) &&
+            (!*rest || (*rest == '_' && rest[1] && !rest[1 + strspn(rest + 1, "0123456789")]))) {
+            return td__metric_better(train->metrics[i].options.kind);
+        }
+    }
     td_signal_info info = {0};
     char text[TD_SIGNAL_TEXT_SIZE];
-    if (monitor) {
-        td_signal_guess(monitor, &info, text);
-    }
-    bool larger = mode == TD__MODE_AUTO ? info.better == TD_BETTER_LARGER : mode == TD__MODE_MAX;
+    td_signal_guess(monitor, &info, text);
+    return info.better;
+}
+
+td__best td__best_of(const td__train_spec *train, const char *monitor, int mode, double margin) {
+    bool larger = mode == TD__MODE_AUTO ? monitor && better_of(train, monitor) == TD_BETTER_LARGER
+                                        : mode == TD__MODE_MAX;
     return (td__best){.monitor = monitor, .larger = larger, .margin = margin};
 }
 
@@ -47,7 +65,8 @@ void td__stopping_restore(const td__stopping *stopping, const td_model *model) {
 
 td_status td__stopping_init(td__stopping *stopping, const td__train_spec *train,
                             const td_model *model, td_error *error) {
-    stopping->best = td__best_of(train->stop_monitor, train->stop_mode, train->stop_min_delta);
+    stopping->best =
+        td__best_of(train, train->stop_monitor, train->stop_mode, train->stop_min_delta);
     stopping->patience = train->stop_patience;
     stopping->restore = train->stop_monitor && train->stop_restore_best;
     if (!stopping->restore) {

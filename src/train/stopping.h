@@ -12,8 +12,10 @@ typedef struct td__best {
     int64_t epoch; /* when that was; 0: not yet */
 } td__best;
 
-/* What mode says, or what the value's name means. */
-td__best td__best_of(const char *monitor, int mode, double margin);
+/* What mode says, or what the value is: a metric of train, or what its name means. */
+td__best td__best_of(const td__train_spec *train, const char *monitor, int mode, double margin);
+/* Which way a metric should go. */
+td_better td__metric_better(td_metric_kind kind);
 /* Takes the epoch's value; whether it is the best so far. NaN is none. */
 bool td__best_take(td__best *best, double value, int64_t epoch);
 

@@ -79,6 +79,12 @@ static void release_learner(td__learner *learner) {
 
 /* ---- How it is measured ---------------------------------------------------------------------- */
 
+/* In the last axis of what the model puts out. */
+static int64_t outputs_of(const td_model *model) {
+    const td_shape *shape = &td_model_layer(model, td_model_layer_count(model) - 1)->output;
+    return shape->rank && shape->dims[shape->rank - 1] > 0 ? shape->dims[shape->rank - 1] : 1;
+}
+
 static td_status make_passes(td_trainer *trainer, td_error *error) {
     const td__train_spec *train = &trainer->experiment->train;
     td_tape_options options = {.size = sizeof options, .seed = trainer->experiment->seed};
@@ -89,8 +95,7 @@ static td_status make_passes(td_trainer *trainer, td_error *error) {
         status = td__pass_init(&trainer->check, trainer->model, &train->objective, &options, error);
     }
     return status ? status
-                  : td__measures_init(&trainer->measures, &train->metrics,
-                                      train->objective.options.from_logits, error);
+                  : td__measures_init(&trainer->measures, train, outputs_of(trainer->model), error);
 }
 
 /* A forward pass over a few examples finds what fits on paper only: labels against outputs. */
@@ -114,7 +119,7 @@ static td_status try_model(td_trainer *trainer, td_error *error) {
 
 /* What progress shows: loss and metrics over the epoch, then over the validation part. */
 static td_status make_told(td_trainer *trainer, td_error *error) {
-    size_t each = trainer->measures.count + 1;
+    size_t each = trainer->measures.value_count;
     trainer->told_count = trainer->feed.validation ? 2 * each : each;
     trainer->told = td__calloc(trainer->told_count, sizeof *trainer->told);
     for (size_t i = 0; trainer->told && i < trainer->told_count; i++) {
@@ -144,7 +149,7 @@ static td_status make_stopping(td_trainer *trainer, td_error *error) {
     if (!status) {
         status = check_monitor(trainer, "checkpoint.best", train->checkpoint_best, error);
     }
-    trainer->keep = td__best_of(train->checkpoint_best, TD__MODE_AUTO, 0);
+    trainer->keep = td__best_of(train, train->checkpoint_best, TD__MODE_AUTO, 0);
     return status ? status : td__stopping_init(&trainer->stopping, train, trainer->model, error);
 }
 

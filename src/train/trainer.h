@@ -67,7 +67,8 @@ typedef struct td__learner {
 /* Which entries of the signals are the trainer's own numbers. validation: only where there is such a
  * part; gradient_norm: only with clip_norm. */
 typedef struct td__values {
-    size_t step, epoch, validation; /* loss, and the metrics behind it */
+    size_t step, epoch, validation;       /* loss, and the metrics behind it */
+    size_t matrices, validation_matrices; /* of metrics that are matrices, over the epoch */
     size_t learning_rate, gradient_norm;
 } td__values;
 
@@ -169,6 +170,8 @@ void td__recording_say_idle(td_trainer *trainer);
  * is not finite. */
 TD_NODISCARD td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_end,
                                     td_error *error);
+/* Records the metrics that are matrices; first: the entry of the first of them. */
+void td__record_matrices(td_trainer *trainer, const td__measure *measure, size_t first);
 
 /* blame.c */
 /* Fills error with where the loss of the open pass, which is not finite, came from: "SUBJECT is NaN;

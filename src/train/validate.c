@@ -34,11 +34,15 @@ td_status td__validate(td_trainer *trainer, td_error *error) {
         }
         td__pass_end(pass);
     }
-    td_train_value *told = trainer->told + measures->count + 1;
-    for (size_t i = 0; !status && i <= measures->count; i++) {
-        told[i].value = td__measure_value(&measures->validation, i);
+    td_train_value *told = trainer->told + measures->value_count;
+    const double *values = td__measure_read(measures, &measures->validation);
+    for (size_t i = 0; !status && i < measures->value_count; i++) {
+        told[i].value = values[i];
         (void)td_signal_scalar(trainer->signals.entries[trainer->values.validation + i].signal,
-                               told[i].value);
+                               values[i]);
+    }
+    if (!status) {
+        td__record_matrices(trainer, &measures->validation, trainer->values.validation_matrices);
     }
     return status;
 }

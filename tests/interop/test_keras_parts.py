@@ -1,5 +1,6 @@
 """The parts of a training against Keras's own, live: initialisers, metrics, schedules, losses, optimizers."""
 import os
+import shutil
 import sys
 import unittest
 
@@ -94,6 +95,129 @@ class Initializers(Parts):
                     if key.endswith("_initializer"):
                         self.assertEqual(type(getattr(one, key)), type(getattr(two, key)), key)
                         self.assertEqual(getattr(one, key).get_config(), getattr(two, key).get_config(), key)
+
+
+def one_hot(classes, count):
+    return numpy.eye(count, dtype="float32")[classes]
+
+
+class Metrics(Parts):
+    """Over batches of 8 and a short last one; predictions are given, by a layer that changes nothing."""
+
+    def epoch(self, predictions, truth, metrics, loss, more="", validation=False):
+        """What metrics.csv has for the epoch, by name."""
+        outputs = predictions.shape[-1]
+        shutil.rmtree(self.path("runs"), ignore_errors=True)
+        data = self.data(predictions, truth)
+        if validation:
+            data = data.replace("{train:", "{validation: data.npz, train:")
+        self.train("name: t\n" + data + f"model:\n  - dense: {{units: {outputs}, use_bias: false, "
+                   "kernel_initializer: identity}\n"
+                   f"train: {{loss: {loss}, epochs: 1, optimizer: {{sgd: {{learning_rate: 0}}}}, "
+                   f"metrics: [{metrics}]{more}}}\n"
+                   "record:\n  - {what: ['*'], every: 1 epoch, form: [scalar, rows], to: [csv]}\n", "--quiet")
+        with open(self.path("runs", "t", "metrics.csv"), encoding="utf-8") as file:
+            names, values = [line.strip().split(",") for line in file]
+        return {name: float(value) for name, value in zip(names, values) if value}
+
+    def agree(self, ours, name, metric, predictions, truth):
+        for first in range(0, len(predictions), 8):
+            metric.update_state(truth[first:first + 8], predictions[first:first + 8])
+        expected = numpy.asarray(metric.result())
+        if expected.ndim == 0:
+            self.assertAlmostEqual(ours[name], float(expected), delta=2e-6, msg=name)
+            return
+        for i, value in enumerate(expected):
+            self.assertAlmostEqual(ours[f"{name}_{i}"], float(value), delta=2e-6, msg=f"{name}_{i}")
+
+    def check(self, cases, predictions, truth, loss, their_truth=None, theirs=None, more=""):
+        listed = ", ".join(text for text, _, _ in cases)
+        ours = self.epoch(predictions, truth, listed, loss, more)
+        for _, name, metric in cases:
+            self.agree(ours, name, metric, predictions if theirs is None else theirs,
+                       truth if their_truth is None else their_truth)
+
+    def test_several_classes(self):
+        m = keras.metrics
+        scores = random(61, 5)
+        predictions = numpy.exp(scores) / numpy.exp(scores).sum(-1, keepdims=True)
+        classes = numpy.random.default_rng(1).integers(0, 4, 61).astype("int32")  # class 4: never true
+        truth = one_hot(classes, 5)
+        cases = [
+            ("categorical_accuracy", "categorical_accuracy", m.CategoricalAccuracy()),
+            ("{top_k_accuracy: {k: 2}}", "top_k_accuracy", m.TopKCategoricalAccuracy(2)),
+            ("precision", "precision", m.Precision()),
+            ("{precision: {threshold: 0.3, name: p3}}", "p3", m.Precision(0.3)),
+            ("{precision: {top_k: 2, name: pk}}", "pk", m.Precision(top_k=2)),
+            ("{precision: {class_id: 0, threshold: 0.2, name: p0}}", "p0", m.Precision(0.2, class_id=0)),
+            ("recall", "recall", m.Recall()),
+            ("{recall: {thresholds: 0.3, name: r3}}", "r3", m.Recall(0.3)),
+            ("{recall: {top_k: 1, name: rk}}", "rk", m.Recall(top_k=1)),
+            ("{recall: {class_id: 1, threshold: 0, name: r0}}", "r0", m.Recall(0, class_id=1)),
+            ("f1", "f1", m.F1Score("macro")),
+            ("{f1: {average: micro, name: fm}}", "fm", m.F1Score("micro")),
+            ("{f1: {average: weighted, name: fw}}", "fw", m.F1Score("weighted")),
+            ("{f1: {average: none, name: fn}}", "fn", m.F1Score()),
+            ("{f1: {average: none, threshold: 0.25, name: ft}}", "ft", m.F1Score(threshold=0.25)),
+            ("auc", "auc", m.AUC()),
+            ("{auc: {curve: PR, name: pr}}", "pr", m.AUC(curve="PR")),
+            ("mae", "mae", m.MeanAbsoluteError()), ("mse", "mse", m.MeanSquaredError()),
+        ]
+        self.check(cases, predictions, truth, "categorical_crossentropy")
+        sparse = [case for case in cases if case[1] not in ("mae", "mse")]
+        for _, _, metric in sparse:
+            metric.reset_state()
+        self.check(sparse, predictions, classes, "sparse_categorical_crossentropy", truth)
+        for _, _, metric in sparse:  # with logits, thresholds are of probabilities all the same
+            metric.reset_state()
+        self.check(sparse, scores, classes, "sparse_categorical_crossentropy", truth, predictions,
+                   ", from_logits: true")
+
+    def test_one_output(self):
+        m = keras.metrics
+        scores = random(61, 1)
+        predictions = 1 / (1 + numpy.exp(-scores))
+        predictions[:7, 0] = [0, 1, 0.5, 0.25, 0.125, 20 / 199, 21 / 199]  # on thresholds
+        truth = numpy.random.default_rng(1).integers(0, 2, (61, 1)).astype("float32")
+        cases = [("accuracy", "accuracy", m.BinaryAccuracy()),
+                 ("{binary_accuracy: {threshold: 0.7}}", "binary_accuracy", m.BinaryAccuracy(threshold=0.7)),
+                 ("precision", "precision", m.Precision()), ("recall", "recall", m.Recall()),
+                 ("f1", "f1", m.F1Score("macro", threshold=0.5)), ("auc", "auc", m.AUC())]
+        for curve in ("ROC", "PR"):
+            for method in ("interpolation", "minoring", "majoring"):
+                for count in (2, 17, 1000):
+                    name = f"{curve}_{method}_{count}"
+                    cases.append((f"{{auc: {{curve: {curve}, summation_method: {method}, "
+                                  f"num_thresholds: {count}, name: {name}}}}}", name,
+                                  m.AUC(count, curve, method)))
+        self.check(cases, predictions, truth, "binary_crossentropy")
+        for _, _, metric in cases:
+            metric.reset_state()
+        logits = numpy.log(predictions[2:]) - numpy.log1p(-predictions[2:])
+        self.check(cases[:5], logits, truth[2:], "binary_crossentropy", theirs=predictions[2:],
+                   more=", from_logits: true")
+
+    def test_regression(self):
+        m = keras.metrics
+        predictions, truth = random(61, 3), random(61, 3, seed=9)
+        self.check([("r2", "r2", m.R2Score()), ("mean_absolute_error", "mean_absolute_error",
+                                                m.MeanAbsoluteError())], predictions, truth, "mse")
+
+    def test_confusion_matrix(self):
+        predictions = random(61, 4)
+        truth = numpy.random.default_rng(1).integers(0, 4, 61).astype("int32")
+        self.epoch(predictions, truth, "confusion_matrix", "sparse_categorical_crossentropy",
+                   ", from_logits: true", validation=True)
+        expected = numpy.zeros((4, 4))
+        numpy.add.at(expected, (truth, predictions.argmax(-1)), 1)
+        for name in ("confusion_matrix", "val_confusion_matrix"):
+            rows = numpy.loadtxt(self.path("runs", "t", name + ".csv"), delimiter=",", skiprows=1)
+            numpy.testing.assert_array_equal(rows[:, 3:], expected)
+        one, two = random(61, 1), (truth[:, None] > 1).astype("float32")
+        self.epoch(one, two, "confusion_matrix", "binary_crossentropy", ", from_logits: true")
+        rows = numpy.loadtxt(self.path("runs", "t", "confusion_matrix.csv"), delimiter=",", skiprows=1)
+        expected = [[((one > 0) == p)[two == t].sum() for p in (0, 1)] for t in (0, 1)]
+        numpy.testing.assert_array_equal(rows[:, 3:], expected)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
 #include "diagnose/rule.h"
 
-#include <string.h>
-
 static void look(td__case *of) {
     if (!of->known || !of->experiment->train.stop_monitor || !of->history) {
         return;
     }
     const td__train_spec *train = &of->experiment->train;
-    bool larger = strstr(train->stop_monitor, "accuracy") || strstr(train->stop_monitor, "r2");
+    bool larger = td__best_of(train, train->stop_monitor, TD__MODE_AUTO, 0).larger;
     bool backwards = train->stop_mode && (train->stop_mode == TD__MODE_MAX) != larger;
     if (of->history->last_step >= of->trainer->feed.steps && !backwards) {
         return;

@@ -5,18 +5,31 @@
 
 #include <math.h>
 
+static const td__train_spec plain = {0};
+
 static void what_is_better_follows_the_name_or_the_mode(void **state) {
     (void)state;
-    assert_false(td__best_of("val_loss", TD__MODE_AUTO, 0).larger);
-    assert_true(td__best_of("val_accuracy", TD__MODE_AUTO, 0).larger);
-    assert_true(td__best_of("r2", TD__MODE_AUTO, 0).larger);
-    assert_true(td__best_of("val_loss", TD__MODE_MAX, 0).larger);
-    assert_false(td__best_of("accuracy", TD__MODE_MIN, 0).larger);
+    assert_false(td__best_of(&plain, "val_loss", TD__MODE_AUTO, 0).larger);
+    assert_true(td__best_of(&plain, "val_accuracy", TD__MODE_AUTO, 0).larger);
+    assert_true(td__best_of(&plain, "r2", TD__MODE_AUTO, 0).larger);
+    assert_true(td__best_of(&plain, "val_loss", TD__MODE_MAX, 0).larger);
+    assert_false(td__best_of(&plain, "accuracy", TD__MODE_MIN, 0).larger);
+}
+
+static void a_metric_is_what_it_is_by_any_name(void **state) {
+    (void)state;
+    td__metric_spec specs[] = {{.name = "loss_of_money", .options.kind = TD_METRIC_RECALL},
+                               {.name = "accuracy_gap", .options.kind = TD_METRIC_MAE}};
+    td__train_spec train = {.metrics = specs, .metric_count = 2};
+    assert_true(td__best_of(&train, "val_loss_of_money", TD__MODE_AUTO, 0).larger);
+    assert_true(td__best_of(&train, "loss_of_money_12", TD__MODE_AUTO, 0).larger);
+    assert_false(td__best_of(&train, "accuracy_gap", TD__MODE_AUTO, 0).larger);
+    assert_false(td__best_of(&train, "val_loss", TD__MODE_AUTO, 0).larger);
 }
 
 static void the_best_is_better_by_the_margin_and_no_nan(void **state) {
     (void)state;
-    td__best best = td__best_of("loss", TD__MODE_AUTO, 0.1);
+    td__best best = td__best_of(&plain, "loss", TD__MODE_AUTO, 0.1);
     assert_false(td__best_take(&best, (double)NAN, 1));
     assert_true(td__best_take(&best, 1.0, 2));
     assert_false(td__best_take(&best, 0.95, 3));
@@ -62,6 +75,7 @@ static void checkpoints_take_a_hundredth_of_the_time_at_most(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_better_follows_the_name_or_the_mode),
+        cmocka_unit_test(a_metric_is_what_it_is_by_any_name),
         cmocka_unit_test(the_best_is_better_by_the_margin_and_no_nan),
         cmocka_unit_test(patience_ends_and_the_best_weights_come_back),
         cmocka_unit_test(checkpoints_take_a_hundredth_of_the_time_at_most),
