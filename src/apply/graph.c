@@ -212,6 +212,14 @@ static td_status write_outputs(graph_run *g, size_t count, const td_named_file *
             return TD_NOT_FOUND;
         }
         int32_t value = graph->outputs[at];
+        const td__onnx_value *made = td__onnx_run_value(g->run, value);
+        if (made->list || made->none || made->type == TD__ONNX_STRING) {
+            return td_error_set(error, TD_UNSUPPORTED, "output '%.100s' is %s, no array of numbers",
+                                files[i].name,
+                                made->list   ? "a sequence"
+                                : made->none ? "an optional value that is not there"
+                                             : "text");
+        }
         const td_tensor *tensor = td__onnx_run_plain(g->run, g->tape, value);
         status = tensor ? write_output(files[i].path, td__onnx_run_value(g->run, value)->type,
                                        tensor, error)

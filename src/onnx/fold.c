@@ -251,7 +251,7 @@ static void see_through_identities(td__onnx_source *source, int32_t *same) {
 /* --- folding ------------------------------------------------------------------------------ */
 
 static bool is_foldable(const td__onnx_source *source, const td__onnx_node *node) {
-    bool all = true;
+    bool all = !td__onnx_is_random(node);
     for (size_t i = 0; i < node->input_count; i++) {
         const td__onnx_fact *fact = node->inputs[i] < 0 ? NULL : &source->facts[node->inputs[i]];
         all = all && (!fact || (fact->constant && !fact->parameter));
@@ -259,15 +259,28 @@ static bool is_foldable(const td__onnx_source *source, const td__onnx_node *node
     return all;
 }
 
+/* Sequences, and text that lives on the tape, are made anew in every run. */
+static bool can_keep(const td__onnx_source *source, const td__onnx_node *node) {
+    bool all = true;
+    for (size_t i = 0; i < node->output_count; i++) {
+        const td__onnx_value *value =
+            node->outputs[i] < 0 ? NULL : td__onnx_run_value(source->run, node->outputs[i]);
+        bool text =
+            value && value->type == TD__ONNX_STRING && value->plain && value->plain->recording;
+        all = all && (!value || (!value->list && !value->none && !text));
+    }
+    return all;
+}
+
 /* Keeps what the node made, as constants of the graph. What it did not make but passed on is one
  * already. */
-static td_status keep_outputs(td__onnx_source *source, const td__onnx_node *node, size_t limit,
-                              size_t *used, td_error *error) {
+static td_status keep_outputs(td__onnx_source *source, td_tape *tape, const td__onnx_node *node,
+                              size_t limit, size_t *used, td_error *error) {
     for (size_t i = 0; i < node->output_count; i++) {
         int32_t v = node->outputs[i];
         const td__onnx_value *value = v < 0 ? NULL : td__onnx_run_value(source->run, v);
-        td_tensor *tensor = value ? value->plain : NULL;
-        if (!tensor) {
+        td_tensor *tensor = value ? td__onnx_run_plain(source->run, tape, v) : NULL;
+        if (!tensor) { /* an output that the operator did not make */
             continue;
         }
         td__onnx_type type = value->type;
@@ -312,6 +325,7 @@ td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_error *error) 
     mark_parameters(source);
     choose_forms(source);
     td__tape_limit(tape, limit);
+    td__onnx_run_set_work(source->run, TD__ONNX_WORK_BEFORE);
     td_status status = check_attributes(graph, error);
     status = status ? status : own_constants(source, error);
     size_t used = 0;
@@ -319,11 +333,13 @@ td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_error *error) 
         if (source->skip[n] || !is_foldable(source, &graph->nodes[n])) {
             continue;
         }
-        source->skip[n] = true;
         td__onnx_run_begin(source->run);
-        status = td__onnx_run_nodes(source->run, tape, n, n + 1)
-                     ? keep_outputs(source, &graph->nodes[n], limit, &used, error)
-                     : td_tape_status(tape, error);
+        if (!td__onnx_run_nodes(source->run, tape, n, n + 1)) {
+            status = td_tape_status(tape, error);
+        } else if (can_keep(source, &graph->nodes[n])) {
+            source->skip[n] = true;
+            status = keep_outputs(source, tape, &graph->nodes[n], limit, &used, error);
+        }
         td_tape_reset(tape);
     }
     td_tape_destroy(tape);

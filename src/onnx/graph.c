@@ -23,7 +23,13 @@ typedef struct graph_builder {
     td__onnx_graph *graph;
     td__proto message; /* GraphProto */
     td__onnx_names names;
+    const td__onnx_scope *around; /* of a graph inside a node */
 } graph_builder;
+
+/* Of graphs within graphs: the outermost is at 0. */
+static int depth_of(const graph_builder *builder) {
+    return builder->around ? builder->around->depth + 1 : 0;
+}
 
 /* The text in one field of a message; empty when it has none. */
 static td__proto_field name_in(td__proto message, uint32_t number) {
@@ -86,7 +92,8 @@ static td_status read_node(graph_builder *builder, td__proto message, size_t ind
 /* --- contents ----------------------------------------------------------------------------- */
 
 static td_status resolve_node(graph_builder *builder, td__proto message, size_t index) {
-    return td__onnx_resolve_node(builder->parser, message, index, builder->graph, &builder->names);
+    td__onnx_scope scope = {&builder->names, index, builder->graph->opset, depth_of(builder)};
+    return td__onnx_resolve_node(builder->parser, message, &scope, builder->graph);
 }
 
 static td_status read_initialiser(graph_builder *builder, td__proto message, size_t index) {
@@ -106,21 +113,20 @@ static td_status read_initialiser(graph_builder *builder, td__proto message, siz
 /* What a ValueInfoProto says of a value; an initialiser knows better. *found is NULL when nothing
  * makes the value. */
 static td_status read_info(graph_builder *builder, td__proto message,
-                           const td__onnx_definition **found, bool *is_tensor) {
+                           const td__onnx_definition **found) {
     td__proto_field name = name_in(message, INFO_NAME);
     *found = td__onnx_find_value(&builder->names, &name);
-    *is_tensor = true;
     td__onnx_info said = {0};
     for (td__proto_field field; td__proto_next(&message, &field);) {
         if (field.number == INFO_TYPE && field.wire == TD__BYTES) {
-            *is_tensor = td__onnx_read_type(td__proto_in(&field), &said);
+            td__onnx_read_type(td__proto_in(&field), &said);
         }
     }
     if (message.bad) {
         return td__onnx_malformed(builder->parser, "the type of a value is cut off");
     }
     td__onnx_info *info = *found ? &builder->graph->values[(*found)->value] : NULL;
-    if (info && !info->constant.tensor && *is_tensor) {
+    if (info && !info->constant.tensor) {
         said.name = info->name;
         *info = said;
     }
@@ -129,21 +135,16 @@ static td_status read_info(graph_builder *builder, td__proto message,
 
 static td_status read_value(graph_builder *builder, td__proto message, size_t index) {
     const td__onnx_definition *found;
-    bool is_tensor;
     (void)index;
-    return read_info(builder, message, &found, &is_tensor);
+    return read_info(builder, message, &found);
 }
 
 static td_status read_input(graph_builder *builder, td__proto message, size_t index) {
     const td__onnx_definition *found;
-    bool is_tensor;
     (void)index;
-    td_status status = read_info(builder, message, &found, &is_tensor);
+    td_status status = read_info(builder, message, &found);
     if (status) {
         return status;
-    }
-    if (!is_tensor) {
-        return td__onnx_unsupported(builder->parser, "input '%.200s' is not a tensor", found->name);
     }
     if (found->from == TD__FROM_INPUT) {
         builder->graph->inputs[builder->graph->input_count++] = found->value;
@@ -153,20 +154,49 @@ static td_status read_input(graph_builder *builder, td__proto message, size_t in
 
 static td_status read_output(graph_builder *builder, td__proto message, size_t index) {
     const td__onnx_definition *found;
-    bool is_tensor;
-    td_status status = read_info(builder, message, &found, &is_tensor);
+    td_status status = read_info(builder, message, &found);
     if (status) {
         return status;
     }
     if (!found) {
         return td__onnx_malformed(builder->parser, "nothing makes output %zu", index);
     }
-    if (!is_tensor) {
-        return td__onnx_unsupported(builder->parser, "output '%.200s' is not a tensor",
-                                    found->name);
-    }
     builder->graph->outputs[builder->graph->output_count++] = found->value;
     return TD_OK;
+}
+
+/* --- what is used ------------------------------------------------------------------------- */
+
+size_t td__onnx_count_graph_uses(td__proto message, int depth) {
+    size_t count = 0;
+    for (td__proto_field field; td__proto_next(&message, &field);) {
+        count += field.number == GRAPH_OUTPUT;
+        count += field.number == GRAPH_NODE && field.wire == TD__BYTES
+                     ? td__onnx_count_uses(td__proto_in(&field), depth)
+                     : 0;
+    }
+    return count;
+}
+
+td_status td__onnx_define_graph_uses(td__onnx_parser *parser, td__proto message, int depth,
+                                     td__onnx_names *names) {
+    td_status status = TD_OK;
+    for (td__proto_field field; !status && td__proto_next(&message, &field);) {
+        if (field.wire != TD__BYTES) {
+            continue;
+        }
+        if (field.number == GRAPH_NODE) {
+            status = td__onnx_define_uses(parser, td__proto_in(&field), depth, names);
+        } else if (field.number == GRAPH_OUTPUT) {
+            td__proto_field name = name_in(td__proto_in(&field), INFO_NAME);
+            const char *text = td__onnx_copy_text(parser, &name);
+            status = text ? TD_OK : TD_FORMAT;
+            if (text && *text) {
+                td__onnx_define(names, text, TD__FROM_AROUND);
+            }
+        }
+    }
+    return status;
 }
 
 /* --- the graph ---------------------------------------------------------------------------- */
@@ -199,8 +229,10 @@ static td_status survey(graph_builder *builder) {
     graph->nodes = td__onnx_alloc(parser, counts[GRAPH_NODE], sizeof *graph->nodes);
     graph->inputs = td__onnx_alloc(parser, counts[GRAPH_INPUT], sizeof *graph->inputs);
     graph->outputs = td__onnx_alloc(parser, counts[GRAPH_OUTPUT], sizeof *graph->outputs);
+    size_t uses =
+        builder->around ? td__onnx_count_graph_uses(builder->message, depth_of(builder)) : 0;
     builder->names.items =
-        td__onnx_alloc(parser, outputs + counts[GRAPH_INPUT] + counts[GRAPH_INITIALISER],
+        td__onnx_alloc(parser, outputs + counts[GRAPH_INPUT] + counts[GRAPH_INITIALISER] + uses,
                        sizeof *builder->names.items);
     return graph->nodes && graph->inputs && graph->outputs && builder->names.items ? TD_OK
                                                                                    : TD_RANGE;
@@ -219,7 +251,8 @@ static td_status run_passes(graph_builder *builder, const pass *passes, size_t c
     return status;
 }
 
-static td_status build(graph_builder *builder) {
+/* *outer: what its captures are in the graph around it. */
+static td_status build(graph_builder *builder, int32_t **outer) {
     static const pass definitions[] = {{GRAPH_INPUT, define_input},
                                        {GRAPH_INITIALISER, define_initialiser},
                                        {GRAPH_NODE, read_node}};
@@ -237,10 +270,42 @@ static td_status build(graph_builder *builder) {
     if (!status) {
         status = run_passes(builder, definitions, sizeof definitions / sizeof *definitions);
     }
+    if (!status && builder->around) {
+        status = td__onnx_define_graph_uses(builder->parser, builder->message, depth_of(builder),
+                                            &builder->names);
+    }
     if (!status) {
         status = td__onnx_number(builder->parser, &builder->names, builder->graph);
     }
+    if (!status && builder->around) {
+        status = td__onnx_capture(builder->parser, &builder->names, builder->around, builder->graph,
+                                  outer);
+    }
     return status ? status : run_passes(builder, contents, sizeof contents / sizeof *contents);
+}
+
+td_status td__onnx_read_inner(td__onnx_parser *parser, td__proto message,
+                              const td__onnx_scope *scope, td__onnx_graph **made, int32_t **outer) {
+    if (scope->depth >= TD__ONNX_MOST_DEPTH) {
+        return td__onnx_unsupported(parser, "graphs within graphs, more than %d deep",
+                                    TD__ONNX_MOST_DEPTH);
+    }
+    td__onnx_graph *graph = td__onnx_alloc(parser, 1, sizeof *graph);
+    if (!graph) {
+        return TD_RANGE;
+    }
+    *made = graph;
+    graph->opset = scope->opset;
+    graph_builder builder = {.parser = parser, .graph = graph, .message = message, .around = scope};
+    /* Its constants stay constants: none is lent, none is without values. */
+    bool lent = parser->lent;
+    size_t weights = parser->weights;
+    parser->lent = false;
+    parser->weights = 0;
+    td_status status = build(&builder, outer);
+    parser->lent = lent;
+    parser->weights = weights;
+    return status;
 }
 
 /* OperatorSetIdProto: the version of ONNX's own operators; others matter only to nodes that use
@@ -292,7 +357,7 @@ static td__onnx_graph *parse(const void *bytes, size_t size, td__onnx_parser par
     td_status status =
         find_graph(&parser, td__proto_of(bytes, size), &builder.message, &graph->opset);
     if (!status) {
-        status = build(&builder);
+        status = build(&builder, NULL);
     }
     td__onnx_parser_close(&parser);
     graph->memory = parser.chunks;
@@ -321,10 +386,8 @@ td__onnx_graph *td__onnx_parse_stripped(const void *bytes, size_t size, size_t w
     return parse(bytes, size, parser, error);
 }
 
-void td__onnx_graph_destroy(td__onnx_graph *graph) {
-    if (!graph) {
-        return;
-    }
+/* Lets go of the tensors, not of the graph's memory. */
+static void release(td__onnx_graph *graph) {
     for (size_t i = 0; i < graph->value_count; i++) {
         td_tensor_destroy(graph->values[i].constant.tensor);
     }
@@ -332,8 +395,17 @@ void td__onnx_graph_destroy(td__onnx_graph *graph) {
         const td__onnx_node *node = &graph->nodes[i];
         for (size_t k = 0; k < node->attribute_count; k++) {
             td_tensor_destroy(node->attributes[k].constant.tensor);
+            if (node->attributes[k].graph) {
+                release(node->attributes[k].graph);
+            }
         }
     }
-    td__onnx_chunks_free(graph->memory);
-    td__free(graph);
+}
+
+void td__onnx_graph_destroy(td__onnx_graph *graph) {
+    if (graph) {
+        release(graph);
+        td__onnx_chunks_free(graph->memory);
+        td__free(graph);
+    }
 }

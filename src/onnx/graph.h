@@ -28,10 +28,15 @@ typedef enum td__onnx_type {
 } td__onnx_type;
 
 /* Values are kept in one of three element types, whatever type they have in ONNX: float and the two
- * halves in float32, double in float64, all integers and bool (0, 1) in int64. What does not fit
- * (strings, complex numbers, uint64 above int64) is not supported. */
+ * halves in float32, double in float64, all integers and bool (0, 1) in int64. Of text, int64 has the
+ * addresses (td__onnx_text_at). What does not fit (complex numbers, uint64 above int64) is not
+ * supported. */
 td_dtype td__onnx_storage(td__onnx_type type);
+/* Whether it is a type of numbers that can be kept. */
 bool td__onnx_is_stored(td__onnx_type type);
+/* Element i of a tensor of text. It lives as long as the file's graph or the recording. */
+const char *td__onnx_text_at(const td_tensor *text, int64_t i);
+void td__onnx_put_text(td_tensor *text, int64_t i, const char *value);
 /* "float", "int64", …; "an unknown type" for what is none. */
 const char *td__onnx_type_name(td__onnx_type type);
 /* Wraps integers and rounds halves to what the ONNX type can hold, in place. */
@@ -48,12 +53,14 @@ typedef enum td__onnx_attribute_kind {
     TD__ONNX_ATTRIBUTE_INT = 2,
     TD__ONNX_ATTRIBUTE_TEXT = 3,
     TD__ONNX_ATTRIBUTE_TENSOR = 4,
-    TD__ONNX_ATTRIBUTE_GRAPH = 5, /* known to be there, no more */
+    TD__ONNX_ATTRIBUTE_GRAPH = 5,
     TD__ONNX_ATTRIBUTE_FLOATS = 6,
     TD__ONNX_ATTRIBUTE_INTS = 7,
     TD__ONNX_ATTRIBUTE_TEXTS = 8,
     TD__ONNX_ATTRIBUTE_OTHER = 9,
 } td__onnx_attribute_kind;
+
+typedef struct td__onnx_graph td__onnx_graph;
 
 typedef struct td__onnx_attribute {
     const char *name;
@@ -62,6 +69,9 @@ typedef struct td__onnx_attribute {
     int64_t integer;            /* INT */
     const char *text;           /* TEXT */
     td__onnx_constant constant; /* TENSOR */
+    td__onnx_graph *graph;      /* GRAPH; owned */
+    size_t first_capture;       /* GRAPH: where what it captures begins among the node's inputs */
+    size_t inner;               /* GRAPH: its number among those of all nodes */
     size_t count;               /* of the lists */
     const float *numbers;
     const int64_t *integers;
@@ -72,22 +82,35 @@ typedef struct td__onnx_node {
     const char *op_type;    /* "Conv" */
     const char *domain;     /* "" is ONNX's own */
     const char *name;       /* may be empty */
-    const int32_t *inputs;  /* values; -1: left out */
+    const int32_t *inputs;  /* values; -1: left out. Last come those that its graphs capture */
     const int32_t *outputs; /* values; -1: left out */
     size_t input_count, output_count;
+    size_t capture_count; /* among the inputs */
     const td__onnx_attribute *attributes;
     size_t attribute_count;
 } td__onnx_node;
 
+/* TypeProto's kinds. */
+typedef enum td__onnx_kind {
+    TD__ONNX_KIND_TENSOR = 1,
+    TD__ONNX_KIND_SEQUENCE = 4,
+    TD__ONNX_KIND_MAP = 5,
+    TD__ONNX_KIND_SPARSE = 8,
+    TD__ONNX_KIND_OPTIONAL = 9,
+} td__onnx_kind;
+
 typedef struct td__onnx_info {
     const char *name;
-    td__onnx_type type; /* UNDEFINED: not said */
+    td__onnx_kind kind; /* 0: not said */
+    td__onnx_type type; /* of a tensor; UNDEFINED: not said */
     bool has_shape;
     td_shape shape;             /* -1: not said */
     td__onnx_constant constant; /* of an initialiser; tensor NULL: none */
 } td__onnx_info;
 
-typedef struct td__onnx_graph {
+/* A graph inside a node (the body of a loop) has values of the graph around it among its own: they
+ * are captured when it runs. */
+struct td__onnx_graph {
     const char *name;
     int64_t opset; /* of ONNX's own domain */
     td__onnx_info *values;
@@ -98,8 +121,11 @@ typedef struct td__onnx_graph {
     size_t input_count;
     int32_t *outputs;
     size_t output_count;
-    void *memory; /* everything above that is not a tensor */
-} td__onnx_graph;
+    int32_t *captures; /* of a graph inside a node: values that the graph around it has */
+    size_t capture_count;
+    size_t inner_count; /* of the graphs in its nodes, without those within them */
+    void *memory;       /* everything above that is no tensor and no graph; NULL within a node */
+};
 
 /* bytes may be let go of afterwards. path is for messages and says where external data may lie:
  * in the folder of the file or beneath it; NULL: nowhere. NULL on failure. */
@@ -115,9 +141,13 @@ td__onnx_graph *td__onnx_parse_stripped(const void *bytes, size_t size, size_t w
 /* Accepts NULL. */
 void td__onnx_graph_destroy(td__onnx_graph *graph);
 
-/* A TensorProto by itself, as in the files of ONNX's test data. */
+/* A TensorProto by itself, as in the files of ONNX's test data. *memory has its text, if it is such:
+ * td__onnx_chunks_free lets go of it. */
 TD_NODISCARD td_status td__onnx_parse_tensor(const void *bytes, size_t size,
-                                             td__onnx_constant *constant, td_error *error);
+                                             td__onnx_constant *constant, void **memory,
+                                             td_error *error);
+/* Accepts NULL. */
+void td__onnx_chunks_free(void *chunks);
 
 /* An attribute by name; NULL when the node has none of it. */
 const td__onnx_attribute *td__onnx_attribute_of(const td__onnx_node *node, const char *name);

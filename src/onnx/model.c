@@ -373,6 +373,7 @@ static td_model *make(const origin *from, td_error *error) {
     status = status ? status : td__onnx_probe(source, limit, &reason);
     if (!status) {
         td__onnx_choose_output(source);
+        td__onnx_run_set_work(source->run, TD__ONNX_WORK);
     }
     status = status ? status : td__onnx_group(source, &reason);
     status = status ? status : td__onnx_strip(source, from->bytes, from->size, &reason);

@@ -30,7 +30,8 @@ const td__onnx_definition *td__onnx_find_value(const td__onnx_names *names,
         size_t middle = low + (high - low) / 2;
         int order = compare(names->items[middle].name, name);
         if (!order) {
-            return &names->items[middle];
+            const td__onnx_definition *found = &names->items[middle];
+            return found->from == TD__FROM_NOWHERE ? NULL : found;
         }
         if (order < 0) {
             low = middle + 1;
@@ -43,7 +44,9 @@ const td__onnx_definition *td__onnx_find_value(const td__onnx_names *names,
 
 const char *td__onnx_source(char text[64], const td__onnx_graph *graph, int64_t from) {
     if (from < 0) {
-        return from == TD__FROM_INPUT ? "an input" : "an initialiser";
+        return from == TD__FROM_INPUT    ? "an input"
+               : from == TD__FROM_AROUND ? "the graph around it"
+                                         : "an initialiser";
     }
     snprintf(text, 64, "node %lld (%.30s)", (long long)from, graph->nodes[from].op_type);
     return text;
@@ -64,7 +67,7 @@ static td_status merge(td__onnx_parser *parser, td__onnx_names *names,
             *last = all[i];
         } else if (last->from == TD__FROM_INPUT && all[i].from == TD__FROM_INITIALISER) {
             last->from = TD__FROM_INITIALISER;
-        } else {
+        } else if (all[i].from != TD__FROM_AROUND) {
             char first[64], second[64];
             return td__onnx_malformed(parser, "value '%.200s' is made by %s and by %s", last->name,
                                       td__onnx_source(first, graph, last->from),
@@ -96,5 +99,30 @@ td_status td__onnx_number(td__onnx_parser *parser, td__onnx_names *names, td__on
     }
     graph->value_count = names->count;
     qsort(all, names->count, sizeof *all, by_name);
+    return TD_OK;
+}
+
+td_status td__onnx_capture(td__onnx_parser *parser, td__onnx_names *names,
+                           const td__onnx_scope *scope, td__onnx_graph *graph, int32_t **outer) {
+    graph->captures = td__onnx_alloc(parser, names->count, sizeof *graph->captures);
+    *outer = td__onnx_alloc(parser, names->count, sizeof **outer);
+    if (!graph->captures || !*outer) {
+        return TD_RANGE;
+    }
+    for (size_t i = 0; i < names->count; i++) {
+        td__onnx_definition *each = &names->items[i];
+        if (each->from != TD__FROM_AROUND) {
+            continue;
+        }
+        td__proto_field name = {
+            .wire = TD__BYTES, .data = (const uint8_t *)each->name, .size = strlen(each->name)};
+        const td__onnx_definition *found = td__onnx_find_value(scope->names, &name);
+        if (!found || found->from >= (int64_t)scope->index) {
+            each->from = TD__FROM_NOWHERE;
+            continue;
+        }
+        (*outer)[graph->capture_count] = found->value;
+        graph->captures[graph->capture_count++] = each->value;
+    }
     return TD_OK;
 }

@@ -2,6 +2,7 @@
 #include "onnx/node.h"
 
 enum { INPUT = 1, OUTPUT, NAME, OPERATOR, ATTRIBUTE, DOMAIN = 7 };
+enum { ATTRIBUTE_GRAPH = 6 }; /* of AttributeProto */
 
 size_t td__onnx_count_outputs(td__proto message) {
     size_t count = 0;
@@ -85,8 +86,95 @@ static td_status refuse_input(td__onnx_parser *parser, const td__onnx_graph *gra
                        node->op_type, node->name, length, (const char *)name->data);
 }
 
-td_status td__onnx_resolve_node(td__onnx_parser *parser, td__proto message, size_t index,
-                                const td__onnx_graph *graph, const td__onnx_names *names) {
+/* --- graphs inside a node ----------------------------------------------------------------- */
+
+/* The next GraphProto in a node's attributes; *attribute counts those gone over. */
+static bool next_graph(td__proto *message, size_t *attribute, td__proto *graph) {
+    for (td__proto_field field; td__proto_next(message, &field);) {
+        if (field.number != ATTRIBUTE || field.wire != TD__BYTES) {
+            continue;
+        }
+        ++*attribute;
+        td__proto inside = td__proto_in(&field);
+        for (td__proto_field part; td__proto_next(&inside, &part);) {
+            if (part.number == ATTRIBUTE_GRAPH && part.wire == TD__BYTES) {
+                *graph = td__proto_in(&part);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+size_t td__onnx_count_uses(td__proto message, int depth) {
+    size_t count = 0, attribute = 0;
+    td__proto rest = message, graph;
+    for (td__proto_field field; td__proto_next(&rest, &field);) {
+        count += field.number == INPUT;
+    }
+    while (depth < TD__ONNX_MOST_DEPTH && next_graph(&message, &attribute, &graph)) {
+        count += td__onnx_count_graph_uses(graph, depth + 1);
+    }
+    return count;
+}
+
+td_status td__onnx_define_uses(td__onnx_parser *parser, td__proto message, int depth,
+                               td__onnx_names *names) {
+    td__proto rest = message, graph;
+    size_t attribute = 0;
+    td_status status = TD_OK;
+    for (td__proto_field field; td__proto_next(&rest, &field);) {
+        const char *name =
+            field.number == INPUT && field.size ? td__onnx_copy_text(parser, &field) : "";
+        if (!name) {
+            return TD_FORMAT;
+        }
+        if (*name) {
+            td__onnx_define(names, name, TD__FROM_AROUND);
+        }
+    }
+    while (!status && depth < TD__ONNX_MOST_DEPTH && next_graph(&message, &attribute, &graph)) {
+        status = td__onnx_define_graph_uses(parser, graph, depth + 1, names);
+    }
+    return status;
+}
+
+/* Reads the graphs and puts what they capture behind the node's own inputs. */
+static td_status resolve_graphs(td__onnx_parser *parser, td__proto message,
+                                const td__onnx_scope *scope, td__onnx_graph *graph) {
+    td__onnx_node *node = &graph->nodes[scope->index];
+    td__proto inside;
+    for (size_t k = 0; next_graph(&message, &k, &inside);) {
+        td__onnx_attribute *attribute = (td__onnx_attribute *)&node->attributes[k - 1];
+        int32_t *outer = NULL;
+        if (attribute->kind != TD__ONNX_ATTRIBUTE_GRAPH) {
+            continue;
+        }
+        td_status status = td__onnx_read_inner(parser, inside, scope, &attribute->graph, &outer);
+        if (status) {
+            return status;
+        }
+        size_t own = node->input_count, more = attribute->graph->capture_count;
+        int32_t *inputs = td__onnx_alloc(parser, own + more, sizeof *inputs);
+        if (!inputs) {
+            return TD_RANGE;
+        }
+        memcpy(inputs, node->inputs, own * sizeof *inputs);
+        memcpy(inputs + own, outer, more * sizeof *inputs);
+        attribute->first_capture = own;
+        attribute->inner = graph->inner_count++;
+        node->inputs = inputs;
+        node->input_count += more;
+        node->capture_count += more;
+    }
+    return TD_OK;
+}
+
+td_status td__onnx_resolve_node(td__onnx_parser *parser, td__proto message,
+                                const td__onnx_scope *scope, td__onnx_graph *graph) {
+    size_t index = scope->index;
+    const td__onnx_names *names = scope->names;
+    td__proto whole = message;
     int32_t *inputs = (int32_t *)graph->nodes[index].inputs;
     int32_t *outputs = (int32_t *)graph->nodes[index].outputs;
     for (td__proto_field field; td__proto_next(&message, &field);) {
@@ -103,5 +191,5 @@ td_status td__onnx_resolve_node(td__onnx_parser *parser, td__proto message, size
             *value = found->value;
         }
     }
-    return TD_OK;
+    return resolve_graphs(parser, whole, scope, graph);
 }

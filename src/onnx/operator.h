@@ -13,13 +13,23 @@
 /* A value while the graph runs, in several forms; each is made from another when somebody asks
  * for it, and kept. The form it was made in is on every path to its users, so that gradients of it
  * are complete. In types other than float there is only the plain one. */
+typedef struct td__onnx_list td__onnx_list;
+
 typedef struct td__onnx_value {
     td__onnx_type type;
     td_tensor *plain;         /* as ONNX has it */
     td_tensor *channels_last; /* images and sequences (rank 3 and up): (n, c, …) as (n, …, c) */
     td_tensor *kernel;        /* weights: (out, in, …) as (…, in, out), Keras's layout */
     td_tensor *gates; /* of a recurrent layer's weights: Keras's layout, and no other form */
+    const td__onnx_list *list; /* instead: a sequence */
+    bool none;                 /* instead: an optional value that is not there */
 } td__onnx_value;
+
+/* A sequence; never changed once it is made. */
+struct td__onnx_list {
+    int64_t count;
+    td__onnx_value items[];
+};
 
 typedef struct td__onnx_run td__onnx_run;
 
@@ -42,10 +52,16 @@ typedef struct td__onnx_operator {
     uint8_t since, until; /* opsets it is written for; 0: 1 and no end */
 } td__onnx_operator;
 
+/* How many inputs the node has, without what its graphs capture. */
+static inline size_t td__onnx_input_count(const td__onnx_call *call) {
+    return call->node->input_count - call->node->capture_count;
+}
 /* Input number i: NULL when it was left out. */
 td__onnx_value *td__onnx_input(td__onnx_call *call, size_t i);
 /* Its tensor in ONNX's layout; NULL when it was left out, or (tape's error) when memory is short. */
 td_tensor *td__onnx_plain(td__onnx_call *call, size_t i);
+/* A value of its own, in ONNX's layout; NULL when it is no tensor. */
+td_tensor *td__onnx_value_plain(td__onnx_call *call, td__onnx_value *value);
 /* With the channels last; of float values of rank 3 and up. */
 td_tensor *td__onnx_channels_last(td__onnx_call *call, size_t i);
 /* As a kernel; of float values of rank 2 and up. */
@@ -74,15 +90,28 @@ bool td__onnx_wants(const td__onnx_call *call, size_t i);
 /* Sets output i; tensor NULL means failure: returns false. */
 bool td__onnx_output(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor);
 bool td__onnx_output_last(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor);
+/* Sets output i to a value of any kind, in all its forms. */
+bool td__onnx_output_value(td__onnx_call *call, size_t i, td__onnx_value value);
 /* Output i is input j, in all its forms. */
 bool td__onnx_pass(td__onnx_call *call, size_t i, size_t j);
 /* "Conv: …" into the tape's error, after the name of the node or layer; returns false. */
 bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ...) TD_PRINTF(3, 4);
 
+/* --- graphs inside a node ----------------------------------------------------------------- */
+
+/* The graph in an attribute; NULL (and the tape's error) when there is none, or it does not have so
+ * many inputs or fewer than so many outputs. */
+const td__onnx_graph *td__onnx_inner(td__onnx_call *call, const char *attribute, size_t inputs,
+                                     size_t outputs);
+/* Runs it once on these inputs and gives its outputs. */
+bool td__onnx_run_inner(td__onnx_call *call, const char *attribute, const td__onnx_value *inputs,
+                        td__onnx_value *outputs);
+
 /* Families of operators: one table in ops/ each, ending in a row without a name. */
 #define TD__ONNX_FAMILIES(X)                                                                       \
     X(arithmetic)                                                                                  \
     X(comparisons)                                                                                 \
+    X(control)                                                                                     \
     X(einsums)                                                                                     \
     X(functions)                                                                                   \
     X(generators)                                                                                  \
@@ -94,18 +123,31 @@ bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ..
     X(orders)                                                                                      \
     X(pools)                                                                                       \
     X(quantized)                                                                                   \
+    X(random)                                                                                      \
     X(recurrent)                                                                                   \
     X(reductions)                                                                                  \
     X(resizes)                                                                                     \
     X(samplers)                                                                                    \
+    X(sequences)                                                                                   \
     X(shapes)                                                                                      \
     X(slices)                                                                                      \
+    X(strings)                                                                                     \
     X(vision)
+/* The same of other domains, which are to be named. */
+#define TD__ONNX_FOREIGN(X) X("ai.onnx.preview.training", training)
 #define TD__ONNX_FAMILY(name) extern const td__onnx_operator td__onnx_##name[];
 TD__ONNX_FAMILIES(TD__ONNX_FAMILY)
+#undef TD__ONNX_FAMILY
+#define TD__ONNX_FAMILY(domain, name) extern const td__onnx_operator td__onnx_##name[];
+TD__ONNX_FOREIGN(TD__ONNX_FAMILY)
 #undef TD__ONNX_FAMILY
 
 /* NULL when there is none for that opset. */
 const td__onnx_operator *td__onnx_find(const char *domain, const char *name, int64_t opset);
+/* Whether an operator takes text, or values that are no tensors. Others never see such. */
+bool td__onnx_takes_text(const td__onnx_node *node);
+bool td__onnx_takes_lists(const td__onnx_node *node);
+/* Whether it, or a node of its graphs, draws random numbers. */
+bool td__onnx_is_random(const td__onnx_node *node);
 
 #endif

@@ -31,9 +31,6 @@ td__onnx_parser td__onnx_parser_of(size_t size, const char *path, const char *be
                                    td_error *error);
 /* Lets go of external files. The chunks stay. */
 void td__onnx_parser_close(td__onnx_parser *parser);
-/* Frees a graph's chunks. Accepts NULL. */
-void td__onnx_chunks_free(td__onnx_chunk *chunks);
-
 /* "FILE: not a sound ONNX file: …" */
 td_status td__onnx_malformed(td__onnx_parser *parser, const char *format, ...) TD_PRINTF(2, 3);
 td_status td__onnx_unsupported(td__onnx_parser *parser, const char *format, ...) TD_PRINTF(2, 3);
@@ -52,11 +49,12 @@ TD_NODISCARD td_status td__onnx_external(td__onnx_parser *parser, const char *lo
 /* A TensorProto, which gets that name. */
 TD_NODISCARD td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message,
                                             const char *name, td__onnx_constant *constant);
-/* An AttributeProto. A constant in it is the caller's to destroy, also on failure. */
+/* An AttributeProto. A constant in it is the caller's to destroy, also on failure. Of a graph in it
+ * only the kind is read: names around it must be known first. */
 TD_NODISCARD td_status td__onnx_read_attribute(td__onnx_parser *parser, td__proto message,
                                                td__onnx_attribute *attribute);
-/* A TypeProto: the element type and shape of a tensor; false when it is another kind of type. */
-bool td__onnx_read_type(td__proto message, td__onnx_info *info);
+/* A TypeProto: its kind, and the element type and shape of a tensor. */
+void td__onnx_read_type(td__proto message, td__onnx_info *info);
 
 /* How numbers of a type are written in a file. */
 typedef struct td__onnx_encoding {

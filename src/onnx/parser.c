@@ -29,11 +29,10 @@ td__onnx_parser td__onnx_parser_of(size_t size, const char *path, const char *be
     };
 }
 
-void td__onnx_chunks_free(td__onnx_chunk *chunks) {
-    while (chunks) {
-        td__onnx_chunk *next = chunks->next;
-        td__free(chunks);
-        chunks = next;
+void td__onnx_chunks_free(void *chunks) {
+    for (td__onnx_chunk *each = chunks, *next; each; each = next) {
+        next = each->next;
+        td__free(each);
     }
 }
 

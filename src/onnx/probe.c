@@ -40,12 +40,23 @@ static size_t size_of(const td_tensor *tensor) {
     return (size_t)tensor->count * td_dtype_size(tensor->dtype);
 }
 
-static void let_go(probing *p, int32_t value) {
-    td__onnx_value *kept = &p->kept[value];
+static void drop(probing *p, td__onnx_value *kept) {
     td_tensor *tensor = kept->plain ? kept->plain : kept->channels_last;
-    if (tensor && is_ours(p, value)) {
+    if (tensor) {
         p->bytes -= tensor->owns_data ? size_of(tensor) : 0;
         td_tensor_destroy(tensor);
+    }
+    td__onnx_list *list = (td__onnx_list *)kept->list; /* copied here */
+    for (int64_t i = 0; list && i < list->count; i++) {
+        drop(p, &list->items[i]);
+    }
+    td__free(list);
+}
+
+static void let_go(probing *p, int32_t value) {
+    td__onnx_value *kept = &p->kept[value];
+    if (is_ours(p, value)) {
+        drop(p, kept);
         *kept = (td__onnx_value){0};
         *td__onnx_run_value(p->source->run, value) = *kept;
     }
@@ -84,23 +95,38 @@ static td_tensor *copy_aside(probing *p, const td_tensor *tensor) {
     return copy;
 }
 
+/* A value of any kind, so that it outlives the recording. Text is empty from here on. */
+static td_status copy_value(probing *p, const td__onnx_value *made, td__onnx_value *copy) {
+    td_tensor *tensor = made->plain ? made->plain : made->channels_last;
+    *copy = (td__onnx_value){.type = made->type, .none = made->none};
+    if (made->list) {
+        size_t bytes = sizeof *made->list + (size_t)made->list->count * sizeof *made->list->items;
+        td__onnx_list *list = td__calloc(1, bytes);
+        td_status status = list ? TD_OK : td_error_set(p->error, TD_MEMORY, "out of memory");
+        copy->list = list;
+        for (int64_t i = 0; !status && i < made->list->count; i++) {
+            status = copy_value(p, &made->list->items[i], &list->items[list->count]);
+            list->count += !status;
+        }
+        return status;
+    }
+    td_tensor *own = tensor ? copy_aside(p, tensor) : NULL;
+    if (own && made->type == TD__ONNX_STRING) {
+        memset(own->data, 0, size_of(own));
+    }
+    *(made->plain ? &copy->plain : &copy->channels_last) = own;
+    return own || !tensor ? TD_OK : TD_MEMORY;
+}
+
 static td_status keep(probing *p, int32_t value) {
     td__onnx_value *made = td__onnx_run_value(p->source->run, value);
-    td_tensor *tensor = made->plain ? made->plain : made->channels_last;
-    if (!tensor) {
-        return TD_OK; /* an output that the operator did not make */
-    }
-    td_tensor *copy = copy_aside(p, tensor);
-    if (!copy) {
-        return TD_MEMORY;
-    }
-    td__onnx_fact *fact = &p->source->facts[value];
-    bool last = !made->plain;
-    p->kept[value] = (td__onnx_value){
-        .type = made->type, .plain = last ? NULL : copy, .channels_last = last ? copy : NULL};
+    td_status status = copy_value(p, made, &p->kept[value]);
     *made = p->kept[value];
-    note(fact, copy, last, p);
-    return TD_OK;
+    const td_tensor *copy = made->plain ? made->plain : made->channels_last;
+    if (copy && !status) {
+        note(&p->source->facts[value], copy, !made->plain, p);
+    }
+    return status;
 }
 
 static bool is_one_of(const char *word, const char *const *words, size_t count) {

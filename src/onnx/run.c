@@ -22,12 +22,16 @@ struct td__onnx_run {
     void *zeros; /* while it is probed */
     size_t zero_bytes;
     int64_t declared, batch; /* what the file says and what is given; equal when not known */
+    td__onnx_run **inner;    /* of the graphs in its nodes */
+    td__onnx_run *outermost; /* itself, where it is */
+    int64_t work, most_work; /* of the outermost: done in inner ones, in elements read */
 };
 
 /* --- making one --------------------------------------------------------------------------- */
 
 /* An operator that is not known: where it is first used, and how often. */
 typedef struct missing_operator {
+    const td__onnx_node *node;
     size_t first, count;
 } missing_operator;
 
@@ -37,32 +41,37 @@ static bool is_same(const td__onnx_node *a, const td__onnx_node *b) {
     return strcmp(a->op_type, b->op_type) == 0 && strcmp(a->domain, b->domain) == 0;
 }
 
-static size_t find_missing(const td__onnx_graph *graph, const td__onnx_operator *const *operators,
+/* Of a graph and those in its nodes; kinds have been found before. */
+static size_t find_missing(const td__onnx_graph *graph, size_t kinds,
                            missing_operator missing[MOST_MISSING]) {
-    size_t kinds = 0;
     for (size_t i = 0; i < graph->node_count; i++) {
+        const td__onnx_node *node = &graph->nodes[i];
+        bool known = td__onnx_find(node->domain, node->op_type, graph->opset);
         size_t k = 0;
-        while (!operators[i] && k < kinds &&
-               !is_same(&graph->nodes[missing[k].first], &graph->nodes[i])) {
+        while (!known && k < kinds && !is_same(missing[k].node, node)) {
             k++;
         }
-        if (!operators[i] && k < MOST_MISSING) {
-            kinds = k == kinds ? kinds + 1 : kinds;
-            missing[k] = (missing_operator){.first = missing[k].count ? missing[k].first : i,
-                                            .count = missing[k].count + 1};
+        if (!known && k < MOST_MISSING) {
+            missing[k] = k == kinds ? (missing_operator){node, i, 1} : missing[k];
+            missing[k].count += k < kinds;
+            kinds += k == kinds;
+        }
+        for (size_t a = 0; a < node->attribute_count; a++) {
+            if (node->attributes[a].graph) {
+                kinds = find_missing(node->attributes[a].graph, kinds, missing);
+            }
         }
     }
     return kinds;
 }
 
 /* "Foo (2 times, first node 'a/b'), Bar (node 7)" */
-static td_status refuse(const td__onnx_graph *graph, const td__onnx_operator *const *operators,
+static td_status refuse(const td__onnx_graph *graph, const missing_operator *missing, size_t kinds,
                         td_error *error) {
     char list[TD_ERROR_TEXT_SIZE];
-    missing_operator missing[MOST_MISSING] = {0};
-    size_t used = 0, kinds = find_missing(graph, operators, missing);
+    size_t used = 0;
     for (size_t k = 0; k < kinds && used < sizeof list; k++) {
-        const td__onnx_node *node = &graph->nodes[missing[k].first];
+        const td__onnx_node *node = missing[k].node;
         char times[48] = "", place[80];
         if (missing[k].count > 1) {
             (void)snprintf(times, sizeof times, "%zu times, first ", missing[k].count);
@@ -83,8 +92,9 @@ static td_status refuse(const td__onnx_graph *graph, const td__onnx_operator *co
 
 static td_status check_counts(const td__onnx_node *node, const td__onnx_operator *known,
                               td_error *error) {
-    bool inputs = node->input_count >= known->least_inputs &&
-                  (known->most_inputs == 255 || node->input_count <= known->most_inputs);
+    size_t given = node->input_count - node->capture_count;
+    bool inputs =
+        given >= known->least_inputs && (known->most_inputs == 255 || given <= known->most_inputs);
     bool outputs = known->most_outputs == 255 || node->output_count <= known->most_outputs;
     for (size_t i = 0; inputs && i < known->least_inputs; i++) {
         inputs = node->inputs[i] >= 0;
@@ -94,23 +104,21 @@ static td_status check_counts(const td__onnx_node *node, const td__onnx_operator
     }
     return td_error_set(error, inputs ? TD_UNSUPPORTED : TD_FORMAT,
                         "%s '%.100s': %zu inputs and %zu outputs are not what the operator has",
-                        node->op_type, node->name, node->input_count, node->output_count);
+                        node->op_type, node->name, given, node->output_count);
 }
 
 static td_status find_operators(td__onnx_run *run, td_error *error) {
     const td__onnx_graph *graph = run->graph;
-    bool all = true;
-    for (size_t i = 0; i < graph->node_count; i++) {
-        const td__onnx_node *node = &graph->nodes[i];
-        run->operators[i] = td__onnx_find(node->domain, node->op_type, graph->opset);
-        all = all && run->operators[i];
-    }
-    if (!all) {
-        return refuse(graph, run->operators, error);
+    missing_operator missing[MOST_MISSING];
+    size_t kinds = find_missing(graph, 0, missing);
+    if (kinds) {
+        return refuse(graph, missing, kinds, error);
     }
     td_status status = TD_OK;
     for (size_t i = 0; i < graph->node_count && !status; i++) {
-        status = check_counts(&graph->nodes[i], run->operators[i], error);
+        const td__onnx_node *node = &graph->nodes[i];
+        run->operators[i] = td__onnx_find(node->domain, node->op_type, graph->opset);
+        status = check_counts(node, run->operators[i], error);
     }
     return status;
 }
@@ -129,22 +137,44 @@ static void mark_read(td__onnx_run *run) {
     }
 }
 
-td__onnx_run *td__onnx_run_create(const td__onnx_graph *graph, td_error *error) {
+static td__onnx_run *create(const td__onnx_graph *graph, td__onnx_run *outermost, td_error *error);
+
+static td_status create_inner(td__onnx_run *run, td_error *error) {
+    const td__onnx_graph *graph = run->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        for (size_t i = 0; i < graph->nodes[n].attribute_count; i++) {
+            const td__onnx_attribute *attribute = &graph->nodes[n].attributes[i];
+            if (attribute->graph) {
+                td__onnx_run *inner = create(attribute->graph, run->outermost, error);
+                run->inner[attribute->inner] = inner;
+                if (!inner) {
+                    return TD_FORMAT;
+                }
+            }
+        }
+    }
+    return TD_OK;
+}
+
+static td__onnx_run *create(const td__onnx_graph *graph, td__onnx_run *outermost, td_error *error) {
     td__onnx_run *run = td__calloc(1, sizeof *run);
     if (run) {
         run->graph = graph;
+        run->outermost = outermost ? outermost : run;
+        run->most_work = TD__ONNX_WORK;
+        run->inner = td__calloc(graph->inner_count + 1, sizeof(td__onnx_run *));
         run->operators = td__calloc(graph->node_count + 1, sizeof *run->operators);
         run->values = td__calloc(graph->value_count + 1, sizeof *run->values);
         run->presets = td__calloc(graph->value_count + 1, sizeof *run->presets);
         run->read = td__calloc(graph->value_count + 1, sizeof *run->read);
     }
-    if (!run || !run->operators || !run->values || !run->presets || !run->read) {
+    if (!run || !run->inner || !run->operators || !run->values || !run->presets || !run->read) {
         (void)td_error_set(error, TD_MEMORY, "out of memory for a graph of %zu nodes",
                            graph->node_count);
         td__onnx_run_destroy(run);
         return NULL;
     }
-    if (find_operators(run, error)) {
+    if (find_operators(run, error) || create_inner(run, error)) {
         td__onnx_run_destroy(run);
         return NULL;
     }
@@ -157,8 +187,16 @@ td__onnx_run *td__onnx_run_create(const td__onnx_graph *graph, td_error *error) 
     return run;
 }
 
+td__onnx_run *td__onnx_run_create(const td__onnx_graph *graph, td_error *error) {
+    return create(graph, NULL, error);
+}
+
 void td__onnx_run_destroy(td__onnx_run *run) {
     if (run) {
+        for (size_t i = 0; run->inner && i < run->graph->inner_count; i++) {
+            td__onnx_run_destroy(run->inner[i]);
+        }
+        td__free(run->inner);
         td__free(run->operators);
         td__free(run->values);
         td__free(run->presets);
@@ -187,12 +225,21 @@ void td__onnx_run_set_batch(td__onnx_run *run, int64_t declared, int64_t batch) 
     run->batch = batch;
 }
 
+void td__onnx_run_set_work(td__onnx_run *run, int64_t elements) {
+    run->most_work = elements;
+}
+
 void td__onnx_run_begin(td__onnx_run *run) {
+    run->work = 0;
     memcpy(run->values, run->presets, run->graph->value_count * sizeof *run->values);
 }
 
 void td__onnx_run_set(td__onnx_run *run, size_t input, td__onnx_type type, td_tensor *tensor) {
-    run->values[run->graph->inputs[input]] = (td__onnx_value){.type = type, .plain = tensor};
+    td__onnx_run_set_value(run, input, (td__onnx_value){.type = type, .plain = tensor});
+}
+
+void td__onnx_run_set_value(td__onnx_run *run, size_t input, td__onnx_value value) {
+    run->values[run->graph->inputs[input]] = value;
 }
 
 td__onnx_value *td__onnx_run_value(td__onnx_run *run, int32_t value) {
@@ -200,18 +247,61 @@ td__onnx_value *td__onnx_run_value(td__onnx_run *run, int32_t value) {
 }
 
 static bool is_made(const td__onnx_value *value) {
-    return value->plain || value->channels_last || value->kernel || value->gates;
+    return value->plain || value->channels_last || value->kernel || value->gates || value->list ||
+           value->none;
+}
+
+static int64_t count_of(const td__onnx_value *value) {
+    const td_tensor *tensor = value->plain           ? value->plain
+                              : value->channels_last ? value->channels_last
+                              : value->kernel        ? value->kernel
+                                                     : value->gates;
+    return tensor ? tensor->count : value->list ? value->list->count : 1;
+}
+
+/* Inner graphs may run any number of times, whatever size the file has. */
+static bool charge(td__onnx_call *call, int64_t elements) {
+    td__onnx_run *all = call->run->outermost;
+    if (call->run == all) {
+        return true;
+    }
+    all->work += elements;
+    return all->work <= all->most_work ||
+           td__onnx_fail(call, TD_RANGE, "the loop around it takes too long: over %lld steps",
+                         (long long)all->most_work);
+}
+
+/* Text and sequences only reach operators that know them: what others made of them would be neither. */
+static bool may_take(td__onnx_call *call, size_t i, const td__onnx_value *value) {
+    if ((value->list || value->none) && !td__onnx_takes_lists(call->node)) {
+        return td__onnx_fail(call, TD_DTYPE, "input %zu is %s", i,
+                             value->list ? "a sequence" : "an optional value that is not there");
+    }
+    return value->list || value->none || value->type != TD__ONNX_STRING ||
+           td__onnx_takes_text(call->node) || td__onnx_fail(call, TD_DTYPE, "input %zu is text", i);
 }
 
 static bool run_node(td__onnx_run *run, td_tape *tape, size_t index) {
     const td__onnx_node *node = &run->graph->nodes[index];
     td__onnx_call call = {run, tape, node, run->graph->opset};
+    int64_t elements = 2048; /* what any node costs */
     for (size_t i = 0; i < node->input_count; i++) {
         int32_t from = node->inputs[i];
-        if (from >= 0 && !is_made(&run->values[from])) {
+        const td__onnx_value *value = from < 0 ? NULL : &run->values[from];
+        if (!value) {
+            continue;
+        }
+        if (!is_made(value)) {
             return td__onnx_fail(&call, TD_STATE, "its input '%.100s' has no value",
                                  run->graph->values[from].name);
         }
+        if (i < td__onnx_input_count(&call) && !may_take(&call, i, value)) {
+            return false;
+        }
+        elements += count_of(value);
+    }
+    if (!charge(&call, elements)) {
+        return false;
     }
     if (!run->operators[index]->function(&call)) {
         /* An operator that gave no reason was short of memory. */
@@ -284,8 +374,8 @@ static td_tensor *permute(td_tape *tape, td_tensor *x, const int32_t order[TD_MA
 
 static td_tensor *plain_of(td_tape *tape, td__onnx_value *value) {
     int32_t order[TD_MAX_RANK], inverse[TD_MAX_RANK];
-    if (!value->plain) {
-        td_tensor *from = value->channels_last ? value->channels_last : value->kernel;
+    td_tensor *from = value->channels_last ? value->channels_last : value->kernel;
+    if (!value->plain && from) {
         (from == value->kernel ? kernel_order : last_order)(from->shape.rank, order);
         invert(from->shape.rank, order, inverse);
         value->plain = permute(tape, from, inverse);
@@ -306,6 +396,10 @@ td__onnx_value *td__onnx_input(td__onnx_call *call, size_t i) {
 td_tensor *td__onnx_plain(td__onnx_call *call, size_t i) {
     td__onnx_value *value = td__onnx_input(call, i);
     return value ? plain_of(call->tape, value) : NULL;
+}
+
+td_tensor *td__onnx_value_plain(td__onnx_call *call, td__onnx_value *value) {
+    return plain_of(call->tape, value);
 }
 
 /* The plain form in another order. */
@@ -442,10 +536,65 @@ bool td__onnx_output_last(td__onnx_call *call, size_t i, td__onnx_type type, td_
     return output(call, i, (td__onnx_value){.type = type, .channels_last = tensor});
 }
 
-bool td__onnx_pass(td__onnx_call *call, size_t i, size_t j) {
-    const td__onnx_value *value = td__onnx_input(call, j);
+bool td__onnx_output_value(td__onnx_call *call, size_t i, td__onnx_value value) {
     if (td__onnx_wants(call, i)) {
-        call->run->values[call->node->outputs[i]] = *value;
+        call->run->values[call->node->outputs[i]] = value;
+    }
+    return true;
+}
+
+bool td__onnx_pass(td__onnx_call *call, size_t i, size_t j) {
+    return td__onnx_output_value(call, i, *td__onnx_input(call, j));
+}
+
+/* --- graphs inside a node ----------------------------------------------------------------- */
+
+const td__onnx_graph *td__onnx_inner(td__onnx_call *call, const char *attribute, size_t inputs,
+                                     size_t outputs) {
+    const td__onnx_attribute *found = td__onnx_attribute_of(call->node, attribute);
+    const td__onnx_graph *graph = found ? found->graph : NULL;
+    if (!graph || graph->input_count != inputs || graph->output_count < outputs) {
+        (void)td__onnx_fail(call, TD_FORMAT,
+                            "its graph '%s' must have %zu inputs and at least %zu outputs",
+                            attribute, inputs, outputs);
+        return NULL;
+    }
+    return graph;
+}
+
+bool td__onnx_run_inner(td__onnx_call *call, const char *attribute, const td__onnx_value *inputs,
+                        td__onnx_value *outputs) {
+    const td__onnx_attribute *found = td__onnx_attribute_of(call->node, attribute);
+    const td__onnx_graph *graph = found->graph;
+    td__onnx_run *run = call->run, *inner = run->inner[found->inner];
+    inner->model = run->model;
+    inner->zeros = run->zeros;
+    inner->zero_bytes = run->zero_bytes;
+    inner->declared = run->declared;
+    inner->batch = run->batch;
+    td__onnx_run_begin(inner);
+    for (size_t i = 0; i < graph->capture_count; i++) {
+        inner->values[graph->captures[i]] =
+            run->values[call->node->inputs[found->first_capture + i]];
+    }
+    for (size_t i = 0; i < graph->input_count; i++) {
+        inner->values[graph->inputs[i]] = inputs[i];
+    }
+    int64_t values = (int64_t)graph->value_count;
+    if (!charge(&(td__onnx_call){inner, call->tape, call->node, call->opset}, 2048 + values) ||
+        !td__onnx_run_nodes(inner, call->tape, 0, graph->node_count)) {
+        return false;
+    }
+    for (size_t i = 0; i < graph->capture_count; i++) { /* with the forms that were made of it */
+        run->values[call->node->inputs[found->first_capture + i]] =
+            inner->values[graph->captures[i]];
+    }
+    for (size_t i = 0; i < graph->output_count; i++) {
+        outputs[i] = inner->values[graph->outputs[i]];
+        if (!is_made(&outputs[i])) {
+            return td__onnx_fail(call, TD_STATE, "its graph '%s' does not make output %zu",
+                                 attribute, i);
+        }
     }
     return true;
 }

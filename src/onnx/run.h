@@ -20,9 +20,15 @@ void td__onnx_run_set_model(td__onnx_run *run);
 void td__onnx_run_set_probing(td__onnx_run *run, void *zeros, size_t bytes);
 /* The batch that the file says (-1: any) and the one that is given. */
 void td__onnx_run_set_batch(td__onnx_run *run, int64_t declared, int64_t batch);
+/* How much may be done inside of its nodes' graphs between two beginnings, in elements read: hours,
+ * or, while a file is opened, a moment. */
+#define TD__ONNX_WORK ((int64_t)1 << 42)
+#define TD__ONNX_WORK_BEFORE ((int64_t)1 << 30)
+void td__onnx_run_set_work(td__onnx_run *run, int64_t elements);
 /* Forgets the values of the last time and gives input number i (of the graph's) its value. */
 void td__onnx_run_begin(td__onnx_run *run);
 void td__onnx_run_set(td__onnx_run *run, size_t input, td__onnx_type type, td_tensor *tensor);
+void td__onnx_run_set_value(td__onnx_run *run, size_t input, td__onnx_value value);
 /* Runs nodes [first, end); the tape's error on failure. */
 TD_NODISCARD bool td__onnx_run_nodes(td__onnx_run *run, td_tape *tape, size_t first, size_t end);
 /* A value in ONNX's layout; NULL when memory is short (the tape's error). */

@@ -154,7 +154,8 @@ static td_status count_listed(td__onnx_parser *parser, td__proto message, tensor
         return td__onnx_malformed(parser, "tensor '%.200s' of shape %s has %zu values", draft->name,
                                   td_shape_text(&draft->shape, text), count);
     }
-    if (fields == 1 && list.wire == TD__BYTES && encoding->wire != TD__VARINT) {
+    bool raw = encoding->wire == TD__FIXED32 || encoding->wire == TD__FIXED64;
+    if (fields == 1 && list.wire == TD__BYTES && raw) {
         draft->has_raw = true;
         draft->raw = list.data;
         draft->raw_size = list.size;
@@ -184,6 +185,21 @@ static bool decode_raw(const tensor_draft *draft, void *values) {
         fits &= td__onnx_decode(draft->type, bits, values, i);
     }
     return fits;
+}
+
+/* Texts are copied; the tensor has where they are. */
+static td_status read_texts(td__onnx_parser *parser, td__proto message, td_tensor *tensor) {
+    int64_t at = 0;
+    for (td__proto_field field; td__proto_next(&message, &field);) {
+        if (field.number == td__onnx_encoding_of(TD__ONNX_STRING)->field) {
+            const char *text = td__onnx_copy_text(parser, &field);
+            if (!text) {
+                return TD_FORMAT;
+            }
+            td__onnx_put_text(tensor, at++, text);
+        }
+    }
+    return TD_OK;
 }
 
 /* The lists have been counted: they hold draft->count numbers unless a varint is cut off. */
@@ -240,9 +256,15 @@ static td_status make_tensor(td__onnx_parser *parser, td__proto message, const t
         return out_of_memory(parser);
     }
     bool bad = false, fits = true;
-    if (!copied) {
+    if (draft->type == TD__ONNX_STRING) {
+        status = read_texts(parser, message, tensor);
+    } else if (!copied) {
         fits = draft->has_raw ? decode_raw(draft, td_tensor_data(tensor))
                               : decode_listed(message, draft, td_tensor_data(tensor), &bad);
+    }
+    if (status) {
+        td_tensor_destroy(tensor);
+        return status;
     }
     if (bad) {
         status = td__onnx_malformed(parser, "a number of tensor '%.200s' is cut off", draft->name);
@@ -296,6 +318,9 @@ td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const
     if (td_shape_check(&draft.shape, td__onnx_storage(draft.type), &draft.count, NULL)) {
         return td__onnx_malformed(parser, "the shape of tensor '%.200s' is out of range", name);
     }
+    if (draft.type == TD__ONNX_STRING && (draft.has_raw || draft.is_external)) {
+        return td__onnx_malformed(parser, "the text of tensor '%.200s' is not in it", name);
+    }
     bool stripped = parser->weights > 0 && is_stripped(parser, message, &draft);
     if (stripped) {
         status = TD_OK;
@@ -322,10 +347,10 @@ td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const
 }
 
 td_status td__onnx_parse_tensor(const void *bytes, size_t size, td__onnx_constant *constant,
-                                td_error *error) {
+                                void **memory, td_error *error) {
     td__onnx_parser parser = td__onnx_parser_of(size, "tensor", NULL, error);
     td_status status = td__onnx_read_tensor(&parser, td__proto_of(bytes, size), "", constant);
     td__onnx_parser_close(&parser);
-    td__onnx_chunks_free(parser.chunks);
+    *memory = parser.chunks;
     return status;
 }

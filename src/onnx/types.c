@@ -1,6 +1,8 @@
 /* ONNX's element types: what they are called, how files have them, and how values keep to them. */
 #include "onnx/parse.h"
 
+#include "tensor/tensor.h"
+
 #include <math.h>
 
 static const struct {
@@ -16,7 +18,7 @@ static const struct {
     [TD__ONNX_INT16] = {"int16", TD_INT64, {2, 5, TD__VARINT}},
     [TD__ONNX_INT32] = {"int32", TD_INT64, {4, 5, TD__VARINT}},
     [TD__ONNX_INT64] = {"int64", TD_INT64, {8, 7, TD__VARINT}},
-    [TD__ONNX_STRING] = {.name = "string"},
+    [TD__ONNX_STRING] = {"string", TD_INT64, {8, 6, TD__BYTES}},
     [TD__ONNX_BOOL] = {"bool", TD_INT64, {1, 5, TD__VARINT}},
     [TD__ONNX_FLOAT16] = {"float16", TD_FLOAT32, {2, 5, TD__VARINT}},
     [TD__ONNX_DOUBLE] = {"double", TD_FLOAT64, {8, 10, TD__FIXED64}},
@@ -36,11 +38,20 @@ const td__onnx_encoding *td__onnx_encoding_of(td__onnx_type type) {
 }
 
 bool td__onnx_is_stored(td__onnx_type type) {
-    return td__onnx_encoding_of(type) != NULL;
+    return td__onnx_encoding_of(type) && type != TD__ONNX_STRING;
 }
 
 td_dtype td__onnx_storage(td__onnx_type type) {
     return is_known(type) ? types[type].storage : TD_FLOAT32;
+}
+
+const char *td__onnx_text_at(const td_tensor *text, int64_t i) {
+    const char *found = (const char *)(intptr_t)((const int64_t *)text->data)[i];
+    return found ? found : "";
+}
+
+void td__onnx_put_text(td_tensor *text, int64_t i, const char *value) {
+    ((int64_t *)text->data)[i] = (int64_t)(intptr_t)value;
 }
 
 const char *td__onnx_type_name(td__onnx_type type) {
@@ -176,7 +187,7 @@ size_t td__onnx_count_numbers(const td__proto_field *field, uint32_t wire, bool 
 
 /* --- the type of a value ------------------------------------------------------------------ */
 
-enum { TENSOR_TYPE = 1, ELEMENT = 1, SHAPE = 2, DIM = 1, DIM_VALUE = 1 };
+enum { ELEMENT = 1, SHAPE = 2, DIM = 1, DIM_VALUE = 1 };
 
 /* A TensorShapeProto; dimensions without a number are -1. */
 static void read_shape(td__proto message, td__onnx_info *info) {
@@ -201,13 +212,16 @@ static void read_shape(td__proto message, td__onnx_info *info) {
     }
 }
 
-bool td__onnx_read_type(td__proto message, td__onnx_info *info) {
-    bool is_tensor = false;
+void td__onnx_read_type(td__proto message, td__onnx_info *info) {
     for (td__proto_field field; td__proto_next(&message, &field);) {
-        if (field.number != TENSOR_TYPE || field.wire != TD__BYTES) {
+        if (field.wire != TD__BYTES || field.number > TD__ONNX_KIND_OPTIONAL) {
             continue;
         }
-        is_tensor = true;
+        info->kind =
+            field.number == 6 ? info->kind /* a denotation */ : (td__onnx_kind)field.number;
+        if (field.number != TD__ONNX_KIND_TENSOR) {
+            continue;
+        }
         td__proto tensor = td__proto_in(&field);
         for (td__proto_field part; td__proto_next(&tensor, &part);) {
             if (part.number == ELEMENT && part.wire == TD__VARINT) {
@@ -217,5 +231,4 @@ bool td__onnx_read_type(td__proto message, td__onnx_info *info) {
             }
         }
     }
-    return is_tensor;
 }

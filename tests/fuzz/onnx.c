@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_INPUTS = 8, MOST_ELEMENTS = 4096, MOST_NODES = 256, MEMORY = 4 << 20 };
+enum { MOST_INPUTS = 8, MOST_ELEMENTS = 4096, MOST_NODES = 256, MEMORY = 4 << 20, WORK = 1 << 26 };
 
 /* The value of an input, where the graph says what it is; sizes that are not said are 1. */
 static td_tensor *value_of(const td__onnx_info *info) {
@@ -47,6 +47,7 @@ static void run_graph(const td__onnx_graph *graph, td__onnx_run *run, td_tape *t
         td__onnx_run_set(run, i, info->type, inputs[i]);
     }
     td__tape_limit(tape, MEMORY);
+    td__onnx_run_set_work(run, WORK);
     if (ready && !td__onnx_run_nodes(run, tape, 0, graph->node_count) &&
         td_tape_status(tape, NULL) == TD_OK) {
         abort(); /* a failure without a reason */

@@ -19,13 +19,17 @@
 /* Steps, and scattering products. */
 static const char *const without_gradient[] = {"Floor", "Round", "ScatterND", "Sign", NULL};
 /* Tests whose inputs lie on an edge, where equal elements part, or are so large that a
- * step is lost. */
+ * step is lost, or that draw other random numbers for every step. */
 static const char *const on_an_edge[] = {
     "test_leakyrelu_example",
     "test_logsoftmax_large_number",
     "test_selu_example",
     "test_softmax_large_number",
     "test_thresholdedrelu_example",
+    "test_training_dropout",
+    "test_training_dropout_default",
+    "test_training_dropout_default_mask",
+    "test_training_dropout_mask",
     "test_unique_not_sorted_without_axis",
     "test_unique_sorted_with_axis",
     "test_unique_sorted_with_axis_3d",
@@ -42,6 +46,7 @@ typedef struct test_case {
     td__onnx_run *run;
     td_tape *tape;
     td__onnx_constant inputs[MOST_INPUTS];
+    void *memory[MOST_INPUTS];
 } test_case;
 
 static bool is_listed(const char *const *list, const char *name) {
@@ -82,7 +87,7 @@ static bool open_case(test_case *c, const char *folder) {
     for (size_t i = 0; all && i < c->graph->input_count; i++) {
         (void)snprintf(path, sizeof path, "%s/test_data_set_0/input_%zu.pb", folder, i);
         bytes = read_file(path, &size);
-        all = bytes && !td__onnx_parse_tensor(bytes, size, &c->inputs[i], &error);
+        all = bytes && !td__onnx_parse_tensor(bytes, size, &c->inputs[i], &c->memory[i], &error);
         free(bytes);
     }
     return all;
@@ -91,6 +96,7 @@ static bool open_case(test_case *c, const char *folder) {
 static void close_case(test_case *c) {
     for (size_t i = 0; i < MOST_INPUTS; i++) {
         td_tensor_destroy(c->inputs[i].tensor);
+        td__onnx_chunks_free(c->memory[i]);
     }
     td_tape_destroy(c->tape);
     td__onnx_run_destroy(c->run);

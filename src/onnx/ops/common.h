@@ -44,4 +44,9 @@ td_tensor *td__onnx_at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *
 td_tensor *td__onnx_filled(td_tape *tape, td_shape shape, float value);
 td_tensor *td__onnx_scalar(td_tape *tape, float value);
 
+/* Parts of any one type side by side along an axis, and a part of one. Gradients flow in float32. */
+td_tensor *td__onnx_join(td__onnx_call *call, size_t count, td_tensor *const *parts, int32_t axis);
+td_tensor *td__onnx_cut(td__onnx_call *call, td_tensor *x, int32_t axis, int64_t begin,
+                        int64_t step, int64_t count);
+
 #endif

@@ -1,9 +1,12 @@
 /* Comparisons, logic, bits and remainders; conversion between types. */
+#include "base/number.h"
+#include "base/parse.h"
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
 #include "tape/broadcast.h"
 
 #include <math.h>
+#include <string.h>
 
 /* --- of two operands ---------------------------------------------------------------------- */
 
@@ -64,11 +67,32 @@ static bool apply(td__onnx_call *call, const pair_function *f) {
         return apply(                                                                              \
             call, &(pair_function){.compare = name##_reals, .compare_integers = name##_integers}); \
     }
-COMPARISON(equal, a == b)
+COMPARISON(equal_numbers, a == b)
 COMPARISON(less, a < b)
 COMPARISON(less_or_equal, a <= b)
 COMPARISON(greater, a > b)
 COMPARISON(greater_or_equal, a >= b)
+
+static bool equal(td__onnx_call *call) {
+    td_tensor *x[2];
+    td__broadcast_rows rows;
+    if (td__onnx_input(call, 0)->type != TD__ONNX_STRING) {
+        return equal_numbers(call);
+    }
+    if (!td__onnx_plains(call, 2, true, x) ||
+        !td__broadcast_rows_init(call->tape, call->node->op_type, 2, x, &rows)) {
+        return false;
+    }
+    td_tensor *y = td__onnx_new(call, TD__ONNX_BOOL, rows.shape);
+    while (y && td__broadcast_next_row(&rows)) {
+        for (int64_t i = 0; i < rows.width; i++) {
+            const char *a = td__onnx_text_at(x[0], rows.at[0] + i * rows.step[0]);
+            const char *b = td__onnx_text_at(x[1], rows.at[1] + i * rows.step[1]);
+            td__onnx_put_integer(y, rows.y + i, strcmp(a, b) == 0);
+        }
+    }
+    return td__onnx_output(call, 0, TD__ONNX_BOOL, y);
+}
 
 #define BITS(name, expression)                                                                     \
     static int64_t name##_integers(int64_t a, int64_t b) {                                         \
@@ -165,12 +189,65 @@ static bool is_infinite(td__onnx_call *call) {
 
 /* --- conversion --------------------------------------------------------------------------- */
 
+/* As numpy writes them: the shortest text that reads back to the same number. */
+static const char *text_of(td__onnx_call *call, const td_tensor *x, int64_t i) {
+    char room[TD__NUMBER_ROOM];
+    size_t length = x->dtype == TD_FLOAT32   ? td__format_float(room, ((const float *)x->data)[i])
+                    : x->dtype == TD_FLOAT64 ? td__format_double(room, ((const double *)x->data)[i])
+                                             : td__format_int(room, ((const int64_t *)x->data)[i]);
+    bool whole = x->dtype != TD_INT64 && !memchr(room, '.', length) && !memchr(room, 'e', length) &&
+                 !memchr(room, 'n', length);
+    char *text = td__scratch(call->tape, length + 3);
+    if (text) {
+        memcpy(text, room, length);
+        memcpy(text + length, whole ? ".0" : "", whole ? 3 : 1);
+    }
+    return text;
+}
+
+static bool to_text(td__onnx_call *call) {
+    if (td__onnx_input(call, 0)->type == TD__ONNX_STRING) {
+        return td__onnx_pass(call, 0, 0);
+    }
+    td_tensor *x = td__onnx_plain(call, 0);
+    td_tensor *y = x ? td__output(call->tape, TD_INT64, &x->shape) : NULL;
+    for (int64_t i = 0; y && i < x->count; i++) {
+        const char *text = text_of(call, x, i);
+        if (!text) {
+            return false;
+        }
+        td__onnx_put_text(y, i, text);
+    }
+    return td__onnx_output(call, 0, TD__ONNX_STRING, y);
+}
+
+static bool from_text(td__onnx_call *call, td__onnx_type type) {
+    td_tensor *x = td__onnx_plain(call, 0);
+    td_tensor *y = x ? td__onnx_new(call, type, x->shape) : NULL;
+    for (int64_t i = 0; y && i < x->count; i++) {
+        const char *text = td__onnx_text_at(x, i);
+        double value;
+        const char *end = td__parse_float64(text, &value);
+        if (!end || *end) {
+            return td__onnx_fail(call, TD_FORMAT, "'%.60s' is no number", text);
+        }
+        td__onnx_put_real(y, i, value);
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
 static bool convert(td__onnx_call *call, int64_t to) {
     td__onnx_type from = td__onnx_input(call, 0)->type, type = (td__onnx_type)to;
+    if (to == TD__ONNX_STRING) {
+        return to_text(call);
+    }
     if (to < 0 || to > INT32_MAX || !td__onnx_is_stored(type)) {
         return td__onnx_fail(call, TD_UNSUPPORTED, "to type %s (%lld)",
                              to < 0 || to > INT32_MAX ? "unknown" : td__onnx_type_name(type),
                              (long long)to);
+    }
+    if (from == TD__ONNX_STRING) {
+        return from_text(call, type);
     }
     if (td__onnx_is_float(call, 0) && td__onnx_storage(type) == TD_FLOAT32) {
         /* The gradient flows on; what is rounded is a copy. */

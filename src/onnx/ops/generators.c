@@ -132,11 +132,59 @@ static bool blackman_window(td__onnx_call *call) {
     return window(call, 0.42, -0.5, 0.08);
 }
 
+/* --- a mel filter bank -------------------------------------------------------------------- */
+
+static double mel(double hertz) {
+    return 2595 * log10(1 + hertz / 700);
+}
+
+static double hertz(double mels) {
+    return 700 * (pow(10, mels / 2595) - 1);
+}
+
+/* Triangles over the bins of a spectrum (bins, mels), whose edges are equally far apart in mel. */
+static bool mel_weight_matrix(td__onnx_call *call) {
+    const td_tensor *numbers[5];
+    td__onnx_type type = type_attribute(call, "output_datatype", TD__ONNX_FLOAT);
+    for (size_t i = 0; i < 5; i++) {
+        if (!one_number(call, i, &numbers[i])) {
+            return false;
+        }
+    }
+    int64_t mels = td__onnx_integer(numbers[0], 0), length = td__onnx_integer(numbers[1], 0);
+    int64_t rate = td__onnx_integer(numbers[2], 0), bins = length / 2 + 1;
+    double low = mel(td__onnx_real(numbers[3], 0)), high = mel(td__onnx_real(numbers[4], 0));
+    if (!can_make(call, type) || mels < 1 || length < 1 || rate < 1 || length > 1 << 24 ||
+        mels > 1 << 24) {
+        return td__onnx_fail(call, TD_RANGE, "%lld bands of %lld samples", (long long)mels,
+                             (long long)length);
+    }
+    td_tensor *y = td__onnx_new(call, type, TD_SHAPE(bins, mels));
+    double step = (high - low) / (double)(mels + 2); /* as ONNX has it */
+    for (int64_t m = 0; y && m < mels; m++) {
+        double edges[3];
+        for (int k = 0; k < 3; k++) {
+            double at = hertz(low + (double)(m + k) * step);
+            edges[k] = floor((double)(length + 1) * at / (double)rate);
+        }
+        for (int64_t bin = 0; bin < bins; bin++) {
+            double f = (double)bin, rise = edges[1] - edges[0], fall = edges[2] - edges[1];
+            bool rises = f >= edges[0] && (rise > 0 ? f <= edges[1] : f == edges[1]);
+            double value = rises ? rise > 0 ? (f - edges[0]) / rise : 1
+                           : fall > 0 && f > edges[1] && f < edges[2] ? (edges[2] - f) / fall
+                                                                      : 0;
+            td__onnx_put_real(y, bin * mels + m, value);
+        }
+    }
+    return td__onnx_output(call, 0, type, y);
+}
+
 const td__onnx_operator td__onnx_generators[] = {
     {"BlackmanWindow", blackman_window, 1, 1, 1, 17, 0},
     {"EyeLike", eye_like, 1, 1, 1, 9, 0},
     {"HammingWindow", hamming_window, 1, 1, 1, 17, 0},
     {"HannWindow", hann_window, 1, 1, 1, 17, 0},
+    {"MelWeightMatrix", mel_weight_matrix, 5, 5, 1, 17, 0},
     {"OneHot", one_hot, 3, 3, 1, 9, 0},
     {"Range", range, 3, 3, 1, 11, 0},
     {0},

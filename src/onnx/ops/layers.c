@@ -118,6 +118,64 @@ static bool run_volume(td__onnx_call *call, td__conv conv, const td__onnx_window
     return td__onnx_output_last(call, 0, td__onnx_input(call, 0)->type, sum);
 }
 
+/* Planes (n * size, h, w, c) at the depths that tap number k puts them, along the first of three axes
+ * of the output: (n, out, h, w, c). */
+static td_tensor *spread_planes(td__onnx_call *call, td_tensor *y, const td__onnx_window *w,
+                                int64_t batch, int64_t k) {
+    const int64_t *d = y->shape.dims;
+    int64_t pixels = d[1] * d[2] * d[3];
+    td__move_map map;
+    if (!td__move_map_init(call->tape, call->node->op_type, TD_SHAPE(batch, w->out[0], pixels),
+                           &map)) {
+        return NULL;
+    }
+    for (int64_t i = 0; map.offsets[0] && i < batch; i++) {
+        map.offsets[0][i] = i * w->size[0] * pixels;
+    }
+    for (int64_t i = 0; map.offsets[1] && i < w->out[0]; i++) {
+        int64_t reach = i + w->before[0] - k * w->dilation[0], depth = reach / w->stride[0];
+        bool hit = reach >= 0 && reach % w->stride[0] == 0 && depth < w->size[0];
+        map.offsets[1][i] = hit ? depth * pixels : -1;
+    }
+    for (int64_t i = 0; map.offsets[2] && i < pixels; i++) {
+        map.offsets[2][i] = i;
+    }
+    return td_reshape(call->tape, td__move(call->tape, y, &map, NULL),
+                      TD_SHAPE(batch, w->out[0], d[1], d[2], d[3]));
+}
+
+/* The transposed one over three axes: likewise a sum over the taps along the first. */
+static bool run_volume_transposed(td__onnx_call *call, td__conv conv, const td__onnx_window *w) {
+    td_tape *tape = call->tape;
+    td_tensor *x = td__onnx_channels_last(call, 0), *kernel = td__onnx_kernel(call, 1);
+    td_tensor *bias = td__onnx_plain(call, 2), *sum = NULL;
+    int64_t batch = conv.batch;
+    if (!x || !kernel ||
+        !td__conv_check(tape, conv_transpose_op.name, x, kernel, bias, TD_LINEAR) ||
+        !td__conv_check_bias(tape, conv_transpose_op.name, bias, kernel, conv.channels)) {
+        return false;
+    }
+    if (__builtin_mul_overflow(batch, w->size[0], &conv.batch)) {
+        return td__onnx_fail(call, TD_RANGE, "its input is too large");
+    }
+    const int64_t *s = x->shape.dims, *d = kernel->shape.dims;
+    td_tensor *planes = td_reshape(tape, x, TD_SHAPE(conv.batch, s[2], s[3], s[4]));
+    for (int64_t k = 0; planes && k < w->kernel[0]; k++) {
+        int64_t begin[TD_MAX_RANK] = {k}, size[TD_MAX_RANK] = {1, -1, -1, -1, -1};
+        td_tensor *tap =
+            td_reshape(tape, td_slice(tape, kernel, begin, size), TD_SHAPE(d[1], d[2], d[3], d[4]));
+        td_tensor *y =
+            tap ? convolve(call, &conv_transpose_op, &conv, true, planes, tap, NULL) : NULL;
+        y = y ? spread_planes(call, y, w, batch, k) : NULL;
+        sum = sum ? td_add(tape, sum, y) : y;
+        if (!sum) {
+            return false;
+        }
+    }
+    sum = sum && bias ? td_add(tape, sum, bias) : sum;
+    return td__onnx_output_last(call, 0, td__onnx_input(call, 0)->type, sum);
+}
+
 /* Shapes of input and weight, which must be of the same rank. */
 static bool conv_shapes(td__onnx_call *call, td_shape *x, td_shape *w, int64_t *groups) {
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
@@ -215,22 +273,20 @@ static bool conv_transpose(td__onnx_call *call) {
         !td__onnx_window_init(call, &x, w.dims + 2, &window) || !stretch(call, &window)) {
         return false;
     }
-    if (window.count > 2) {
-        return td__onnx_fail(call, TD_UNSUPPORTED, "over three axes");
-    }
     if (w.dims[0] != x.dims[1] || w.dims[0] % groups != 0) {
         return misfit(call, &x, &w, groups);
     }
-    td__conv conv = {
-        .batch = x.dims[0],
-        .height = window.count == 2 ? window.out[0] : 1,
-        .width = window.out[window.count - 1],
-        .channels = w.dims[1] * groups,
-        .filters = w.dims[0],
-        .groups = groups,
-        .out = {window.count == 2 ? window.size[0] : 1, window.size[window.count - 1]}};
+    int32_t axes = window.count;
+    td__conv conv = {.batch = x.dims[0],
+                     .height = axes > 1 ? window.out[axes - 2] : 1,
+                     .width = window.out[axes - 1],
+                     .channels = w.dims[1] * groups,
+                     .filters = w.dims[0],
+                     .groups = groups,
+                     .out = {axes > 1 ? window.size[axes - 2] : 1, window.size[axes - 1]}};
     spread_axes(&window, &conv);
-    return run_conv(call, &conv, window.count, true);
+    return axes == 3 ? run_volume_transposed(call, conv, &window)
+                     : run_conv(call, &conv, axes, true);
 }
 
 /* --- matrices ----------------------------------------------------------------------------- */

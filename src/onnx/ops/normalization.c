@@ -11,6 +11,46 @@ static bool all_float(td__onnx_call *call, size_t count) {
     return true;
 }
 
+/* (x - mean) / sqrt(variance + epsilon), both over the given axes */
+static td_tensor *standardize(td_tape *tape, td_tensor *x, const td_reduce_options *over,
+                              float epsilon, td_tensor **mean, td_tensor **deviation) {
+    *mean = td_mean(tape, x, over);
+    td_tensor *centred = td_subtract(tape, x, *mean);
+    td_tensor *variance = td_mean(tape, td_square(tape, centred), over);
+    *deviation = td_sqrt(tape, td_affine(tape, variance, 1, epsilon));
+    return td_divide(tape, centred, *deviation);
+}
+
+/* By the statistics of the batch, which move the averages that are put out. */
+static bool normalize_batch(td__onnx_call *call, const td_batch_normalization_options *options,
+                            bool last) {
+    td_tape *tape = call->tape;
+    td__onnx_type type = td__onnx_input(call, 0)->type;
+    td_tensor *x = last ? td__onnx_channels_last(call, 0) : td__onnx_plain(call, 0);
+    td_tensor *gamma = td__onnx_plain(call, 1), *beta = td__onnx_plain(call, 2), *mean, *deviation;
+    if (!x || !gamma || !beta) {
+        return false;
+    }
+    td_reduce_options over = {.size = sizeof over};
+    for (int32_t i = 0; i < x->shape.rank - 1; i++) {
+        over.axes[over.count++] = i;
+    }
+    td_tensor *y = standardize(tape, x, &over, options->epsilon, &mean, &deviation);
+    y = td_add(tape, td_multiply(tape, y, gamma), beta);
+    if (!y || !td__onnx_output_either(call, 0, type, y, last)) {
+        return false;
+    }
+    td_tensor *moved[2] = {mean, td_affine(tape, td_square(tape, deviation), 1, -options->epsilon)};
+    bool good = true;
+    for (size_t i = 0; good && i < 2; i++) {
+        td_tensor *before = td__onnx_plain(call, 3 + i);
+        td_tensor *after = td_add(tape, td_affine(tape, before, options->momentum, 0),
+                                  td_affine(tape, moved[i], 1 - options->momentum, 0));
+        good = after && td__onnx_output(call, 1 + i, td__onnx_input(call, 3 + i)->type, after);
+    }
+    return good;
+}
+
 /* A model's moving averages are tensors on the heap, which training may move; elsewhere, and in a
  * frozen layer, the statistics given are used. */
 static bool batch_normalization(td__onnx_call *call) {
@@ -24,6 +64,9 @@ static bool batch_normalization(td__onnx_call *call) {
     bool asked = td__onnx_int(call->node, "training_mode", 0) != 0;
     if (!all_float(call, 5)) {
         return false;
+    }
+    if (asked && !model && call->opset >= 14) {
+        return normalize_batch(call, &options, last);
     }
     if (td__onnx_wants(call, 1) || (asked && !model)) {
         return td__onnx_fail(call, TD_UNSUPPORTED, "statistics of the batch as an output");
@@ -39,16 +82,6 @@ static bool batch_normalization(td__onnx_call *call) {
     td_tensor *y = td_batch_normalization(tape, x, gamma, beta, mean, variance, &options);
     td_tape_set_training(tape, training);
     return td__onnx_output_either(call, 0, type, y, last);
-}
-
-/* (x - mean) / sqrt(variance + epsilon), both over the given axes */
-static td_tensor *standardize(td_tape *tape, td_tensor *x, const td_reduce_options *over,
-                              float epsilon, td_tensor **mean, td_tensor **deviation) {
-    *mean = td_mean(tape, x, over);
-    td_tensor *centred = td_subtract(tape, x, *mean);
-    td_tensor *variance = td_mean(tape, td_square(tape, centred), over);
-    *deviation = td_sqrt(tape, td_affine(tape, variance, 1, epsilon));
-    return td_divide(tape, centred, *deviation);
 }
 
 /* Over the batch and the pixels of each channel, unless other axes are given. */
@@ -176,6 +209,24 @@ static bool full_mask(td__onnx_call *call) {
     return td__onnx_output(call, 1, TD__ONNX_BOOL, mask);
 }
 
+/* As the operator's own input asks, outside of a model; the mask says what was kept. */
+static bool drop(td__onnx_call *call, float ratio) {
+    td_tape *tape = call->tape;
+    td_shape shape = td__onnx_shape(call, 0);
+    bool training = td_tape_is_training(tape);
+    td_tape_set_training(tape, true);
+    td_tensor *kept = td_dropout(tape, td__onnx_filled(tape, shape, 1), ratio);
+    td_tape_set_training(tape, training);
+    td_tensor *mask = kept ? td__output(tape, TD_INT64, &shape) : NULL;
+    for (int64_t i = 0; mask && i < mask->count; i++) {
+        ((int64_t *)mask->data)[i] = td__floats(kept)[i] != 0;
+    }
+    return mask &&
+           td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
+                           td_multiply(tape, td__onnx_plain(call, 0), kept)) &&
+           (!td__onnx_wants(call, 1) || td__onnx_output(call, 1, TD__ONNX_BOOL, mask));
+}
+
 /* Whether the tape trains decides in a model; elsewhere the operator's own input does. */
 static bool dropout(td__onnx_call *call) {
     float ratio = td__onnx_float(call->node, "ratio", 0.5f);
@@ -184,8 +235,8 @@ static bool dropout(td__onnx_call *call) {
     bool model = td__onnx_is_model(call);
     ratio = given && given->count == 1 ? td_tensor_scalar(given) : ratio;
     bool asked = mode && mode->dtype == TD_INT64 && mode->count == 1 && *(int64_t *)mode->data;
-    if (asked && !model && ratio > 0) {
-        return td__onnx_fail(call, TD_UNSUPPORTED, "random numbers of another library");
+    if (asked && !model && ratio > 0 && td__onnx_is_float(call, 0)) {
+        return drop(call, ratio);
     }
     if (td__onnx_wants(call, 1) && !full_mask(call)) {
         return false;

@@ -53,11 +53,27 @@ static bool constant_numbers(td__onnx_call *call, const td__onnx_attribute *attr
     return td__onnx_output(call, 0, real ? TD__ONNX_FLOAT : TD__ONNX_INT64, y);
 }
 
+static bool constant_text(td__onnx_call *call, const td__onnx_attribute *list,
+                          const td__onnx_attribute *one) {
+    td_shape of = list ? TD_SHAPE((int64_t)list->count) : (td_shape){0};
+    td_tensor *y = td__output(call->tape, TD_INT64, &of);
+    for (int64_t i = 0; y && i < y->count; i++) {
+        td__onnx_put_text(y, i, list ? list->texts[i] : one->text);
+    }
+    return td__onnx_output(call, 0, TD__ONNX_STRING, y);
+}
+
 static bool constant(td__onnx_call *call) {
     static const char *const names[] = {"value_float", "value_floats", "value_int", "value_ints"};
     const td__onnx_attribute *value = td__onnx_attribute_of(call->node, "value");
     if (value && value->kind == TD__ONNX_ATTRIBUTE_TENSOR) {
         return td__onnx_output(call, 0, value->constant.type, value->constant.tensor);
+    }
+    const td__onnx_attribute *text = td__onnx_attribute_of(call->node, "value_string");
+    const td__onnx_attribute *texts = td__onnx_attribute_of(call->node, "value_strings");
+    if ((text && text->kind == TD__ONNX_ATTRIBUTE_TEXT) ||
+        (texts && texts->kind == TD__ONNX_ATTRIBUTE_TEXTS)) {
+        return constant_text(call, text ? NULL : texts, text);
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const td__onnx_attribute *each = td__onnx_attribute_of(call->node, names[i]);

@@ -45,16 +45,24 @@ static td_tensor *join(td__onnx_call *call, size_t count, td_tensor *const *part
     return y;
 }
 
+td_tensor *td__onnx_join(td__onnx_call *call, size_t count, td_tensor *const *parts, int32_t axis) {
+    return parts[0]->dtype == TD_FLOAT32 ? td_concatenate(call->tape, count, parts, axis)
+                                         : join(call, count, parts, axis);
+}
+
 static bool concat(td__onnx_call *call) {
     size_t count = call->node->input_count;
     td_tensor **parts = td__scratch(call->tape, count * sizeof *parts);
     int32_t rank = td__onnx_shape(call, 0).rank, axis;
-    bool last = false, real = td__onnx_is_float(call, 0);
+    bool last = false;
     if (!parts || !td__onnx_axis(call, td__onnx_int(call->node, "axis", 1), rank, &axis)) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
         last = last || (td__onnx_is_last(call, i) && td__onnx_shape(call, i).rank == rank);
+        if (td__onnx_input(call, i)->type != td__onnx_input(call, 0)->type) {
+            return td__onnx_fail(call, TD_DTYPE, "its inputs are of different types");
+        }
     }
     for (size_t i = 0; i < count; i++) {
         parts[i] = last ? td__onnx_channels_last(call, i) : td__onnx_plain(call, i);
@@ -63,14 +71,13 @@ static bool concat(td__onnx_call *call) {
         }
     }
     axis = last ? td__onnx_last_axis(axis, rank) : axis;
-    td_tensor *y =
-        real ? td_concatenate(call->tape, count, parts, axis) : join(call, count, parts, axis);
+    td_tensor *y = td__onnx_join(call, count, parts, axis);
     return td__onnx_output_either(call, 0, td__onnx_input(call, 0)->type, y, last);
 }
 
 /* Every step-th element along one axis. */
-static td_tensor *cut(td__onnx_call *call, td_tensor *x, int32_t axis, int64_t begin, int64_t step,
-                      int64_t count) {
+td_tensor *td__onnx_cut(td__onnx_call *call, td_tensor *x, int32_t axis, int64_t begin,
+                        int64_t step, int64_t count) {
     int64_t from[TD_MAX_RANK] = {0}, size[TD_MAX_RANK], strides[TD_MAX_RANK];
     td_shape to = x->shape;
     for (int32_t i = 0; i < to.rank; i++) {
@@ -141,7 +148,7 @@ static bool split(td__onnx_call *call) {
     }
     td__onnx_type type = td__onnx_input(call, 0)->type;
     for (size_t i = 0; i < outputs; begin += sizes[i++]) {
-        td_tensor *part = cut(call, x, axis, begin, 1, sizes[i]);
+        td_tensor *part = td__onnx_cut(call, x, axis, begin, 1, sizes[i]);
         if (!td__onnx_output_either(call, i, type, part, last)) {
             return false;
         }
@@ -233,7 +240,7 @@ static bool slice(td__onnx_call *call) {
         seen[axis] = true;
         settle(x->shape.dims[axis], s.steps[i], &s.starts[i], &count, s.ends[i]);
         if (count != x->shape.dims[axis] || s.steps[i] < 0) {
-            x = cut(call, x, axis, count ? s.starts[i] : 0, s.steps[i], count);
+            x = td__onnx_cut(call, x, axis, count ? s.starts[i] : 0, s.steps[i], count);
         }
     }
     return td__onnx_output_either(call, 0, td__onnx_input(call, 0)->type, x, last);

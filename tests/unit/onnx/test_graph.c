@@ -101,7 +101,10 @@ static void attributes_are_read_by_kind(void **state) {
     put_message(&node, 5, old);
     proto_bytes body = {0};
     put_text(&body, 1, "body");
-    put_text(&body, 6, "");
+    proto_bytes inside = {0};
+    put_message(&inside, 5, floats_of("k", 1, (float[]){1}));
+    put_message(&inside, 12, info_of("k", TD__ONNX_FLOAT, 0, NULL));
+    put_message(&body, 6, inside);
     put_int(&body, 20, 5);
     put_message(&node, 5, body);
     put_message(&bytes, 1, node);
@@ -118,7 +121,10 @@ static void attributes_are_read_by_kind(void **state) {
     assert_int_equal(pads[0], 1);
     assert_int_equal(pads[1], 300);
     assert_int_equal(pads[2], -1);
-    assert_int_equal(td__onnx_attribute_of(read, "body")->kind, TD__ONNX_ATTRIBUTE_GRAPH);
+    const td__onnx_attribute *inner = td__onnx_attribute_of(read, "body");
+    assert_int_equal(inner->kind, TD__ONNX_ATTRIBUTE_GRAPH);
+    assert_int_equal(inner->graph->output_count, 1);
+    assert_int_equal(inner->graph->capture_count, 0);
     td__onnx_graph_destroy(graph);
 }
 
@@ -127,7 +133,9 @@ static void attributes_are_read_by_kind(void **state) {
 static td__onnx_constant read_tensor(proto_bytes tensor) {
     td_error error = {0};
     td__onnx_constant constant = {0};
-    assert_ok(td__onnx_parse_tensor(tensor.data, tensor.size, &constant, &error), error);
+    void *memory = NULL;
+    assert_ok(td__onnx_parse_tensor(tensor.data, tensor.size, &constant, &memory, &error), error);
+    td__onnx_chunks_free(memory);
     free(tensor.data);
     return constant;
 }
@@ -162,9 +170,11 @@ static void numbers_above_int64_are_refused(void **state) {
     uint64_t large = (uint64_t)1 << 63;
     proto_bytes tensor = tensor_of("t", TD__ONNX_UINT64, 0, NULL, &large, sizeof large);
     td__onnx_constant constant;
+    void *memory = NULL;
     td_error error = {0};
-    assert_int_equal(td__onnx_parse_tensor(tensor.data, tensor.size, &constant, &error),
+    assert_int_equal(td__onnx_parse_tensor(tensor.data, tensor.size, &constant, &memory, &error),
                      TD_UNSUPPORTED);
+    td__onnx_chunks_free(memory);
     free(tensor.data);
 }
 
