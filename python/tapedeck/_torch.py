@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ._loop import Loop
 from .deck import Deck
 
 _GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
@@ -310,6 +311,7 @@ class Watcher:
         self.said: set[str] = set()
         self.compiled = _is_compiled(model)
         self._declare()
+        self.loop = Loop(deck, model, self.model, optimizer, self.scale)
         if scaler is None:
             _follow_scalers()
         if optimizer is not None:
@@ -347,6 +349,8 @@ class Watcher:
         if world > 1:
             note("rank", rank)
             note("world_size", world)
+            note("replicas", not any(hasattr(p.tensor, "_local_tensor") for p in self.parameters.values())
+                 and not any("FullyShardedDataParallel" in type(m).__name__ for m in self.model.modules()))
         if self.compiled:
             note("compiled", "steps that are recorded run eagerly")
         frozen = [name for name, p in self.parameters.items() if not p.tensor.requires_grad]
@@ -527,6 +531,7 @@ class Watcher:
         return True
 
     def finish(self) -> None:
+        self.loop.finish()
         for signal, host, done in self.waiting:
             if done is not None:
                 done.synchronize()

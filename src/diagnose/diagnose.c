@@ -1,5 +1,6 @@
 /* A diagnosis: the case is gathered, rules look at it, the judge decides. */
 #include "diagnose/diagnosis.h"
+#include "diagnose/loop.h"
 
 #include "base/memory.h"
 #include "deck/glob.h"
@@ -80,6 +81,7 @@ static void release(td__case *of) {
     td__layers_release(&of->layers);
     td_trainer_destroy(of->trainer);
     td_experiment_destroy(of->experiment);
+    td__loop_release(of);
     td__history_close(of->history);
     td__free(of);
 }
@@ -127,6 +129,7 @@ static td_status diagnose(td__case *of, const char *run, const td_diagnose_optio
     td_run_info info = {.size = sizeof info};
     td_run_about(of->history->run, &info);
     of->path = td__say(of, "%s/experiment.yaml", info.folder);
+    td__loop_read(of);
     if (!info.events) {
         open_experiment(of);
     }

@@ -42,6 +42,16 @@ static const td__rule *rule_of(const char *cause) {
     return NULL;
 }
 
+/* Symptoms that what was accepted brings about: they need no further cause. */
+static uint32_t explained(const td__case *of) {
+    uint32_t bits = 0;
+    for (size_t i = 0; i < of->suspicion_count; i++) {
+        const td__suspicion *s = &of->suspicions[i];
+        bits |= s->accepted && s->confidence > TD_MAYBE ? s->rule->explains : 0;
+    }
+    return bits;
+}
+
 static bool is_suspected(const td__case *of, const char *cause) {
     for (size_t i = 0; i < of->suspicion_count; i++) {
         if (of->suspicions[i].accepted && !strcmp(of->suspicions[i].rule->info.name, cause)) {
@@ -52,14 +62,15 @@ static bool is_suspected(const td__case *of, const char *cause) {
 }
 
 void td__link(td__case *of) {
-    uint32_t there = 0;
+    uint32_t there = 0, known = explained(of);
     for (size_t i = 0; i < of->symptom_count; i++) {
         there |= 1U << of->symptoms[i].index;
     }
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         const pointer *l = &links[i];
         of->rule = rule_of(l->cause);
-        if ((there & l->all) != l->all || !of->rule || is_suspected(of, l->cause)) {
+        if ((there & l->all) != l->all || (known & l->all) == l->all || !of->rule ||
+            is_suspected(of, l->cause)) {
             continue;
         }
         td__suspicion *s = td__suspect(of, TD__TUNING, -1, l->remedy);

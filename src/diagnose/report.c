@@ -113,7 +113,7 @@ static bool fill_trial(td__case *of, const td__suspicion *s, td_diagnosis_findin
 
 static bool fill(td__case *of, const td__suspicion *s, td_diagnosis_finding *finding) {
     const char **edits = block(of->diagnosis, s->edit_count, sizeof *edits);
-    const char *layer = layer_name(of, s->layer);
+    const char *layer = s->where ? s->where : layer_name(of, s->layer);
     if (!edits) {
         return false;
     }

@@ -67,7 +67,8 @@ enum { TD__MOST_EDITS = 48, TD__MOST_EVIDENCE = 8 };
 typedef struct td__suspicion {
     const td__rule *rule;
     td__strength strength;
-    ptrdiff_t layer; /* -1: none in particular; TD__INPUT_LAYER */
+    ptrdiff_t layer;   /* -1: none in particular; TD__INPUT_LAYER */
+    const char *where; /* the layer's name, of a model that only the run knows; NULL: none */
     int64_t since;
     td_evidence evidence[TD__MOST_EVIDENCE];
     size_t evidence_count;
@@ -109,6 +110,8 @@ typedef struct td__case {
     td__facts facts;
     td__layers layers;
     td__history *history; /* NULL: it has not run */
+    struct json_t *loop;  /* what the program that trained did; NULL: not known */
+    int64_t ranks;        /* replicas of which this is the first; 0: none */
     bool repeated;        /* baseline is there, and the layers' end */
     bool whole;           /* … and it is the whole run, not only its beginning */
     td__trial baseline;

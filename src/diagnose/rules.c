@@ -1,6 +1,6 @@
 /* The table of rules: symptoms first. Causes stand in the order in which one brings about the
- * other: what is wrong with the data before what is wrong with the network, and that before what
- * could be tuned. */
+ * other: what is wrong with the program, with the data, with the network, and then what could be
+ * tuned. */
 #include "diagnose/rule.h"
 
 #define RULES(X)                                                                                   \
@@ -26,6 +26,30 @@
     X(symmetric_units)                                                                             \
     X(constant_output)                                                                             \
     X(majority_class)                                                                              \
+    X(stale_optimizer)                                                                             \
+    X(parameter_without_optimizer)                                                                 \
+    X(detached_loss)                                                                               \
+    X(gradients_cleared)                                                                           \
+    X(gradients_added_up)                                                                          \
+    X(parameter_without_gradient)                                                                  \
+    X(parameter_unchanged)                                                                         \
+    X(zero_learning_rate)                                                                          \
+    X(evaluation_mode)                                                                             \
+    X(training_mode)                                                                               \
+    X(dropout_in_evaluation)                                                                       \
+    X(scheduler_before_optimizer)                                                                  \
+    X(scheduler_per_batch)                                                                         \
+    X(clipping_before_unscaling)                                                                   \
+    X(clipping_always)                                                                             \
+    X(clipping_never)                                                                              \
+    X(skipped_updates)                                                                             \
+    X(workers_repeat_data)                                                                         \
+    X(repeated_batch)                                                                              \
+    X(labels_shuffled)                                                                             \
+    X(broken_weight_tying)                                                                         \
+    X(batch_norm_of_one)                                                                           \
+    X(replicas_drift)                                                                              \
+    X(replicas_same_data)                                                                          \
     X(nonfinite_input)                                                                             \
     X(nonfinite_label)                                                                             \
     X(nonfinite_weights)                                                                           \

@@ -1,7 +1,9 @@
 """examples/python: they run, and their results are what the write-ups' own TensorFlow and PyTorch code computes."""
 
 import csv
+import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,12 @@ import tapedeck
 EXAMPLES = os.path.join(os.environ["TD_SOURCE"], "examples", "python")
 
 
+# The rules for errors of the program that trains: those that read facts about its loop.
+RULES = pathlib.Path(os.environ["TD_SOURCE"], "src", "diagnose", "rules")
+LOOP_RULES = [path.stem for path in RULES.glob("*.c") if "diagnose/loop.h" in path.read_text(encoding="utf-8")]
+assert len(LOOP_RULES) > 20
+
+
 class Examples(unittest.TestCase):
     def run_example(self, name):
         folder = tempfile.TemporaryDirectory()
@@ -24,7 +32,13 @@ class Examples(unittest.TestCase):
         result = subprocess.run([sys.executable, "-W", "ignore", os.path.join(EXAMPLES, name + ".py"), run], capture_output=True,
                                 text=True, timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assert_no_error_in_the_loop(run)
         return result.stdout, run
+
+    def assert_no_error_in_the_loop(self, run):
+        found = subprocess.run([os.environ["TAPEDECK"], "diagnose", run, "--only", ",".join(LOOP_RULES), "--json"],
+                               capture_output=True, text=True, timeout=60)
+        self.assertEqual(json.loads(found.stdout)["findings"], [], found.stderr)
 
     def test_layer_errors(self):
         """Against a loop with tf.GradientTape and the same weights."""

@@ -1,0 +1,150 @@
+#include "diagnose/loop.h"
+
+#include "diagnose/diagnosis.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_NAMES = 4, FIRST_WEIGHT = 30, MOST_RANKS = 64 };
+
+typedef struct reading {
+    json_t *loop;
+    bool broken;
+    char stopped[512];
+    int64_t ranks; /* of the training; 0: there is one process */
+    bool other;    /* it is no replica, or not the first: that one's run compares */
+} reading;
+
+static void read_note(void *user, const char *key, const char *value) {
+    reading *r = user;
+    if (strcmp(key, "loop") == 0) {
+        r->loop = json_loads(value, JSON_REJECT_DUPLICATES, NULL);
+        r->broken = !json_is_object(r->loop);
+    } else if (strcmp(key, "loop_stopped") == 0) {
+        (void)snprintf(r->stopped, sizeof r->stopped, "%s", value);
+    } else if (strcmp(key, "world_size") == 0) {
+        r->ranks = strtoll(value, NULL, 10);
+    } else if (strcmp(key, "rank") == 0) {
+        r->other |= strcmp(value, "0") != 0;
+    } else if (strcmp(key, "replicas") == 0) {
+        r->other |= strcmp(value, "True") != 0;
+    }
+}
+
+void td__loop_read(td__case *of) {
+    reading r = {0};
+    td_error error = {0};
+    if (td_run_notes(of->history->run, "run", read_note, &r, &error) || r.broken) {
+        td__note(of->diagnosis, td__say(of, "the facts about the training loop cannot be read%s%s",
+                                        error.text[0] ? ": " : "", error.text));
+    }
+    if (r.stopped[0]) {
+        td__note(of->diagnosis, td__keep(of, r.stopped));
+    }
+    of->loop = r.loop;
+    of->ranks = r.other || r.ranks < 0 ? 0 : r.ranks < MOST_RANKS ? r.ranks : MOST_RANKS;
+}
+
+void td__loop_release(td__case *of) {
+    json_decref(of->loop);
+}
+
+/* json_object_get takes NULL and what is no object, and gives NULL. */
+static const json_t *value_of(const td__case *of, const char *fact, const char *member) {
+    const json_t *found = json_object_get(of->loop, fact);
+    return member ? json_object_get(found, member) : found;
+}
+
+double td__loop_number(const td__case *of, const char *fact, const char *member) {
+    return json_number_value(value_of(of, fact, member));
+}
+
+int64_t td__loop_updates(const td__case *of) {
+    return json_integer_value(value_of(of, "updates", NULL));
+}
+
+bool td__loop_is(const td__case *of, const char *fact, const char *member) {
+    return json_is_true(value_of(of, fact, member));
+}
+
+const char *td__loop_text(const td__case *of, const char *fact, const char *member) {
+    const char *text = json_string_value(value_of(of, fact, member));
+    return text ? text : "";
+}
+
+static const char *name_at(const json_t *list, size_t i) {
+    const char *name = json_string_value(json_array_get(list, i));
+    return name ? name : "";
+}
+
+const char *td__loop_names(td__case *of, const char *fact, const char *member) {
+    const json_t *list = value_of(of, fact, member);
+    size_t listed = json_array_size(list), shown = listed < MOST_NAMES ? listed : MOST_NAMES;
+    double all = td__loop_number(of, fact, "count");
+    size_t count = all > (double)listed && all < 1e9 ? (size_t)all : listed;
+    const char *text = "";
+    for (size_t i = 0; i < shown; i++) {
+        const json_t *pair = json_array_get(list, i);
+        const char *comma = i ? ", " : "";
+        text = json_is_array(pair) ? td__say(of, "%s%s%.100s and %.100s", text, comma,
+                                             name_at(pair, 0), name_at(pair, 1))
+                                   : td__say(of, "%s%s%.200s", text, comma, name_at(list, i));
+    }
+    return count > shown ? td__say(of, "%s and %zu others", text, count - shown) : text;
+}
+
+const char *td__loop_layer(td__case *of, const char *fact) {
+    const char *name = name_at(value_of(of, fact, "names"), 0);
+    const char *dot = strrchr(name, '.');
+    return dot ? td__say(of, "%.*s", (int)(dot - name), name) : NULL;
+}
+
+/* ---- Ranks ---------------------------------------------------------------------------------- */
+
+static void compare(const json_t *mine, const json_t *other, int rank, td__ranks *ranks) {
+    const char *step;
+    json_t *value;
+    json_object_foreach((json_t *)mine, step, value) {
+        const json_t *theirs = json_object_get(other, step);
+        int64_t at = strtoll(step, NULL, 10);
+        ranks->common += theirs != NULL;
+        if (theirs && !json_equal(value, theirs) && (!ranks->parted || at < ranks->parted)) {
+            ranks->parted = at;
+            ranks->rank = rank;
+        }
+    }
+}
+
+td__ranks td__loop_ranks(const td__case *of, const char *fact) {
+    td__ranks ranks = {0};
+    td_run_info info = {.size = sizeof info};
+    td_run_about(of->history->run, &info);
+    for (int rank = 1; rank < of->ranks; rank++) {
+        char folder[4096];
+        (void)snprintf(folder, sizeof folder, "%s-rank%d", info.folder, rank);
+        td_run *run = td_run_open(folder, NULL);
+        reading r = {0};
+        if (run && !td_run_notes(run, "run", read_note, &r, NULL) && r.loop) {
+            ranks.others++;
+            compare(json_object_get(of->loop, fact), json_object_get(r.loop, fact), rank, &ranks);
+        }
+        json_decref(r.loop);
+        td_run_close(run);
+    }
+    return ranks;
+}
+
+td__suspicion *td__loop_error(td__case *of, td_confidence confidence, const char *layer,
+                              int64_t since, const char *remedy) {
+    td__suspicion *s = td__suspect(of, TD__TUNING, -1, remedy);
+    if (s) {
+        s->where = layer;
+        s->since = since > 0 ? since : 1;
+        s->accepted = true;
+        s->confidence = confidence;
+        s->weight = FIRST_WEIGHT;
+    }
+    return s;
+}

@@ -1,0 +1,39 @@
+/* What the program that trained did, step by step: facts that the Python package records of a loop (the
+ * note `loop`, a JSON object; docs/python.md has its members). A run of an experiment has none. */
+#ifndef TAPEDECK_DIAGNOSE_LOOP_H
+#define TAPEDECK_DIAGNOSE_LOOP_H
+
+#include "diagnose/rule.h"
+
+/* Reads the facts of the case's run. Notes what cannot be read. */
+void td__loop_read(td__case *of);
+void td__loop_release(td__case *of);
+
+/* Updates that were seen; 0: nothing is known of the loop. */
+int64_t td__loop_updates(const td__case *of);
+/* A number of a fact: ("clipping", "limit"). member NULL: the fact is a number itself. 0: none. */
+double td__loop_number(const td__case *of, const char *fact, const char *member);
+bool td__loop_is(const td__case *of, const char *fact, const char *member);
+/* Never NULL: "" where there is none. */
+const char *td__loop_text(const td__case *of, const char *fact, const char *member);
+/* A list of names as a text: "a, b, c and 4 others"; pairs of names as "a and b". */
+const char *td__loop_names(td__case *of, const char *fact, const char *member);
+/* The layer of the first of these names, which are parameters: "conv1" of "conv1.weight". NULL: none. */
+const char *td__loop_layer(td__case *of, const char *fact);
+
+/* This run against those of the other ranks beside it (FOLDER-rank1, …): a fact that has a fingerprint
+ * for each of some steps. */
+typedef struct td__ranks {
+    int64_t others; /* runs that were found */
+    int64_t common; /* fingerprints that were compared */
+    int64_t parted; /* the first step in which one differs; 0: none does */
+    int rank;       /* of that one */
+} td__ranks;
+td__ranks td__loop_ranks(const td__case *of, const char *fact);
+
+/* An error in the program: nothing can be tried out, what was seen stands by itself. layer may be NULL.
+ * NULL when there are too many. */
+td__suspicion *td__loop_error(td__case *of, td_confidence confidence, const char *layer,
+                              int64_t since, const char *remedy);
+
+#endif

@@ -1,0 +1,33 @@
+#include "diagnose/loop.h"
+
+static void look(td__case *of) {
+    double scaled = td__loop_number(of, "clipping", "scaled");
+    if (scaled < 1) {
+        return;
+    }
+    td__suspicion *s =
+        td__loop_error(of, TD_SURE, NULL, (int64_t)td__loop_number(of, "clipping", "since"),
+                       "scaler.unscale_(optimizer) before clipping");
+    td__because(
+        s, NULL, s ? s->since : 1, td__loop_number(of, "clipping", "largest"),
+        td__say(of,
+                "in %.0f of %.0f calls the gradients were still scaled: norms of up to %.3g, "
+                "cut to %.3g",
+                scaled, td__loop_number(of, "clipping", "calls"),
+                td__loop_number(of, "clipping", "largest"),
+                td__loop_number(of, "clipping", "limit")));
+}
+
+const td__rule td__rule_clipping_before_unscaling = {
+    .info = {.name = "clipping_before_unscaling",
+             .meaning = "gradients are clipped while they carry the GradScaler's scale",
+             .reads = "the loop's clipping",
+             .statistic = "calls of clip_grad_norm_ or clip_grad_value_ without scaler.unscale_ "
+                          "since the update before",
+             .threshold = "one: scaled by thousands, every gradient is cut",
+             .remedy = "scaler.unscale_(optimizer) before clipping"},
+    .title = "clipping before unscaling",
+    .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .look = look,
+    .after = true,
+};

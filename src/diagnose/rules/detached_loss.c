@@ -1,0 +1,35 @@
+#include "diagnose/loop.h"
+
+enum { LOOKED_AT = 16 };
+
+static void look(td__case *of) {
+    double detached = td__loop_number(of, "detached", "count");
+    double updates = (double)td__loop_updates(of);
+    updates = updates < LOOKED_AT ? updates : LOOKED_AT;
+    if (updates < 2 || detached < updates || td__loop_number(of, "strangers", NULL) > 0) {
+        return;
+    }
+    td__suspicion *s =
+        td__loop_error(of, TD_SURE, NULL, 1,
+                       "no .detach(), .item(), .data or torch.tensor(…) between model and loss; "
+                       "loss.backward() before step()");
+    td__because(
+        s, NULL, 1, detached,
+        td__say(of, "the optimizer stepped %.0f times, and none of its parameters had a gradient",
+                detached));
+}
+
+const td__rule td__rule_detached_loss = {
+    .info = {.name = "detached_loss",
+             .meaning = "the backward pass reaches no parameter: the loss is detached, or "
+                        "backward() is missing",
+             .reads = "the loop's detached, updates",
+             .statistic = "updates before which no parameter of the optimizer had a gradient",
+             .threshold = "all of the first ones, two at least: they change nothing",
+             .remedy = "no .detach(), .item(), .data or torch.tensor(…) between model and loss; "
+                       "loss.backward() before step()"},
+    .title = "loss without a way back",
+    .explains = TD__UNCHANGED_WEIGHTS | TD__ZERO_GRADIENT | TD__PLATEAU | TD__LOSS_FLOOR,
+    .look = look,
+    .after = true,
+};

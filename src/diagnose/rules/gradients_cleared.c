@@ -1,0 +1,31 @@
+#include "diagnose/loop.h"
+
+static void look(td__case *of) {
+    double cleared = td__loop_number(of, "cleared", "count");
+    if (cleared < 2) {
+        return;
+    }
+    td__suspicion *s =
+        td__loop_error(of, TD_SURE, NULL, (int64_t)td__loop_number(of, "cleared", "since"),
+                       "zero_grad() before backward(), or after step()");
+    td__because(
+        s, NULL, s ? s->since : 1, cleared,
+        td__say(of,
+                "in %.0f updates the backward pass had brought gradients, and they were gone "
+                "when the optimizer stepped",
+                cleared));
+}
+
+const td__rule td__rule_gradients_cleared = {
+    .info = {.name = "gradients_cleared",
+             .meaning = "zero_grad() stands between backward() and step()",
+             .reads = "the loop's cleared, updates",
+             .statistic =
+                 "updates whose gradients are gone or 0 although a backward pass had brought some",
+             .threshold = "two",
+             .remedy = "zero_grad() before backward(), or after step()"},
+    .title = "gradients cleared before the step",
+    .explains = TD__UNCHANGED_WEIGHTS | TD__ZERO_GRADIENT | TD__PLATEAU | TD__LOSS_FLOOR,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,30 @@
+#include "diagnose/loop.h"
+
+static void look(td__case *of) {
+    double count = td__loop_number(of, "unchanged", "count");
+    if (count < 1) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(of, TD_LIKELY, td__loop_layer(of, "unchanged"), 1,
+                                      "look for what puts the weights back; float32 weights where "
+                                      "bfloat16 is too coarse for the step");
+    td__because(s, NULL, 1, count,
+                td__say(of, "has gradients, and did not change in any update: %s",
+                        td__loop_names(of, "unchanged", "names")));
+}
+
+const td__rule td__rule_parameter_unchanged = {
+    .info = {.name = "parameter_unchanged",
+             .meaning = "parameters get gradients and are updated, and stay as they are",
+             .reads = "the loop's unchanged",
+             .statistic = "parameters whose values are the same after an update although rate "
+                          "times gradient is more than a millionth of them",
+             .threshold = "two updates, and no other in which they changed: something puts them "
+                          "back, or the type is too coarse for the step",
+             .remedy =
+                 "look for what restores the weights; float32 for what is trained in bfloat16"},
+    .title = "parameter that does not change",
+    .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,30 @@
+#include "diagnose/loop.h"
+
+static void look(td__case *of) {
+    double count = td__loop_number(of, "without_gradient", "count");
+    if (td__loop_updates(of) < 2 || count < 1 || count >= td__loop_number(of, "trainable", NULL)) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(of, TD_LIKELY, td__loop_layer(of, "without_gradient"), 1,
+                                      "no .detach() or no_grad() on the way to it, or "
+                                      "requires_grad_(False) where it is not used");
+    td__because(s, NULL, 1, count,
+                td__say(of, "never a gradient, in %lld updates: %s",
+                        (long long)td__loop_updates(of),
+                        td__loop_names(of, "without_gradient", "names")));
+}
+
+const td__rule td__rule_parameter_without_gradient = {
+    .info = {.name = "parameter_without_gradient",
+             .meaning = "parameters that are to be trained never get a gradient",
+             .reads = "the loop's without_gradient",
+             .statistic =
+                 "parameters with requires_grad whose grad is None in every update, after two",
+             .threshold =
+                 "one: it is not part of what the loss is computed from, or cut off from it",
+             .remedy = "use it, no .detach() or no_grad() in forward(), or requires_grad_(False)"},
+    .title = "parameter without gradient",
+    .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,32 @@
+#include "diagnose/loop.h"
+
+static void look(td__case *of) {
+    double outside = td__loop_number(of, "without_optimizer", "count");
+    if (td__loop_updates(of) < 2 || outside < 1 || td__loop_number(of, "strangers", NULL) > 0 ||
+        td__loop_is(of, "without_optimizer", "unused")) {
+        return;
+    }
+    bool head_alone = td__loop_is(of, "without_optimizer", "leading");
+    td__suspicion *s = td__loop_error(
+        of, head_alone ? TD_MAYBE : TD_SURE, td__loop_layer(of, "without_optimizer"), 1,
+        "give them to the optimizer, or requires_grad_(False) where they are to stay");
+    td__because(s, NULL, 1, outside,
+                td__say(of, "in no optimizer, of %.0f that require gradients: %s",
+                        td__loop_number(of, "trainable", NULL),
+                        td__loop_names(of, "without_optimizer", "names")));
+}
+
+const td__rule td__rule_parameter_without_optimizer = {
+    .info = {.name = "parameter_without_optimizer",
+             .meaning = "parameters that are to be trained are in no optimizer",
+             .reads = "the loop's without_optimizer",
+             .statistic = "parameters with requires_grad that no optimizer that has stepped has, "
+                          "after two updates",
+             .threshold = "one. A maybe where all of them come before those that are trained: a "
+                          "head that is trained alone",
+             .remedy = "give them to the optimizer, or say requires_grad_(False)"},
+    .title = "parameter in no optimizer",
+    .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,36 @@
+#include "diagnose/loop.h"
+
+static void look(td__case *of) {
+    double strangers = td__loop_number(of, "strangers", NULL);
+    double outside = td__loop_number(of, "without_optimizer", "count");
+    if (strangers < 1 || outside < 1) {
+        return;
+    }
+    td__suspicion *s = td__loop_error(of, TD_SURE, td__loop_layer(of, "without_optimizer"), 1,
+                                      "make the optimizer after the model is complete and on its "
+                                      "device");
+    td__because(
+        s, NULL, 1, strangers,
+        td__say(of,
+                "the optimizer has %.0f parameters that are not the model's and never get a "
+                "gradient",
+                strangers));
+    td__because(
+        s, NULL, 1, outside,
+        td__say(of, "in no optimizer: %s", td__loop_names(of, "without_optimizer", "names")));
+}
+
+const td__rule td__rule_stale_optimizer = {
+    .info = {.name = "stale_optimizer",
+             .meaning = "the optimizer was made before the model was changed or moved",
+             .reads = "the loop's strangers, without_optimizer",
+             .statistic = "parameters of the optimizer that the model has not and that never get a "
+                          "gradient, while the model has some that are in no optimizer",
+             .threshold =
+                 "one of each: what the optimizer updates is not what the model computes with",
+             .remedy = "make the optimizer after the model is complete and on its device"},
+    .title = "optimizer of another model",
+    .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .look = look,
+    .after = true,
+};

@@ -1,0 +1,136 @@
+"""Rules for errors of the program that trains, on the facts that `watch` records of a loop: no framework is needed."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import tapedeck
+
+TAPEDECK = os.environ["TAPEDECK"]
+RULES = pathlib.Path(os.environ["TD_SOURCE"], "src", "diagnose", "rules")
+
+PLAIN = {"updates": 40, "trainable": 4, "strangers": 0, "labels": {"again": 64, "changed": 1},
+         "loader": {"batches": 10, "workers": 2, "stream": True},
+         "batches": {"updates": 40, "passes": 40, "ones": 1, "repeated": 1, "copies": 1, "again": 1, "among": 16},
+         "validation": {"passes": 8, "training": 1, "kinds": ["Dropout"], "since": 3},
+         "scheduler": {"kind": "StepLR", "steps": 4, "early": 0, "updates": 40, "period": 0, "most": 0.1, "rate": 1e-5,
+                       "collapsed": 30, "since": 11},
+         "clipping": {"kind": "norm", "calls": 120, "norms": 120, "acted": 120, "strong": 60, "largest": 3.0,
+                      "limit": 1.0, "scaled": 0, "since": 1},
+         "scaler": {"calls": 40, "skipped": 5, "in_a_row": 4, "since": 1},
+         "zero_rate_0": {"in_a_row": 0, "of": 40}, "detached": {"count": 1, "since": 1}, "cleared": {"count": 1, "since": 1},
+         "evaluating": {"count": 1, "since": 1, "kinds": ["Dropout"]}}
+
+# Rule: facts that differ from PLAIN, the layer that is named, the confidence.
+FOUND = {
+    "stale_optimizer": ({"strangers": 2, "without_optimizer": {"count": 2, "names": ["fc.weight", "fc.bias"]}}, "fc", "sure"),
+    "parameter_without_optimizer": ({"without_optimizer": {"count": 1, "names": ["a.b.weight"], "leading": False}}, "a.b", "sure"),
+    "detached_loss": ({"detached": {"count": 16, "since": 1}}, None, "sure"),
+    "gradients_cleared": ({"cleared": {"count": 2, "since": 1}}, None, "sure"),
+    "gradients_added_up": ({"added_up": {"count": 15, "since": 2}}, None, "sure"),
+    "parameter_without_gradient": ({"without_gradient": {"count": 1, "names": ["first.weight"]}}, "first", "likely"),
+    "parameter_unchanged": ({"unchanged": {"count": 1, "names": ["first.weight"]}}, "first", "likely"),
+    "zero_learning_rate": ({"zero_rate_3": {"in_a_row": 40, "of": 40}}, None, "sure"),
+    "evaluation_mode": ({"evaluating": {"count": 30, "since": 11, "kinds": ["Dropout"]}}, None, "likely"),
+    "training_mode": ({"validation": {"passes": 4, "training": 4, "kinds": ["Dropout"], "since": 11}}, None, "likely"),
+    "dropout_in_evaluation": ({"dropout": {"count": 1, "since": 11, "what": "dropout(training=True)"}}, None, "likely"),
+    "scheduler_before_optimizer": ({"scheduler": {"kind": "StepLR", "steps": 3, "early": 1, "updates": 40}}, None, "sure"),
+    "scheduler_per_batch": ({"scheduler": {"kind": "StepLR", "steps": 40, "updates": 40, "collapsed": 4, "most": 0.1,
+                                           "rate": 1e-9}}, None, "likely"),
+    "clipping_before_unscaling": ({"clipping": {"calls": 2, "scaled": 2, "largest": 900.0, "limit": 1.0, "since": 1}}, None, "sure"),
+    "clipping_always": ({"clipping": {"calls": 40, "norms": 40, "strong": 39, "largest": 90.0, "limit": 1.0}}, None, "likely"),
+    "clipping_never": ({"clipping": {"calls": 120, "norms": 120, "strong": 0, "largest": 0.5, "limit": 100.0}}, None, "maybe"),
+    "skipped_updates": ({"scaler": {"calls": 9, "skipped": 9, "in_a_row": 9, "since": 1}}, None, "sure"),
+    "workers_repeat_data": ({"batches": {"updates": 16, "repeated": 8, "again": 8, "among": 16, "since": 2}}, None, "sure"),
+    "repeated_batch": ({"batches": {"updates": 4, "repeated": 3, "since": 2},
+                        "loader": {"batches": 10, "workers": 0, "stream": False}}, None, "sure"),
+    "labels_shuffled": ({"labels": {"again": 64, "changed": 40, "since": 12}}, None, "sure"),
+    "broken_weight_tying": ({"untied": {"names": [["embedding.weight", "head.weight"]], "shared": 0, "since": 1}}, None, "likely"),
+    "batch_norm_of_one": ({"batches": {"updates": 4, "passes": 4, "ones": 4}}, None, "sure"),
+}
+RANKS = {"replicas_drift", "replicas_same_data"}
+
+
+class LoopRules(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def record(self, loop, name="run", **notes):
+        path = os.path.join(self.folder.name, name)
+        with tapedeck.Deck(path) as deck:
+            deck.note("loop", loop if isinstance(loop, str) else json.dumps(loop))
+            for key, value in notes.items():
+                deck.note(key, value)
+            deck.log(loss=1.0)
+            deck.step()
+        return deck.folder
+
+    def diagnose(self, run, *options):
+        out = subprocess.run([TAPEDECK, "diagnose", run, "--json", *options], capture_output=True, text=True, timeout=60)
+        self.assertIn(out.returncode, (0, 1), out.stderr)
+        return json.loads(out.stdout), out.returncode
+
+    def test_every_rule_has_a_case(self):
+        rules = {path.stem for path in RULES.glob("*.c") if "diagnose/loop.h" in path.read_text(encoding="utf-8")}
+        self.assertEqual(rules, set(FOUND) | RANKS)
+
+    def test_plain_facts_raise_nothing(self):
+        found, status = self.diagnose(self.record(PLAIN))
+        self.assertEqual((found["findings"], status), ([], 0))
+
+    def test_each_is_found_and_nothing_else(self):
+        for i, (rule, (facts, layer, confidence)) in enumerate(FOUND.items()):
+            with self.subTest(rule):
+                found, status = self.diagnose(self.record(PLAIN | facts, f"run{i}"))
+                self.assertEqual([(f["rule"], f["layer"], f["confidence"]) for f in found["findings"]], [(rule, layer, confidence)])
+                self.assertEqual(status, confidence != "maybe")
+                since = [fact["since"] for fact in facts.values() if isinstance(fact, dict) and "since" in fact]
+                if since and rule not in ("repeated_batch", "scheduler_per_batch"):
+                    self.assertEqual(found["findings"][0]["since_step"], since[0])
+
+    def test_two_updates_are_enough_and_one_is_not(self):
+        facts = {"updates": 1, "trainable": 4, "without_gradient": {"count": 1, "names": ["first.weight"]},
+                 "detached": {"count": 1, "since": 1}, "zero_rate_0": {"in_a_row": 1, "of": 1}}
+        self.assertEqual(self.diagnose(self.record(facts))[0]["findings"], [])
+        facts = {**facts, "updates": 2}
+        self.assertEqual([f["rule"] for f in self.diagnose(self.record(facts, "more"))[0]["findings"]], ["parameter_without_gradient"])
+
+    def test_ranks(self):
+        def ranks(name, mine, others, batches, **notes):
+            notes = {"world_size": "2", "replicas": "True"} | notes
+            facts = PLAIN | {"fingerprints": mine, "batch_fingerprints": {"1": 5, "2": 6}}
+            run = self.record(facts, name, rank="0", **notes)
+            self.record(facts | {"fingerprints": others, "batch_fingerprints": batches}, f"{name}-rank1", rank="1", **notes)
+            return [(f["rule"], f["since_step"]) for f in self.diagnose(run)[0]["findings"]]
+
+        same, other = {"1": 1, "2": 2, "4": 3}, {"1": 1, "2": 9, "4": 8}
+        self.assertEqual(ranks("a", same, same, {"1": 7, "2": 8}), [])
+        self.assertEqual(ranks("b", same, other, {"1": 7, "2": 8}), [("replicas_drift", 2)])
+        self.assertEqual(ranks("c", same, same, {"1": 5, "2": 6}), [("replicas_same_data", 1)])
+        self.assertEqual(ranks("d", same, other, {"1": 7, "2": 8}, replicas="False"), [])
+
+    def test_facts_that_are_none(self):
+        deep = "[" * 5000
+        for i, loop in enumerate(("", "{", "[1]", "null", deep, '{"updates": "x", "clipping": [], "unchanged": {"count": 1e300}}',
+                                  '{"untied": {"names": [["a"], 3, {}]}, "updates": 1e308, "unchanged": {"count": 2, "names": {}}}')):
+            found, _ = self.diagnose(self.record(loop, f"odd{i}"))
+            self.assertIsInstance(found["findings"], list)
+            if i < 5:
+                self.assertIn("the facts about the training loop cannot be read", found["notes"])
+
+    def test_a_name_is_only_text(self):
+        run = self.record(PLAIN | {"unchanged": {"count": 1, "names": ["\x1b[31m.weight"]}})
+        out = subprocess.run([TAPEDECK, "diagnose", run], capture_output=True, text=True, timeout=60)
+        self.assertNotIn("\x1b[31m", out.stdout)
+
+    def test_gathering_that_stopped_is_said(self):
+        found, _ = self.diagnose(self.record(PLAIN, loop_stopped="facts about the loop end at step 3: KeyError('x')"))
+        self.assertIn("facts about the loop end at step 3: KeyError('x')", found["notes"])
+
+
+if __name__ == "__main__":
+    unittest.main()
