@@ -89,6 +89,23 @@ typedef enum td_layout {
     TD_LAYOUT_FIRST_IF_FITS /* first, unless only last fits what a model takes; a remark says which */
 } td_layout;
 
+typedef enum td_flip { TD_FLIP_NONE, TD_FLIP_HORIZONTAL, TD_FLIP_VERTICAL, TD_FLIP_BOTH } td_flip;
+/* What stands beyond the border: the image again, mirrored; its last pixel; 0; the other side. */
+typedef enum td_fill { TD_FILL_REFLECT, TD_FILL_NEAREST, TD_FILL_CONSTANT, TD_FILL_WRAP } td_fill;
+
+/* Images (height, width, channels) of the training part, changed at random in each epoch, by seed,
+ * epoch and row alone. 0: not at all. */
+typedef struct td_augment {
+    td_flip flip;      /* half of them */
+    double shift;      /* by up to this share of height and width */
+    double rotate;     /* by up to this share of a full turn, either way */
+    double zoom;       /* to 1 - zoom … 1 + zoom of the size */
+    int64_t crop;      /* by up to so many whole pixels: so much border, then cut out at random */
+    double brightness; /* up to this is added or taken, in the units that batches have */
+    double contrast;   /* 1 - contrast … 1 + contrast times the distance from a channel's mean */
+    td_fill fill;
+} td_augment;
+
 typedef struct td_data_options {
     size_t struct_size;            /* sizeof(td_data_options); TD_DATA fills it in */
     const char *train;             /* file or folder */
@@ -148,6 +165,7 @@ typedef struct td_data_options {
     bool standardize_labels;
     const float *label_mean, *label_deviation; /* or with these (info's, of another data set) */
     int64_t label_normal_count;                /* how many of each */
+    td_augment augment;
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, struct_size, __VA_ARGS__)

@@ -1,5 +1,6 @@
 /* Batches of a part: an order for each epoch, and one buffer that every batch is gathered into. */
 #include "base/memory.h"
+#include "data/augment.h"
 #include "data/dataset.h"
 #include "data/streams.h"
 
@@ -18,6 +19,8 @@ struct td_batches {
     int64_t *rows;     /* (batch) */
     float *weight;     /* (batch); NULL: all the same */
     size_t label_size; /* bytes of one label; 0 without */
+    uint64_t epoch;    /* under way */
+    float *changed;    /* (batch, …input), images as this epoch has them; NULL: as they are */
     size_t let_go;     /* bytes of the mapped file before which all pages were let go */
 };
 
@@ -34,6 +37,8 @@ static bool allocate(td_batches *b) {
         return false;
     }
     b->input = td__aligned_alloc((size_t)values * sizeof(float));
+    bool augmented = part_of(b) == TD_TRAINING && td__augment_is_on(&b->dataset->augment);
+    b->changed = augmented ? td__aligned_alloc((size_t)values * sizeof(float)) : NULL;
     b->label = td__calloc(count, b->label_size);
     b->rows = td__calloc(count, sizeof *b->rows);
     bool weighted = td__is_weighted(b->dataset, part_of(b));
@@ -42,7 +47,8 @@ static bool allocate(td_batches *b) {
     if (shuffled) {
         b->order = td__calloc((size_t)b->part->count, sizeof *b->order);
     }
-    return b->input && b->label && b->rows && (b->weight || !weighted) && (b->order || !shuffled);
+    return b->input && (b->changed || !augmented) && b->label && b->rows &&
+           (b->weight || !weighted) && (b->order || !shuffled);
 }
 
 td_batches *td_batches_create(const td_dataset *dataset, td_part part, int64_t batch,
@@ -85,6 +91,7 @@ void td_batches_destroy(td_batches *batches) {
     }
     td__free(batches->order);
     td__aligned_free(batches->input);
+    td__aligned_free(batches->changed);
     td__free(batches->label);
     td__free(batches->rows);
     td__free(batches->weight);
@@ -94,6 +101,7 @@ void td_batches_destroy(td_batches *batches) {
 void td_batches_start(td_batches *batches, uint64_t epoch) {
     batches->next = 0;
     batches->let_go = 0;
+    batches->epoch = epoch;
     if (!batches->order) {
         return;
     }
@@ -156,6 +164,16 @@ static const void *gather_labels(td_batches *b, int64_t count) {
     return b->label;
 }
 
+static const float *augment_inputs(const td_batches *b, int64_t count, const float *input) {
+    const td_dataset *dataset = b->dataset;
+    int64_t width = dataset->tables[b->part->table].input.count;
+    for (int64_t i = 0; b->changed && i < count; i++) {
+        td__augment_image(&dataset->augment, dataset->seed, b->epoch, b->rows[i],
+                          &dataset->info.input, input + i * width, b->changed + i * width);
+    }
+    return b->changed ? b->changed : input;
+}
+
 bool td_batches_next(td_batches *b, td_batch *batch) {
     int64_t first = b->next * b->batch, left = b->part->count - first;
     if (left <= 0) {
@@ -170,12 +188,11 @@ bool td_batches_next(td_batches *b, td_batch *batch) {
     }
     const td_data_info *info = &b->dataset->info;
     const float *input = inputs_in_place(b, count);
+    input = augment_inputs(b, count, input ? input : gather_inputs(b, count));
     *batch = (td_batch){
         .count = count,
         .index = b->next,
-        .input = {.dtype = TD_FLOAT32,
-                  .shape = with_count(&info->input, count),
-                  .data = input ? input : gather_inputs(b, count)},
+        .input = {.dtype = TD_FLOAT32, .shape = with_count(&info->input, count), .data = input},
         .rows = b->rows,
     };
     if (b->label_size > 0) {

@@ -1,6 +1,7 @@
 /* Opening a data set: options checked, files read, parts split, labels and inputs prepared. */
 #include "data/dataset.h"
 #include "base/memory.h"
+#include "data/augment.h"
 
 #include <errno.h>
 #include <math.h>
@@ -243,6 +244,10 @@ static td_status prepare(td_dataset *dataset, const td_data_options *options, td
         status = td__normalize_prepare(dataset, options, error);
     }
     if (!status) {
+        status =
+            td__augment_check(&options->augment, &dataset->info.input, &dataset->info.label, error);
+    }
+    if (!status) {
         status = tell_names(dataset, error);
     }
     dataset->info.training = dataset->parts[TD_TRAINING].count;
@@ -271,6 +276,7 @@ td_dataset *td_dataset_open(const td_data_options *options, td_error *error) {
     }
     dataset->seed = all.seed;
     dataset->in_order = all.in_order;
+    dataset->augment = all.augment;
     dataset->info.batch = all.batch;
     if (prepare(dataset, &all, error)) {
         td_dataset_close(dataset);

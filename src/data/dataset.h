@@ -32,6 +32,7 @@ struct td_dataset {
     int64_t class_weight_count;
     bool in_order;
     uint64_t seed;
+    td_augment augment; /* of the training part's batches */
 };
 
 /* labels.c: decides what the labels are and checks them. */

@@ -6,5 +6,7 @@
 #define TD__STREAM_SPLIT 0x6461746100000002u
 /* Plus the epoch. */
 #define TD__STREAM_SHUFFLE 0x6461746200000000u
+/* Plus the row. */
+#define TD__STREAM_AUGMENT 0x6461746300000000u
 
 #endif

@@ -124,6 +124,48 @@ static void read_class_weight(td__checker *checker, td__yaml_node *node, void *m
     data->class_weights = weights;
 }
 
+/* Which way images may be mirrored, how far moved and turned, … */
+static void read_augment(td__checker *checker, td__yaml_node *node, void *member) {
+    static const char *const flips[] = {"none", "horizontal", "vertical", "horizontal_and_vertical",
+                                        NULL};
+    static const char *const fills[] = {"reflect", "nearest", "constant", "wrap", NULL};
+    static const td__map_field fields[] = {
+        {.key = "flip", .kind = TD__WORD, .offset = offsetof(td_augment, flip), .words = flips},
+        {.key = "shift",
+         .kind = TD__SHARE,
+         .offset = offsetof(td_augment, shift),
+         .minimum = 0,
+         .maximum = 1},
+        {.key = "rotate",
+         .kind = TD__SHARE,
+         .offset = offsetof(td_augment, rotate),
+         .minimum = 0,
+         .maximum = 1},
+        {.key = "zoom",
+         .kind = TD__SHARE,
+         .offset = offsetof(td_augment, zoom),
+         .minimum = 0,
+         .maximum = 0.99},
+        {.key = "crop",
+         .kind = TD__INT,
+         .offset = offsetof(td_augment, crop),
+         .minimum = 0,
+         .maximum = TD__MANY},
+        {.key = "brightness",
+         .kind = TD__NUMBER,
+         .offset = offsetof(td_augment, brightness),
+         .minimum = 0,
+         .maximum = TD__MANY},
+        {.key = "contrast",
+         .kind = TD__SHARE,
+         .offset = offsetof(td_augment, contrast),
+         .minimum = 0,
+         .maximum = 1},
+        {.key = "fill", .kind = TD__WORD, .offset = offsetof(td_augment, fill), .words = fills},
+    };
+    td__check_map(checker, node, fields, TD__COUNT(fields), member);
+}
+
 static const char *const layouts[] = {"as_is", "channels_last", "channels_first", NULL};
 static const char *const label_kinds[] = {"auto", "class", "values", "one_hot", "none", NULL};
 
@@ -174,6 +216,7 @@ static const td__map_field data_fields[] = {
      .offset = offsetof(td_experiment, data_shuffle),
      .fallback = "true"},
     {.key = "memory", .kind = TD__BYTES, .offset = DATA(memory)},
+    {.key = "augment", .kind = TD__CUSTOM, .offset = DATA(augment), .read = read_augment},
 };
 
 void td__read_data(td__checker *checker, td__yaml_node *node, void *member) {
