@@ -10,11 +10,17 @@ td_status td__saved_load(td__saved *saved, const char *model, td_error *error) {
     char *texts[1] = {NULL};
     td_error reason = {0};
     td_status status = TD_OK;
+    if (td__onnx_is_open(model, &saved->takes, &saved->input_first)) {
+        saved->waiting = model;
+        saved->foreign = true;
+        return TD_OK;
+    }
     saved->model = td_model_load_with(model, 1, keys, texts, &reason);
     if (!saved->model) {
         return td_error_set(error, reason.status, "%s", reason.text);
     }
     saved->foreign = !texts[0];
+    saved->takes = td_model_input_shape(saved->model);
     saved->fixed_batch = td__onnx_fixed_batch(saved->model);
     td__onnx_channels_first(saved->model, &saved->input_first, &saved->output_first);
     if (texts[0]) {
@@ -36,18 +42,18 @@ static void close_data(td__saved *saved) {
     saved->data = NULL;
 }
 
-td_status td__saved_open(td__saved *saved, const char *path, const td__saved_options *options,
-                         td_error *error) {
+static td_status open_data(td__saved *saved, const char *path, const td__saved_options *options,
+                           td_error *error) {
     const char *given[1] = {options->label};
     td_data_options data = {.struct_size = sizeof data,
                             .train = path,
                             .labels = options->labels,
-                            .input = td__known_input(saved->model),
+                            .input = saved->waiting ? (td_shape){0} : td__known_input(saved->model),
                             .input_as_is = saved->foreign,
                             .layout = options->layout || !saved->input_first
                                           ? options->layout
                                           : TD_LAYOUT_FIRST_IF_FITS,
-                            .takes = td_model_input_shape(saved->model),
+                            .takes = saved->takes,
                             .batch = saved->fixed_batch ? saved->fixed_batch : options->batch,
                             .in_order = true};
     td__data_notes_apply(&saved->notes.data, &data);
@@ -82,6 +88,27 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
     saved->labelled = td_dataset_info(saved->data)->label_kind != TD_LABEL_NONE;
     saved->batches = td_batches_create(saved->data, TD_TRAINING, 0, error);
     return saved->batches ? TD_OK : TD_MEMORY;
+}
+
+td_status td__saved_open(td__saved *saved, const char *path, const td__saved_options *options,
+                         td_error *error) {
+    td_status status = open_data(saved, path, options, error);
+    if (status || !saved->waiting) {
+        return status;
+    }
+    td_error reason = {0};
+    saved->model = td__onnx_load_for(saved->waiting, td_dataset_info(saved->data)->input, &reason);
+    saved->waiting = NULL;
+    if (!saved->model) {
+        return td_error_set(error, reason.status, "%s", reason.text);
+    }
+    td__onnx_channels_first(saved->model, &saved->input_first, &saved->output_first);
+    saved->fixed_batch = td__onnx_fixed_batch(saved->model);
+    if (saved->fixed_batch && saved->fixed_batch != options->batch) {
+        close_data(saved); /* again, so many at a time */
+        return open_data(saved, path, options, error);
+    }
+    return TD_OK;
 }
 
 td_status td__saved_fit_labels(td__saved *saved, td_loss loss, td_error *error) {

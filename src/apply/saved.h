@@ -16,6 +16,9 @@ typedef struct td__saved {
     bool foreign;                   /* says nothing of its training data */
     int64_t fixed_batch;            /* the only one it runs on; 0: any */
     bool input_first, output_first; /* its file has the channels first, here they are last */
+    const char
+        *waiting;   /* the file of a model that is made for the data at hand; borrowed, or NULL */
+    td_shape takes; /* its input; -1: any size */
 } td__saved;
 
 /* Zero means default. */
@@ -28,6 +31,8 @@ typedef struct td__saved_options {
     bool scaled_labels; /* standardised as in training; otherwise as the file has them */
 } td__saved_options;
 
+/* A graph with axes of any size is only loaded when the data is open (td__saved_open). model must
+ * outlive that. */
 TD_NODISCARD td_status td__saved_load(td__saved *saved, const char *model, td_error *error);
 TD_NODISCARD td_status td__saved_open(td__saved *saved, const char *data,
                                       const td__saved_options *options, td_error *error);

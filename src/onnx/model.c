@@ -305,6 +305,7 @@ typedef struct origin {
     size_t size;
     const char *path; /* for messages, and where external data lies; NULL: nowhere */
     const char *name; /* of the model */
+    td_shape example; /* of the data at hand; of rank 0: not known */
     bool stripped;    /* the parameters' values are not there */
     size_t weights;   /* then: the bytes they may have */
 } origin;
@@ -368,6 +369,7 @@ static td_model *make(const origin *from, td_error *error) {
     if (!status) {
         td__onnx_run_set_model(source->run);
         choose_input(source);
+        source->example = from->example;
     }
     status = status ? status : td__onnx_fold(source, limit / 2, &reason);
     status = status ? status : td__onnx_probe(source, limit, &reason);
@@ -444,7 +446,8 @@ bool td__onnx_recognise(const unsigned char *head, size_t size) {
     return number >= 2 && number <= 8 && wire == (number == 5 ? TD__VARINT : TD__BYTES);
 }
 
-td_model *td__onnx_load(const char *path, td_error *error) {
+/* The file's bytes, for munmap; NULL on failure. */
+static void *map_file(const char *path, size_t *size, td_error *error) {
     int file = td__file_open(AT_FDCWD, path, O_RDONLY);
     struct stat about;
     if (file < 0 || fstat(file, &about) < 0) {
@@ -454,15 +457,55 @@ td_model *td__onnx_load(const char *path, td_error *error) {
         }
         return NULL;
     }
-    size_t size = (size_t)about.st_size;
-    void *bytes = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-    td_model *model = NULL;
+    *size = (size_t)about.st_size;
+    void *bytes = *size ? mmap(NULL, *size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
     if (bytes == MAP_FAILED) {
         td__file_error(error, path, "read");
-    } else {
-        model = td__onnx_model(bytes, size, path, error);
-        (void)munmap(bytes, size);
+        bytes = NULL;
     }
     close(file);
+    return bytes;
+}
+
+td_model *td__onnx_load_for(const char *path, td_shape example, td_error *error) {
+    size_t size;
+    void *bytes = map_file(path, &size, error);
+    char name[TD__ONNX_NAME_SIZE];
+    model_name(path, name);
+    td_model *model = NULL;
+    if (bytes) {
+        model = make(
+            &(origin){.bytes = bytes, .size = size, .path = path, .name = name, .example = example},
+            error);
+        (void)munmap(bytes, size);
+    }
     return model;
+}
+
+td_model *td__onnx_load(const char *path, td_error *error) {
+    return td__onnx_load_for(path, (td_shape){0}, error);
+}
+
+bool td__onnx_is_open(const char *path, td_shape *input, bool *first) {
+    size_t size;
+    void *bytes = map_file(path, &size, NULL);
+    if (!bytes) {
+        return false;
+    }
+    td__onnx_source *source = NULL;
+    if (td__onnx_recognise(bytes, size)) {
+        source = source_create(&(origin){.bytes = bytes, .size = size, .path = path}, NULL);
+    }
+    bool open = false;
+    if (source && !check_input(source->graph, NULL)) {
+        choose_input(source);
+        *input = source->input;
+        *first = source->input_last;
+        for (int32_t i = 0; i < source->input.rank; i++) {
+            open = open || source->input.dims[i] < 0;
+        }
+    }
+    source_destroy(source);
+    (void)munmap(bytes, size);
+    return open;
 }

@@ -16,6 +16,13 @@ td_model *td__onnx_load(const char *path, td_error *error);
  * data may lie; NULL: nowhere. */
 td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_error *error);
 
+/* Whether the file is an ONNX model of one input that has axes of any size; *input is that of one
+ * example as the model takes it, *first as in td__onnx_channels_first. What else is wrong with the
+ * file td__onnx_load_for says. */
+bool td__onnx_is_open(const char *path, td_shape *input, bool *first);
+/* A model for examples of that shape, whatever else would fit it. */
+td_model *td__onnx_load_for(const char *path, td_shape example, td_error *error);
+
 /* Whether the file has the model's input and output with the channels first; the model has the
  * channels last all the same. */
 void td__onnx_channels_first(const td_model *model, bool *input, bool *output);

@@ -209,7 +209,8 @@ static td_status give_input(probing *p) {
     td_shape shape = {.rank = source->input.rank + 1, .dims = {p->batch}};
     for (int32_t i = 1; i < shape.rank; i++) {
         int64_t size = source->input.dims[i - 1];
-        shape.dims[i] = size < 0 ? p->any : size;
+        bool known = source->example.rank == source->input.rank;
+        shape.dims[i] = size >= 0 ? size : known ? source->example.dims[i - 1] : p->any;
     }
     int64_t count;
     td_dtype dtype = td__onnx_storage(info->type);
@@ -347,7 +348,9 @@ static bool puts_out_batches(const td__onnx_source *source) {
  * of the first size. */
 static td_status probe_sizes(td__onnx_source *source, int64_t batch, bool open, size_t limit,
                              int64_t *size, td_error *reason) {
-    static const int64_t sizes[] = {32, 64, 224, 8, 512, 1600, 16000};
+    static const int64_t sizes[] = {32,   64,   224,  8,    512,   1600,  16000, 1,     3,
+                                    16,   48,   128,  256,  299,   320,   400,   640,   1024,
+                                    2048, 4096, 8000, 8192, 16384, 22050, 32768, 48000, 65536};
     td_status status = TD_INVALID;
     for (size_t i = 0; status && i < (open ? sizeof sizes / sizeof *sizes : 1); i++) {
         *size = sizes[i];
@@ -362,7 +365,7 @@ static td_status probe_sizes(td__onnx_source *source, int64_t batch, bool open, 
 td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error) {
     const td_shape *input = &source->graph->values[source->graph->inputs[0]].shape;
     int64_t declared = input->dims[0], batch = declared == BATCH ? BATCH + 1 : BATCH, size = 0;
-    bool open = has_open_sizes(input);
+    bool open = has_open_sizes(input) && source->example.rank != source->input.rank;
     td_error reason = {0};
     td_status status = probe_sizes(source, batch, open, limit, &size, &reason);
     if (!status && puts_out_batches(source)) {
@@ -382,5 +385,10 @@ td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error)
         source->fixed_batch = declared;
         return TD_OK;
     }
-    return status ? td_error_set(error, reason.status, "%s", reason.text) : TD_OK;
+    return !status ? TD_OK
+           : open  ? td_error_set(error, reason.status,
+                                  "none of the sizes that were tried for its open axes fits (at 32: "
+                                   "%s); `tapedeck predict` and `gradients` take them from the data",
+                                  reason.text)
+                   : td_error_set(error, reason.status, "%s", reason.text);
 }

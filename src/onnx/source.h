@@ -73,6 +73,7 @@ struct td__onnx_source {
     bool output_last;    /* the same of its output */
     int64_t fixed_batch; /* the only one it runs on; 0: any */
     td_shape input;      /* of one example, as the model takes it; -1: any */
+    td_shape example;    /* the same of the data at hand; of rank 0 when that is not known */
     uint8_t *bytes;      /* the file without its parameters' values */
     size_t size;
 };
