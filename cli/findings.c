@@ -150,6 +150,40 @@ static void print_trial(const td_finding_trial *trial) {
            100 * fmax(trial->score_before, 0));
 }
 
+/* Eight heights from the least to the greatest value; of sizes that differ a hundredfold the heights
+ * of their logarithms. What changes by less than a fifth of its size stays small. */
+static void print_plot(const td_finding_plot *plot) {
+    static const char *const bars[] = {"\u2581", "\u2582", "\u2583", "\u2584",
+                                       "\u2585", "\u2586", "\u2587", "\u2588"};
+    double least = INFINITY, most = -INFINITY, last = NAN;
+    for (size_t i = 0; i < plot->count; i++) {
+        if (isfinite(plot->values[i])) {
+            least = fmin(least, plot->values[i]);
+            most = fmax(most, plot->values[i]);
+            last = plot->values[i];
+        }
+    }
+    if (!(most > least)) {
+        return;
+    }
+    bool logarithmic = least > 0 && most > 100 * least;
+    double low = logarithmic ? log(least) : least, high = logarithmic ? log(most) : most;
+    double spare = logarithmic ? 0 : fmax(0, fmax(fabs(least), fabs(most)) / 5 - (high - low));
+    low -= spare / 2;
+    high += spare / 2;
+    printf("%*s", INDENT, "");
+    print_plain(plot->signal);
+    printf("%s%s ", plot->statistic ? "." : "", plot->statistic ? plot->statistic : "");
+    for (size_t i = 0; i < plot->count; i++) {
+        double value = logarithmic ? log(plot->values[i]) : plot->values[i];
+        double height = (value - low) / (high - low) * 7.99;
+        (void)fputs(isfinite(height) ? bars[(int)fmin(fmax(height, 0), 7)] : " ", stdout);
+    }
+    printf(" %.3g \u2026 %.3g%s, at last %.3g; steps %lld\u2013%lld\n", least, most,
+           logarithmic ? " (log)" : "", last, (long long)plot->first_step,
+           (long long)plot->last_step);
+}
+
 static void print_finding(const td_diagnosis_finding *f, bool colour) {
     static const char *const marks[] = {"?", "\u2717", "\u2717"};
     static const char *const colours[] = {"33", "31", "31"};
@@ -162,12 +196,18 @@ static void print_finding(const td_diagnosis_finding *f, bool colour) {
         print_plain(f->layer);
         printf(", ");
     }
+    if (f->unit >= 0) {
+        printf("unit %lld, ", (long long)f->unit);
+    }
     if (f->since_step > 1) {
         printf("since step %lld, ", (long long)f->since_step);
     }
     printf("%s\n", td_confidence_name(f->confidence));
     for (size_t i = 0; i < f->evidence_count; i++) {
         print_line("", f->evidence[i].text);
+    }
+    if (f->plot) {
+        print_plot(f->plot);
     }
     if (f->remedy) {
         print_line("\u2192 ", f->remedy);

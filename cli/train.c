@@ -164,11 +164,35 @@ static void conclude(const td_monitor *monitor, const char *folder, bool quiet) 
     }
 }
 
-static int run_experiment(td_experiment *experiment, const settings *s) {
+/* What cannot work is said before it is tried: a line each, nothing of what might do harm. */
+static void check_first(const char *path, const settings *s) {
+    td_check_options how = {.size = sizeof how, .set = s->set, .set_count = s->set_count};
+    td_diagnosis *diagnosis =
+        td_check(path, &how, NULL); /* the trainer says why it cannot be had */
+    const td_diagnosis_finding *findings;
+    size_t count = diagnosis ? td_diagnosis_findings(diagnosis, &findings) : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (findings[i].confidence == TD_SURE) {
+            char line[600];
+            (void)snprintf(
+                line, sizeof line, "%s%s%s%s%s \u2192 %s", findings[i].text,
+                findings[i].layer ? " in layer " : "", findings[i].layer ? findings[i].layer : "",
+                findings[i].evidence_count ? ": " : "",
+                findings[i].evidence_count ? findings[i].evidence[0].text : "", findings[i].remedy);
+            note(line);
+        }
+    }
+    td_diagnosis_destroy(diagnosis);
+}
+
+static int run_experiment(td_experiment *experiment, const char *path, const settings *s) {
     report_style style = style_of(s);
     td_monitor *monitor = td_monitor_create(experiment, s->quiet ? NULL : print_remark, NULL);
     if (!monitor) {
         return fail(EXIT_BAD, "out of memory");
+    }
+    if (td_monitor_is_on(monitor) && !s->quiet && !s->resume && !s->dry_run) {
+        check_first(path, s);
     }
     FILE *stream = style == REPORT_BAR ? terminal_stream() : NULL;
     td_trainer_options options = {.size = sizeof options,
@@ -224,7 +248,7 @@ static int run(int count, char **arguments) {
     if (!experiment) {
         return EXIT_USAGE;
     }
-    int status = run_experiment(experiment, &s);
+    int status = run_experiment(experiment, *own ? own : arguments[0], &s);
     td_experiment_destroy(experiment);
     return status;
 }

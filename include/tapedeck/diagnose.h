@@ -49,13 +49,22 @@ typedef struct td_finding_trial {
     double loss_before, loss_after; /* NaN where the remedy changes what the loss means */
 } td_finding_trial;
 
+/* A signal over the whole run, for a small plot: means of equal parts of its records. */
+typedef struct td_finding_plot {
+    const char *signal;
+    const char *statistic; /* "norm"; NULL: the number itself */
+    int64_t first_step, last_step;
+    const double *values; /* NaN: a part without a finite one */
+    size_t count;
+} td_finding_plot;
+
 /* One cause. Texts live as long as the diagnosis. */
 typedef struct td_diagnosis_finding {
     const char *rule;
     const char *cause; /* a word of docs/diagnose.md */
     const char *text;  /* "learning rate too high" */
     const char *layer; /* NULL: none in particular */
-    int64_t unit;      /* -1: none in particular */
+    int64_t unit;      /* the first that it is about, of the layer's; -1: none in particular */
     int64_t since_step;
     td_confidence confidence;
     const char *const *symptoms; /* words of docs/diagnose.md */
@@ -67,6 +76,7 @@ typedef struct td_diagnosis_finding {
     size_t edit_count;
     const td_finding_origin *origin; /* NULL: nothing that is not finite */
     const td_finding_trial *trial;   /* NULL: not tried */
+    const td_finding_plot *plot;     /* NULL: nothing was recorded that shows it */
 } td_diagnosis_finding;
 
 typedef struct td_diagnosis td_diagnosis;
@@ -113,6 +123,8 @@ TD_API td_monitor *td_monitor_create(const struct td_experiment *experiment,
 TD_API void td_monitor_destroy(td_monitor *monitor);
 /* For td_trainer_options.observer; lives as long as the monitor. */
 TD_API const struct td_train_observer *td_monitor_observer(td_monitor *monitor);
+/* Whether the experiment wants it to look at all. */
+TD_API bool td_monitor_is_on(const td_monitor *monitor);
 /* How many things were found. */
 TD_API size_t td_monitor_count(const td_monitor *monitor);
 /* Keeps what was found in the run's table `finding`. Nothing when that is nothing. */

@@ -41,8 +41,15 @@ void td__found(td__case *of, const char *layer, int64_t since, const char *signa
         of->symptoms[of->symptom_count++] =
             (td__symptom){of->rule->symptom,
                           layer,
+                          -1,
                           since,
                           {text, signal ? td__keep(of, signal) : NULL, since, value}};
+    }
+}
+
+void td__found_unit(td__case *of, int64_t unit) {
+    if (of->symptom_count > 0) {
+        of->symptoms[of->symptom_count - 1].unit = unit;
     }
 }
 
@@ -61,8 +68,12 @@ td__suspicion *td__suspect(td__case *of, td__strength strength, ptrdiff_t layer,
         return NULL;
     }
     td__suspicion *suspicion = &of->suspicions[of->suspicion_count++];
-    *suspicion = (td__suspicion){
-        .rule = of->rule, .strength = strength, .layer = layer, .since = 1, .remedy = remedy};
+    *suspicion = (td__suspicion){.rule = of->rule,
+                                 .strength = strength,
+                                 .layer = layer,
+                                 .unit = -1,
+                                 .since = 1,
+                                 .remedy = remedy};
     return suspicion;
 }
 

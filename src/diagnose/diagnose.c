@@ -53,8 +53,8 @@ static td_status look_after(void *user, td_trainer *trainer, td_error *error) {
 
 static void repeat(td__case *of, double seconds) {
     td_error reason = {0};
-    int64_t steps = of->history->last_step < of->trainer->feed.steps ? of->history->last_step
-                                                                     : of->trainer->feed.steps;
+    int64_t seen = of->history->last_step, planned = of->trainer->feed.steps;
+    int64_t steps = seen > 0 && seen < planned ? seen : planned; /* it may have recorded nothing */
     of->steps = steps < MOST_STEPS ? steps : MOST_STEPS;
     td__trial_options options = {.path = of->path,
                                  .steps = of->steps,

@@ -221,23 +221,32 @@ static void measure_flow(td__layer_facts *layer, td__flow *flow, const td_tensor
     }
     int64_t units = output->shape.dims[output->shape.rank - 1];
     units = units > 0 && units <= MOST_UNITS ? units : 1;
-    int64_t rows = stats.count / units, flat = 0;
+    int64_t rows = stats.count / units, flat = 0, most_flat = 0;
     const float *values = td__floats(output);
     *flow = (td__flow){.mean = stats.mean,
                        .deviation = stats.std,
                        .largest = fmax(fabs(stats.min), fabs(stats.max)),
                        .zeros = (double)stats.zeros / (double)stats.count,
                        .units = units,
+                       .first_dead = -1,
+                       .first_flat = -1,
                        .nonfinite = stats.nan + stats.inf,
                        .error = flow->error};
     for (int64_t u = 0; u < units; u++) {
         bool dead = true, constant = true;
+        int64_t flat_here = 0;
         for (int64_t r = 0; r < rows; r++) {
             float value = values[r * units + u];
             dead &= value == 0;
             constant &= value == values[u];
-            flat += is_flat(layer->activation, value);
+            flat_here += is_flat(layer->activation, value);
         }
+        flat += flat_here;
+        if (flat_here > most_flat) {
+            most_flat = flat_here;
+            flow->first_flat = u;
+        }
+        flow->first_dead = dead && flow->dead == 0 ? u : flow->first_dead;
         flow->dead += dead;
         flow->constant += constant;
     }

@@ -12,6 +12,7 @@ typedef struct td__flow {
     double saturated;                /* share where the activation is flat: |tanh| > 0.99, … */
     int64_t units, dead;             /* dead: never anything but 0 */
     int64_t constant;                /* units that never change over the examples */
+    int64_t first_dead, first_flat;  /* the first such unit, the most saturated one; -1: none */
     int64_t distinct;                /* units that differ from every unit before them */
     double error;                    /* root mean square of dLoss/dOutput */
     int64_t nonfinite;

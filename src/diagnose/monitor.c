@@ -342,6 +342,10 @@ const td_train_observer *td_monitor_observer(td_monitor *monitor) {
     return &monitor->observer;
 }
 
+bool td_monitor_is_on(const td_monitor *monitor) {
+    return monitor->on;
+}
+
 size_t td_monitor_count(const td_monitor *monitor) {
     return monitor->found_count;
 }

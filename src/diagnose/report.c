@@ -51,6 +51,9 @@ static bool fill_evidence(td__case *of, const td__suspicion *s, td_diagnosis_fin
         if (!(seen & bit)) {
             words[finding->symptom_count++] = symptom_words[symptom->index];
             evidence[finding->evidence_count++] = symptom->evidence;
+            bool here =
+                !finding->layer || (symptom->layer && strcmp(symptom->layer, finding->layer) == 0);
+            finding->unit = finding->unit < 0 && here ? symptom->unit : finding->unit;
             finding->since_step =
                 finding->symptom_count == 1 && s->since <= 1 ? symptom->since : finding->since_step;
         }
@@ -111,6 +114,56 @@ static bool fill_trial(td__case *of, const td__suspicion *s, td_diagnosis_findin
     return true;
 }
 
+/* ---- Plots ---------------------------------------------------------------------------------- */
+
+enum { PARTS = 48, LEAST_POINTS = 8 };
+
+/* What shows it best: the first signal that the evidence names, else the loss. */
+static const td__series *shown(td__case *of, const td_diagnosis_finding *finding,
+                               td_finding_plot *plot) {
+    for (size_t i = 0; i < finding->evidence_count; i++) {
+        const char *signal = finding->evidence[i].signal;
+        const td_run_signal *found = signal ? td_run_signal_find(of->history->run, signal) : NULL;
+        if (!found) {
+            continue;
+        }
+        plot->signal = signal;
+        plot->statistic = found->forms & TD_SCALAR ? NULL : "norm";
+        const td__series *series = td__series_of(of->history, signal, plot->statistic);
+        if (series->count >= LEAST_POINTS) {
+            return series;
+        }
+    }
+    const td__series *loss = td__loss_of(of->history);
+    plot->signal = "loss";
+    plot->statistic = NULL;
+    return loss;
+}
+
+static bool fill_plot(td__case *of, td_diagnosis_finding *finding) {
+    td_finding_plot made = {0};
+    const td__series *series = of->history ? shown(of, finding, &made) : NULL;
+    if (!series || series->count < LEAST_POINTS) {
+        return true;
+    }
+    made.count = series->count < PARTS ? series->count : PARTS;
+    made.first_step = series->points[0].step;
+    made.last_step = series->points[series->count - 1].step;
+    double *values = block(of->diagnosis, made.count, sizeof *values);
+    td_finding_plot *plot = block(of->diagnosis, 1, sizeof *plot);
+    if (!values || !plot) {
+        return false;
+    }
+    for (size_t i = 0; i < made.count; i++) {
+        values[i] = td__series_mean(series, (double)i / (double)made.count,
+                                    (double)(i + 1) / (double)made.count);
+    }
+    made.values = values;
+    *plot = made;
+    finding->plot = plot;
+    return true;
+}
+
 static bool fill(td__case *of, const td__suspicion *s, td_diagnosis_finding *finding) {
     const char **edits = block(of->diagnosis, s->edit_count, sizeof *edits);
     const char *layer = s->where ? s->where : layer_name(of, s->layer);
@@ -122,14 +175,14 @@ static bool fill(td__case *of, const td__suspicion *s, td_diagnosis_finding *fin
                                       .cause = s->rule->info.name,
                                       .text = s->rule->title,
                                       .layer = layer ? td__keep(of, layer) : NULL,
-                                      .unit = -1,
+                                      .unit = s->unit,
                                       .since_step = s->since,
                                       .confidence = s->confidence,
                                       .remedy = s->remedy,
                                       .edits = edits,
                                       .edit_count = s->edit_count};
     return fill_evidence(of, s, finding) && fill_origin(of, s, finding) &&
-           fill_trial(of, s, finding);
+           fill_trial(of, s, finding) && fill_plot(of, finding);
 }
 
 static int by_weight(const void *a, const void *b) {

@@ -69,6 +69,7 @@ typedef struct td__suspicion {
     td__strength strength;
     ptrdiff_t layer;   /* -1: none in particular; TD__INPUT_LAYER */
     const char *where; /* the layer's name, of a model that only the run knows; NULL: none */
+    int64_t unit;      /* the first of them; -1: none in particular */
     int64_t since;
     td_evidence evidence[TD__MOST_EVIDENCE];
     size_t evidence_count;
@@ -93,6 +94,7 @@ typedef struct td__suspicion {
 typedef struct td__symptom {
     enum td__symptom_index index;
     const char *layer; /* NULL: all, or none in particular */
+    int64_t unit;      /* the first of them; -1: none in particular */
     int64_t since;
     td_evidence evidence;
 } td__symptom;
@@ -145,6 +147,8 @@ const char *td__keep(td__case *of, const char *text);
  * lives as long as the case, signal is copied. */
 void td__found(td__case *of, const char *layer, int64_t since, const char *signal, double value,
                const char *text);
+/* The first unit that has the symptom found last. */
+void td__found_unit(td__case *of, int64_t unit);
 /* NULL: it is not. */
 const td__symptom *td__has(const td__case *of, enum td__symptom_index index);
 

@@ -2,6 +2,7 @@
 """tapedeck diagnose and check: findings, their form, and what happens when something is missing."""
 import json
 import os
+import re
 import shutil
 import sqlite3
 import unittest
@@ -111,6 +112,30 @@ class Diagnose(program.Case):
         self.run_program("check", "e.yaml", status=0)
         self.write("e.yaml", HEALTHY + "unknown: 1\n")
         self.assertIn("unknown", self.run_program("check", "e.yaml", status=2).stderr)
+
+    def test_a_finding_has_a_plot_in_the_terminal_and_none_in_json(self):
+        run = self.trained(DIVERGES + "record:\n  - {what: loss, to: [csv]}\n")
+        said = self.run_program("diagnose", run, "--no-trial", status=1).stdout
+        plot = next(line for line in said.splitlines() if re.match(r"    loss [\u2581-\u2588 ]{8,} ", line))
+        self.assertIn("\u2588", plot)
+        self.assertRegex(plot, r"; steps 1\u2013\d+$")
+        self.assertNotIn("plot", self.diagnosed(run, "--no-trial")["findings"][0])
+
+    def test_a_finding_names_the_first_unit(self):
+        dead = program.SMALL.replace("activation: tanh", "activation: relu, bias_initializer: {constant: {value: -90}}")
+        self.assertIn("relu", dead)
+        finding = self.diagnosed(self.trained(dead))["findings"][0]
+        self.assertIn("dead_relu", finding["symptoms"])
+        self.assertEqual(finding["unit"], 0)
+
+    def test_train_says_before_what_cannot_work(self):
+        self.write("e.yaml", SOFTMAX_OF_ONE)
+        said = self.run_program("train", "e.yaml", "--out", "runs").stderr
+        self.assertIn("wrong output activation in layer out: softmax of one unit is always 1", said)
+        said = self.run_program("train", "e.yaml", "--out", "runs", "--set", "diagnose=false").stderr
+        self.assertNotIn("softmax of one unit", said)
+        self.write("e.yaml", HEALTHY)
+        self.assertNotIn("note", self.run_program("train", "e.yaml", "--out", "runs").stderr)
 
     def test_divergence_is_said_while_training_and_stops_it_where_asked(self):
         self.write("e.yaml", DIVERGES)

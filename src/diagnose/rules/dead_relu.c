@@ -18,6 +18,7 @@ static void look_at_units(td__case *of) {
                       td__say(of, "%s: %lld of %lld units never active (%lld before training)",
                               layer->name, (long long)end->dead, (long long)end->units,
                               (long long)start->dead));
+            td__found_unit(of, end->first_dead);
             return;
         }
     }

@@ -15,6 +15,7 @@ static void look(td__case *of) {
                         (long long)of->facts.inputs.nonfinite, (long long)of->facts.nonfinite_row,
                         (long long)of->facts.nonfinite_column));
     if (s && origin) {
+        s->unit = of->facts.nonfinite_column;
         origin->cause = "input";
         origin->row = of->facts.nonfinite_row;
         origin->step = of->baseline.origin.step;

@@ -14,6 +14,8 @@ static void look(td__case *of) {
                 td__say(of, "%s.output", layer->name), most,
                 td__say(of, "%s: %.0f %% of its outputs are saturated (%.0f %% before training)",
                         layer->name, 100 * layer->end.saturated, 100 * layer->start.saturated));
+            td__found_unit(of, fmax(layer->end.saturated, 0) > SHARE ? layer->end.first_flat
+                                                                     : layer->start.first_flat);
             return;
         }
     }

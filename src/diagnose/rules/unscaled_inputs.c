@@ -29,7 +29,8 @@ static void look(td__case *of) {
                 td__say(of, "inputs go from %.4g to %.4g (mean %.3g, deviation %.3g)",
                         facts->inputs.minimum, facts->inputs.maximum, facts->inputs.mean,
                         facts->inputs.deviation));
-    if (apart) {
+    if (apart && s) {
+        s->unit = facts->largest_column;
         td__because(s, "input", 0, facts->largest_deviation,
                     td__say(of, "deviations of columns go from %.3g to %.3g (column %lld)",
                             facts->smallest_deviation, facts->largest_deviation,
