@@ -12,6 +12,7 @@ static const char help[] =
     "?.\n"
     "\n"
     "  --set KEY=VALUE   change the file first, as in `tapedeck train`\n"
+    "  --probe           also try out learning rates, from 1e-6 to 10 in 120 steps (a range test)\n"
     "  --only RULES      only these rules: names and globs, separated by commas\n"
     "  --ignore RULES    all but these\n"
     "  --json            for programs\n"
@@ -28,11 +29,12 @@ static void print_problem(void *user, const char *text) {
 }
 
 static int run(int count, char **arguments) {
-    bool json = false;
+    bool json = false, probe = false;
     const char *only = NULL, *ignore = NULL, *set[MOST_VALUES];
     size_t set_count = 0;
     const option options[] = {
         {.name = "json", .flag = &json},
+        {.name = "probe", .flag = &probe},
         {.name = "only", .text = &only},
         {.name = "ignore", .text = &ignore},
         {.name = "set", .list = set, .list_count = &set_count},
@@ -50,7 +52,8 @@ static int run(int count, char **arguments) {
                             .set_count = set_count,
                             .only = only,
                             .ignore = ignore,
-                            .problem = print_problem};
+                            .problem = print_problem,
+                            .probe = probe};
     td_diagnosis *diagnosis = td_check(arguments[0], &how, &error);
     if (!diagnosis) {
         return fail(EXIT_USAGE, "%s", error.text);

@@ -1,6 +1,7 @@
 /* A diagnosis: the case is gathered, rules look at it, the judge decides. */
 #include "diagnose/diagnosis.h"
 #include "diagnose/loop.h"
+#include "diagnose/probe.h"
 
 #include "base/memory.h"
 #include "deck/glob.h"
@@ -233,7 +234,8 @@ static td_status check(td__case *of, const char *experiment, const td_check_opti
     judge_unrun(of);
     note_data(of);
     note_flow(of);
-    return td__report(of, error);
+    status = options->probe ? td__probe(of, options, error) : TD_OK;
+    return status ? status : td__report(of, error);
 }
 
 td_diagnosis *td_check(const char *experiment, const td_check_options *options, td_error *error) {

@@ -33,15 +33,6 @@ static const pointer links[] = {
     {TD__SLOW_CONVERGENCE, "too_few_epochs", TD_MAYBE, "more epochs, or a larger rate"},
 };
 
-static const td__rule *rule_of(const char *cause) {
-    for (size_t i = 0; td__rules[i]; i++) {
-        if (!td__rules[i]->info.symptom && !strcmp(td__rules[i]->info.name, cause)) {
-            return td__rules[i];
-        }
-    }
-    return NULL;
-}
-
 /* Symptoms that what was accepted brings about: they need no further cause. */
 static uint32_t explained(const td__case *of) {
     uint32_t bits = 0;
@@ -68,7 +59,7 @@ void td__link(td__case *of) {
     }
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         const pointer *l = &links[i];
-        of->rule = rule_of(l->cause);
+        of->rule = td__rule_of(l->cause);
         if ((there & l->all) != l->all || (known & l->all) == l->all || !of->rule ||
             is_suspected(of, l->cause)) {
             continue;

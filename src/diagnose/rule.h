@@ -137,6 +137,8 @@ struct td__rule {
 
 /* Every rule, causes in the order in which one brings about the other; ends with NULL. */
 extern const td__rule *const td__rules[];
+/* The rule of a cause; NULL: there is none. */
+const td__rule *td__rule_of(const char *cause);
 
 /* A text that lives as long as the diagnosis; "" when memory is exhausted. */
 const char *td__say(td__case *of, const char *format, ...) TD_PRINTF(2, 3);

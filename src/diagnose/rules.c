@@ -3,6 +3,8 @@
  * tuned. */
 #include "diagnose/rule.h"
 
+#include <string.h>
+
 #define RULES(X)                                                                                   \
     X(nan_loss)                                                                                    \
     X(inf_loss)                                                                                    \
@@ -94,6 +96,15 @@ RULES(DECLARE)
 #define ENTRY(name) &td__rule_##name,
 const td__rule *const td__rules[] = {RULES(ENTRY) NULL};
 #undef ENTRY
+
+const td__rule *td__rule_of(const char *cause) {
+    for (size_t i = 0; td__rules[i]; i++) {
+        if (!td__rules[i]->info.symptom && !strcmp(td__rules[i]->info.name, cause)) {
+            return td__rules[i];
+        }
+    }
+    return NULL;
+}
 
 const td_rule_info *td_diagnose_rule(size_t index) {
     const size_t count = sizeof td__rules / sizeof *td__rules - 1;

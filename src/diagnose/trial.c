@@ -185,6 +185,9 @@ static td_status step(state *s, const td_batch *batch, td_error *error) {
         if (!s->trial->origin.cause && s->step % 16 == 0) {
             s->size = size_of(prediction);
         }
+        if (s->options->seen) {
+            s->options->seen(s->options->user, s->step + 1, value);
+        }
         s->loss = value;
         s->loss_sum += value;
         s->loss_count++;

@@ -30,6 +30,8 @@ typedef struct td__trial_options {
     bool redraw; /* forget the weights that the experiment starts from */
     const td__task *task;
     void (*problem)(void *user, const char *text); /* of the file; may be NULL */
+    /* Called with the loss of each step, from 1; may be NULL. */
+    void (*seen)(void *user, int64_t step, double loss);
     /* Called after the last step; may be NULL. */
     td_status (*look)(void *user, td_trainer *trainer, td_error *error);
     void *user;

@@ -113,6 +113,19 @@ class Diagnose(program.Case):
         self.write("e.yaml", HEALTHY + "unknown: 1\n")
         self.assertIn("unknown", self.run_program("check", "e.yaml", status=2).stderr)
 
+    def test_check_probes_learning_rates(self):
+        self.write("e.yaml", DIVERGES)
+        found = json.loads(self.run_program("check", "e.yaml", "--probe", "--json", status=1).stdout)
+        self.assertEqual([(f["cause"], f["confidence"]) for f in found["findings"]], [("learning_rate_too_high", "likely")])
+        self.assertRegex(found["notes"][-1], "range test of [0-9]+ steps: the loss falls fastest at a rate of .* the experiment has 900")
+        self.run_program("check", "e.yaml", status=0)
+        self.write("e.yaml", HEALTHY)
+        found = json.loads(self.run_program("check", "e.yaml", "--probe", "--json", status=0).stdout)
+        self.assertEqual(found["findings"], [])
+        tiny = json.loads(self.run_program("check", "e.yaml", "--probe", "--json", "--set",
+                                           "train.optimizer.adam.learning_rate=1e-8", status=0).stdout)
+        self.assertIn("learning_rate_too_low", [f["cause"] for f in tiny["findings"]])
+
     def test_a_finding_has_a_plot_in_the_terminal_and_none_in_json(self):
         run = self.trained(DIVERGES + "record:\n  - {what: loss, to: [csv]}\n")
         said = self.run_program("diagnose", run, "--no-trial", status=1).stdout

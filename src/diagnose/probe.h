@@ -1,0 +1,11 @@
+/* A range test of the learning rate, before training. */
+#ifndef TAPEDECK_DIAGNOSE_PROBE_H
+#define TAPEDECK_DIAGNOSE_PROBE_H
+
+#include "diagnose/rule.h"
+
+/* Notes where the loss falls fastest and where it rises, and accepts a rate that is too high or too low
+ * as a cause. options: of the check. */
+TD_NODISCARD td_status td__probe(td__case *of, const td_check_options *options, td_error *error);
+
+#endif
