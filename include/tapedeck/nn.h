@@ -56,14 +56,14 @@ typedef struct td_value {
     td_value_kind kind;
     bool boolean;
     double number;
-    const char *text; /* also a choice's name */
+    const char *text; /* also a choice's name; of numbers and bools: as written, or NULL */
     const double *numbers;
     const char *const *texts;
     size_t count;                      /* of numbers, texts or settings */
     const struct td_setting *settings; /* of a choice */
 } td_value;
 
-/* One option of a layer, optimizer or schedule as an experiment file has it: `filters: 32`. */
+/* One option of a layer, loss, optimizer or schedule as an experiment file has it: `filters: 32`. */
 typedef struct td_setting {
     const char *key;
     td_value value;
@@ -666,6 +666,14 @@ TD_API TD_NODISCARD td_status td_schedule_configure(td_schedule *schedule, const
                                                     td_error *error);
 /* The rate of the step after `done` steps; `rate` itself when the schedule is not valid. */
 TD_API double td_schedule_rate(const td_schedule *schedule, double rate, uint64_t done);
+
+/* --- losses ------------------------------------------------------------------------------- */
+
+/* Sets the loss and what the keys say ("huber", {delta: 2}); the rest of *options, which has its size,
+ * stays as it is. TD_INVALID when an option means nothing for that loss. */
+TD_API TD_NODISCARD td_status td_loss_configure(td_loss *loss, td_loss_options *options,
+                                                const char *name, const td_setting *settings,
+                                                size_t count, td_error *error);
 
 /* --- optimizers --------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
-/* Edit distance with adjacent swaps (optimal string alignment), three rows at a time. */
-#include "tapedeck/base.h"
+#include "base/words.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LONGEST = 64 }; /* bytes; longer words are not compared */
@@ -14,6 +14,7 @@ static int folded(char c) {
     return tolower((unsigned char)c);
 }
 
+/* Edits and swaps of neighbours (optimal string alignment), three rows at a time. */
 static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length) {
     size_t rows[3][LONGEST + 1];
     size_t *before = rows[0], *above = rows[1], *row = rows[2];
@@ -46,7 +47,7 @@ const char *td_nearest_word(const char *word, const char *const *candidates, siz
     const char *nearest = NULL;
     size_t least = smaller((length + 2) / 3, length - 1) + 1;
     for (size_t i = 0; i < count; i++) {
-        size_t candidate = strnlen(candidates[i], LONGEST + 1);
+        size_t candidate = candidates[i] ? strnlen(candidates[i], LONGEST + 1) : 0;
         if (candidate == 0 || candidate > LONGEST) {
             continue;
         }
@@ -57,4 +58,44 @@ const char *td_nearest_word(const char *word, const char *const *candidates, siz
         }
     }
     return nearest;
+}
+
+const char *td__word_meant(char hint[TD__HINT_ROOM], const char *word,
+                           const char *const *candidates, size_t count) {
+    const char *nearest = candidates ? td_nearest_word(word, candidates, count) : NULL;
+    *hint = 0;
+    if (nearest) {
+        (void)snprintf(hint, TD__HINT_ROOM, "; did you mean '%s'?", nearest);
+    }
+    return hint;
+}
+
+const char *td__word_hint(char hint[TD__HINT_ROOM], const char *word, const char *const *candidates,
+                          size_t count) {
+    if (*td__word_meant(hint, word, candidates, count)) {
+        return hint;
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < TD__HINT_ROOM; i++) {
+        if (candidates[i]) {
+            used += (size_t)snprintf(hint + used, TD__HINT_ROOM - used, "%s%s",
+                                     used ? ", " : "; there are ", candidates[i]);
+        }
+    }
+    return hint;
+}
+
+int td__word_find(const td__words *words, const char *word, const char *where, td_error *error) {
+    if (words->synonym && strcmp(word, words->synonym) == 0) {
+        word = words->synonym_of;
+    }
+    for (int i = 0; i < words->count; i++) {
+        if (words->words[i] && strcmp(word, words->words[i]) == 0) {
+            return i;
+        }
+    }
+    char hint[TD__HINT_ROOM];
+    (void)td_error_set(error, TD_NOT_FOUND, "%sthere is no %s '%s'%s", where, words->what, word,
+                       td__word_hint(hint, word, words->words, (size_t)words->count));
+    return -1;
 }

@@ -1,15 +1,17 @@
-/* Problems, paths, and the reading of fields by their kind. */
+/* Problems, paths, and the reading of maps by tables of their keys. */
 #include "experiment/check.h"
 
 #include "base/memory.h"
 #include "base/parse.h"
 
-#include <inttypes.h>
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { MOST_KEYS = 64 };
 
 /* ---- Problems -------------------------------------------------------------------------------- */
 
@@ -33,31 +35,6 @@ void td__problem(td__checker *checker, const td__yaml_node *node, const char *fo
     if (checker->problem) {
         checker->problem(checker->user, error.text);
     }
-}
-
-static size_t word_count(const char *const *words) {
-    size_t count = 0;
-    while (words[count]) {
-        count++;
-    }
-    return count;
-}
-
-void td__problem_word(td__checker *checker, const td__yaml_node *node, const char *noun,
-                      const char *word, const char *const *words) {
-    size_t count = word_count(words);
-    const char *nearest = td_nearest_word(word, words, count);
-    if (nearest) {
-        td__problem(checker, node, "no %s '%s'; did you mean '%s'?", noun, word, nearest);
-        return;
-    }
-    char all[700] = "";
-    size_t length = 0;
-    for (size_t i = 0; i < count && length < sizeof all; i++) {
-        length +=
-            (size_t)snprintf(all + length, sizeof all - length, "%s%s", i ? ", " : "", words[i]);
-    }
-    td__problem(checker, node, "no %s '%s'; expected one of %s", noun, word, all);
 }
 
 void *td__check_alloc(td__checker *checker, size_t count, size_t size) {
@@ -134,44 +111,71 @@ static const char *describe(const td__yaml_node *node, char out[80]) {
     return td__yaml_is_null(node) ? "nothing" : out;
 }
 
-/* "expected a whole number from 1 to 100, not 'x'" */
-static void expected(td__checker *checker, const td__yaml_node *node, const td__map_field *field,
-                     const char *what) {
-    char range[80] = "", found[80];
-    if (field->minimum != 0 || field->maximum != 0) {
-        bool open = field->maximum >= 1e15;
-        int length = snprintf(range, sizeof range, open ? " of at least %.12g" : " from %.12g",
-                              field->minimum);
-        if (!open) {
-            (void)snprintf(range + length, sizeof range - (size_t)length, " to %.12g",
-                           field->maximum);
+static td_value scalar_value(const td__yaml_node *node) {
+    static const char *const words[] = {"false", "no", "off", "true", "yes", "on"};
+    td_value value = {.kind = TD_VALUE_TEXT, .text = node->text};
+    if (node->quoted) {
+        return value;
+    }
+    if (td__text_number(node->text, &value.number)) {
+        value.kind = TD_VALUE_NUMBER;
+    }
+    for (size_t i = 0; i < TD__COUNT(words); i++) {
+        if (!strcmp(node->text, words[i])) {
+            value.kind = TD_VALUE_BOOL;
+            value.boolean = i >= 3;
         }
     }
-    td__problem(checker, node, "expected %s%s, not %s", what, range, describe(node, found));
+    return value;
 }
 
-static bool in_range(const td__map_field *field, double value) {
-    return (field->minimum == 0 && field->maximum == 0) ||
-           (value >= field->minimum && value <= field->maximum);
-}
-
-static bool is_plain(const td__yaml_node *node) {
-    return node->kind == TD__YAML_SCALAR && !node->quoted && !td__yaml_is_null(node);
-}
-
-static void read_text(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                      void *member) {
-    if (node->kind != TD__YAML_SCALAR || td__yaml_is_null(node)) {
-        expected(checker, node, field, "a text");
-        return;
+/* Numbers when all items are, otherwise texts. */
+static bool list_value(td__checker *checker, const td__yaml_node *node, td_value *value) {
+    double *numbers = td__check_alloc(checker, node->count, sizeof *numbers);
+    const char **texts = td__check_alloc(checker, node->count, sizeof *texts);
+    if (!numbers || !texts) {
+        return false;
     }
-    *(const char **)member = node->text;
+    size_t numeric = 0;
+    for (size_t i = 0; i < node->count; i++) {
+        if (node->items[i]->kind != TD__YAML_SCALAR) {
+            td__problem(checker, node->items[i], "expected a list of numbers or of names");
+            return false;
+        }
+        td_value item = scalar_value(node->items[i]);
+        numeric += item.kind == TD_VALUE_NUMBER;
+        numbers[i] = item.number;
+        texts[i] = item.text;
+    }
+    *value = (td_value){.kind = numeric == node->count ? TD_VALUE_NUMBERS : TD_VALUE_TEXTS,
+                        .numbers = numbers,
+                        .texts = texts,
+                        .count = node->count};
+    return true;
 }
 
-static void read_path(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                      void *member) {
+bool td__check_value(td__checker *checker, const td__yaml_node *node, td_value *value) {
+    if (node->kind == TD__YAML_MAP || td__yaml_is_null(node)) {
+        char found[80];
+        td__problem(checker, node, "expected a number, a word or a list, not %s",
+                    describe(node, found));
+        return false;
+    }
+    if (node->kind == TD__YAML_LIST) {
+        return list_value(checker, node, value);
+    }
+    *value = scalar_value(node);
+    return true;
+}
+
+bool td__is_text(const td__yaml_node *node) {
+    return !td__yaml_is_null(node) && scalar_value(node).kind == TD_VALUE_TEXT;
+}
+
+void td__read_path(td__checker *checker, td__yaml_node *node, void *member) {
     if (node->kind != TD__YAML_SCALAR || td__yaml_is_null(node)) {
-        expected(checker, node, field, "a file's name");
+        char found[80];
+        td__problem(checker, node, "must be a file's name, not %s", describe(node, found));
         return;
     }
     size_t room = strlen(checker->folder) + strlen(node->text) + 1;
@@ -196,243 +200,82 @@ static void read_path(td__checker *checker, td__yaml_node *node, const td__map_f
     *(const char **)member = path;
 }
 
-static void read_bool(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                      void *member) {
-    static const char *const words[] = {"false", "no", "off", "true", "yes", "on"};
-    for (size_t i = 0; is_plain(node) && i < 6; i++) {
-        if (!strcmp(node->text, words[i])) {
-            *(bool *)member = i >= 3;
-            return;
-        }
-    }
-    expected(checker, node, field, "true or false");
+const td__yaml_node *td__name_node(const td__yaml_node *node, size_t i) {
+    return node->kind == TD__YAML_LIST ? node->items[i] : node;
 }
 
-static void read_int(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                     void *member) {
-    int64_t value;
-    if (!is_plain(node) || !td__text_int(node->text, &value) || !in_range(field, (double)value)) {
-        expected(checker, node, field, "a whole number");
-        return;
-    }
-    *(int64_t *)member = value;
-}
-
-static void read_seed(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                      void *member) {
-    int64_t value;
-    if (!is_plain(node) || !td__text_int(node->text, &value) || value < 0) {
-        expected(checker, node, field, "a whole number of at least 0");
-        return;
-    }
-    *(uint64_t *)member = (uint64_t)value;
-}
-
-static bool number_of(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                      double *value) {
-    if (!is_plain(node) || !td__text_number(node->text, value) || !isfinite(*value) ||
-        !in_range(field, *value)) {
-        expected(checker, node, field, "a number");
-        return false;
-    }
-    return true;
-}
-
-static void read_number(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                        void *member) {
-    double value;
-    if (number_of(checker, node, field, &value)) {
-        *(double *)member = value;
-    }
-}
-
-static void read_float(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                       void *member) {
-    double value;
-    if (number_of(checker, node, field, &value)) {
-        *(float *)member = (float)value;
-    }
-}
-
-static void read_share(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                       void *member) {
-    double value;
-    const char *end = is_plain(node) ? td__parse_float64(node->text, &value) : NULL;
-    bool percent = end && !strcmp(end, "%");
-    if (!end || (*end && !percent) || !in_range(field, percent ? value / 100 : value)) {
-        expected(checker, node, field, "a share such as 0.05 or 5%");
-        return;
-    }
-    *(double *)member = percent ? value / 100 : value;
-}
-
-static void read_bytes(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                       void *member) {
-    static const struct {
-        const char *name;
-        double bytes;
-    } units[] = {{"", 1},         {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20},
-                 {"GiB", 0x1p30}, {"kB", 1e3}, {"MB", 1e6},     {"GB", 1e9}};
-    double value;
-    const char *end = is_plain(node) ? td__parse_float64(node->text, &value) : NULL;
-    while (end && *end == ' ') {
-        end++;
-    }
-    for (size_t i = 0; end && value > 0 && i < sizeof units / sizeof *units; i++) {
-        if (!strcmp(end, units[i].name) && value * units[i].bytes < 0x1p62) {
-            *(int64_t *)member = (int64_t)(value * units[i].bytes);
-            if (value * units[i].bytes < field->minimum) {
-                td__problem(checker, node, "at least %.0f B", field->minimum);
-            }
-            return;
-        }
-    }
-    expected(checker, node, field, "a size such as 256 MiB");
-}
-
-/* Whole numbers in a list, or one alone; returns how many, -1 after a problem. */
-static int read_dims(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                     int most, int64_t *dims, const char *what) {
-    td__yaml_node *const *items = node->kind == TD__YAML_LIST ? node->items : &node;
-    size_t count = node->kind == TD__YAML_LIST ? node->count : 1;
-    bool good = node->kind != TD__YAML_MAP && count >= 1 && count <= (size_t)most;
-    for (size_t i = 0; good && i < count; i++) {
-        good = is_plain(items[i]) && td__text_int(items[i]->text, &dims[i]) &&
-               in_range(field, (double)dims[i]);
-    }
-    if (!good) {
-        expected(checker, node, field, what);
-        return -1;
-    }
-    return (int)count;
-}
-
-static void read_shape(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                       void *member) {
-    td_shape shape = {0};
-    shape.rank = read_dims(checker, node, field, TD_MAX_RANK - 1, shape.dims,
-                           "a shape such as [28, 28, 1], with whole numbers");
-    if (shape.rank > 0) {
-        *(td_shape *)member = shape;
-    }
-}
-
-static void read_pair(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                      void *member) {
-    int64_t dims[2];
-    int count = read_dims(checker, node, field, 2, dims, "one or two whole numbers");
-    if (count > 0) {
-        ((int64_t *)member)[0] = dims[0];
-        ((int64_t *)member)[1] = dims[count - 1];
-    }
-}
-
-static void read_names(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                       void *member) {
-    td__yaml_node *const *items = node->kind == TD__YAML_LIST ? node->items : &node;
+void td__read_names(td__checker *checker, td__yaml_node *node, void *member) {
     size_t count = node->kind == TD__YAML_LIST ? node->count : 1;
     const char **names = td__check_alloc(checker, count, sizeof *names);
     for (size_t i = 0; names && i < count; i++) {
-        if (items[i]->kind != TD__YAML_SCALAR || td__yaml_is_null(items[i])) {
-            expected(checker, items[i], field, "a name or a list of names");
+        const td__yaml_node *item = td__name_node(node, i);
+        if (item->kind != TD__YAML_SCALAR || td__yaml_is_null(item)) {
+            char found[80];
+            td__problem(checker, item, "must be a name or a list of names, not %s",
+                        describe(item, found));
             return;
         }
-        names[i] = items[i]->text;
+        names[i] = item->text;
     }
     *(td_names *)member = (td_names){names, names ? count : 0};
 }
 
-static void read_word(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                      void *member) {
-    if (node->kind != TD__YAML_SCALAR) {
-        expected(checker, node, field, "a word");
-        return;
-    }
-    for (int i = 0; field->words[i]; i++) {
-        if (!strcmp(field->words[i], node->text)) {
-            *(int *)member = i;
-            return;
-        }
-    }
-    td__problem_word(checker, node, field->key, node->text, field->words);
-}
-
-static void (*const readers[])(td__checker *, td__yaml_node *, const td__map_field *, void *) = {
-    [TD__TEXT] = read_text,   [TD__PATH] = read_path,   [TD__BOOL] = read_bool,
-    [TD__INT] = read_int,     [TD__SEED] = read_seed,   [TD__NUMBER] = read_number,
-    [TD__FLOAT] = read_float, [TD__SHARE] = read_share, [TD__BYTES] = read_bytes,
-    [TD__SHAPE] = read_shape, [TD__PAIR] = read_pair,   [TD__NAMES] = read_names,
-    [TD__WORD] = read_word,
-};
-
-void td__check_field(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                     void *into) {
-    void *member = (char *)into + field->offset;
-    if (field->kind == TD__CUSTOM) {
-        field->read(checker, node, member);
-    } else {
-        readers[field->kind](checker, node, field, member);
-    }
-}
-
 /* ---- Maps ------------------------------------------------------------------------------------ */
 
-static void unknown_key(td__checker *checker, const td__yaml_node *key, const td__map_field *fields,
-                        size_t count) {
-    const char *words[64];
-    for (size_t i = 0; i < count && i < 63; i++) {
-        words[i] = fields[i].key;
-    }
-    words[count < 63 ? count : 63] = NULL;
-    size_t mark = td__path_enter(checker, key->text);
-    const char *nearest = td_nearest_word(key->text, words, word_count(words));
-    if (nearest) {
-        td__problem(checker, key, "unknown key; did you mean '%s'?", nearest);
-    } else {
-        td__path_leave(checker, mark);
-        td__problem_word(checker, key, "key", key->text, words);
-    }
-    td__path_leave(checker, mark);
-}
-
-static void check_keys(td__checker *checker, const td__yaml_node *node, const td__map_field *fields,
+static void check_keys(td__checker *checker, const td__yaml_node *node, const td__key *keys,
                        size_t count) {
     for (size_t k = 0; k < node->count; k++) {
+        const char *words[MOST_KEYS] = {0};
         size_t i = 0;
-        while (i < count && strcmp(fields[i].key, node->keys[k]->text) != 0) {
+        while (i < count && strcmp(keys[i].field.key, node->keys[k]->text) != 0) {
+            words[i] = keys[i].field.key;
             i++;
         }
         if (i == count) {
-            unknown_key(checker, node->keys[k], fields, count);
+            char hint[TD__HINT_ROOM];
+            td__problem(checker, node->keys[k], "there is no '%s'%s", node->keys[k]->text,
+                        td__word_hint(hint, node->keys[k]->text, words, count));
         }
     }
 }
 
-void td__check_map(td__checker *checker, td__yaml_node *node, const td__map_field *fields,
-                   size_t count, void *into) {
+static void read_key(td__checker *checker, td__yaml_node *node, const td__key *key, void *into) {
+    td_value value;
+    td_error reason = {0};
+    if (key->read) {
+        key->read(checker, node, (char *)into + key->field.offset);
+    } else if (td__check_value(checker, node, &value) &&
+               td__field_set(&key->field, into, &value, &reason)) {
+        td__problem(checker, node, "%s", reason.text);
+    }
+}
+
+void td__check_map(td__checker *checker, td__yaml_node *node, const td__key *keys, size_t count,
+                   void *into) {
+    assert(count <= MOST_KEYS);
     if (node->kind != TD__YAML_MAP) {
         char found[80];
         td__problem(checker, node, "expected a map (KEY: VALUE), not %s", describe(node, found));
         return;
     }
-    check_keys(checker, node, fields, count);
+    check_keys(checker, node, keys, count);
     for (size_t i = 0; i < count; i++) {
-        const td__map_field *field = &fields[i];
-        td__yaml_node *value = td__yaml_get(node, field->key);
-        if (value && td__yaml_is_null(value) && field->fallback && field->kind != TD__CUSTOM) {
+        const td__key *key = &keys[i];
+        td__yaml_node *value = td__yaml_get(node, key->field.key);
+        if (value && td__yaml_is_null(value) && key->fallback && !key->read) {
             value = NULL; /* `scale:` with nothing behind it is the default */
         }
-        if (!value && field->fallback) {
-            value = td__yaml_scalar(checker->yaml, field->fallback, false);
-            if (!value || td__yaml_put(checker->yaml, node, field->key, value)) {
+        if (!value && key->fallback) {
+            value = td__yaml_scalar(checker->yaml, key->fallback, false);
+            if (!value || td__yaml_put(checker->yaml, node, key->field.key, value)) {
                 checker->exhausted = TD_MEMORY;
                 return;
             }
         }
-        size_t mark = td__path_enter(checker, field->key);
+        size_t mark = td__path_enter(checker, key->field.key);
         if (value) {
-            td__check_field(checker, value, field, into);
-        } else if (field->required) {
+            read_key(checker, value, key, into);
+        } else if (key->required) {
             td__problem(checker, node, "is missing");
         }
         td__path_leave(checker, mark);
@@ -455,34 +298,4 @@ bool td__check_choice(td__checker *checker, const td__yaml_node *node, const cha
     td__problem(checker, node, "expected %s, NAME or {NAME: {…}}, not %s", noun,
                 node->kind == TD__YAML_MAP ? "a map with several names" : describe(node, found));
     return false;
-}
-
-td__yaml_node *td__choice_fields(td__checker *checker, td__yaml_node *choice) {
-    if (choice->kind == TD__YAML_MAP && choice->items[0]->kind != TD__YAML_SCALAR) {
-        return choice->items[0];
-    }
-    if (choice->kind == TD__YAML_MAP && !td__yaml_is_null(choice->items[0])) {
-        return choice->items[0];
-    }
-    td__yaml_node *map = td__yaml_map(checker->yaml);
-    if (!map) {
-        checker->exhausted = TD_MEMORY;
-        return NULL;
-    }
-    map->line = choice->line;
-    map->column = choice->column;
-    map->file = choice->file;
-    if (choice->kind == TD__YAML_MAP) {
-        choice->items[0] = map;
-        return map;
-    }
-    const char *name = choice->text;
-    choice->kind = TD__YAML_MAP;
-    choice->text = "";
-    choice->quoted = false;
-    if (td__yaml_put(checker->yaml, choice, name, map)) {
-        checker->exhausted = TD_MEMORY;
-        return NULL;
-    }
-    return map;
 }

@@ -1,4 +1,4 @@
-/* Reads a YAML tree into structs by tables of fields, and collects every problem it meets.
+/* Reads a YAML tree into structs by tables of keys, and collects every problem it meets.
  *
  * A field that is absent and has a fallback is added to the document and read like any other, so
  * that the document written back says everything that was in effect. Texts that end up in structs
@@ -8,6 +8,7 @@
 #define TAPEDECK_EXPERIMENT_CHECK_H
 
 #include "experiment/yaml.h"
+#include "nn/field.h"
 #include "tapedeck/data.h"
 
 typedef struct td__checker {
@@ -21,50 +22,29 @@ typedef struct td__checker {
     td_status exhausted; /* TD_MEMORY when memory ran out; what was read is then incomplete */
 } td__checker;
 
-typedef enum td__map_field_kind {
-    TD__TEXT,   /* const char * */
-    TD__PATH,   /* const char *: relative to the file, must exist; absolute in the document */
-    TD__BOOL,   /* bool */
-    TD__INT,    /* int64_t */
-    TD__SEED,   /* uint64_t */
-    TD__NUMBER, /* double */
-    TD__FLOAT,  /* float */
-    TD__SHARE,  /* double: 0.05 or 5% */
-    TD__BYTES,  /* int64_t: 1000, 64 KiB, 256 MiB, 1 GiB */
-    TD__SHAPE,  /* td_shape: 8 or [8, 8, 1] */
-    TD__PAIR,   /* int64_t[2]: 3 is [3, 3] */
-    TD__NAMES,  /* td_names: a word or a list of them */
-    TD__WORD,   /* int: the index in .words */
-    TD__CUSTOM, /* .read does it */
-} td__map_field_kind;
+/* Reads a node into what is at member, and reports what is wrong with it. */
+typedef void td__key_reader(td__checker *checker, td__yaml_node *node, void *member);
 
-typedef struct td__map_field {
-    const char *key;
-    td__map_field_kind kind;
-    size_t offset; /* of the member in the struct */
-    /* Of INT, NUMBER, FLOAT, SHARE and each of SHAPE, PAIR; both 0: any. Of BYTES the minimum. */
-    double minimum, maximum;
-    const char *fallback;     /* as YAML has it; NULL: the member is left alone */
-    const char *const *words; /* of WORD; ends in NULL */
-    void (*read)(td__checker *checker, td__yaml_node *node, void *member);
+/* A key of a map: a field, and what a document has of it. */
+typedef struct td__key {
+    td__field field;
+    td__key_reader *read; /* reads what no type of field can: the type is not looked at */
+    const char *fallback; /* as YAML has it; NULL: the member is left alone */
     bool required;
-} td__map_field;
+} td__key;
 
-/* Reads node, which should be a map (or nothing: all fallbacks), into the struct at into. */
-void td__check_map(td__checker *checker, td__yaml_node *node, const td__map_field *fields,
-                   size_t count, void *into);
-/* One value. */
-void td__check_field(td__checker *checker, td__yaml_node *node, const td__map_field *field,
-                     void *into);
+/* Reads node, which should be a map, into the struct at into. */
+void td__check_map(td__checker *checker, td__yaml_node *node, const td__key *keys, size_t count,
+                   void *into);
+td__key_reader
+    td__read_path; /* const char *: relative to the file, must exist; absolute in the document */
+td__key_reader td__read_names; /* td_names: a word or a list of them */
+/* Where the i-th of the names stands. */
+const td__yaml_node *td__name_node(const td__yaml_node *node, size_t i);
 
 /* Reports a problem with node: "FILE:LINE: PATH: " and the text. */
 void td__problem(td__checker *checker, const td__yaml_node *node, const char *format, ...)
     TD_PRINTF(3, 4);
-/* Reports that word is none of words (until NULL), with the nearest: "PATH: no loss 'msee'; did you
- * mean 'mse'?", or all of them when none is near. */
-void td__problem_word(td__checker *checker, const td__yaml_node *node, const char *noun,
-                      const char *word, const char *const *words);
-
 /* Enters a part of the path while its value is read; leave with what enter returned. */
 size_t td__path_enter(td__checker *checker, const char *part);
 size_t td__path_enter_index(td__checker *checker, size_t index);
@@ -75,9 +55,10 @@ void td__path_leave(td__checker *checker, size_t mark);
  * problem reported, when node is neither. */
 bool td__check_choice(td__checker *checker, const td__yaml_node *node, const char *noun,
                       const td__yaml_node **name, td__yaml_node **fields);
-/* A null for a bare NAME's fields becomes an empty map in the document, so that fallbacks can be
- * put there. NULL when memory is exhausted. */
-td__yaml_node *td__choice_fields(td__checker *checker, td__yaml_node *choice);
+/* A scalar or a list as a value; false, with the problem reported, when node is neither. */
+bool td__check_value(td__checker *checker, const td__yaml_node *node, td_value *value);
+/* Whether a scalar is text: not a number, a truth value or nothing. */
+bool td__is_text(const td__yaml_node *node);
 
 /* Numbers as YAML has them; false when text is none. */
 bool td__text_int(const char *text, int64_t *value);

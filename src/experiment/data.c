@@ -4,36 +4,33 @@
 
 #include <string.h>
 
+#define AT(member) .offset = offsetof(td_data_options, member)
+
 /* A share, or a file of its own. */
 static void read_validation(td__checker *checker, td__yaml_node *node, void *member) {
+    static const td__field field = {
+        .type = TD__FIELD_NUMBER, AT(validation_share), .maximum = 0.999};
     td_data_options *data = member;
-    double share;
-    if (node->kind == TD__YAML_SCALAR && td__text_number(node->text, &share)) {
-        static const td__map_field field = {.key = "validation",
-                                            .kind = TD__NUMBER,
-                                            .offset = offsetof(td_data_options, validation_share),
-                                            .minimum = 0,
-                                            .maximum = 0.999};
-        td__check_field(checker, node, &field, data);
-        return;
+    td_value value = {.kind = TD_VALUE_NUMBER};
+    td_error reason = {0};
+    if (node->kind != TD__YAML_SCALAR || !td__text_number(node->text, &value.number)) {
+        td__read_path(checker, node, &data->validation);
+    } else if (td__field_set(&field, data, &value, &reason)) {
+        td__problem(checker, node, "%s", reason.text);
     }
-    static const td__map_field file = {
-        .key = "validation", .kind = TD__PATH, .offset = offsetof(td_data_options, validation)};
-    td__check_field(checker, node, &file, data);
 }
 
 /* A column's name, a list of them, or {x: NAME, y: NAME} of an .npz. */
 static void read_label(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field arrays[] = {
-        {.key = "x", .kind = TD__TEXT, .offset = offsetof(td_data_options, x)},
-        {.key = "y", .kind = TD__TEXT, .offset = offsetof(td_data_options, y)},
+    static const td__key arrays[] = {
+        {.field = {.key = "x", .type = TD__FIELD_TEXT, AT(x)}},
+        {.field = {.key = "y", .type = TD__FIELD_TEXT, AT(y)}},
     };
-    static const td__map_field columns = {
-        .key = "label", .kind = TD__NAMES, .offset = offsetof(td_data_options, label)};
+    td_data_options *data = member;
     if (node->kind == TD__YAML_MAP) {
-        td__check_map(checker, node, arrays, TD__COUNT(arrays), member);
+        td__check_map(checker, node, arrays, TD__COUNT(arrays), data);
     } else {
-        td__check_field(checker, node, &columns, member);
+        td__read_names(checker, node, &data->label);
     }
 }
 
@@ -58,11 +55,16 @@ static void read_generate(td__checker *checker, td__yaml_node *node, void *membe
 }
 
 static void read_header(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field field = {.key = "header", .kind = TD__BOOL};
+    static const td__field field = {.type = TD__FIELD_BOOL};
     bool header = false;
-    size_t problems = checker->problems;
-    td__check_field(checker, node, &field, &header);
-    if (checker->problems == problems) {
+    td_value value;
+    td_error reason = {0};
+    if (!td__check_value(checker, node, &value)) {
+        return;
+    }
+    if (td__field_set(&field, &header, &value, &reason)) {
+        td__problem(checker, node, "%s", reason.text);
+    } else {
         *(td_header *)member = header ? TD_HEADER_YES : TD_HEADER_NO;
     }
 }
@@ -126,103 +128,80 @@ static void read_class_weight(td__checker *checker, td__yaml_node *node, void *m
 
 /* Which way images may be mirrored, how far moved and turned, … */
 static void read_augment(td__checker *checker, td__yaml_node *node, void *member) {
-    static const char *const flips[] = {"none", "horizontal", "vertical", "horizontal_and_vertical",
-                                        NULL};
-    static const char *const fills[] = {"reflect", "nearest", "constant", "wrap", NULL};
-    static const td__map_field fields[] = {
-        {.key = "flip", .kind = TD__WORD, .offset = offsetof(td_augment, flip), .words = flips},
-        {.key = "shift",
-         .kind = TD__SHARE,
-         .offset = offsetof(td_augment, shift),
-         .minimum = 0,
-         .maximum = 1},
-        {.key = "rotate",
-         .kind = TD__SHARE,
-         .offset = offsetof(td_augment, rotate),
-         .minimum = 0,
-         .maximum = 1},
-        {.key = "zoom",
-         .kind = TD__SHARE,
-         .offset = offsetof(td_augment, zoom),
-         .minimum = 0,
-         .maximum = 0.99},
-        {.key = "crop",
-         .kind = TD__INT,
-         .offset = offsetof(td_augment, crop),
-         .minimum = 0,
-         .maximum = TD__MANY},
-        {.key = "brightness",
-         .kind = TD__NUMBER,
-         .offset = offsetof(td_augment, brightness),
-         .minimum = 0,
-         .maximum = TD__MANY},
-        {.key = "contrast",
-         .kind = TD__SHARE,
-         .offset = offsetof(td_augment, contrast),
-         .minimum = 0,
-         .maximum = 1},
-        {.key = "fill", .kind = TD__WORD, .offset = offsetof(td_augment, fill), .words = fills},
+    static const char *const flip_words[] = {"none", "horizontal", "vertical",
+                                             "horizontal_and_vertical"};
+    static const char *const fill_words[] = {"reflect", "nearest", "constant", "wrap"};
+    static const td__words flips = {"flip", flip_words, TD__COUNT(flip_words), NULL, NULL};
+    static const td__words fills = {"fill", fill_words, TD__COUNT(fill_words), NULL, NULL};
+#define ROW(member, kind, ...)                                                                     \
+    {                                                                                              \
+        .field = {                                                                                 \
+            .key = #member,                                                                        \
+            .type = TD__FIELD_##kind,                                                              \
+            .offset = offsetof(td_augment, member),                                                \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+    static const td__key keys[] = {
+        ROW(flip, WORD, .words = &flips),
+        ROW(shift, SHARE, .maximum = 1),
+        ROW(rotate, SHARE, .maximum = 1),
+        ROW(zoom, SHARE, .maximum = 0.99),
+        ROW(crop, INTEGER, .maximum = TD__FIELD_MANY),
+        ROW(brightness, NUMBER, .maximum = TD__FIELD_MANY),
+        ROW(contrast, SHARE, .maximum = 1),
+        ROW(fill, WORD, .words = &fills),
     };
-    td__check_map(checker, node, fields, TD__COUNT(fields), member);
+#undef ROW
+    td__check_map(checker, node, keys, TD__COUNT(keys), member);
 }
 
-static const char *const layouts[] = {"as_is", "channels_last", "channels_first", NULL};
-static const char *const label_kinds[] = {"auto", "class", "values", "one_hot", "none", NULL};
+static const char *const layout_words[] = {"as_is", "channels_last", "channels_first"};
+static const td__words layouts = {"layout", layout_words, TD__COUNT(layout_words), NULL, NULL};
+static const char *const label_words[] = {"auto", "class", "values", "one_hot", "none"};
+static const td__words label_kinds = {"kind of labels", label_words, TD__COUNT(label_words), NULL,
+                                      NULL};
 
-#define DATA(member) offsetof(td_experiment, data) + offsetof(td_data_options, member)
-static const td__map_field data_fields[] = {
-    {.key = "train", .kind = TD__PATH, .offset = DATA(train)},
-    {.key = "generate", .kind = TD__CUSTOM, .offset = DATA(generate), .read = read_generate},
-    {.key = "labels", .kind = TD__PATH, .offset = DATA(labels)},
-    {.key = "validation",
-     .kind = TD__CUSTOM,
-     .offset = offsetof(td_experiment, data),
-     .read = read_validation},
-    {.key = "validation_labels", .kind = TD__PATH, .offset = DATA(validation_labels)},
-    {.key = "input", .kind = TD__SHAPE, .offset = DATA(input), .minimum = 1, .maximum = TD__MANY},
-    {.key = "label",
-     .kind = TD__CUSTOM,
-     .offset = offsetof(td_experiment, data),
-     .read = read_label},
-    {.key = "label_kind", .kind = TD__WORD, .offset = DATA(label_kind), .words = label_kinds},
-    {.key = "layout", .kind = TD__WORD, .offset = DATA(layout), .words = layouts},
-    {.key = "ignore", .kind = TD__NAMES, .offset = DATA(ignore)},
-    {.key = "categories", .kind = TD__NAMES, .offset = DATA(categories)},
-    {.key = "weight", .kind = TD__TEXT, .offset = DATA(weight)},
-    {.key = "class_weight",
-     .kind = TD__CUSTOM,
-     .offset = offsetof(td_experiment, data),
-     .read = read_class_weight},
-    {.key = "missing",
-     .kind = TD__CUSTOM,
-     .offset = offsetof(td_experiment, data),
-     .read = read_missing},
-    {.key = "separator", .kind = TD__CUSTOM, .offset = DATA(separator), .read = read_separator},
-    {.key = "header", .kind = TD__CUSTOM, .offset = DATA(header), .read = read_header},
-    {.key = "scale", .kind = TD__NUMBER, .offset = DATA(scale), .fallback = "1"},
-    {.key = "standardize", .kind = TD__BOOL, .offset = DATA(standardize), .fallback = "false"},
-    {.key = "standardize_labels",
-     .kind = TD__BOOL,
-     .offset = DATA(standardize_labels),
+static const td__key data_keys[] = {
+    {.field = {.key = "train", AT(train)}, .read = td__read_path},
+    {.field = {.key = "generate", AT(generate)}, .read = read_generate},
+    {.field = {.key = "labels", AT(labels)}, .read = td__read_path},
+    {.field = {.key = "validation"}, .read = read_validation},
+    {.field = {.key = "validation_labels", AT(validation_labels)}, .read = td__read_path},
+    {.field = {.key = "input",
+               .type = TD__FIELD_SHAPE,
+               AT(input),
+               .minimum = 1,
+               .maximum = TD__FIELD_MANY}},
+    {.field = {.key = "label"}, .read = read_label},
+    {.field = {.key = "label_kind", .type = TD__FIELD_WORD, AT(label_kind), .words = &label_kinds}},
+    {.field = {.key = "layout", .type = TD__FIELD_WORD, AT(layout), .words = &layouts}},
+    {.field = {.key = "ignore", AT(ignore)}, .read = td__read_names},
+    {.field = {.key = "categories", AT(categories)}, .read = td__read_names},
+    {.field = {.key = "weight", .type = TD__FIELD_TEXT, AT(weight)}},
+    {.field = {.key = "class_weight"}, .read = read_class_weight},
+    {.field = {.key = "missing"}, .read = read_missing},
+    {.field = {.key = "separator", AT(separator)}, .read = read_separator},
+    {.field = {.key = "header", AT(header)}, .read = read_header},
+    {.field = {.key = "scale", .type = TD__FIELD_NUMBER, AT(scale), .minimum = -TD__FIELD_MANY},
+     .fallback = "1"},
+    {.field = {.key = "standardize", .type = TD__FIELD_BOOL, AT(standardize)}, .fallback = "false"},
+    {.field = {.key = "standardize_labels", .type = TD__FIELD_BOOL, AT(standardize_labels)},
      .fallback = "false"},
-    {.key = "batch",
-     .kind = TD__INT,
-     .offset = DATA(batch),
-     .minimum = 1,
-     .maximum = TD__MANY,
+    {.field = {.key = "batch",
+               .type = TD__FIELD_INTEGER,
+               AT(batch),
+               .minimum = 1,
+               .maximum = TD__FIELD_MANY},
      .fallback = "32"},
-    {.key = "shuffle",
-     .kind = TD__BOOL,
-     .offset = offsetof(td_experiment, data_shuffle),
-     .fallback = "true"},
-    {.key = "memory", .kind = TD__BYTES, .offset = DATA(memory)},
-    {.key = "augment", .kind = TD__CUSTOM, .offset = DATA(augment), .read = read_augment},
+    {.field = {.key = "shuffle", .type = TD__FIELD_NOT, AT(in_order)}, .fallback = "true"},
+    {.field = {.key = "memory", .type = TD__FIELD_BYTES, AT(memory)}},
+    {.field = {.key = "augment", AT(augment)}, .read = read_augment},
 };
 
 void td__read_data(td__checker *checker, td__yaml_node *node, void *member) {
-    td_experiment *experiment = member;
-    td__check_map(checker, node, data_fields, TD__COUNT(data_fields), experiment);
-    const td_data_options *data = &experiment->data;
+    const td_data_options *data = member;
+    td__check_map(checker, node, data_keys, TD__COUNT(data_keys), member);
     bool has_train = node->kind == TD__YAML_MAP && td__yaml_get(node, "train");
     bool has_generate = node->kind == TD__YAML_MAP && td__yaml_get(node, "generate");
     if (node->kind == TD__YAML_MAP && has_train == has_generate) {
@@ -233,5 +212,4 @@ void td__read_data(td__checker *checker, td__yaml_node *node, void *member) {
     if (data->label.count && data->y) {
         td__problem(checker, node, "label: columns, or {x, y} of an .npz, not both");
     }
-    experiment->data.in_order = !experiment->data_shuffle;
 }

@@ -10,10 +10,9 @@
 #include <string.h>
 
 static void read_name(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field field = {.key = "name", .kind = TD__TEXT};
-    const char *name = NULL;
-    td__check_field(checker, node, &field, &name);
-    if (name && (!*name || *name == '.' || strchr(name, '/') || strlen(name) > 100)) {
+    bool scalar = node->kind == TD__YAML_SCALAR && !td__yaml_is_null(node);
+    const char *name = scalar ? node->text : "";
+    if ((!*name || *name == '.' || strchr(name, '/') || strlen(name) > 100)) {
         td__problem(
             checker, node,
             "a run's folder gets this name: it has no '/', does not begin with '.', and has "
@@ -23,70 +22,63 @@ static void read_name(td__checker *checker, td__yaml_node *node, void *member) {
     *(const char **)member = name;
 }
 
+/* Seeds are compared to the last digit: more than a double holds. */
+static void read_seed(td__checker *checker, td__yaml_node *node, void *member) {
+    int64_t value;
+    if (node->kind == TD__YAML_SCALAR && !node->quoted && td__text_int(node->text, &value) &&
+        value >= 0) {
+        *(uint64_t *)member = (uint64_t)value;
+    } else {
+        td__problem(checker, node, "must be a whole number of at least 0%s%s%s",
+                    *node->text ? ", not '" : "", node->text, *node->text ? "'" : "");
+    }
+}
+
 static void read_stop_on(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field field = {.key = "stop_on", .kind = TD__NAMES};
-    static const char *const words[] = {"nan", "divergence", NULL};
+    static const char *const reasons[] = {"nan", "divergence"};
+    static const td__words words = {"reason", reasons, TD__COUNT(reasons), NULL, NULL};
     td_experiment *experiment = member;
     td_names names = {0};
     experiment->stop_on_nan = experiment->stop_on_divergence = false;
     if (node->kind == TD__YAML_LIST && node->count == 0) {
         return;
     }
-    td__check_field(checker, node, &field, &names);
+    td__read_names(checker, node, &names);
     for (size_t i = 0; i < names.count; i++) {
-        bool nan = !strcmp(names.items[i], "nan"), rises = !strcmp(names.items[i], "divergence");
-        experiment->stop_on_nan |= nan;
-        experiment->stop_on_divergence |= rises;
-        if (!nan && !rises) {
-            td__problem_word(checker, node->kind == TD__YAML_LIST ? node->items[i] : node, "reason",
-                             names.items[i], words);
+        td_error reason = {0};
+        int word = td__word_find(&words, names.items[i], "", &reason);
+        experiment->stop_on_nan |= word == 0;
+        experiment->stop_on_divergence |= word == 1;
+        if (word < 0) {
+            td__problem(checker, td__name_node(node, i), "%s", reason.text);
         }
     }
 }
 
-static const char *const policies[] = {"block", "drop", "degrade", NULL};
+static const char *const policy_words[] = {"block", "drop", "degrade"};
+static const td__words policies = {"policy", policy_words, TD__COUNT(policy_words), NULL, NULL};
 
-static const td__map_field fields[] = {
-    {.key = "name", .kind = TD__CUSTOM, .offset = offsetof(td_experiment, name), .read = read_name},
-    {.key = "seed", .kind = TD__SEED, .offset = offsetof(td_experiment, seed), .fallback = "0"},
-    {.key = "threads",
-     .kind = TD__INT,
-     .offset = offsetof(td_experiment, threads),
-     .minimum = 1,
-     .maximum = 1024},
-    {.key = "data", .kind = TD__CUSTOM, .offset = 0, .read = td__read_data, .required = true},
-    {.key = "model", .kind = TD__CUSTOM, .offset = 0, .read = td__read_model, .required = true},
-    {.key = "weights", .kind = TD__PATH, .offset = offsetof(td_experiment, weights)},
-    {.key = "train",
-     .kind = TD__CUSTOM,
-     .offset = offsetof(td_experiment, train),
-     .read = td__read_train,
-     .required = true},
-    {.key = "record", .kind = TD__CUSTOM, .offset = 0, .read = td__read_record},
-    {.key = "diagnose",
-     .kind = TD__BOOL,
-     .offset = offsetof(td_experiment, diagnose),
-     .fallback = "true"},
-    {.key = "stop_on", .kind = TD__CUSTOM, .offset = 0, .read = read_stop_on, .fallback = "nan"},
-    {.key = "overhead",
-     .kind = TD__SHARE,
-     .offset = offsetof(td_experiment, overhead),
-     .minimum = 1e-6,
-     .maximum = 1},
-    {.key = "policy",
-     .kind = TD__WORD,
-     .offset = offsetof(td_experiment, policy),
-     .words = policies,
+#define AT(member) .offset = offsetof(td_experiment, member)
+
+static const td__key keys[] = {
+    {.field = {.key = "name", AT(name)}, .read = read_name},
+    {.field = {.key = "seed", AT(seed)}, .read = read_seed, .fallback = "0"},
+    {.field =
+         {.key = "threads", .type = TD__FIELD_INTEGER, AT(threads), .minimum = 1, .maximum = 1024}},
+    {.field = {.key = "data", AT(data)}, .read = td__read_data, .required = true},
+    {.field = {.key = "model"}, .read = td__read_model, .required = true},
+    {.field = {.key = "weights", AT(weights)}, .read = td__read_path},
+    {.field = {.key = "train", AT(train)}, .read = td__read_train, .required = true},
+    {.field = {.key = "record"}, .read = td__read_record},
+    {.field = {.key = "diagnose", .type = TD__FIELD_BOOL, AT(diagnose)}, .fallback = "true"},
+    {.field = {.key = "stop_on"}, .read = read_stop_on, .fallback = "nan"},
+    {.field =
+         {.key = "overhead", .type = TD__FIELD_SHARE, AT(overhead), .minimum = 1e-6, .maximum = 1}},
+    {.field = {.key = "policy", .type = TD__FIELD_WORD, AT(policy), .words = &policies},
      .fallback = "block"},
-    {.key = "queue",
-     .kind = TD__BYTES,
-     .offset = offsetof(td_experiment, queue),
-     .minimum = TD__SMALLEST_QUEUE,
+    {.field = {.key = "queue", .type = TD__FIELD_BYTES, AT(queue), .minimum = TD__SMALLEST_QUEUE},
      .fallback = "256 MiB"},
-    {.key = "history",
-     .kind = TD__BYTES,
-     .offset = offsetof(td_experiment, history),
-     .fallback = "64 MiB"},
+    {.field = {.key = "history", .type = TD__FIELD_BYTES, AT(history)}, .fallback = "64 MiB"},
 };
 
 /* "digits" of "…/digits.yaml" */
@@ -139,7 +131,7 @@ static td_status check(td_experiment *experiment, const td_experiment_options *o
     checker.folder = experiment->folder;
     checker.problem = options ? options->problem : NULL;
     checker.user = options ? options->user : NULL;
-    td__check_map(&checker, td__yaml_root(experiment->yaml), fields, TD__COUNT(fields), experiment);
+    td__check_map(&checker, td__yaml_root(experiment->yaml), keys, TD__COUNT(keys), experiment);
     fill_name(&checker, experiment);
     experiment->data.struct_size = sizeof experiment->data;
     experiment->data.seed = experiment->seed;

@@ -69,7 +69,6 @@ struct td_experiment {
     uint64_t seed;
     int64_t threads;
     td_data_options data;
-    bool data_shuffle;
     td__choice *layers; /* when the model is a list */
     size_t layer_count;
     const char *model_file; /* when it is a file */

@@ -8,7 +8,7 @@
 static td_setting from_input(const td_setting *from) {
     static const char *const inputs[] = {"input", "input", "input", "input"};
     size_t count = from->value.kind == TD_VALUE_TEXTS ? from->value.count : 1;
-    size_t most = sizeof inputs / sizeof *inputs;
+    size_t most = TD__COUNT(inputs);
     return (td_setting){
         from->key, {.kind = TD_VALUE_TEXTS, .texts = inputs, .count = count < most ? count : most}};
 }
@@ -50,16 +50,16 @@ static void read_layers(td__checker *checker, td__yaml_node *node, td_experiment
 }
 
 void td__read_model(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field fields[] = {
-        {.key = "file",
-         .kind = TD__PATH,
-         .offset = offsetof(td_experiment, model_file),
+    static const td__key keys[] = {
+        {.field = {.key = "file", .offset = offsetof(td_experiment, model_file)},
+         .read = td__read_path,
          .required = true},
-        {.key = "frozen", .kind = TD__NAMES, .offset = offsetof(td_experiment, frozen)}};
+        {.field = {.key = "frozen", .offset = offsetof(td_experiment, frozen)},
+         .read = td__read_names}};
     if (node->kind == TD__YAML_LIST) {
         read_layers(checker, node, member);
     } else if (node->kind == TD__YAML_MAP) {
-        td__check_map(checker, node, fields, TD__COUNT(fields), member);
+        td__check_map(checker, node, keys, TD__COUNT(keys), member);
     } else {
         td__problem(checker, node,
                     "expected a list of layers, or {file: MODEL, frozen: [LAYER, …]}");

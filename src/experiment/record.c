@@ -10,10 +10,9 @@
 
 /* A name or glob, several with commas between, or a list of such: one list. */
 static void read_what(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field field = {.key = "what", .kind = TD__NAMES};
     td_names given = {0}, *what = member;
     size_t count = 0, room = 0;
-    td__check_field(checker, node, &field, &given);
+    td__read_names(checker, node, &given);
     for (size_t i = 0; i < given.count; i++) {
         room += strlen(given.items[i]) / 2 + 1;
     }
@@ -45,36 +44,36 @@ bool td__track_names(const td__track_spec *track, const char *name) {
 }
 
 static void read_form(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field field = {
-        .key = "form", .kind = TD__NAMES, .offset = offsetof(td__track_spec, forms)};
-    td__track_spec *track = member;
-    td__check_field(checker, node, &field, track);
-    const char *words[] = {
+    static const char *const names[] = {
 #define FORM_WORD(name, text, bit) text,
         TD_FORM_LIST(FORM_WORD)
 #undef FORM_WORD
-            NULL};
+    };
+    static const td__words words = {"form", names, TD__COUNT(names), NULL, NULL};
+    td__track_spec *track = member;
+    td__read_names(checker, node, &track->forms);
     for (size_t i = 0; i < track->forms.count; i++) {
-        uint32_t form = td_form_find(track->forms.items[i]);
-        if (!form) {
-            td__problem_word(checker, node, "form", track->forms.items[i], words);
+        td_error reason = {0};
+        if (td__word_find(&words, track->forms.items[i], "", &reason) < 0) {
+            td__problem(checker, td__name_node(node, i), "%s", reason.text);
         }
-        track->form |= form;
+        track->form |= td_form_find(track->forms.items[i]);
     }
 }
 
 static void read_to(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field field = {.key = "to", .kind = TD__NAMES};
     td_names *to = member;
-    td__check_field(checker, node, &field, to);
+    td__read_names(checker, node, to);
     const td_sink_class *const *classes = td_sinks();
-    const char *names[TD__SINKS + 1] = {NULL};
+    const char *names[TD__SINKS] = {NULL};
     for (size_t i = 0; i < TD__SINKS && classes[i]; i++) {
         names[i] = classes[i]->name;
     }
+    const td__words words = {"sink", names, TD__SINKS, NULL, NULL};
     for (size_t i = 0; i < to->count; i++) {
-        if (!td_sink_find(to->items[i])) {
-            td__problem_word(checker, node, "sink", to->items[i], names);
+        td_error reason = {0};
+        if (td__word_find(&words, to->items[i], "", &reason) < 0) {
+            td__problem(checker, td__name_node(node, i), "%s", reason.text);
         }
     }
 }
@@ -116,41 +115,21 @@ static void read_at(td__checker *checker, td__yaml_node *node, void *member) {
     *at = (td_steps){steps, steps ? count : 0};
 }
 
-static const td__map_field track_fields[] = {
-    {.key = "what",
-     .kind = TD__CUSTOM,
-     .offset = offsetof(td__track_spec, what),
-     .read = read_what,
-     .required = true},
-    {.key = "every",
-     .kind = TD__CUSTOM,
-     .offset = offsetof(td__track_spec, every),
-     .read = td__read_interval},
-    {.key = "at", .kind = TD__CUSTOM, .offset = offsetof(td__track_spec, at), .read = read_at},
-    {.key = "start",
-     .kind = TD__INT,
-     .offset = offsetof(td__track_spec, start),
-     .minimum = 1,
-     .maximum = 1e15},
-    {.key = "end",
-     .kind = TD__INT,
-     .offset = offsetof(td__track_spec, end),
-     .minimum = 1,
-     .maximum = 1e15},
-    {.key = "sample",
-     .kind = TD__INT,
-     .offset = offsetof(td__track_spec, sample),
-     .minimum = 1,
-     .maximum = 1e15},
-    {.key = "when", .kind = TD__TEXT, .offset = offsetof(td__track_spec, when)},
-    {.key = "history",
-     .kind = TD__INT,
-     .offset = offsetof(td__track_spec, history),
-     .minimum = 1,
-     .maximum = 1e9},
-    {.key = "form", .kind = TD__CUSTOM, .offset = 0, .read = read_form},
-    {.key = "to", .kind = TD__CUSTOM, .offset = offsetof(td__track_spec, to), .read = read_to},
-    {.key = "target", .kind = TD__PATH, .offset = offsetof(td__track_spec, target)},
+#define AT(member) .offset = offsetof(td__track_spec, member)
+#define COUNTED(member, most) .type = TD__FIELD_INTEGER, AT(member), .minimum = 1, .maximum = most
+
+static const td__key track_keys[] = {
+    {.field = {.key = "what", AT(what)}, .read = read_what, .required = true},
+    {.field = {.key = "every", AT(every)}, .read = td__read_interval},
+    {.field = {.key = "at", AT(at)}, .read = read_at},
+    {.field = {.key = "start", COUNTED(start, TD__FIELD_MANY)}},
+    {.field = {.key = "end", COUNTED(end, TD__FIELD_MANY)}},
+    {.field = {.key = "sample", COUNTED(sample, TD__FIELD_MANY)}},
+    {.field = {.key = "when", .type = TD__FIELD_TEXT, AT(when)}},
+    {.field = {.key = "history", COUNTED(history, 1e9)}},
+    {.field = {.key = "form"}, .read = read_form},
+    {.field = {.key = "to", AT(to)}, .read = read_to},
+    {.field = {.key = "target", AT(target)}, .read = td__read_path},
 };
 
 static void check_target(td__checker *checker, const td__track_spec *track) {
@@ -182,7 +161,7 @@ void td__read_record(td__checker *checker, td__yaml_node *node, void *member) {
         size_t mark = td__path_enter_index(checker, i);
         td__track_spec *track = &experiment->tracks[experiment->track_count++];
         track->node = node->items[i];
-        td__check_map(checker, node->items[i], track_fields, TD__COUNT(track_fields), track);
+        td__check_map(checker, node->items[i], track_keys, TD__COUNT(track_keys), track);
         check_target(checker, track);
         check_forms(checker, track);
         if (track->history && !track->when) {

@@ -5,13 +5,10 @@
 #include "base/memory.h"
 #include "experiment/experiment.h"
 
-#define TD__MANY 1e15 /* an upper bound that means: none */
-
-void td__read_data(td__checker *checker, td__yaml_node *node, void *member);   /* td_experiment */
-void td__read_model(td__checker *checker, td__yaml_node *node, void *member);  /* td_experiment */
-void td__read_train(td__checker *checker, td__yaml_node *node, void *member);  /* td__train_spec */
-void td__read_record(td__checker *checker, td__yaml_node *node, void *member); /* td_experiment */
-/* "50 steps", "1 epoch", "50": a td__interval. */
-void td__read_interval(td__checker *checker, td__yaml_node *node, void *member);
+td__key_reader td__read_data;     /* a td_data_options */
+td__key_reader td__read_model;    /* a td_experiment */
+td__key_reader td__read_train;    /* a td__train_spec */
+td__key_reader td__read_record;   /* a td_experiment */
+td__key_reader td__read_interval; /* a td__interval: "50 steps", "1 epoch", "50" */
 
 #endif

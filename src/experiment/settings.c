@@ -11,44 +11,6 @@ enum { DEEPEST = 8 }; /* of choices inside of choices */
 
 /* ---- From YAML ------------------------------------------------------------------------------- */
 
-static bool is_number(const td__yaml_node *node, double *value) {
-    return node->kind == TD__YAML_SCALAR && !node->quoted && td__text_number(node->text, value);
-}
-
-static td_value scalar_value(const td__yaml_node *node) {
-    td_value value = {.kind = TD_VALUE_TEXT, .text = node->text};
-    if (is_number(node, &value.number)) {
-        value.kind = TD_VALUE_NUMBER;
-    } else if (!node->quoted && (!strcmp(node->text, "true") || !strcmp(node->text, "false"))) {
-        value.kind = TD_VALUE_BOOL;
-        value.boolean = *node->text == 't';
-    }
-    return value;
-}
-
-/* Numbers when all items are, otherwise texts. */
-static bool list_value(td__checker *checker, const td__yaml_node *node, td_value *value) {
-    double *numbers = td__check_alloc(checker, node->count, sizeof *numbers);
-    const char **texts = td__check_alloc(checker, node->count, sizeof *texts);
-    if (!numbers || !texts) {
-        return false;
-    }
-    size_t numeric = 0;
-    for (size_t i = 0; i < node->count; i++) {
-        if (node->items[i]->kind != TD__YAML_SCALAR) {
-            td__problem(checker, node->items[i], "expected a list of numbers or of names");
-            return false;
-        }
-        numeric += is_number(node->items[i], &numbers[i]);
-        texts[i] = node->items[i]->text;
-    }
-    *value = (td_value){.kind = numeric == node->count ? TD_VALUE_NUMBERS : TD_VALUE_TEXTS,
-                        .numbers = numbers,
-                        .texts = texts,
-                        .count = node->count};
-    return true;
-}
-
 static td_setting *read_settings(td__checker *checker, const td__yaml_node *fields, size_t *count,
                                  int depth);
 
@@ -72,18 +34,8 @@ static bool choice_value(td__checker *checker, const td__yaml_node *node, td_val
 
 static bool read_value(td__checker *checker, const td__yaml_node *node, td_value *value,
                        int depth) {
-    if (td__yaml_is_null(node)) {
-        td__problem(checker, node, "expected a number, a word, a list or {NAME: {KEY: VALUE}}");
-        return false;
-    }
-    if (node->kind == TD__YAML_MAP) {
-        return choice_value(checker, node, value, depth);
-    }
-    if (node->kind == TD__YAML_LIST) {
-        return list_value(checker, node, value);
-    }
-    *value = scalar_value(node);
-    return true;
+    return node->kind == TD__YAML_MAP ? choice_value(checker, node, value, depth)
+                                      : td__check_value(checker, node, value);
 }
 
 /* NULL, with the problem reported, when one cannot be read. */
@@ -161,7 +113,7 @@ static td__yaml_node *number_node(td__yaml *yaml, double number) {
 static td__yaml_node *text_node(td__yaml *yaml, const char *text) {
     td__yaml_node *node = td__yaml_scalar(yaml, text, false);
     if (node) {
-        node->quoted = td__yaml_is_null(node) || scalar_value(node).kind != TD_VALUE_TEXT;
+        node->quoted = !td__is_text(node);
     }
     return node;
 }

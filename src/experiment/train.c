@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#define AT(member) .offset = offsetof(td__train_spec, member)
+/* A whole number from 1 on. */
+#define COUNTED(member)                                                                            \
+    .type = TD__FIELD_INTEGER, AT(member), .minimum = 1, .maximum = TD__FIELD_MANY
+
 void td__read_interval(td__checker *checker, td__yaml_node *node, void *member) {
     td__interval *interval = member;
     char unit[16] = "steps";
@@ -26,47 +31,13 @@ void td__read_interval(td__checker *checker, td__yaml_node *node, void *member) 
 }
 
 static void read_loss(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field fields[] = {
-        {.key = "delta",
-         .kind = TD__FLOAT,
-         .offset = offsetof(td_loss_options, delta),
-         .minimum = 1e-30,
-         .maximum = 1e30},
-        {.key = "label_smoothing",
-         .kind = TD__FLOAT,
-         .offset = offsetof(td_loss_options, label_smoothing),
-         .minimum = 0,
-         .maximum = 1},
-        {.key = "gamma",
-         .kind = TD__FLOAT,
-         .offset = offsetof(td_loss_options, gamma),
-         .minimum = 1e-6,
-         .maximum = 100},
-        {.key = "alpha",
-         .kind = TD__FLOAT,
-         .offset = offsetof(td_loss_options, alpha),
-         .minimum = 1e-6,
-         .maximum = 1},
-        {.key = "balanced", .kind = TD__BOOL, .offset = offsetof(td_loss_options, balanced)},
-    };
-    td__train_spec *train = member;
-    const td__yaml_node *name;
-    td__yaml_node *options;
-    if (!td__check_choice(checker, node, "a loss", &name, &options)) {
-        return;
-    }
+    td__objective *objective = member;
+    td__choice choice;
     td_error error = {0};
-    if (td_loss_find(name->text, &train->objective.loss, &error)) {
-        const char *words[TD_LOSS_COUNT + 1] = {NULL};
-        for (int i = 0; i < TD_LOSS_COUNT; i++) {
-            words[i] = td_loss_name((td_loss)i);
-        }
-        td__problem_word(checker, name, "loss", name->text, words);
-    } else if (options && !td__yaml_is_null(options)) {
-        td__check_map(checker, options, fields, TD__COUNT(fields), &train->objective.options);
-        if (td_loss_check(train->objective.loss, &train->objective.options, &error)) {
-            td__problem(checker, options, "%s", error.text);
-        }
+    if (td__choice_read(checker, node, "a loss", &choice) &&
+        td_loss_configure(&objective->loss, &objective->options, choice.name, choice.settings,
+                          choice.count, &error)) {
+        td__choice_problem(checker, &choice, &error);
     }
 }
 
@@ -106,16 +77,7 @@ static void read_metric(td__checker *checker, td__yaml_node *node, td__train_spe
     td__choice choice;
     td__metric_spec *spec = &train->metrics[train->metric_count];
     td_error error = {0};
-    td_metric_kind kind;
     if (!td__choice_read(checker, node, "a metric", &choice)) {
-        return;
-    }
-    if (td_metric_kind_find(choice.name, &kind, &error)) {
-        const char *words[TD_METRIC_KIND_COUNT + 1] = {NULL};
-        for (int i = 0; i < TD_METRIC_KIND_COUNT; i++) {
-            words[i] = td_metric_kind_name((td_metric_kind)i);
-        }
-        td__problem_word(checker, node, "metric", choice.name, words);
         return;
     }
     if (td_metric_configure(&spec->options, choice.name, choice.settings, choice.count, &error)) {
@@ -164,114 +126,67 @@ static void read_checkpoint_every(td__checker *checker, td__yaml_node *node, voi
 }
 
 static void read_checkpoint(td__checker *checker, td__yaml_node *node, void *member) {
-    static const td__map_field fields[] = {
-        {.key = "every",
-         .kind = TD__CUSTOM,
-         .offset = 0,
-         .read = read_checkpoint_every,
-         .fallback = "auto"},
-        {.key = "keep",
-         .kind = TD__INT,
-         .offset = offsetof(td__train_spec, checkpoint_keep),
-         .minimum = 1,
-         .maximum = TD__MANY,
-         .fallback = "2"},
-        {.key = "best", .kind = TD__TEXT, .offset = offsetof(td__train_spec, checkpoint_best)},
+    static const td__key keys[] = {
+        {.field = {.key = "every"}, .read = read_checkpoint_every, .fallback = "auto"},
+        {.field = {.key = "keep", COUNTED(checkpoint_keep)}, .fallback = "2"},
+        {.field = {.key = "best", .type = TD__FIELD_TEXT, AT(checkpoint_best)}},
     };
     if (node->kind == TD__YAML_SCALAR && !strcmp(node->text, "auto")) {
         node->kind = TD__YAML_MAP; /* with nothing said: the defaults of each */
         node->text = "";
     }
-    td__check_map(checker, node, fields, TD__COUNT(fields), member);
+    td__check_map(checker, node, keys, TD__COUNT(keys), member);
 }
 
 static void read_early_stopping(td__checker *checker, td__yaml_node *node, void *member) {
-    static const char *const modes[] = {"auto", "min", "max", NULL};
-    static const td__map_field fields[] = {
-        {.key = "monitor",
-         .kind = TD__TEXT,
-         .offset = offsetof(td__train_spec, stop_monitor),
+    static const char *const mode_words[] = {"auto", "min", "max"};
+    static const td__words modes = {"mode", mode_words, TD__COUNT(mode_words), NULL, NULL};
+    static const td__key keys[] = {
+        {.field = {.key = "monitor", .type = TD__FIELD_TEXT, AT(stop_monitor)},
          .fallback = "val_loss"},
-        {.key = "mode",
-         .kind = TD__WORD,
-         .offset = offsetof(td__train_spec, stop_mode),
-         .words = modes,
+        {.field = {.key = "mode", .type = TD__FIELD_WORD, AT(stop_mode), .words = &modes},
          .fallback = "auto"},
-        {.key = "patience",
-         .kind = TD__INT,
-         .offset = offsetof(td__train_spec, stop_patience),
-         .minimum = 1,
-         .maximum = TD__MANY,
-         .fallback = "5"},
-        {.key = "min_delta",
-         .kind = TD__NUMBER,
-         .offset = offsetof(td__train_spec, stop_min_delta),
-         .minimum = 0,
-         .maximum = TD__MANY,
+        {.field = {.key = "patience", COUNTED(stop_patience)}, .fallback = "5"},
+        {.field = {.key = "min_delta", .type = TD__FIELD_NUMBER, AT(stop_min_delta)},
          .fallback = "0"},
-        {.key = "restore_best",
-         .kind = TD__BOOL,
-         .offset = offsetof(td__train_spec, stop_restore_best),
+        {.field = {.key = "restore_best", .type = TD__FIELD_BOOL, AT(stop_restore_best)},
          .fallback = "false"},
     };
-    td__check_map(checker, node, fields, TD__COUNT(fields), member);
+    td__check_map(checker, node, keys, TD__COUNT(keys), member);
 }
 
-static const char *const targets[] = {"label", "input", NULL};
+static const char *const target_words[] = {"label", "input"};
+static const td__words targets = {"target", target_words, TD__COUNT(target_words), NULL, NULL};
 
-static const td__map_field train_fields[] = {
-    {.key = "loss", .kind = TD__CUSTOM, .offset = 0, .read = read_loss, .required = true},
-    {.key = "from_logits",
-     .kind = TD__BOOL,
-     .offset = offsetof(td__train_spec, objective.options.from_logits),
+static const td__key train_keys[] = {
+    {.field = {.key = "loss", AT(objective)}, .read = read_loss, .required = true},
+    {.field = {.key = "from_logits", .type = TD__FIELD_BOOL, AT(objective.options.from_logits)},
      .fallback = "false"},
-    {.key = "target",
-     .kind = TD__WORD,
-     .offset = offsetof(td__train_spec, objective.target),
-     .words = targets,
+    {.field = {.key = "target", .type = TD__FIELD_WORD, AT(objective.target), .words = &targets},
      .fallback = "label"},
-    {.key = "optimizer",
-     .kind = TD__CUSTOM,
-     .offset = offsetof(td__train_spec, optimizer),
-     .read = read_optimizer,
-     .fallback = "adam"},
-    {.key = "learning_rate_schedule",
-     .kind = TD__CUSTOM,
-     .offset = offsetof(td__train_spec, schedule),
-     .read = read_schedule},
-    {.key = "clip_norm",
-     .kind = TD__NUMBER,
-     .offset = offsetof(td__train_spec, clip_norm),
-     .minimum = 1e-30,
-     .maximum = 1e30},
-    {.key = "clip_value",
-     .kind = TD__NUMBER,
-     .offset = offsetof(td__train_spec, clip_value),
-     .minimum = 1e-30,
-     .maximum = 1e30},
-    {.key = "metrics", .kind = TD__CUSTOM, .offset = 0, .read = read_metrics},
-    {.key = "epochs",
-     .kind = TD__INT,
-     .offset = offsetof(td__train_spec, epochs),
-     .minimum = 1,
-     .maximum = TD__MANY},
-    {.key = "steps",
-     .kind = TD__INT,
-     .offset = offsetof(td__train_spec, steps),
-     .minimum = 1,
-     .maximum = TD__MANY},
-    {.key = "checkpoint",
-     .kind = TD__CUSTOM,
-     .offset = 0,
-     .read = read_checkpoint,
-     .fallback = "auto"},
-    {.key = "early_stopping", .kind = TD__CUSTOM, .offset = 0, .read = read_early_stopping},
+    {.field = {.key = "optimizer", AT(optimizer)}, .read = read_optimizer, .fallback = "adam"},
+    {.field = {.key = "learning_rate_schedule", AT(schedule)}, .read = read_schedule},
+    {.field = {.key = "clip_norm",
+               .type = TD__FIELD_NUMBER,
+               AT(clip_norm),
+               .minimum = 1e-30,
+               .maximum = 1e30}},
+    {.field = {.key = "clip_value",
+               .type = TD__FIELD_NUMBER,
+               AT(clip_value),
+               .minimum = 1e-30,
+               .maximum = 1e30}},
+    {.field = {.key = "metrics"}, .read = read_metrics},
+    {.field = {.key = "epochs", COUNTED(epochs)}},
+    {.field = {.key = "steps", COUNTED(steps)}},
+    {.field = {.key = "checkpoint"}, .read = read_checkpoint, .fallback = "auto"},
+    {.field = {.key = "early_stopping"}, .read = read_early_stopping},
 };
 
 void td__read_train(td__checker *checker, td__yaml_node *node, void *member) {
     td__train_spec *train = member;
     train->objective.options.size = sizeof train->objective.options;
-    td__check_map(checker, node, train_fields, TD__COUNT(train_fields), train);
+    td__check_map(checker, node, train_keys, TD__COUNT(train_keys), train);
     if (node->kind == TD__YAML_MAP && !td__yaml_get(node, "epochs") &&
         !td__yaml_get(node, "steps")) {
         td__problem(checker, node, "epochs: N, or steps: N, is missing");

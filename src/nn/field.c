@@ -1,4 +1,4 @@
-/* Reading and writing option structs through tables of their fields. */
+/* Reading and writing structs through tables of their fields. */
 #include "nn/field.h"
 
 #include "base/memory.h"
@@ -8,9 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAXIMUM_WORDS 64
-#define LARGEST_WHOLE 9007199254740992.0 /* 2^53: beyond it doubles skip whole numbers */
-#define LARGEST_INTEGER 2147483647.0     /* so that a product of two fits int64_t */
+#define LARGEST_INTEGER 2147483647.0 /* so that a product of two fits int64_t */
 
 /* --- enumerations ------------------------------------------------------------------------- */
 
@@ -27,39 +25,6 @@ const td__words td__initializer_words = {"initializer", initializer_names, TD_IN
                                          NULL, NULL};
 const td__words td__padding_words = {"padding", padding_names, 3, NULL, NULL};
 const td__words td__interpolation_words = {"interpolation", interpolation_names, 2, NULL, NULL};
-
-/* "; did you mean 'adam'?", or all there are. */
-static void suggest(char *hint, size_t size, const char *word, const char *const *candidates,
-                    size_t count) {
-    const char *nearest = td_nearest_word(word, candidates, count);
-    size_t length = (size_t)(nearest ? snprintf(hint, size, "; did you mean '%s'?", nearest)
-                                     : snprintf(hint, size, "; there are "));
-    for (size_t i = 0; !nearest && i < count && length < size; i++) {
-        length +=
-            (size_t)snprintf(hint + length, size - length, "%s%s", i ? ", " : "", candidates[i]);
-    }
-}
-
-int td__word_find(const td__words *words, const char *word, const char *where, td_error *error) {
-    if (words->synonym && strcmp(word, words->synonym) == 0) {
-        word = words->synonym_of;
-    }
-    const char *candidates[MAXIMUM_WORDS] = {0};
-    size_t count = 0;
-    for (int i = 0; i < words->count; i++) {
-        if (words->words[i] && strcmp(word, words->words[i]) == 0) {
-            return i;
-        }
-        if (words->words[i] && count < MAXIMUM_WORDS) {
-            candidates[count++] = words->words[i];
-        }
-    }
-    char hint[TD_ERROR_TEXT_SIZE];
-    suggest(hint, sizeof hint, word, candidates, count);
-    (void)td_error_set(error, TD_NOT_FOUND, "%sthere is no %s '%s'%s", where, words->what, word,
-                       hint);
-    return -1;
-}
 
 /* --- access to a field -------------------------------------------------------------------- */
 
@@ -154,271 +119,96 @@ void td__fields_protect(const td__field *fields, size_t count, void *options) {
     }
 }
 
-/* --- keys and values in ------------------------------------------------------------------- */
-
-static const char *const kind_texts[] = {
-    [TD_VALUE_NUMBER] = "a number",       [TD_VALUE_TEXT] = "text",
-    [TD_VALUE_BOOL] = "true or false",    [TD_VALUE_NUMBERS] = "a list of numbers",
-    [TD_VALUE_TEXTS] = "a list of texts", [TD_VALUE_CHOICE] = "a map"};
-
-static td_status refuse(const td_setting *setting, const char *wanted, const char *where,
-                        td_error *error) {
-    const td_value *value = &setting->value;
-    if (value->kind == TD_VALUE_NUMBER) {
-        return td_error_set(error, TD_INVALID, "%s'%s' must be %s, not %g", where, setting->key,
-                            wanted, value->number);
-    }
-    if (value->kind == TD_VALUE_TEXT) {
-        return td_error_set(error, TD_INVALID, "%s'%s' must be %s, not '%s'", where, setting->key,
-                            wanted, value->text);
-    }
-    return td_error_set(error, TD_INVALID, "%s'%s' must be %s, not %s", where, setting->key, wanted,
-                        kind_texts[value->kind]);
-}
-
-/* The numbers of a value that is a number or a list of them; NULL for another kind. */
-static const double *value_numbers(const td_value *value, size_t *count) {
-    if (value->kind == TD_VALUE_NUMBER) {
-        *count = 1;
-        return &value->number;
-    }
-    *count = value->count;
-    return value->kind == TD_VALUE_NUMBERS ? value->numbers : NULL;
-}
-
-static bool is_whole(double number) {
-    return fabs(number) <= LARGEST_WHOLE && number == trunc(number);
-}
-
-static bool all_whole(const double *numbers, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (!is_whole(numbers[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static td_status set_integers(const td__field *field, void *options, const td_setting *setting,
-                              const char *where, td_error *error) {
-    size_t count;
-    const double *numbers = value_numbers(&setting->value, &count);
-    size_t most = field->type == TD__FIELD_PAIR ? 2 : 1;
-    if (!numbers || count < 1 || count > most || !all_whole(numbers, count)) {
-        return refuse(setting, most == 2 ? "a whole number or a list of two" : "a whole number",
-                      where, error);
-    }
-    int64_t *integers = at(options, field->offset);
-    for (size_t i = 0; i < most; i++) {
-        integers[i] = (int64_t)numbers[i < count ? i : 0];
-    }
-    set_given(field, options);
-    return TD_OK;
-}
-
-static td_status set_numbers(const td__field *field, void *options, const td_setting *setting,
-                             const char *where, td_error *error) {
-    size_t count;
-    const double *numbers = value_numbers(&setting->value, &count);
-    if (!numbers) {
-        return refuse(setting, "a list of numbers", where, error);
-    }
-    if (count > field->room) {
-        return td_error_set(error, TD_RANGE, "%s'%s' has %zu numbers, at most %zu fit", where,
-                            setting->key, count, field->room);
-    }
-    memcpy(at(options, field->offset), numbers, count * sizeof *numbers);
-    int64_t *used = at(options, field->count_offset);
-    *used = (int64_t)count;
-    return TD_OK;
-}
-
-static td_status set_shape(const td__field *field, void *options, const td_setting *setting,
-                           const char *where, td_error *error) {
-    size_t count;
-    const double *numbers = value_numbers(&setting->value, &count);
-    if (!numbers || count < 1 || count >= TD_MAX_RANK || !all_whole(numbers, count)) {
-        return refuse(setting, "a list of 1 to 7 whole numbers", where, error);
-    }
-    td_shape *shape = at(options, field->offset);
-    shape->rank = (int32_t)count;
-    for (size_t i = 0; i < count; i++) {
-        shape->dims[i] = (int64_t)numbers[i];
-    }
-    return TD_OK;
-}
-
-static td_status set_texts(const td__field *field, void *options, const td_setting *setting,
-                           const char *where, td_error *error) {
-    const td_value *value = &setting->value;
-    const char **texts = at(options, field->offset);
-    if (value->kind == TD_VALUE_TEXT) {
-        texts[0] = value->text;
-        return TD_OK;
-    }
-    if (value->kind != TD_VALUE_TEXTS || value->count < 1 || value->count > TD_MAX_FROM) {
-        return refuse(setting, "a name or a list of 1 to 16 names", where, error);
-    }
-    for (size_t i = 0; i < value->count; i++) {
-        texts[i] = value->texts[i];
-    }
-    return TD_OK;
-}
-
-static td_status set_field(const td__field *field, void *options, const td_setting *setting,
-                           const char *where, td_error *error) {
-    const td_value *value = &setting->value;
-    void *place = at(options, field->offset);
-    switch (field->type) {
-    case TD__FIELD_INTEGER:
-    case TD__FIELD_PAIR:
-        return set_integers(field, options, setting, where, error);
-    case TD__FIELD_NUMBERS:
-        return set_numbers(field, options, setting, where, error);
-    case TD__FIELD_SHAPE:
-        return set_shape(field, options, setting, where, error);
-    case TD__FIELD_TEXTS:
-        return set_texts(field, options, setting, where, error);
-    case TD__FIELD_NUMBER:
-        if (value->kind != TD_VALUE_NUMBER) {
-            return refuse(setting, "a number", where, error);
-        }
-        *(double *)place = value->number;
-        set_given(field, options);
-        return TD_OK;
-    case TD__FIELD_BOOL:
-    case TD__FIELD_NOT:
-        if (value->kind != TD_VALUE_BOOL) {
-            return refuse(setting, "true or false", where, error);
-        }
-        *(bool *)place = value->boolean == (field->type == TD__FIELD_BOOL);
-        return TD_OK;
-    case TD__FIELD_TEXT:
-        if (value->kind != TD_VALUE_TEXT) {
-            return refuse(setting, "text", where, error);
-        }
-        *(const char **)place = value->text;
-        return TD_OK;
-    case TD__FIELD_INITIALIZER:
-        return value->kind == TD_VALUE_TEXT || value->kind == TD_VALUE_CHOICE
-                   ? td__initializer_set(place, setting, where, error)
-                   : refuse(setting, "an initializer, NAME or {NAME: {…}}", where, error);
-    case TD__FIELD_WORD:
-        break;
-    }
-    if (value->kind != TD_VALUE_TEXT) {
-        return refuse(setting, "a word", where, error);
-    }
-    int word = td__word_find(field->words, value->text, where, error);
-    if (word < 0) {
-        return TD_NOT_FOUND;
-    }
-    set_word(options, field, word);
-    return TD_OK;
-}
-
-static const td__field *find_field(const td__field *fields, size_t count, const char *key,
-                                   const char *where, td_error *error) {
-    const char *keys[MAXIMUM_WORDS] = {0};
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(key, fields[i].key) == 0 ||
-            (fields[i].alias && strcmp(key, fields[i].alias) == 0)) {
-            return &fields[i];
-        }
-        keys[i] = fields[i].key;
-    }
-    const char *nearest = td_nearest_word(key, keys, count);
-    if (nearest) {
-        (void)td_error_set(error, TD_NOT_FOUND, "%sthere is no '%s'; did you mean '%s'?", where,
-                           key, nearest);
-        return NULL;
-    }
-    char list[512] = "";
-    for (size_t i = 0, used = 0; i < count && used < sizeof list; i++) {
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", keys[i]);
-    }
-    (void)td_error_set(error, TD_NOT_FOUND, "%sthere is no '%s', only %s", where, key, list);
-    return NULL;
-}
-
-td_status td__fields_set(const td__field *fields, size_t count, void *options,
-                         const td_setting *settings, size_t setting_count, const char *where,
-                         td_error *error) {
-    assert(count <= MAXIMUM_WORDS);
-    uint64_t seen = 0;
-    for (size_t i = 0; i < setting_count; i++) {
-        const td__field *field = find_field(fields, count, settings[i].key, where, error);
-        if (!field) {
-            return TD_NOT_FOUND;
-        }
-        uint64_t bit = UINT64_C(1) << (field - fields);
-        if (seen & bit) {
-            return td_error_set(error, TD_INVALID, "%s'%s' is given twice", where, field->key);
-        }
-        seen |= bit;
-        if (settings[i].value.kind == TD_VALUE_TEXT && !settings[i].value.text) {
-            return td_error_set(error, TD_INVALID, "%s'%s' has no value", where, field->key);
-        }
-        td_status status = set_field(field, options, &settings[i], where, error);
-        if (status) {
-            return status;
-        }
-    }
-    return TD_OK;
-}
-
 /* --- ranges ------------------------------------------------------------------------------- */
 
-static td_status check_field(const td__field *field, const void *options, const char *where,
-                             td_error *error) {
+/* The smallest and the largest number of a field; false for one that has none. */
+static bool extremes(const td__field *field, const void *options, double *least, double *most) {
     const void *place = at_const(options, field->offset);
-    double least = 0, most = 0;
+    const int64_t *integers = place;
+    size_t count = 1;
     switch (field->type) {
-    case TD__FIELD_INTEGER:
-        least = most = (double)*(const int64_t *)place;
-        break;
-    case TD__FIELD_PAIR: {
-        const int64_t *pair = place;
-        least = (double)(pair[0] < pair[1] ? pair[0] : pair[1]);
-        most = (double)(pair[0] < pair[1] ? pair[1] : pair[0]);
-        break;
-    }
     case TD__FIELD_NUMBER:
-        least = *(const double *)place;
+    case TD__FIELD_SHARE:
+        *least = *most = *(const double *)place;
+        return true;
+    case TD__FIELD_FLOAT:
+        *least = *most = (double)*(const float *)place;
+        return true;
+    case TD__FIELD_INTEGER:
+    case TD__FIELD_BYTES:
         break;
-    case TD__FIELD_WORD: {
-        int value = word_value(options, field);
-        if (value < 0 || value >= field->words->count || !field->words->words[value]) {
-            return td_error_set(error, TD_INVALID, "%s'%s' is %d, which is no %s", where,
-                                field->key, value, field->words->what);
-        }
-        return TD_OK;
-    }
-    case TD__FIELD_INITIALIZER:
-        return td__initializer_check(place, field->key, where, error);
+    case TD__FIELD_PAIR:
+        count = 2;
+        break;
+    case TD__FIELD_SHAPE:
+        integers = ((const td_shape *)place)->dims;
+        count = (size_t)((const td_shape *)place)->rank;
+        break;
     default:
-        return TD_OK;
+        return false;
     }
-    if (least == 0 && field->minimum > 0 && field->standard == 0) {
-        return td_error_set(error, TD_INVALID, "%s'%s' must be given", where, field->key);
+    for (size_t i = 0; i < count && i < TD_MAX_RANK; i++) {
+        double value = (double)integers[i];
+        *least = i == 0 || value < *least ? value : *least;
+        *most = i == 0 || value > *most ? value : *most;
+    }
+    return count > 0;
+}
+
+td_status td__field_check(const td__field *field, const void *options, td_error *error) {
+    double least, most;
+    bool whole = field->type == TD__FIELD_INTEGER || field->type == TD__FIELD_PAIR;
+    if (!extremes(field, options, &least, &most)) {
+        return TD_OK;
     }
     if (!(least >= field->minimum) || isinf(least)) {
-        return td_error_set(error, TD_RANGE, "%s'%s' is %g, it must be %g or more", where,
-                            field->key, least, field->minimum);
+        return td_error_set(error, TD_RANGE, "is %g, it must be %.12g or more", least,
+                            field->minimum);
     }
-    if (most > LARGEST_INTEGER) {
-        return td_error_set(error, TD_RANGE, "%s'%s' is %.0f, it must be less than 2^31", where,
-                            field->key, most);
+    if (field->maximum != 0 && most > field->maximum) {
+        return td_error_set(error, TD_RANGE, "is %.12g, it must be %.12g or less", most,
+                            field->maximum);
+    }
+    if (field->maximum == 0 && whole && most > LARGEST_INTEGER) {
+        return td_error_set(error, TD_RANGE, "is %.0f, it must be less than 2^31", most);
     }
     return TD_OK;
+}
+
+static td_status check_field(const td__field *field, const void *options, td_error *error) {
+    double least, most;
+    if (field->type == TD__FIELD_WORD) {
+        int value = word_value(options, field);
+        return value >= 0 && value < field->words->count && field->words->words[value]
+                   ? TD_OK
+                   : td_error_set(error, TD_INVALID, "is %d, which is no %s", value,
+                                  field->words->what);
+    }
+    if (field->type == TD__FIELD_INITIALIZER) {
+        return td__initializer_check(at_const(options, field->offset), error);
+    }
+    if (field->minimum > 0 && field->standard == 0 && extremes(field, options, &least, &most) &&
+        least == 0) {
+        return td_error_set(error, TD_INVALID, "must be given");
+    }
+    return td__field_check(field, options, error);
+}
+
+td_status td__field_explain(const td__field *field, const char *where, const td_error *reason,
+                            td_error *error) {
+    if (reason->status == TD_NOT_FOUND && field->type == TD__FIELD_WORD) {
+        return td_error_set(error, reason->status, "%s%s", where, reason->text);
+    }
+    return td_error_set(error, reason->status, "%s'%s'%s %s", where, field->key,
+                        field->type == TD__FIELD_INITIALIZER ? ":" : "", reason->text);
 }
 
 td_status td__fields_check(const td__field *fields, size_t count, const void *options,
                            const char *where, td_error *error) {
     for (size_t i = 0; i < count; i++) {
-        td_status status = check_field(&fields[i], options, where, error);
-        if (status) {
-            return status;
+        td_error reason = {0};
+        if (check_field(&fields[i], options, &reason)) {
+            return td__field_explain(&fields[i], where, &reason, error);
         }
     }
     return TD_OK;
@@ -454,9 +244,13 @@ td_value td__field_value(const td__field *field, const void *options, double *nu
     const void *place = at_const(options, field->offset);
     switch (field->type) {
     case TD__FIELD_INTEGER:
+    case TD__FIELD_BYTES:
         return number_value((double)*(const int64_t *)place);
     case TD__FIELD_NUMBER:
+    case TD__FIELD_SHARE:
         return number_value(*(const double *)place);
+    case TD__FIELD_FLOAT:
+        return number_value((double)*(const float *)place);
     case TD__FIELD_PAIR:
         return list_value(place, 2, numbers);
     case TD__FIELD_SHAPE: {

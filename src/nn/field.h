@@ -1,14 +1,19 @@
-/* Option structs described by tables, so that one piece of code fills in defaults, reads keys and
- * values, checks ranges and writes keys and values back, for layers, optimizers and schedules. */
+/* Structs described by tables of their fields, so that one piece of code fills in defaults, reads
+ * keys and values, checks ranges and writes keys and values back: for layers, losses, optimizers and
+ * schedules, and for the sections of an experiment file. */
 #ifndef TAPEDECK_NN_FIELD_H
 #define TAPEDECK_NN_FIELD_H
 
+#include "base/words.h"
 #include "tapedeck/nn.h"
 
 typedef enum td__field_type {
     TD__FIELD_INTEGER,    /* int64_t */
     TD__FIELD_PAIR,       /* int64_t[2]; a second of 0 is as the first */
     TD__FIELD_NUMBER,     /* double */
+    TD__FIELD_FLOAT,      /* float */
+    TD__FIELD_SHARE,      /* double: 0.05 or 5% */
+    TD__FIELD_BYTES,      /* int64_t, more than 0: 1000, 64 KiB, 256 MiB, 1 GiB */
     TD__FIELD_BOOL,       /* bool */
     TD__FIELD_NOT,        /* bool; the key says the opposite */
     TD__FIELD_WORD,       /* an enumeration */
@@ -19,13 +24,7 @@ typedef enum td__field_type {
     TD__FIELD_INITIALIZER /* td_initializer; standard is its kind */
 } td__field_type;
 
-/* The words of an enumeration: words[i] is value i; NULL where a value has none. */
-typedef struct td__words {
-    const char *what; /* "activation" */
-    const char *const *words;
-    int count;
-    const char *synonym, *synonym_of; /* "silu" is "swish"; may be NULL */
-} td__words;
+#define TD__FIELD_MANY 1e15 /* a maximum that means: none */
 
 typedef struct td__field {
     const char *key;
@@ -33,7 +32,8 @@ typedef struct td__field {
     td__field_type type;
     size_t offset;
     double standard;        /* the default */
-    double minimum;         /* of integers, pairs and numbers */
+    double minimum;         /* of all that is a number */
+    double maximum;         /* likewise; 0: none, of integers and pairs 2^31 - 1 */
     const td__words *words; /* WORD */
     size_t count_offset;    /* NUMBERS: of an int64_t with how many are used */
     size_t room;            /* NUMBERS: how many fit */
@@ -47,10 +47,8 @@ extern const td__words td__activation_words, td__initializer_words, td__padding_
 /* The four that a field with an initialiser needs (initializer.c). */
 void td__initializer_fill(td_initializer *initializer, td_initializer_kind standard, bool always);
 /* From a word or a choice. */
-td_status td__initializer_set(td_initializer *initializer, const td_setting *setting,
-                              const char *where, td_error *error);
-td_status td__initializer_check(const td_initializer *initializer, const char *key,
-                                const char *where, td_error *error);
+td_status td__initializer_set(td_initializer *initializer, const td_value *value, td_error *error);
+td_status td__initializer_check(const td_initializer *initializer, td_error *error);
 /* A word when all its options are the defaults; otherwise a choice with its settings at room. */
 enum { TD__INITIALIZER_MOST_SETTINGS = 4 };
 td_value td__initializer_value(const td_initializer *initializer,
@@ -59,19 +57,27 @@ td_value td__initializer_value(const td_initializer *initializer,
 /* The options of a kind; NULL, 0 when it has none. */
 const td__field *td__initializer_fields(td_initializer_kind kind, size_t *count);
 
-/* Value of a word; -1 (and the error, which names the nearest) when it is none. where goes in front
- * of the message. */
-int td__word_find(const td__words *words, const char *word, const char *where, td_error *error);
-
 /* Gives each field its default: where it is zero, or everywhere. */
 void td__fields_fill(const td__field *fields, size_t count, void *options, bool everywhere);
 /* Makes zeros survive a later filling of defaults: TD_ZERO in their place. */
 void td__fields_protect(const td__field *fields, size_t count, void *options);
+/* The field with this key; NULL, and the error, which names the nearest, when there is none. */
+const td__field *td__field_find(const td__field *fields, size_t count, const char *key,
+                                const char *where, td_error *error);
+/* Sets one field. When the value is none for it, the error says "must be a whole number, not 'ten'",
+ * or, with TD_NOT_FOUND, "there is no activation 'rleu'; did you mean 'relu'?". */
+td_status td__field_set(const td__field *field, void *options, const td_value *value,
+                        td_error *error);
 /* Sets fields from keys and values. */
 td_status td__fields_set(const td__field *fields, size_t count, void *options,
                          const td_setting *settings, size_t setting_count, const char *where,
                          td_error *error);
-/* Reports the first field that is below its minimum, not finite, or no word. */
+/* Whether the field is in its range. */
+td_status td__field_check(const td__field *field, const void *options, td_error *error);
+/* Fills error with what these two say, the field's name in front. */
+td_status td__field_explain(const td__field *field, const char *where, const td_error *reason,
+                            td_error *error);
+/* Reports the first field that was not given but must be, is out of its range, or no word. */
 td_status td__fields_check(const td__field *fields, size_t count, const void *options,
                            const char *where, td_error *error);
 /* The value of a field; lists of numbers are put at numbers (NULL for fields that are none). */

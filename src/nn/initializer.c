@@ -255,43 +255,35 @@ void td__initializer_fill(td_initializer *initializer, td_initializer_kind stand
     td__fields_fill(fields, count, initializer, false);
 }
 
-td_status td__initializer_set(td_initializer *initializer, const td_setting *setting,
-                              const char *where, td_error *error) {
-    char inside[TD_ERROR_TEXT_SIZE];
-    (void)snprintf(inside, sizeof inside, "%s'%s': ", where, setting->key);
-    int kind = td__word_find(&td__initializer_words, setting->value.text, inside, error);
+td_status td__initializer_set(td_initializer *initializer, const td_value *value, td_error *error) {
+    int kind = td__word_find(&td__initializer_words, value->text, "", error);
     if (kind < 0) {
         return TD_NOT_FOUND;
     }
     td_initializer made = {.kind = (td_initializer_kind)kind};
     td__initializer_fill(&made, made.kind, false);
-    const td_value *value = &setting->value;
     size_t given = value->kind == TD_VALUE_CHOICE ? value->count : 0;
     if (given && !rules[kind].count) {
-        return td_error_set(error, TD_NOT_FOUND, "%s%s has no options", inside, value->text);
+        return td_error_set(error, TD_NOT_FOUND, "%s has no options", value->text);
     }
     td_status status = td__fields_set(rules[kind].fields, rules[kind].count, &made, value->settings,
-                                      given, inside, error);
+                                      given, "", error);
     if (!status) {
         *initializer = made;
     }
     return status;
 }
 
-td_status td__initializer_check(const td_initializer *initializer, const char *key,
-                                const char *where, td_error *error) {
-    char inside[TD_ERROR_TEXT_SIZE];
-    (void)snprintf(inside, sizeof inside, "%s'%s': ", where, key);
+td_status td__initializer_check(const td_initializer *initializer, td_error *error) {
     if (!is_kind(initializer->kind)) {
-        return td_error_set(error, TD_INVALID, "%s%d is no initializer", inside,
-                            (int)initializer->kind);
+        return td_error_set(error, TD_INVALID, "%d is no initializer", (int)initializer->kind);
     }
     if (initializer->kind == TD_RANDOM_UNIFORM && initializer->minval > initializer->maxval) {
-        return td_error_set(error, TD_RANGE, "%s'minval' %g is above 'maxval' %g", inside,
+        return td_error_set(error, TD_RANGE, "'minval' %g is above 'maxval' %g",
                             initializer->minval, initializer->maxval);
     }
     const rule *by = &rules[initializer->kind];
-    return td__fields_check(by->fields, by->count, initializer, inside, error);
+    return td__fields_check(by->fields, by->count, initializer, "", error);
 }
 
 static bool same_value(const td_value *a, const td_value *b) {

@@ -62,7 +62,7 @@ class Augment(Case):
 
     def test_what_makes_no_sense_is_said(self):
         for setting, part in (("data.augment={rotat: 1}", "did you mean 'rotate'?"),
-                              ("data.augment={zoom: 1}", "data.augment.zoom: expected a share"),
+                              ("data.augment={zoom: 1}", "data.augment.zoom: is 1, it must be 0.99 or less"),
                               ("data.augment={flip: both}", "no flip 'both'"),
                               ("data.input=[64]", "are no images")):
             errors = self.train(TEXT, "--set", setting, status=2).stderr

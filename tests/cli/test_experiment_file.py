@@ -12,7 +12,7 @@ class ExperimentFile(Case):
     def test_a_mistyped_key_names_line_and_nearest(self):
         lines = self.problems(SMALL.replace("epochs: 4", "epoch: 4"))
         number = 1 + SMALL.splitlines().index("  epochs: 4")
-        self.assert_problem(lines, f"experiment.yaml:{number}: train.epoch",
+        self.assert_problem(lines, f"experiment.yaml:{number}: train: there is no 'epoch'",
                             "did you mean 'epochs'?")
 
     def test_all_problems_in_one_go(self):

@@ -4,7 +4,7 @@
 #define SORTED 0.5
 
 static void look(td__case *of) {
-    if (!of->known || of->experiment->data_shuffle) {
+    if (!of->known || !of->experiment->data.in_order) {
         return;
     }
     double chance = 0;

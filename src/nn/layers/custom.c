@@ -56,9 +56,10 @@ static td_status check(const td__layer *layer, const td_custom_layer *given, td_
         }
         td_initializer initializer = each->initializer;
         td__initializer_fill(&initializer, TD_ZEROS, false);
-        td_status status = td__initializer_check(&initializer, each->name, layer->where, error);
-        if (status) {
-            return status;
+        td_error reason = {0};
+        if (td__initializer_check(&initializer, &reason)) {
+            return td__layer_error(layer, error, reason.status, "'%s': %s", each->name,
+                                   reason.text);
         }
         if (td_shape_check(&each->shape, TD_FLOAT32, NULL, NULL)) {
             char text[TD_SHAPE_TEXT_SIZE];

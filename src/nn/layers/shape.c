@@ -7,7 +7,8 @@ static const td__field reshape_fields[] = {
     {.key = "shape",
      .alias = "target_shape",
      .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_reshape_layer, shape)},
+     .offset = offsetof(td_reshape_layer, shape),
+     .minimum = -1},
 };
 
 /* Elements of one example; -1 when a dimension is not known. */

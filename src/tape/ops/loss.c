@@ -21,6 +21,7 @@
  * kernels/loss.c. On the way back a factor for each row carries the output's gradient, the weight
  * and the means. Where rows need not be told apart, all elements run as one long row.
  */
+#include "base/words.h"
 #include "tape/kernels.h"
 #include "tape/op.h"
 #include "tape/parallel.h"
@@ -63,16 +64,13 @@ const char *td_loss_name(td_loss loss) {
 }
 
 td_status td_loss_find(const char *name, td_loss *loss, td_error *error) {
-    for (int i = 0; i < TD_LOSS_COUNT; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *loss = (td_loss)i;
-            return TD_OK;
-        }
+    static const td__words words = {.what = "loss", .words = names, .count = TD_LOSS_COUNT};
+    int found = td__word_find(&words, name, "", error);
+    if (found < 0) {
+        return TD_NOT_FOUND;
     }
-    const char *nearest = td_nearest_word(name, names, TD_LOSS_COUNT);
-    return td_error_set(error, TD_NOT_FOUND, "there is no loss '%s'%s%s%s", name,
-                        nearest ? "; did you mean '" : "", nearest ? nearest : "",
-                        nearest ? "'?" : "");
+    *loss = (td_loss)found;
+    return TD_OK;
 }
 
 typedef struct loss_saved {

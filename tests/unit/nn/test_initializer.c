@@ -211,7 +211,7 @@ static void wrong_parameters_are_named(void **state) {
         const td_setting *inner;
         size_t count;
     } cases[] = {
-        {"random_normal", "there is no 'deviation', only mean, stddev, seed", deviation, 1},
+        {"random_normal", "there is no 'deviation'; there are mean, stddev, seed", deviation, 1},
         {"random_normal", "'stddev' is -1, it must be 0 or more", negative, 1},
         {"random_uniform", "'minval' 2 is above 'maxval' 1", turned, 2},
         {"variance_scaling", "there is no mode 'fan_inn'; did you mean 'fan_in'?", word, 1},

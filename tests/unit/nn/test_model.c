@@ -145,10 +145,12 @@ static void misspelt_words_get_the_nearest_valid_one(void **state) {
                         "layer 'h' (dense): there is no activation 'rleu'; did you mean 'relu'?");
     settings[1] = text("units", "ten");
     assert_int_equal(td_model_add(model, "dense", settings, 2, &error), TD_INVALID);
-    assert_string_equal(error.text, "layer 'h' (dense): 'units' must be a whole number, not 'ten'");
+    assert_string_equal(
+        error.text, "layer 'h' (dense): 'units' must be a whole number of at least 1, not 'ten'");
     settings[1] = number("units", 2.5);
     assert_int_equal(td_model_add(model, "dense", settings, 2, &error), TD_INVALID);
-    assert_string_equal(error.text, "layer 'h' (dense): 'units' must be a whole number, not 2.5");
+    assert_string_equal(error.text,
+                        "layer 'h' (dense): 'units' must be a whole number of at least 1, not 2.5");
     settings[1] = text("activation", NULL);
     assert_int_equal(td_model_add(model, "dense", settings, 2, &error), TD_INVALID);
     assert_string_equal(error.text, "layer 'h' (dense): 'activation' has no value");

@@ -92,7 +92,7 @@ static void losses_are_found_by_name(void **state) {
     assert_string_equal(error.text, "there is no loss 'hubert'; did you mean 'huber'?");
     assert_int_equal(loss, TD_LOSS_MAE);
     assert_int_equal(td_loss_find("perplexity", &loss, &error), TD_NOT_FOUND);
-    assert_string_equal(error.text, "there is no loss 'perplexity'");
+    assert_non_null(strstr(error.text, "there is no loss 'perplexity'; there are mse, mae, "));
     assert_null(td_loss_name(TD_LOSS_COUNT));
 }
 

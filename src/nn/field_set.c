@@ -1,0 +1,302 @@
+/* Setting fields of structs from keys and values. */
+#include "nn/field.h"
+
+#include "base/memory.h"
+#include "base/parse.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_FIELDS 64
+#define LARGEST_WHOLE 9007199254740992.0 /* 2^53: beyond it doubles skip whole numbers */
+
+static void *at(void *options, size_t offset) {
+    return (char *)options + offset;
+}
+
+static const char *const wanted_texts[] = {
+    [TD__FIELD_INTEGER] = "a whole number",
+    [TD__FIELD_PAIR] = "one or two whole numbers",
+    [TD__FIELD_NUMBER] = "a number",
+    [TD__FIELD_FLOAT] = "a number",
+    [TD__FIELD_SHARE] = "a share such as 0.05 or 5%",
+    [TD__FIELD_BYTES] = "a size such as 256 MiB",
+    [TD__FIELD_BOOL] = "true or false",
+    [TD__FIELD_NOT] = "true or false",
+    [TD__FIELD_WORD] = "a word",
+    [TD__FIELD_TEXT] = "text",
+    [TD__FIELD_TEXTS] = "a name or a list of 1 to 16 names",
+    [TD__FIELD_SHAPE] = "a list of 1 to 7 whole numbers",
+    [TD__FIELD_NUMBERS] = "a list of numbers",
+    [TD__FIELD_INITIALIZER] = "an initializer, NAME or {NAME: {…}}",
+};
+
+static const char *const kind_texts[] = {
+    [TD_VALUE_NUMBER] = "a number",       [TD_VALUE_TEXT] = "text",
+    [TD_VALUE_BOOL] = "true or false",    [TD_VALUE_NUMBERS] = "a list of numbers",
+    [TD_VALUE_TEXTS] = "a list of texts", [TD_VALUE_CHOICE] = "a map"};
+
+/* "must be a whole number from 1 to 100, not 'x'" */
+static td_status refuse(const td__field *field, const td_value *value, td_error *error) {
+    char range[80] = "", found[TD_ERROR_TEXT_SIZE];
+    bool has_range = field->type <= TD__FIELD_SHARE || field->type == TD__FIELD_SHAPE;
+    if (has_range && field->maximum != 0 && field->maximum < TD__FIELD_MANY) {
+        (void)snprintf(range, sizeof range, " from %.12g to %.12g", field->minimum, field->maximum);
+    } else if (has_range && field->minimum > -TD__FIELD_MANY) {
+        (void)snprintf(range, sizeof range, " of at least %.12g", field->minimum);
+    }
+    if (value->kind == TD_VALUE_NUMBER) {
+        (void)snprintf(found, sizeof found, "%g", value->number);
+    } else if (value->kind == TD_VALUE_TEXT) {
+        (void)snprintf(found, sizeof found, "'%s'", value->text);
+    } else {
+        (void)snprintf(found, sizeof found, "%s", kind_texts[value->kind]);
+    }
+    return td_error_set(error, TD_INVALID, "must be %s%s, not %s", wanted_texts[field->type], range,
+                        found);
+}
+
+/* The numbers of a value that is a number or a list of them; NULL for another kind. */
+static const double *value_numbers(const td_value *value, size_t *count) {
+    if (value->kind == TD_VALUE_NUMBER) {
+        *count = 1;
+        return &value->number;
+    }
+    *count = value->count;
+    return value->kind == TD_VALUE_NUMBERS ? value->numbers : NULL;
+}
+
+static bool is_whole(double number) {
+    return fabs(number) <= LARGEST_WHOLE && number == trunc(number);
+}
+
+/* The value's whole numbers, 1 to most of them; how many, 0 when it has none. */
+static size_t whole_numbers(const td_value *value, size_t most, int64_t *integers) {
+    size_t count;
+    const double *numbers = value_numbers(value, &count);
+    bool good = numbers && count >= 1 && count <= most;
+    for (size_t i = 0; good && i < count; i++) {
+        good = is_whole(numbers[i]);
+        integers[i] = good ? (int64_t)numbers[i] : 0;
+    }
+    return good ? count : 0;
+}
+
+static td_status set_integers(const td__field *field, void *options, const td_value *value,
+                              td_error *error) {
+    size_t most = field->type == TD__FIELD_PAIR ? 2 : 1;
+    int64_t given[2], *integers = at(options, field->offset);
+    size_t count = whole_numbers(value, most, given);
+    if (!count) {
+        return refuse(field, value, error);
+    }
+    memcpy(integers, given, count * sizeof *integers);
+    if (count < most) {
+        integers[1] = given[0];
+    }
+    return TD_OK;
+}
+
+static td_status set_number(const td__field *field, void *options, const td_value *value,
+                            td_error *error) {
+    void *place = at(options, field->offset);
+    if (value->kind != TD_VALUE_NUMBER) {
+        return refuse(field, value, error);
+    }
+    if (field->type == TD__FIELD_FLOAT) {
+        *(float *)place = (float)value->number;
+    } else {
+        *(double *)place = value->number;
+    }
+    return TD_OK;
+}
+
+/* A number and what it is counted in; NaN when that is none of units. */
+static double quantity(const td_value *value, size_t count, const char *const *units,
+                       const double *sizes) {
+    double number = value->number;
+    const char *unit = "";
+    if (value->kind == TD_VALUE_TEXT) {
+        unit = td__parse_float64(value->text, &number);
+    } else if (value->kind != TD_VALUE_NUMBER) {
+        return (double)NAN;
+    }
+    while (unit && *unit == ' ') {
+        unit++;
+    }
+    for (size_t i = 0; unit && i < count; i++) {
+        if (!strcmp(unit, units[i])) {
+            return number * sizes[i];
+        }
+    }
+    return (double)NAN;
+}
+
+static td_status set_share(const td__field *field, void *options, const td_value *value,
+                           td_error *error) {
+    static const char *const units[] = {"", "%"};
+    static const double sizes[] = {1, 0.01};
+    double share = quantity(value, TD__COUNT(units), units, sizes);
+    if (isnan(share)) {
+        return refuse(field, value, error);
+    }
+    *(double *)at(options, field->offset) = share;
+    return TD_OK;
+}
+
+static td_status set_bytes(const td__field *field, void *options, const td_value *value,
+                           td_error *error) {
+    static const char *const units[] = {"", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB"};
+    static const double sizes[] = {1, 1, 0x1p10, 0x1p20, 0x1p30, 1e3, 1e6, 1e9};
+    double bytes = quantity(value, TD__COUNT(units), units, sizes);
+    if (!(bytes > 0 && bytes < 0x1p62)) {
+        return refuse(field, value, error);
+    }
+    *(int64_t *)at(options, field->offset) = (int64_t)bytes;
+    return TD_OK;
+}
+
+static td_status set_bool(const td__field *field, void *options, const td_value *value,
+                          td_error *error) {
+    if (value->kind != TD_VALUE_BOOL) {
+        return refuse(field, value, error);
+    }
+    *(bool *)at(options, field->offset) = value->boolean == (field->type == TD__FIELD_BOOL);
+    return TD_OK;
+}
+
+static td_status set_word_of(const td__field *field, void *options, const td_value *value,
+                             td_error *error) {
+    if (value->kind != TD_VALUE_TEXT) {
+        return refuse(field, value, error);
+    }
+    int word = td__word_find(field->words, value->text, "", error);
+    if (word < 0) {
+        return TD_NOT_FOUND;
+    }
+    memcpy(at(options, field->offset), &word, sizeof word);
+    return TD_OK;
+}
+
+static td_status set_text(const td__field *field, void *options, const td_value *value,
+                          td_error *error) {
+    if (!value->text || value->kind == TD_VALUE_CHOICE) {
+        return refuse(field, value, error);
+    }
+    *(const char **)at(options, field->offset) = value->text;
+    return TD_OK;
+}
+
+static td_status set_texts(const td__field *field, void *options, const td_value *value,
+                           td_error *error) {
+    const char **texts = at(options, field->offset);
+    if (value->kind == TD_VALUE_TEXT) {
+        texts[0] = value->text;
+        return TD_OK;
+    }
+    if (value->kind != TD_VALUE_TEXTS || value->count < 1 || value->count > TD_MAX_FROM) {
+        return refuse(field, value, error);
+    }
+    for (size_t i = 0; i < value->count; i++) {
+        texts[i] = value->texts[i];
+    }
+    return TD_OK;
+}
+
+static td_status set_shape(const td__field *field, void *options, const td_value *value,
+                           td_error *error) {
+    td_shape shape = {0};
+    shape.rank = (int32_t)whole_numbers(value, TD_MAX_RANK - 1, shape.dims);
+    if (shape.rank == 0) {
+        return refuse(field, value, error);
+    }
+    *(td_shape *)at(options, field->offset) = shape;
+    return TD_OK;
+}
+
+static td_status set_numbers(const td__field *field, void *options, const td_value *value,
+                             td_error *error) {
+    size_t count;
+    const double *numbers = value_numbers(value, &count);
+    if (!numbers) {
+        return refuse(field, value, error);
+    }
+    if (count > field->room) {
+        return td_error_set(error, TD_RANGE, "has %zu numbers, at most %zu fit", count,
+                            field->room);
+    }
+    memcpy(at(options, field->offset), numbers, count * sizeof *numbers);
+    *(int64_t *)at(options, field->count_offset) = (int64_t)count;
+    return TD_OK;
+}
+
+static td_status set_initializer(const td__field *field, void *options, const td_value *value,
+                                 td_error *error) {
+    return value->kind == TD_VALUE_TEXT || value->kind == TD_VALUE_CHOICE
+               ? td__initializer_set(at(options, field->offset), value, error)
+               : refuse(field, value, error);
+}
+
+static td_status (*const setters[])(const td__field *, void *, const td_value *, td_error *) = {
+    [TD__FIELD_INTEGER] = set_integers, [TD__FIELD_PAIR] = set_integers,
+    [TD__FIELD_NUMBER] = set_number,    [TD__FIELD_FLOAT] = set_number,
+    [TD__FIELD_SHARE] = set_share,      [TD__FIELD_BYTES] = set_bytes,
+    [TD__FIELD_BOOL] = set_bool,        [TD__FIELD_NOT] = set_bool,
+    [TD__FIELD_WORD] = set_word_of,     [TD__FIELD_TEXT] = set_text,
+    [TD__FIELD_TEXTS] = set_texts,      [TD__FIELD_SHAPE] = set_shape,
+    [TD__FIELD_NUMBERS] = set_numbers,  [TD__FIELD_INITIALIZER] = set_initializer,
+};
+
+td_status td__field_set(const td__field *field, void *options, const td_value *value,
+                        td_error *error) {
+    if (value->kind == TD_VALUE_TEXT && !value->text) {
+        return td_error_set(error, TD_INVALID, "has no value");
+    }
+    td_status status = setters[field->type](field, options, value, error);
+    status = status ? status : td__field_check(field, options, error);
+    if (!status && field->given_offset) {
+        *(bool *)at(options, field->given_offset) = true;
+    }
+    return status;
+}
+
+const td__field *td__field_find(const td__field *fields, size_t count, const char *key,
+                                const char *where, td_error *error) {
+    const char *keys[MOST_FIELDS] = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(key, fields[i].key) == 0 ||
+            (fields[i].alias && strcmp(key, fields[i].alias) == 0)) {
+            return &fields[i];
+        }
+        keys[i] = fields[i].key;
+    }
+    char hint[TD__HINT_ROOM];
+    (void)td_error_set(error, TD_NOT_FOUND, "%sthere is no '%s'%s", where, key,
+                       td__word_hint(hint, key, keys, count));
+    return NULL;
+}
+
+td_status td__fields_set(const td__field *fields, size_t count, void *options,
+                         const td_setting *settings, size_t setting_count, const char *where,
+                         td_error *error) {
+    assert(count <= MOST_FIELDS);
+    uint64_t seen = 0;
+    for (size_t i = 0; i < setting_count; i++) {
+        const td__field *field = td__field_find(fields, count, settings[i].key, where, error);
+        if (!field) {
+            return TD_NOT_FOUND;
+        }
+        uint64_t bit = UINT64_C(1) << (field - fields);
+        if (seen & bit) {
+            return td_error_set(error, TD_INVALID, "%s'%s' is given twice", where, field->key);
+        }
+        seen |= bit;
+        td_error reason = {0};
+        if (td__field_set(field, options, &settings[i].value, &reason)) {
+            return td__field_explain(field, where, &reason, error);
+        }
+    }
+    return TD_OK;
+}
