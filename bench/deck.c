@@ -112,7 +112,6 @@ int main(int argc, char **argv) {
         return 2;
     }
     td_threads_set(atoi(argv[2]));
-    td_threads_bind();
     worker w = {0};
     start(&w, network);
     memcpy(targets, w.weights, w.count * sizeof targets[0]);

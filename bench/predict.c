@@ -128,13 +128,11 @@ int main(int argc, char **argv) {
     worker w = {0};
     if (argc == 5 && !strcmp(argv[1], "forward") && find_network(argv[2]) && atoi(argv[3]) > 0) {
         td_threads_set(atoi(argv[3]));
-        td_threads_bind();
         start_forward(&w, find_network(argv[2]), atoi(argv[4]));
         answer_lines(&w, forward, NULL);
     } else if (argc == 5 && !strcmp(argv[1], "whole") && find_network(argv[2]) &&
                atoi(argv[3]) > 0) {
         td_threads_set(atoi(argv[3]));
-        td_threads_bind();
         start_whole(&w, find_network(argv[2]), atoi(argv[4]));
         answer_lines(&w, predict_whole, NULL);
     } else if (argc == 4 && !strcmp(argv[1], "csv")) {

@@ -136,7 +136,6 @@ static int predict_all(const char *model, const char *data, td_predict_options *
     struct sigaction action = {.sa_handler = stop};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    td_threads_bind(); /* unbound, two threads now and then share a core for seconds */
     td_status status = td_predict(model, data, predict, &result, &error);
     terminal_clear();
     if (stream) {

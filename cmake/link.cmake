@@ -1,5 +1,5 @@
 # The shared library, the static one that tests link (internal symbols included), and the program.
-set(TD_LINK_LIBRARIES Threads::Threads OpenMP::OpenMP_C PkgConfig::SQLITE PkgConfig::PNG
+set(TD_LINK_LIBRARIES Threads::Threads PkgConfig::SQLITE PkgConfig::PNG
     PkgConfig::TURBOJPEG PkgConfig::ZLIB PkgConfig::YAML PkgConfig::JANSSON
     m ${CMAKE_DL_LIBS})
 
@@ -17,7 +17,8 @@ function(td_library name)
     target_link_libraries(${name} PRIVATE td_flags ${TD_LINK_LIBRARIES})
     # Only td_… leaves the library, whatever C++ templates and static archives bring along; calls
     # inside it are bound when it is linked.
-    target_link_options(${name} PRIVATE LINKER:-Bsymbolic-functions
+    # Its threads sleep in its code for as long as the process lives: it stays when it is closed.
+    target_link_options(${name} PRIVATE LINKER:-z,nodelete LINKER:-Bsymbolic-functions
                         LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
     set_target_properties(${name} PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
     if(NOT TAPEDECK_SANITIZE) # whose run-time is only there once a program is linked

@@ -1,5 +1,5 @@
-# The Python extension tapedeck._native: the recorder half of the library (nothing that needs OpenMP,
-# of which a process with PyTorch has a runtime of its own) and python/src, against CPython's stable
+# The Python extension tapedeck._native: the recorder half of the library (no tape and no
+# compute threads, of which a process with PyTorch has enough) and python/src, against CPython's stable
 # interface. One file serves every CPython from 3.11 on.
 #
 # In a build of the project it is put beside links to the Python sources, in python/tapedeck of the

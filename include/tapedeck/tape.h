@@ -88,9 +88,6 @@ TD_API size_t td_tape_memory(const td_tape *tape);
  * bits for the same number. */
 TD_API void td_threads_set(int threads);
 TD_API int td_threads(void);
-/* Binds the compute threads to one core each: steadier on shared machines. For programs, not
- * libraries; threads created by the caller afterwards inherit its one-core mask. */
-TD_API void td_threads_bind(void);
 
 #ifdef __cplusplus
 }

@@ -1,24 +1,30 @@
-/* Threads, through OpenMP. */
+/* How work is cut into parts, one for each thread. */
 #include "tape/parallel.h"
 
-#include <omp.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
 
 static atomic_int thread_count; /* 0: not decided yet; relaxed, set before work begins */
 
+/* All cores, or what the variable says that numerical programs read. */
+static int default_threads(void) {
+    const char *text = getenv("OMP_NUM_THREADS");
+    long wanted = text ? strtol(text, NULL, 10) : 0;
+    return wanted > 0 && wanted <= TD__MAX_THREADS ? (int)wanted : td__threads_cores();
+}
+
+static int set(int threads) {
+    threads = threads > TD__MAX_THREADS ? TD__MAX_THREADS : threads;
+    atomic_store_explicit(&thread_count, threads, memory_order_relaxed);
+    return threads;
+}
+
 int td_threads(void) {
     int count = atomic_load_explicit(&thread_count, memory_order_relaxed);
-    if (count == 0) {
-        count = omp_get_max_threads();
-        count = count > TD__MAX_THREADS ? TD__MAX_THREADS : count;
-        atomic_store_explicit(&thread_count, count, memory_order_relaxed);
-    }
-    return count;
+    return count > 0 ? count : set(default_threads());
 }
 
 /* Denormals slow arithmetic down by up to 100x and mean nothing in training: flush them to zero. */
@@ -33,36 +39,21 @@ static void flush_denormals(void) {
 }
 
 void td_threads_set(int threads) {
-    int most = threads > 0 ? threads : omp_get_num_procs();
-    most = most > TD__MAX_THREADS ? TD__MAX_THREADS : most;
-    atomic_store_explicit(&thread_count, most, memory_order_relaxed);
-    flush_denormals();
-    if (most > 1) {
-#pragma omp parallel num_threads(most)
-        flush_denormals();
-    }
+    (void)set(threads > 0 ? threads : td__threads_cores());
+    flush_denormals(); /* in the workers too: they compute as the thread does that they work for */
 }
 
-void td_threads_bind(void) {
-    int count = td_threads();
-    cpu_set_t allowed;
-    if (count < 2 || sched_getaffinity(0, sizeof allowed, &allowed) ||
-        CPU_COUNT(&allowed) < count) {
-        return;
-    }
-#pragma omp parallel num_threads(count)
-    {
-        int wanted = omp_get_thread_num();
-        for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-            if (CPU_ISSET(cpu, &allowed) && wanted-- == 0) {
-                cpu_set_t one;
-                CPU_ZERO(&one);
-                CPU_SET(cpu, &one);
-                (void)pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-                break;
-            }
-        }
-    }
+typedef struct split {
+    td__parallel_body *body;
+    void *context;
+    int64_t count, step, steps, parts;
+} split;
+
+static void run_part(void *context, int part) {
+    const split *s = context;
+    int64_t begin = s->steps * part / s->parts * s->step;
+    int64_t end = s->steps * (part + 1) / s->parts * s->step;
+    s->body(s->context, part, begin, end < s->count ? end : s->count);
 }
 
 int td__parallel(int64_t count, int64_t step, int64_t minimum, td__parallel_body *body,
@@ -78,14 +69,8 @@ int td__parallel(int64_t count, int64_t step, int64_t minimum, td__parallel_body
         }
         return 1;
     }
-#pragma omp parallel num_threads((int)parts)
-    {
-        /* Fewer threads than asked for may come: each takes every so many parts. */
-        for (int64_t part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) {
-            int64_t begin = steps * part / parts * step;
-            int64_t end = steps * (part + 1) / parts * step;
-            body(context, (int)part, begin, end < count ? end : count);
-        }
-    }
+    td__threads_run(
+        (int)parts, run_part,
+        &(split){body, context, .count = count, .step = step, .steps = steps, .parts = parts});
     return (int)parts;
 }

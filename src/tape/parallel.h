@@ -1,10 +1,9 @@
-/* Splitting work over threads. One thread runtime for the whole process: OpenMP's. */
+/* Splitting work over the compute threads. */
 #ifndef TAPEDECK_TAPE_PARALLEL_H
 #define TAPEDECK_TAPE_PARALLEL_H
 
+#include "tape/threads.h"
 #include "tapedeck/tape.h"
-
-#define TD__MAX_THREADS 256
 
 /* body does items [begin, end) as part number part (0 <= part < TD__MAX_THREADS). */
 typedef void td__parallel_body(void *context, int part, int64_t begin, int64_t end);

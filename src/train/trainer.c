@@ -157,7 +157,6 @@ static td_status make_stopping(td_trainer *trainer, td_error *error) {
 
 static td_status prepare(td_trainer *trainer, td_error *error) {
     td_threads_set((int)trainer->experiment->threads);
-    td_threads_bind(); /* unbound, two threads now and then share a core for seconds */
     td_status (*const stages[])(td_trainer *, td_error *) = {
         td__trainer_load_model,
         td__trainer_open_data,
