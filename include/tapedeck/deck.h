@@ -42,7 +42,8 @@ extern "C" {
     X(SCALAR, "scalar", 6)       /* one number; of a larger tensor its mean */                     \
     X(HASH, "hash", 7)           /* a 64-bit fingerprint */                                        \
     X(TEXT, "text", 8)           /* what td_deck_text was given */                                 \
-    X(BATCH, "batch", 9)         /* all elements in one row */
+    X(BATCH, "batch", 9)         /* all elements in one row */                                     \
+    X(UNITS, "units", 10)        /* activity and saturation of each unit: the last axis */
 
 typedef enum td_form {
     TD_FORM_DEFAULT = 0, /* each sink's own choice */
@@ -129,7 +130,7 @@ typedef struct td_record {
     double wall_time;      /* seconds since 1970 */
     bool history;          /* from before the condition fired; steps then come out of order */
     td_form degraded_from; /* the form that was asked for and did not fit, or 0 */
-    const td_view *view;   /* TENSOR, ROWS, BATCH, LONG, IMAGE; row-major; NULL otherwise */
+    const td_view *view;   /* TENSOR, ROWS, BATCH, LONG, UNITS, IMAGE; row-major; NULL otherwise */
     double value;          /* SCALAR */
     const td_stats *stats; /* STATS, HISTOGRAM; NULL otherwise */
     const td_histogram *histogram; /* HISTOGRAM; NULL otherwise */

@@ -19,7 +19,7 @@ from ._loop import Loop
 from .deck import Deck
 
 _GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
-_SINKS = {"tensor": "npy", "rows": "csv", "long": "csv", "stats": "sqlite", "histogram": "tensorboard",
+_SINKS = {"tensor": "npy", "rows": "csv", "long": "csv", "units": "csv", "stats": "sqlite", "histogram": "tensorboard",
           "image": "png", "scalar": "tensorboard", "hash": "csv"}
 _in_backward = torch._C._current_graph_task_id  # -1 outside of one
 _scaler: Any = None  # a weak reference to the GradScaler that last scaled a loss

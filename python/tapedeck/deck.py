@@ -125,7 +125,7 @@ class Deck:
             when: only when this holds at the end of a step: ``loss > 1.0``, ``hidden.error.norm < 1e-6``,
                 ``nan(*) > 0``; see docs/recording.md.
             history: with ``when``, also the steps up to so many before it.
-            form: ``tensor rows long stats histogram image scalar hash``; each sink has its own default.
+            form: ``tensor rows long units stats histogram image scalar hash``; each sink has its own default.
             to: ``csv npy tensorboard png print sqlite``; by default csv. run.db has an index of everything.
         """
         if isinstance(every, str):

@@ -10,7 +10,7 @@
 enum { TD__SINKS = 16 };
 
 /* Forms that need the elements themselves. */
-#define TD__DATA_FORMS ((uint32_t)(TD_TENSOR | TD_ROWS | TD_LONG | TD_IMAGE | TD_BATCH))
+#define TD__DATA_FORMS ((uint32_t)(TD_TENSOR | TD_ROWS | TD_LONG | TD_IMAGE | TD_BATCH | TD_UNITS))
 
 typedef uint64_t td__tracks[TD__TRACK_WORDS]; /* a set of tracks */
 typedef uint16_t td__forms[TD__SINKS];        /* td_form bits for each sink */

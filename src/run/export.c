@@ -25,7 +25,7 @@ static const target targets[] = {
     {"csv",
      {"csv"},
      TD_SCALAR | TD_STATS | TD_HISTOGRAM | TD_HASH | TD_TEXT,
-     TD_ROWS | TD_BATCH | TD_LONG | TD_STATS | TD_HISTOGRAM,
+     TD_ROWS | TD_BATCH | TD_LONG | TD_UNITS | TD_STATS | TD_HISTOGRAM,
      TD_ROWS},
     {"npy", {"npy"}, TD_SCALAR | TD_HISTOGRAM, TD_TENSOR, TD_TENSOR},
     {"npz", {"npy"}, TD_SCALAR | TD_HISTOGRAM, TD_TENSOR, TD_TENSOR},

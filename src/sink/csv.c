@@ -17,6 +17,7 @@
 #include "sink/resume.h"
 #include "sink/score.h"
 #include "sink/text.h"
+#include "sink/units.h"
 #include "tensor/element.h"
 
 #include <math.h>
@@ -442,6 +443,33 @@ static td_status write_histogram(td_sink *sink, const td_record *record, td_erro
     return td__append_end(file, 1, error);
 }
 
+static td_status write_units(td_sink *sink, const td_record *record, td_error *error) {
+    td__append *file;
+    td_status status = fixed_table(
+        sink, record, "epoch,step,unit,active,saturated,mean,std,min,max\n", &file, error);
+    if (status) {
+        return status;
+    }
+    td__bounds bounds = td__unit_bounds(record->view);
+    int64_t units = td__elements_from(&record->view->shape, 0) ? td__unit_count(record->view) : 0;
+    td__append_begin(file);
+    for (int64_t i = 0; i < units; i++) {
+        char *start = td__row_room(file, TD__WHEN + 7 * TD__CELL, error);
+        if (!start) {
+            td__append_cancel(file);
+            return TD_MEMORY;
+        }
+        td__unit u = td__unit_of(record->view, i, &bounds);
+        const double values[] = {u.active, u.saturated, u.mean, u.std, u.min, u.max};
+        char *end = td__cell_int(td__cells_when(start, record), i);
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            end = td__cell_value(end, values[k]);
+        }
+        td__row_done(file, start, end);
+    }
+    return td__append_end(file, 1, error);
+}
+
 static td_status write_hash(td_sink *sink, const td_record *record, td_error *error) {
     td_status status =
         shared_file(sink, &sink->hashes, "hashes.csv", "epoch,step,signal,hash\n", error);
@@ -499,6 +527,8 @@ static td_status csv_write(td_sink *sink, const td_record *record, td_error *err
         return write_stats(sink, record, error);
     case TD_HISTOGRAM:
         return write_histogram(sink, record, error);
+    case TD_UNITS:
+        return write_units(sink, record, error);
     case TD_HASH:
         return write_hash(sink, record, error);
     case TD_TEXT:
@@ -574,6 +604,8 @@ static int64_t csv_estimate(td_form form, int64_t rows, int64_t elements) {
         return elements * FLOAT + rows * HEAD;
     case TD_BATCH:
         return elements * FLOAT + HEAD;
+    case TD_UNITS:
+        return (rows > 0 ? elements / rows : elements) * STATS_LINE;
     default:
         return HEAD;
     }
@@ -582,7 +614,8 @@ static int64_t csv_estimate(td_form form, int64_t rows, int64_t elements) {
 const td_sink_class td__sink_csv = {
     .size = sizeof(td_sink_class),
     .name = "csv",
-    .forms = TD_ROWS | TD_BATCH | TD_LONG | TD_STATS | TD_HISTOGRAM | TD_SCALAR | TD_HASH | TD_TEXT,
+    .forms = TD_ROWS | TD_BATCH | TD_LONG | TD_UNITS | TD_STATS | TD_HISTOGRAM | TD_SCALAR |
+             TD_HASH | TD_TEXT,
     .default_forms = TD_ROWS,
     .standard = true,
     .open = csv_open,

@@ -100,7 +100,7 @@ bool td__csv_is_claimed(const td__csv_tables *tables, const char *signal) {
 
 td_status td__csv_claim(td__csv_tables *tables, const char *signal, uint32_t forms,
                         td_error *error) {
-    static const td_form kept_for[] = {TD_ROWS, TD_BATCH, TD_LONG, TD_STATS};
+    static const td_form kept_for[] = {TD_ROWS, TD_BATCH, TD_LONG, TD_UNITS, TD_STATS};
     size_t i = 0, length = strlen(signal) + 1;
     while (i < sizeof kept_for / sizeof *kept_for && !(forms & kept_for[i])) {
         i++;

@@ -46,6 +46,24 @@ class Tensors(Wide):
                 for name in ("input", "l.output")]
         self.assertTrue((rows[0] == rows[1]).all())
 
+    def test_units_are_summed_up_over_the_rows(self):
+        text = WIDE.replace("units: 1}", "units: 5, activation: sigmoid}\n  - dense: {name: e, units: 1, activation: relu}")
+        self.train(text + "record:\n  - {what: [d.output, e.output], at: [1, 3], form: [units, tensor], to: [csv, npy]}\n", "--quiet")
+        for layer, units in (("d", 5), ("e", 1)):
+            values = self.load("runs", "wide", f"{layer}.output.npy").astype(float)
+            rows = numpy.genfromtxt(self.path("runs", "wide", f"{layer}.output.csv"), delimiter=",", names=True)
+            self.assertEqual(rows["step"].tolist(), [1] * units + [3] * units)
+            for row, unit in zip(rows, numpy.concatenate([v.reshape(-1, units).T for v in values])):
+                self.assertAlmostEqual(row["active"], (unit != 0).mean(), places=6)
+                for name, of in (("mean", numpy.mean), ("std", numpy.std), ("min", numpy.min), ("max", numpy.max)):
+                    self.assertAlmostEqual(row[name], of(unit), delta=1e-5 * (1 + abs(of(unit))))
+                ends = ((unit < 0.01) | (unit > 0.99)).mean()
+                if layer == "d":
+                    self.assertAlmostEqual(row["saturated"], ends, places=6)
+        self.run_program("export", "runs/wide", "--to", "csv", "--what", "d.output", "--form", "units", "--out", "again")
+        with open(self.path("runs", "wide", "d.output.csv"), "rb") as a, open(self.path("again", "d.output.csv"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+
     def test_a_prediction_s_passed_on_batches(self):
         self.train(WIDE, "--quiet")
         self.run_program("predict", "runs/wide", "x.npy", "--record", "l.output", "--form", "tensor",
