@@ -4,6 +4,7 @@
 #include "tape/channelwise.h"
 #include "tape/gemm.h"
 #include "tape/parallel.h"
+#include "tape/winograd.h"
 
 #include <string.h>
 
@@ -253,6 +254,9 @@ td_status td__conv_forward(td_tape *tape, const td__conv *c, const float *x, con
     if (td__channelwise_fits(c)) {
         return td__channelwise_forward(tape, c, x, kernel, bias, y, flags);
     }
+    if (td__winograd_fits(c, false)) {
+        return td__winograd_forward(tape, c, x, kernel, bias, y, flags);
+    }
     if (pad_input(tape, c, x, &source)) {
         return TD_MEMORY;
     }
@@ -386,6 +390,9 @@ td_status td__conv_to_input(td_tape *tape, const td__conv *c, const float *dz, c
     }
     if (td__channelwise_fits(c)) {
         return td__channelwise_to_input(tape, c, dz, kernel, bias, dx, flags);
+    }
+    if (td__winograd_fits(c, false)) {
+        return td__winograd_to_input(tape, c, dz, kernel, bias, dx, flags);
     }
     int64_t before[2], after[2];
     reach(c, 0, &before[0], &after[0]);
@@ -539,6 +546,9 @@ td_status td__conv_to_kernel(td_tape *tape, const td__conv *c, const float *x, c
     }
     if (td__channelwise_fits(c)) {
         return td__channelwise_to_kernel(tape, c, x, dz, add, dw);
+    }
+    if (td__winograd_fits(c, true)) {
+        return td__winograd_to_kernel(tape, c, x, dz, add, dw);
     }
     kernel_work w = {.conv = c, .kernels = td__kernels(), .dw = dw, .add = add};
     if (pad_input(tape, c, x, &w.source)) {

@@ -193,15 +193,30 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     return TD_OK;
 }
 
-/* The product on this thread, with panels at hand. */
-static void multiply_serial(const td__gemm_arguments *g, const float *panels, int64_t panel_stride,
-                            int64_t ldb) {
+void td__pack(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k, float *packed) {
+    td__pack_panels(b, ldb, transpose, n, k, 0, td__panel_count(n), k * td__kernels()->panel_width,
+                    packed);
+}
+
+td__panels td__panels_of(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k,
+                         float *packing) {
+    const td__kernels_table *kernels = td__kernels();
+    /* Rows of whole vectors are panels already: no tile reads past their end. */
+    if (!transpose && n % kernels->vector_width == 0) {
+        return (td__panels){.data = b, .stride = kernels->panel_width, .row = ldb};
+    }
+    td__pack(b, ldb, transpose, n, k, packing);
+    return (td__panels){
+        .data = packing, .stride = k * kernels->panel_width, .row = kernels->panel_width};
+}
+
+void td__gemm_panels(const td__gemm_arguments *g, td__panels panels) {
     assert(!g->bias);
     product x = {.arguments = g,
                  .kernels = td__kernels(),
-                 .panels = panels,
-                 .panel_stride = panel_stride,
-                 .ldb = ldb,
+                 .panels = panels.data,
+                 .panel_stride = panels.stride,
+                 .ldb = panels.row,
                  .panel_count = td__panel_count(g->n)};
     if (g->k == 0) {
         fill_empty(g);
@@ -210,23 +225,11 @@ static void multiply_serial(const td__gemm_arguments *g, const float *panels, in
     }
 }
 
-void td__pack(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k, float *packed) {
-    td__pack_panels(b, ldb, transpose, n, k, 0, td__panel_count(n), k * td__kernels()->panel_width,
-                    packed);
-}
-
 void td__gemm_packed(const td__gemm_arguments *g, const float *packed) {
     int64_t width = td__kernels()->panel_width;
-    multiply_serial(g, packed, g->k * width, width);
+    td__gemm_panels(g, (td__panels){.data = packed, .stride = g->k * width, .row = width});
 }
 
 void td__gemm_serial(const td__gemm_arguments *g, float *packing) {
-    const td__kernels_table *kernels = td__kernels();
-    /* Rows of whole vectors are panels already: no tile reads past their end. */
-    if (!g->transpose_b && g->n % kernels->vector_width == 0) {
-        multiply_serial(g, g->b, kernels->panel_width, g->ldb);
-    } else {
-        td__pack(g->b, g->ldb, g->transpose_b, g->n, g->k, packing);
-        td__gemm_packed(g, packing);
-    }
+    td__gemm_panels(g, td__panels_of(g->b, g->ldb, g->transpose_b, g->n, g->k, packing));
 }

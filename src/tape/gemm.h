@@ -41,4 +41,15 @@ void td__gemm_packed(const td__gemm_arguments *arguments, const float *packed);
 /* packing: td__panels_bytes(n, k) of memory, used when b has to be packed. */
 void td__gemm_serial(const td__gemm_arguments *arguments, float *packing);
 
+/* A right operand for several products, which may use fewer of its rows and columns. */
+typedef struct td__panels {
+    const float *data;
+    int64_t stride, row; /* floats from panel to panel, and between rows of a panel */
+} td__panels;
+
+/* Where b is, if its rows are panels already; otherwise packed into packing. */
+td__panels td__panels_of(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k,
+                         float *packing);
+void td__gemm_panels(const td__gemm_arguments *arguments, td__panels panels);
+
 #endif

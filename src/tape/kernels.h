@@ -41,6 +41,16 @@ typedef struct td__operand {
     int64_t row, step;
 } td__operand;
 
+/* Rows of attention scores, `row` floats apart, n of each in use. */
+typedef struct td__scores {
+    int64_t rows, n, row;
+    int64_t first; /* number of the first row, for the mask and what it sees */
+    float scale;
+    bool causal;             /* row r sees columns <= r */
+    const float *mask;       /* of row 0; may be NULL */
+    int64_t mask_strides[2]; /* 0 where it broadcasts */
+} td__scores;
+
 typedef enum td__binary {
     TD__ADD,
     TD__SUBTRACT,
@@ -210,6 +220,15 @@ typedef struct td__kernels {
     void (*spread_channels)(int64_t pixels, int64_t channels, int64_t in, int64_t width,
                             const int32_t *index, const float *from, float *to);
 
+    /* One tile of a 3x3 convolution: see winograd.h. Places of v, m and u are `stride` floats apart, rows
+     * of images `row`. 4x4 pixels to v; m to rows x columns results (at most 2x2), with a bias that may
+     * be NULL and flags TD__TILE_…; as many gradients to u. */
+    void (*winograd_input)(int64_t channels, const float *x, int64_t row, float *v, int64_t stride);
+    void (*winograd_output)(int64_t channels, const float *m, int64_t stride, const float *bias,
+                            int rows, int columns, float *y, int64_t row, int flags);
+    void (*winograd_gradient)(int64_t channels, const float *g, int64_t row, int rows, int columns,
+                              float *u, int64_t stride);
+
     /* Pooling: `pixels` neighbouring windows, x (or dx) at the first tap of the first one. The
      * number of the largest tap goes to bytes or words, whichever is not NULL. */
     void (*max_pool)(int64_t pixels, int64_t channels, const td__window *window, const float *x,
@@ -243,13 +262,13 @@ typedef struct td__kernels {
                              const float *mean, const float *scale, const float *slope,
                              const float *offset, bool add, float *dx);
 
-    /* Attention, in place over rows of n scores: x = softmax(scale x + mask); mask may be NULL and
-     * has strides 0 where it broadcasts; causal: row r sees columns <= r. d = scale p (d - sum d p)
-     */
-    void (*attention_softmax)(int64_t rows, int64_t n, float scale, const float *mask,
-                              const int64_t mask_strides[2], bool causal, float *x);
-    void (*attention_softmax_backward)(int64_t rows, int64_t n, float scale, const float *p,
-                                       float *d);
+    /* Attention, in place over scores x: x = softmax(scale x + mask), and what of each row does it again
+     * goes to stats: (rows, 2). */
+    void (*attention_softmax)(const td__scores *scores, float *stats, float *x);
+    /* The same from the stats, to the same bits. */
+    void (*attention_again)(const td__scores *scores, const float *stats, float *x);
+    /* d = scale p (d - sum d p); rows of p and d are equally far apart */
+    void (*attention_softmax_backward)(const td__scores *scores, const float *p, float *d);
 
     /* Recurrent cells, one example: gates of width n side by side. y += a * b */
     void (*multiply_add)(int64_t n, const float *a, const float *b, float *y);

@@ -4,6 +4,9 @@
 #include "base/random.h"
 #include "tape/conv.h"
 #include "tape/kernels.h"
+#include "tape/winograd.h"
+
+#include <math.h>
 
 typedef struct arrays {
     float *x, *kernel, *bias, *y, *dx, *dw;
@@ -218,6 +221,82 @@ static void small_groups_have_the_same_bits_for_any_number_of_threads(void **sta
     check_same_bits(&c);
 }
 
+/* Sizes that Winograd's tiles cover and overlap, with every padding. */
+static void tiles_of_3x3_agree_with_sums_written_out(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td__random random;
+    td__random_seed(&random, 5, 0);
+    for (int tried = 0; tried < 12; tried++) {
+        td__conv c = {.batch = between(&random, 3, 5),
+                      .height = between(&random, 19, 22),
+                      .width = between(&random, 19, 22),
+                      .channels = 16 * between(&random, 1, 2),
+                      .kernel = {3, 3},
+                      .filters = 16 * between(&random, 1, 3),
+                      .groups = 1,
+                      .stride = {1, 1},
+                      .dilation = {1, 1},
+                      .before = {tried % 3, tried / 3 % 3}};
+        /* What follows the image: nothing, or as much as a kernel reaches. */
+        c.out[0] = c.height - 2 + c.before[0] + between(&random, 0, 2);
+        c.out[1] = c.width - 2 + c.before[1] + between(&random, 0, 2);
+        assert_true(td__winograd_fits(&c, false));
+        assert_true(td__winograd_fits(&c, true));
+        td_threads_set(1 + tried % 2);
+        check(tape, &random, &c);
+    }
+    td_tape_destroy(tape);
+}
+
+/* Of 3x3 convolutions: the largest error as a share of the largest result, beside double precision. */
+static void winograd_is_nearly_as_exact_as_sums_written_out(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td__random random;
+    td__random_seed(&random, 6, 0);
+    td__conv c = {.batch = 4,
+                  .height = 16,
+                  .width = 16,
+                  .channels = 128,
+                  .kernel = {3, 3},
+                  .filters = 16,
+                  .groups = 1,
+                  .stride = {1, 1},
+                  .dilation = {1, 1},
+                  .before = {1, 1},
+                  .out = {16, 16}};
+    assert_true(td__winograd_fits(&c, true));
+    arrays a = make_arrays(&random, &c);
+    assert_int_equal(td__conv_forward(tape, &c, a.x, a.kernel, NULL, a.y, 0), TD_OK);
+    each_product(&c, sum_products, &a);
+    double largest = 0, worst = 0;
+    for (int64_t i = 0; i < a.y_count; i++) {
+        largest = fmax(largest, fabs(a.y_sum[i]));
+        worst = fmax(worst, fabs((double)a.y[i] - a.y_sum[i]));
+    }
+    assert_true(worst < 1e-6 * largest);
+    free_arrays(&a);
+    td_tape_destroy(tape);
+}
+
+static void tiles_of_3x3_have_the_same_bits_for_any_number_of_threads(void **state) {
+    (void)state;
+    check_same_bits(&(td__conv){.batch = 6,
+                                .height = 17,
+                                .width = 20,
+                                .channels = 32,
+                                .kernel = {3, 3},
+                                .filters = 48,
+                                .groups = 1,
+                                .stride = {1, 1},
+                                .dilation = {1, 1},
+                                .before = {1, 1},
+                                .out = {17, 20}});
+}
+
 static void a_batch_that_keeps_two_threads_busy_agrees_too(void **state) {
     (void)state;
     td_error error = {0};
@@ -255,6 +334,9 @@ int main(void) {
         cmocka_unit_test(products_agree_with_sums_written_out),
         cmocka_unit_test(many_small_groups_agree_with_sums_written_out),
         cmocka_unit_test(small_groups_have_the_same_bits_for_any_number_of_threads),
+        cmocka_unit_test(tiles_of_3x3_agree_with_sums_written_out),
+        cmocka_unit_test(winograd_is_nearly_as_exact_as_sums_written_out),
+        cmocka_unit_test(tiles_of_3x3_have_the_same_bits_for_any_number_of_threads),
         cmocka_unit_test(a_batch_that_keeps_two_threads_busy_agrees_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
