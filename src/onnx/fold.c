@@ -27,6 +27,11 @@ static const role roles[] = {
     {"ConvTranspose", 1, "kernel", TD__ONNX_AS_KERNEL, false},
     {"ConvTranspose", 2, "bias", TD__ONNX_AS_IT_IS, false},
     {"Dropout", 1, NULL, TD__ONNX_AS_IT_IS, false},
+    {"FusedConv", 1, "kernel", TD__ONNX_AS_KERNEL, false},
+    {"FusedConv", 2, "bias", TD__ONNX_AS_IT_IS, false},
+    {"FusedGemm", 1, "kernel", TD__ONNX_AS_KERNEL, false},
+    {"FusedGemm", 2, "bias", TD__ONNX_AS_IT_IS, false},
+    {"FusedMatMul", 1, "kernel", TD__ONNX_AS_IT_IS, false},
     {"GRU", 1, "kernel", TD__ONNX_AS_GATES, false},
     {"GRU", 2, "recurrent_kernel", TD__ONNX_AS_GATES, false},
     {"GRU", 3, "bias", TD__ONNX_AS_BIASES, false},
@@ -71,7 +76,7 @@ const char *td__onnx_role(const td__onnx_node *node, size_t input, td__onnx_form
     const role *found = role_of(node, input);
     *form = found ? found->form : TD__ONNX_AS_IT_IS;
     *moving_average = found && found->moving_average;
-    if (found && strcmp(node->op_type, "Gemm") == 0 && !td__onnx_int(node, "transB", 0)) {
+    if (found && strstr(node->op_type, "Gemm") && !td__onnx_int(node, "transB", 0)) {
         *form = TD__ONNX_AS_IT_IS; /* (in, out) already */
     }
     return found ? found->name : NULL;

@@ -85,6 +85,8 @@ td_tensor *td__onnx_zeros(td__onnx_call *call, td_shape shape);
 /* A batch as the file says it, in a constant, is the one that is given: for graphs that were
  * exported with a fixed one. Other sizes stay. */
 int64_t td__onnx_batch_for(const td__onnx_call *call, int64_t size);
+/* What output i was set to; NULL when nobody reads it. */
+td__onnx_value *td__onnx_made(td__onnx_call *call, size_t i);
 /* Whether output i is there and anybody reads it. */
 bool td__onnx_wants(const td__onnx_call *call, size_t i);
 /* Sets output i; tensor NULL means failure: returns false. */
@@ -110,6 +112,7 @@ bool td__onnx_run_inner(td__onnx_call *call, const char *attribute, const td__on
 /* Families of operators: one table in ops/ each, ending in a row without a name. */
 #define TD__ONNX_FAMILIES(X)                                                                       \
     X(arithmetic)                                                                                  \
+    X(attentions)                                                                                  \
     X(comparisons)                                                                                 \
     X(control)                                                                                     \
     X(einsums)                                                                                     \
@@ -130,11 +133,16 @@ bool td__onnx_run_inner(td__onnx_call *call, const char *attribute, const td__on
     X(samplers)                                                                                    \
     X(sequences)                                                                                   \
     X(shapes)                                                                                      \
+    X(simplified)                                                                                  \
     X(slices)                                                                                      \
     X(strings)                                                                                     \
     X(vision)
 /* The same of other domains, which are to be named. */
-#define TD__ONNX_FOREIGN(X) X("ai.onnx.preview.training", training)
+#define TD__ONNX_FOREIGN(X)                                                                        \
+    X("ai.onnx.preview.training", training)                                                        \
+    X("com.microsoft", microsoft)                                                                  \
+    X("com.microsoft", ms_attentions)                                                              \
+    X("com.microsoft", ms_quantized)
 #define TD__ONNX_FAMILY(name) extern const td__onnx_operator td__onnx_##name[];
 TD__ONNX_FAMILIES(TD__ONNX_FAMILY)
 #undef TD__ONNX_FAMILY

@@ -509,6 +509,10 @@ int64_t td__onnx_batch_for(const td__onnx_call *call, int64_t size) {
     return size > 0 && size == run->declared ? run->batch : size;
 }
 
+td__onnx_value *td__onnx_made(td__onnx_call *call, size_t i) {
+    return td__onnx_wants(call, i) ? &call->run->values[call->node->outputs[i]] : NULL;
+}
+
 bool td__onnx_wants(const td__onnx_call *call, size_t i) {
     const td__onnx_node *node = call->node;
     return i < node->output_count && node->outputs[i] >= 0 && call->run->read[node->outputs[i]];

@@ -1,7 +1,8 @@
-/* Numbers in 8 bits: q = round(x / scale) + zero, x = (q - zero) scale. Products of them are exact
- * in 64 bits, and the output's type cuts them to 32. */
+/* Numbers in 8 bits: q = round(x / scale) + zero, x = (q - zero) scale. Products of them are cut
+ * to 32 bits, as the output's type is. */
+#include "onnx/ops/quantized.h"
+
 #include "onnx/host.h"
-#include "onnx/ops/common.h"
 #include "tape/broadcast.h"
 
 #include <math.h>
@@ -43,10 +44,19 @@ static int64_t zero_for(const per_axis *values, int64_t i) {
     return values->x ? td__onnx_integer(values->x, i / values->inner % values->size) : 0;
 }
 
-/* Rounded to even, and kept within the type. */
-static int64_t saturate(td__onnx_type type, double value) {
-    double least = type == TD__ONNX_INT8 ? -128 : type == TD__ONNX_UINT8 ? 0 : INT32_MIN;
-    double most = type == TD__ONNX_INT8 ? 127 : type == TD__ONNX_UINT8 ? 255 : INT32_MAX;
+int64_t td__onnx_saturate(td__onnx_type type, double value) {
+    static const struct {
+        td__onnx_type type;
+        double least, most;
+    } ranges[] = {{TD__ONNX_INT8, -128, 127},
+                  {TD__ONNX_UINT8, 0, 255},
+                  {TD__ONNX_INT16, -32768, 32767},
+                  {TD__ONNX_UINT16, 0, 65535}};
+    double least = INT32_MIN, most = INT32_MAX;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        least = ranges[i].type == type ? ranges[i].least : least;
+        most = ranges[i].type == type ? ranges[i].most : most;
+    }
     value = rint(value);
     return isnan(value) ? 0 : (int64_t)fmin(fmax(value, least), most);
 }
@@ -64,48 +74,80 @@ static bool quantize(td__onnx_call *call) {
     for (int64_t i = 0; y && i < y->count; i++) {
         /* In float, as the reference does: a tie may only be one in that. */
         float ratio = (float)td__onnx_real(x, i) / (float)real_for(&scale, i);
-        td__onnx_put_integer(y, i,
-                             saturate(type, (double)rintf(ratio) + (double)zero_for(&zero, i)));
+        td__onnx_put_integer(
+            y, i, td__onnx_saturate(type, (double)rintf(ratio) + (double)zero_for(&zero, i)));
     }
     return td__onnx_output(call, 0, type, y);
 }
 
-static bool dequantize(td__onnx_call *call) {
-    td_tensor *x = td__onnx_plain(call, 0);
+td_tensor *td__onnx_dequantized(td__onnx_call *call, size_t input, size_t scale_input,
+                                size_t zero_input, int64_t axis) {
+    td_tensor *x = td__onnx_plain(call, input);
     per_axis scale, zero;
-    int64_t axis = td__onnx_int(call->node, "axis", 1);
-    if (!x || !read_per_axis(call, 1, &x->shape, axis, &scale) ||
-        !read_per_axis(call, 2, &x->shape, axis, &zero)) {
-        return false;
+    if (!x || !read_per_axis(call, scale_input, &x->shape, axis, &scale) ||
+        !read_per_axis(call, zero_input, &x->shape, axis, &zero) || !scale.x) {
+        return NULL;
     }
-    td__onnx_type type = td__onnx_input(call, 1)->type;
-    td_tensor *y = td__onnx_new(call, type, x->shape);
+    td_tensor *y = td__onnx_new(call, td__onnx_input(call, scale_input)->type, x->shape);
     for (int64_t i = 0; y && i < y->count; i++) {
         double value = td__onnx_real(x, i) - (double)zero_for(&zero, i);
         td__onnx_put_real(y, i, value * real_for(&scale, i));
     }
+    return y;
+}
+
+static bool dequantize(td__onnx_call *call) {
+    td_tensor *y = td__onnx_dequantized(call, 0, 1, 2, td__onnx_int(call->node, "axis", 1));
+    return td__onnx_output(call, 0, td__onnx_input(call, 1)->type, y);
+}
+
+bool td__onnx_output_quantized(td__onnx_call *call, const td_tensor *x, size_t scale_input,
+                               size_t zero_input) {
+    per_axis scale, zero;
+    if (!x || !read_per_axis(call, scale_input, &x->shape, 0, &scale) ||
+        !read_per_axis(call, zero_input, &x->shape, 0, &zero) || !scale.x) {
+        return false;
+    }
+    td__onnx_type type = zero.x ? td__onnx_input(call, zero_input)->type : TD__ONNX_UINT8;
+    td_tensor *y = td__onnx_new(call, type, x->shape);
+    for (int64_t i = 0; y && i < y->count; i++) {
+        float ratio = (float)td__onnx_real(x, i) / (float)real_for(&scale, i);
+        td__onnx_put_integer(
+            y, i, td__onnx_saturate(type, (double)rintf(ratio) + (double)zero_for(&zero, i)));
+    }
     return td__onnx_output(call, 0, type, y);
 }
 
-/* The range of x, 0 included, onto 0 to 255. */
-static bool dynamic_quantize(td__onnx_call *call) {
-    td_tensor *x = td__onnx_plain(call, 0);
+td_tensor *td__onnx_quantize_range(td__onnx_call *call, const td_tensor *x, float *scale,
+                                   int64_t *zero) {
     float least = 0, most = 0;
-    for (int64_t i = 0; x && i < x->count; i++) {
+    for (int64_t i = 0; i < x->count; i++) {
         least = fminf(least, (float)td__onnx_real(x, i));
         most = fmaxf(most, (float)td__onnx_real(x, i));
     }
-    float scale = (most - least) / 255;
-    td_tensor *y = x ? td__onnx_new(call, TD__ONNX_UINT8, x->shape) : NULL;
+    *scale = (most - least) / 255;
+    *zero = td__onnx_saturate(TD__ONNX_UINT8, *scale > 0 ? (double)(-least / *scale) : 0);
+    td_tensor *y = td__onnx_new(call, TD__ONNX_INT64, x->shape);
+    for (int64_t i = 0; y && i < y->count; i++) {
+        float ratio = *scale > 0 ? (float)td__onnx_real(x, i) / *scale : 0;
+        int64_t q = td__onnx_saturate(TD__ONNX_UINT8, (double)rintf(ratio) + (double)*zero);
+        td__onnx_put_integer(y, i, q - *zero);
+    }
+    return y;
+}
+
+static bool dynamic_quantize(td__onnx_call *call) {
+    td_tensor *x = td__onnx_plain(call, 0);
+    float scale;
+    int64_t point;
+    td_tensor *y = x ? td__onnx_quantize_range(call, x, &scale, &point) : NULL;
     td_tensor *zero = y ? td__onnx_new(call, TD__ONNX_UINT8, (td_shape){0}) : NULL;
     if (!zero) {
         return false;
     }
-    int64_t point = saturate(TD__ONNX_UINT8, scale > 0 ? -least / scale : 0);
     td__onnx_put_integer(zero, 0, point);
     for (int64_t i = 0; i < y->count; i++) {
-        float ratio = scale > 0 ? (float)td__onnx_real(x, i) / scale : 0;
-        td__onnx_put_integer(y, i, saturate(TD__ONNX_UINT8, (double)rintf(ratio) + (double)point));
+        ((int64_t *)y->data)[i] += point;
     }
     return td__onnx_output(call, 0, TD__ONNX_UINT8, y) &&
            td__onnx_output(call, 1, TD__ONNX_FLOAT, td__onnx_scalar(call->tape, scale)) &&
@@ -114,8 +156,7 @@ static bool dynamic_quantize(td__onnx_call *call) {
 
 /* --- products ----------------------------------------------------------------------------- */
 
-/* x minus its zero point, one for all, for each row or (of the second factor) each column. */
-static td_tensor *centred(td__onnx_call *call, size_t input, size_t zero_input, int64_t axis) {
+td_tensor *td__onnx_centred(td__onnx_call *call, size_t input, size_t zero_input, int64_t axis) {
     td_tensor *x = td__onnx_plain(call, input);
     per_axis zero;
     if (!x || !read_per_axis(call, zero_input, &x->shape, axis, &zero)) {
@@ -134,8 +175,33 @@ static td_tensor *centred(td__onnx_call *call, size_t input, size_t zero_input, 
     return y;
 }
 
-/* (…, m, k) times (…, k, n), the leading axes broadcast */
-static td_tensor *product(td__onnx_call *call, const td_tensor *a, const td_tensor *b) {
+/* Of 8 bits, minus a zero point. */
+static void narrow_down(const td_tensor *x, int32_t *to) {
+    for (int64_t i = 0; i < x->count; i++) {
+        to[i] = (int32_t)((const int64_t *)x->data)[i];
+    }
+}
+
+/* Row by row, so that what is added to lies together; sum has room for n. */
+static void multiply(const int32_t *a, const int32_t *b, int64_t m, int64_t k, int64_t n,
+                     int32_t *sum, int64_t *out) {
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            sum[j] = 0;
+        }
+        for (int64_t l = 0; l < k; l++) {
+            uint32_t factor = (uint32_t)a[i * k + l];
+            for (int64_t j = 0; j < n; j++) {
+                sum[j] = (int32_t)((uint32_t)sum[j] + factor * (uint32_t)b[l * n + j]);
+            }
+        }
+        for (int64_t j = 0; j < n; j++) {
+            out[i * n + j] = sum[j];
+        }
+    }
+}
+
+td_tensor *td__onnx_integer_product(td__onnx_call *call, const td_tensor *a, const td_tensor *b) {
     int32_t p = a->shape.rank, q = b->shape.rank;
     if (p < 2 || q < 2 || a->shape.dims[p - 1] != b->shape.dims[q - 2]) {
         (void)td__onnx_fail(call, TD_BAD_SHAPE, "its matrices do not fit");
@@ -156,27 +222,29 @@ static td_tensor *product(td__onnx_call *call, const td_tensor *a, const td_tens
     shape.dims[shape.rank++] = m;
     shape.dims[shape.rank++] = n;
     td_tensor *y = td__onnx_new(call, TD__ONNX_INT64, shape);
-    while (y && y->count && td__broadcast_next_row(&rows)) {
+    int32_t *narrow =
+        td__scratch(call->tape, (size_t)(a->count + b->count + n + 1) * sizeof *narrow);
+    if (!y || !narrow) {
+        return NULL;
+    }
+    int32_t *left = narrow, *right = left + a->count, *sum = right + b->count;
+    narrow_down(a, left);
+    narrow_down(b, right);
+    while (y->count && td__broadcast_next_row(&rows)) {
         for (int64_t w = 0; w < rows.width; w++) {
-            const int64_t *x = (const int64_t *)a->data + (rows.at[0] + w * rows.step[0]) * m * k;
-            const int64_t *z = (const int64_t *)b->data + (rows.at[1] + w * rows.step[1]) * k * n;
-            int64_t *out = (int64_t *)y->data + (rows.y + w) * m * n;
-            for (int64_t i = 0; i < m * n; i++) {
-                uint64_t sum = 0;
-                for (int64_t j = 0; j < k; j++) {
-                    sum += (uint64_t)x[i / n * k + j] * (uint64_t)z[j * n + i % n];
-                }
-                out[i] = (int64_t)sum;
-            }
+            multiply(left + (rows.at[0] + w * rows.step[0]) * m * k,
+                     right + (rows.at[1] + w * rows.step[1]) * k * n, m, k, n, sum,
+                     (int64_t *)y->data + (rows.y + w) * m * n);
         }
     }
     return y;
 }
 
 static bool matmul_integer(td__onnx_call *call) {
-    td_tensor *a = centred(call, 0, 2, -2);
-    td_tensor *b = a ? centred(call, 1, 3, -1) : NULL;
-    return td__onnx_output(call, 0, TD__ONNX_INT32, b ? product(call, a, b) : NULL);
+    td_tensor *a = td__onnx_centred(call, 0, 2, -2);
+    td_tensor *b = a ? td__onnx_centred(call, 1, 3, -1) : NULL;
+    return td__onnx_output(call, 0, TD__ONNX_INT32,
+                           b ? td__onnx_integer_product(call, a, b) : NULL);
 }
 
 /* y = round(x scale) + zero, where x holds sums of products; scale is one for each place along an
@@ -194,15 +262,16 @@ static bool requantize(td__onnx_call *call, const td_tensor *x, size_t scale_a, 
     td_tensor *y = td__onnx_new(call, type, x->shape);
     for (int64_t i = 0; y && i < y->count; i++) {
         double value = td__onnx_real(x, i) * real_for(&a, i) * real_for(&b, i) / real_for(&out, i);
-        td__onnx_put_integer(y, i, saturate(type, rint(value) + (double)zero_for(&zero, i)));
+        td__onnx_put_integer(y, i,
+                             td__onnx_saturate(type, rint(value) + (double)zero_for(&zero, i)));
     }
     return td__onnx_output(call, 0, type, y);
 }
 
 static bool qlinear_matmul(td__onnx_call *call) {
-    td_tensor *a = centred(call, 0, 2, -2);
-    td_tensor *b = a ? centred(call, 3, 5, -1) : NULL;
-    return b && requantize(call, product(call, a, b), 1, 4, -1, 6, 7);
+    td_tensor *a = td__onnx_centred(call, 0, 2, -2);
+    td_tensor *b = a ? td__onnx_centred(call, 3, 5, -1) : NULL;
+    return b && requantize(call, td__onnx_integer_product(call, a, b), 1, 4, -1, 6, 7);
 }
 
 /* --- convolution -------------------------------------------------------------------------- */
@@ -304,14 +373,14 @@ static td_tensor *convolve(td__onnx_call *call, const td_tensor *x, const td_ten
 }
 
 static bool conv_integer(td__onnx_call *call) {
-    td_tensor *x = centred(call, 0, 2, 1);
-    td_tensor *w = x ? centred(call, 1, 3, 0) : NULL;
+    td_tensor *x = td__onnx_centred(call, 0, 2, 1);
+    td_tensor *w = x ? td__onnx_centred(call, 1, 3, 0) : NULL;
     return td__onnx_output(call, 0, TD__ONNX_INT32, w ? convolve(call, x, w, NULL) : NULL);
 }
 
 static bool qlinear_conv(td__onnx_call *call) {
-    td_tensor *x = centred(call, 0, 2, 1);
-    td_tensor *w = x ? centred(call, 3, 5, 0) : NULL;
+    td_tensor *x = td__onnx_centred(call, 0, 2, 1);
+    td_tensor *w = x ? td__onnx_centred(call, 3, 5, 0) : NULL;
     return w && requantize(call, convolve(call, x, w, td__onnx_plain(call, 8)), 1, 4, 1, 6, 7);
 }
 

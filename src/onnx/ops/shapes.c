@@ -323,8 +323,9 @@ static bool space_to_depth(td__onnx_call *call) {
         return false;
     }
     const int64_t *d = x->shape.dims;
-    return rearrange(call, x, TD_SHAPE(d[0], d[1] / b, b, d[2] / b, b, d[3]),
-                     (int32_t[]){0, 1, 3, 2, 4, 5},
+    bool depth_first = strcmp(td__onnx_text(call->node, "mode", "DCR"), "CRD") == 0;
+    static const int32_t orders[][6] = {{0, 1, 3, 2, 4, 5}, {0, 1, 3, 5, 2, 4}};
+    return rearrange(call, x, TD_SHAPE(d[0], d[1] / b, b, d[2] / b, b, d[3]), orders[depth_first],
                      TD_SHAPE(d[0], d[1] / b, d[2] / b, b * b * d[3]));
 }
 
