@@ -633,7 +633,12 @@ TD_API td_status td_model_summary_within(const td_model *model, FILE *stream, in
  *   linear        (rate - a) * (1 - min(t, s) / s) + a
  *   polynomial    (rate - a) * (1 - min(t, s) / s)^power + a
  *   piecewise     values[number of boundaries < t]
- * The first warmup steps rise from 0 in a straight line to where the schedule begins. */
+ *   inverse_time  rate / (1 + factor * t / s)
+ *   cosine_restarts  cosine over and over: the i-th from m_mul^i of the rate in s * t_mul^i steps
+ * With staircase t / s is whole; with cycle s is as many times s as t has reached. The first warmup
+ * steps rise in a straight line from 0 to where the schedule begins; of cosine with a warmup_target,
+ * from the rate to that target, from which it then falls. Keras's names (cosine_decay, decay_rate,
+ * …) are understood. */
 typedef enum td_schedule_kind {
     TD_SCHEDULE_CONSTANT,
     TD_SCHEDULE_COSINE,
@@ -642,6 +647,8 @@ typedef enum td_schedule_kind {
     TD_SCHEDULE_LINEAR,
     TD_SCHEDULE_POLYNOMIAL,
     TD_SCHEDULE_PIECEWISE,
+    TD_SCHEDULE_INVERSE_TIME,
+    TD_SCHEDULE_COSINE_RESTARTS,
     TD_SCHEDULE_KIND_COUNT
 } td_schedule_kind;
 
@@ -656,6 +663,13 @@ typedef struct td_schedule {
     int64_t boundary_count, value_count; /* of piecewise: one value more than boundaries */
     double boundaries[TD_MAX_PIECES];
     double values[TD_MAX_PIECES + 1];
+    bool staircase;       /* exponential, inverse_time */
+    bool cycle;           /* polynomial */
+    double t_mul, m_mul;  /* cosine_restarts: 2, 1 */
+    double initial;       /* the rate instead of the optimizer's; key initial_learning_rate … */
+    bool initial_given;   /* … when there is one */
+    double warmup_target; /* cosine */
+    bool target_given;
 } td_schedule;
 
 /* "cosine"; NULL for a value that is no kind. */
@@ -737,6 +751,10 @@ TD_API size_t td_schedule_settings(const td_optimizer *optimizer, const td_setti
 /* Steps made so far: with the state and the parameters, all there is to resume from. */
 TD_API uint64_t td_optimizer_steps(const td_optimizer *optimizer);
 TD_API void td_optimizer_set_steps(td_optimizer *optimizer, uint64_t steps);
+/* From the next step on this is the rate that schedules start from. TD_RANGE unless finite and 0 or
+ * more. */
+TD_API td_status td_optimizer_set_learning_rate(td_optimizer *optimizer, double rate,
+                                                td_error *error);
 /* The learning rate of the last step made (before the first: of the first). */
 TD_API double td_optimizer_rate(const td_optimizer *optimizer);
 /* The norm of all gradients together in the last step, before clipping; only with clip_norm. */

@@ -44,6 +44,14 @@ typedef struct td__metric_spec {
 
 typedef enum td__mode { TD__MODE_AUTO, TD__MODE_MIN, TD__MODE_MAX } td__mode;
 
+/* reduce_on_plateau; monitor NULL: none. */
+typedef struct td__plateau_spec {
+    const char *monitor;
+    int mode; /* td__mode */
+    int64_t patience, cooldown;
+    double factor, min_delta, min_rate;
+} td__plateau_spec;
+
 typedef struct td__train_spec {
     td__objective objective;
     td__choice optimizer, schedule;
@@ -60,6 +68,7 @@ typedef struct td__train_spec {
     int64_t stop_patience;
     double stop_min_delta;
     bool stop_restore_best;
+    td__plateau_spec plateau;
 } td__train_spec;
 
 struct td_experiment {

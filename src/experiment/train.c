@@ -138,9 +138,31 @@ static void read_checkpoint(td__checker *checker, td__yaml_node *node, void *mem
     td__check_map(checker, node, keys, TD__COUNT(keys), member);
 }
 
+static const char *const mode_words[] = {"auto", "min", "max"};
+static const td__words modes = {"mode", mode_words, TD__COUNT(mode_words), NULL, NULL};
+
+static void read_plateau(td__checker *checker, td__yaml_node *node, void *member) {
+    static const td__key keys[] = {
+        {.field = {.key = "monitor", .type = TD__FIELD_TEXT, AT(plateau.monitor)},
+         .fallback = "val_loss"},
+        {.field =
+             {.key = "factor", .type = TD__FIELD_NUMBER, AT(plateau.factor), .maximum = 0.999999},
+         .fallback = "0.1"},
+        {.field = {.key = "patience", .type = TD__FIELD_INTEGER, AT(plateau.patience)},
+         .fallback = "10"},
+        {.field = {.key = "mode", .type = TD__FIELD_WORD, AT(plateau.mode), .words = &modes},
+         .fallback = "auto"},
+        {.field = {.key = "min_delta", .type = TD__FIELD_NUMBER, AT(plateau.min_delta)},
+         .fallback = "0.0001"},
+        {.field = {.key = "cooldown", .type = TD__FIELD_INTEGER, AT(plateau.cooldown)},
+         .fallback = "0"},
+        {.field = {.key = "min_lr", .type = TD__FIELD_NUMBER, AT(plateau.min_rate)},
+         .fallback = "0"},
+    };
+    td__check_map(checker, node, keys, TD__COUNT(keys), member);
+}
+
 static void read_early_stopping(td__checker *checker, td__yaml_node *node, void *member) {
-    static const char *const mode_words[] = {"auto", "min", "max"};
-    static const td__words modes = {"mode", mode_words, TD__COUNT(mode_words), NULL, NULL};
     static const td__key keys[] = {
         {.field = {.key = "monitor", .type = TD__FIELD_TEXT, AT(stop_monitor)},
          .fallback = "val_loss"},
@@ -181,6 +203,7 @@ static const td__key train_keys[] = {
     {.field = {.key = "steps", COUNTED(steps)}},
     {.field = {.key = "checkpoint"}, .read = read_checkpoint, .fallback = "auto"},
     {.field = {.key = "early_stopping"}, .read = read_early_stopping},
+    {.field = {.key = "reduce_on_plateau"}, .read = read_plateau},
 };
 
 void td__read_train(td__checker *checker, td__yaml_node *node, void *member) {
@@ -190,5 +213,9 @@ void td__read_train(td__checker *checker, td__yaml_node *node, void *member) {
     if (node->kind == TD__YAML_MAP && !td__yaml_get(node, "epochs") &&
         !td__yaml_get(node, "steps")) {
         td__problem(checker, node, "epochs: N, or steps: N, is missing");
+    }
+    if (train->plateau.monitor && train->schedule.name) {
+        td__problem(checker, node,
+                    "learning_rate_schedule and reduce_on_plateau exclude each other");
     }
 }

@@ -112,7 +112,8 @@ void td__fields_fill(const td__field *fields, size_t count, void *options, bool 
 
 void td__fields_protect(const td__field *fields, size_t count, void *options) {
     for (size_t i = 0; i < count; i++) {
-        if (fields[i].type == TD__FIELD_NUMBER) {
+        bool left_out = fields[i].given_offset && !is_given(&fields[i], options);
+        if (fields[i].type == TD__FIELD_NUMBER && !left_out) {
             double *number = at(options, fields[i].offset);
             *number = *number == 0 ? TD_ZERO : *number;
         }

@@ -538,6 +538,14 @@ void td_optimizer_set_steps(td_optimizer *optimizer, uint64_t steps) {
     optimizer->steps = steps;
 }
 
+td_status td_optimizer_set_learning_rate(td_optimizer *optimizer, double rate, td_error *error) {
+    if (!(rate >= 0) || isinf(rate)) {
+        return td_error_set(error, TD_RANGE, "a learning rate of %g", rate);
+    }
+    optimizer->options.learning_rate = rate;
+    return TD_OK;
+}
+
 double td_optimizer_rate(const td_optimizer *optimizer) {
     return optimizer->rate;
 }

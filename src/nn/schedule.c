@@ -2,25 +2,55 @@
 #include "nn/schedule.h"
 
 #include <math.h>
+#include <string.h>
 
 #define STEPS TD__INTEGER(td_schedule, steps, "decay_steps", 0, 0)
 #define WARMUP TD__INTEGER(td_schedule, warmup, "warmup_steps", 0, 0)
+#define INITIAL                                                                                    \
+    {                                                                                              \
+        .key = "initial_learning_rate", .type = TD__FIELD_NUMBER,                                  \
+        .offset = offsetof(td_schedule, initial),                                                  \
+        .given_offset = offsetof(td_schedule, initial_given), .quiet = true                        \
+    }
+#define COMMON INITIAL, WARMUP
+#define NUMBER(member, another_key, default_value)                                                 \
+    {                                                                                              \
+        .key = #member, .alias = another_key, .type = TD__FIELD_NUMBER,                            \
+        .offset = offsetof(td_schedule, member), .standard = default_value                         \
+    }
+#define SWITCH(member)                                                                             \
+    {                                                                                              \
+        .key = #member, .type = TD__FIELD_BOOL, .offset = offsetof(td_schedule, member),           \
+        .quiet = true                                                                              \
+    }
 
-static const td__field constant_fields[] = {WARMUP};
-static const td__field cosine_fields[] = {
-    WARMUP,
-    STEPS,
-    {.key = "end",
-     .alias = "alpha",
+static const td__field constant_fields[] = {COMMON};
+static const td__field cosine_fields[] = {COMMON,
+                                          STEPS,
+                                          NUMBER(end, "alpha", 0),
+                                          {.key = "warmup_target",
+                                           .type = TD__FIELD_NUMBER,
+                                           .offset = offsetof(td_schedule, warmup_target),
+                                           .given_offset = offsetof(td_schedule, target_given),
+                                           .quiet = true}};
+static const td__field exponential_fields[] = {COMMON, STEPS, NUMBER(factor, "decay_rate", 0.96),
+                                               SWITCH(staircase)};
+static const td__field step_fields[] = {COMMON, STEPS, NUMBER(factor, "decay_rate", 0.1)};
+static const td__field linear_fields[] = {COMMON, STEPS, NUMBER(end, "end_learning_rate", 1e-4)};
+static const td__field polynomial_fields[] = {COMMON, STEPS, NUMBER(end, "end_learning_rate", 1e-4),
+                                              NUMBER(power, NULL, 1), SWITCH(cycle)};
+static const td__field inverse_fields[] = {COMMON, STEPS, NUMBER(factor, "decay_rate", 1),
+                                           SWITCH(staircase)};
+static const td__field restarts_fields[] = {
+    COMMON,
+    TD__INTEGER(td_schedule, steps, "first_decay_steps", 0, 0),
+    NUMBER(end, "alpha", 0),
+    {.key = "t_mul",
      .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_schedule, end)},
-};
-static const td__field exponential_fields[] = {WARMUP, STEPS,
-                                               TD__NUMBER(td_schedule, factor, 0.96)};
-static const td__field step_fields[] = {WARMUP, STEPS, TD__NUMBER(td_schedule, factor, 0.1)};
-static const td__field linear_fields[] = {WARMUP, STEPS, TD__NUMBER(td_schedule, end, 1e-4)};
-static const td__field polynomial_fields[] = {WARMUP, STEPS, TD__NUMBER(td_schedule, end, 1e-4),
-                                              TD__NUMBER(td_schedule, power, 1)};
+     .offset = offsetof(td_schedule, t_mul),
+     .standard = 2,
+     .minimum = 1},
+    NUMBER(m_mul, NULL, 1)};
 static const td__field piecewise_fields[] = {
     WARMUP,
     {.key = "boundaries",
@@ -48,12 +78,38 @@ static const struct {
     [TD_SCHEDULE_LINEAR] = ROW(linear_fields),
     [TD_SCHEDULE_POLYNOMIAL] = ROW(polynomial_fields),
     [TD_SCHEDULE_PIECEWISE] = ROW(piecewise_fields),
+    [TD_SCHEDULE_INVERSE_TIME] = ROW(inverse_fields),
+    [TD_SCHEDULE_COSINE_RESTARTS] = ROW(restarts_fields),
 };
 
 static const char *const names[TD_SCHEDULE_KIND_COUNT] = {
-    "constant", "cosine", "exponential", "step", "linear", "polynomial", "piecewise"};
+    "constant",   "cosine",    "exponential",  "step",           "linear",
+    "polynomial", "piecewise", "inverse_time", "cosine_restarts"};
 static const td__words words = {"learning-rate schedule", names, TD_SCHEDULE_KIND_COUNT, NULL,
                                 NULL};
+
+/* Keras's names. */
+static const struct {
+    const char *name;
+    td_schedule_kind kind;
+} synonyms[] = {
+    {"cosine_decay", TD_SCHEDULE_COSINE},
+    {"cosine_decay_restarts", TD_SCHEDULE_COSINE_RESTARTS},
+    {"exponential_decay", TD_SCHEDULE_EXPONENTIAL},
+    {"inverse_time_decay", TD_SCHEDULE_INVERSE_TIME},
+    {"polynomial_decay", TD_SCHEDULE_POLYNOMIAL},
+    {"piecewise_constant", TD_SCHEDULE_PIECEWISE},
+    {"piecewise_constant_decay", TD_SCHEDULE_PIECEWISE},
+};
+
+static int find_kind(const char *name, td_error *error) {
+    for (size_t i = 0; i < TD__COUNT(synonyms); i++) {
+        if (!strcmp(name, synonyms[i].name)) {
+            return (int)synonyms[i].kind;
+        }
+    }
+    return td__word_find(&words, name, "", error);
+}
 
 const char *td_schedule_kind_name(td_schedule_kind kind) {
     return (unsigned)kind < TD_SCHEDULE_KIND_COUNT ? names[kind] : NULL;
@@ -100,7 +156,7 @@ td_status td__schedule_settle(td_schedule *schedule, td_error *error) {
 
 td_status td_schedule_configure(td_schedule *schedule, const char *kind, const td_setting *settings,
                                 size_t count, td_error *error) {
-    int found = td__word_find(&words, kind, "", error);
+    int found = find_kind(kind, error);
     if (found < 0) {
         return TD_NOT_FOUND;
     }
@@ -128,6 +184,30 @@ static double piece(const td_schedule *schedule, double done) {
     return schedule->values[i];
 }
 
+static double cosine(double rate, double end, double passed) {
+    return rate * ((1 - end) * (1 + cos(acos(-1) * passed)) / 2 + end);
+}
+
+/* The i-th period is t_mul^i times as long as the first. */
+static double restarted(const td_schedule *schedule, double rate, double passed) {
+    double period, length = 1, before;
+    if (schedule->t_mul == 1) {
+        period = before = floor(passed);
+    } else {
+        period = floor(log(1 + passed * (schedule->t_mul - 1)) / log(schedule->t_mul));
+        length = pow(schedule->t_mul, period);
+        before = (length - 1) / (schedule->t_mul - 1);
+    }
+    double start = pow(schedule->m_mul, period), end = schedule->end;
+    return rate * ((1 - end) * start * (1 + cos(acos(-1) * (passed - before) / length)) / 2 + end);
+}
+
+static double polynomial(const td_schedule *schedule, double rate, double passed) {
+    double length = schedule->cycle ? fmax(1, ceil(passed)) : 1;
+    double left = 1 - fmin(passed / length, 1); /* 1 at first, 0 at the end */
+    return (rate - schedule->end) * pow(left, schedule->power) + schedule->end;
+}
+
 /* Of t steps after the warm-up. */
 static double rate_at(const td_schedule *schedule, double rate, double t) {
     if (schedule->kind == TD_SCHEDULE_PIECEWISE) {
@@ -136,26 +216,36 @@ static double rate_at(const td_schedule *schedule, double rate, double t) {
     if (schedule->kind == TD_SCHEDULE_CONSTANT || schedule->steps <= 0) {
         return rate;
     }
-    double passed = t / (double)schedule->steps, end = schedule->end;
-    double left = 1 - fmin(passed, 1); /* 1 at first, 0 at the end */
+    double passed = t / (double)schedule->steps;
+    double stepped = schedule->staircase ? floor(passed) : passed;
     switch (schedule->kind) {
     case TD_SCHEDULE_COSINE:
-        return rate * ((1 - end) * (1 + cos(acos(-1) * (1 - left))) / 2 + end);
+        return cosine(rate, schedule->end, fmin(passed, 1));
+    case TD_SCHEDULE_COSINE_RESTARTS:
+        return restarted(schedule, rate, passed);
     case TD_SCHEDULE_EXPONENTIAL:
-        return rate * pow(schedule->factor, passed);
+        return rate * pow(schedule->factor, stepped);
+    case TD_SCHEDULE_INVERSE_TIME:
+        return rate / (1 + schedule->factor * stepped);
     case TD_SCHEDULE_STEP:
         return rate * pow(schedule->factor, floor(passed));
     case TD_SCHEDULE_LINEAR:
-        return (rate - end) * left + end;
-    default: /* polynomial */
-        return (rate - end) * pow(left, schedule->power) + end;
+        return (rate - schedule->end) * (1 - fmin(passed, 1)) + schedule->end;
+    default:
+        return polynomial(schedule, rate, passed);
     }
 }
 
 double td__schedule_rate(const td_schedule *schedule, double rate, uint64_t done) {
     double t = (double)done, warmup = (double)schedule->warmup;
+    double from = 0;
+    rate = schedule->initial_given ? schedule->initial : rate;
+    if (schedule->target_given) {
+        from = rate;
+        rate = schedule->warmup_target;
+    }
     if (t < warmup) {
-        return rate_at(schedule, rate, 0) * t / warmup;
+        return from + (rate_at(schedule, rate, 0) - from) * t / warmup;
     }
     return rate_at(schedule, rate, t - warmup);
 }

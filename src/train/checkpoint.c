@@ -40,13 +40,18 @@ static void set_counters(td_trainer *trainer, const int64_t counters[COUNTERS]) 
     td_optimizer_set_steps(trainer->learner.optimizer, (uint64_t)counters[OPTIMIZER_STEPS]);
 }
 
-/* training/state: what early stopping waits for, the best model's value, what progress told last,
- * then what the epoch under way has summed up. */
+/* training/state: what early stopping waits for, the best model's value, what a plateau is measured by
+ * where one is, what progress told last, then what the epoch under way has summed up. */
 enum { BEST = 5 };
 
+/* Of what comes before the measure. */
+static size_t head_size(const td_trainer *trainer) {
+    size_t plateau = trainer->plateau.best.monitor ? TD__PLATEAU_STATE : 0;
+    return BEST + plateau + trainer->told_count;
+}
+
 static size_t state_size(const td_trainer *trainer) {
-    return BEST + trainer->told_count +
-           td__measure_size(&trainer->measures, &trainer->measures.epoch);
+    return head_size(trainer) + td__measure_size(&trainer->measures, &trainer->measures.epoch);
 }
 
 static void get_state(const td_trainer *trainer, double *state) {
@@ -56,6 +61,10 @@ static void get_state(const td_trainer *trainer, double *state) {
     *state++ = (double)stopping->waited;
     *state++ = trainer->keep.value;
     *state++ = (double)trainer->keep.epoch;
+    if (trainer->plateau.best.monitor) {
+        td__plateau_save(&trainer->plateau, state);
+        state += TD__PLATEAU_STATE;
+    }
     for (size_t i = 0; i < trainer->told_count; i++) {
         *state++ = trainer->told[i].value;
     }
@@ -64,7 +73,7 @@ static void get_state(const td_trainer *trainer, double *state) {
 
 static td_status set_state(td_trainer *trainer, const double *state, size_t size, td_error *error) {
     td__stopping *stopping = &trainer->stopping;
-    if (size < BEST + trainer->told_count) {
+    if (size < head_size(trainer)) {
         return td_error_set(error, TD_FORMAT, "too few numbers");
     }
     for (size_t i = 1; i < BEST; i++) {
@@ -72,12 +81,20 @@ static td_status set_state(td_trainer *trainer, const double *state, size_t size
             return td_error_set(error, TD_FORMAT, "an epoch of %g", state[i]);
         }
     }
-    size -= BEST + trainer->told_count;
+    size -= head_size(trainer);
     stopping->best.value = *state++;
     stopping->best.epoch = (int64_t)*state++;
     stopping->waited = (int64_t)*state++;
     trainer->keep.value = *state++;
     trainer->keep.epoch = (int64_t)*state++;
+    if (trainer->plateau.best.monitor) {
+        if (!td__plateau_restore(&trainer->plateau, state) ||
+            td_optimizer_set_learning_rate(trainer->learner.optimizer, trainer->plateau.rate,
+                                           NULL)) {
+            return td_error_set(error, TD_FORMAT, "what it says of a plateau makes no sense");
+        }
+        state += TD__PLATEAU_STATE;
+    }
     for (size_t i = 0; i < trainer->told_count; i++) {
         trainer->told[i].value = *state++;
     }

@@ -107,15 +107,12 @@ static void check_probabilities(const td_trainer *trainer) {
 
 static void check_stopping(const td_trainer *trainer) {
     const td__train_spec *train = &trainer->experiment->train;
-    td_signal_info info;
-    char text[TD_SIGNAL_TEXT_SIZE];
     if (!train->stop_monitor || train->stop_mode == TD__MODE_AUTO) {
         return;
     }
-    td_signal_guess(train->stop_monitor, &info, text);
+    td_better better = td__monitor_better(train, train->stop_monitor);
     bool larger = train->stop_mode == TD__MODE_MAX;
-    if ((info.better == TD_BETTER_LARGER && !larger) ||
-        (info.better == TD_BETTER_SMALLER && larger)) {
+    if ((better == TD_BETTER_LARGER && !larger) || (better == TD_BETTER_SMALLER && larger)) {
         td__trainer_remark(trainer, place_of(trainer, "train", "early_stopping"),
                            "train.early_stopping: mode: %s, but of %s the %s is better",
                            larger ? "max" : "min", train->stop_monitor,

@@ -105,8 +105,26 @@ static td_status close_step(td_trainer *trainer, bool epoch_end, td_error *error
     return status;
 }
 
+/* A run that ends within an epoch may be trained further: its value is not the epoch's. */
+static void lower_rate(td_trainer *trainer) {
+    td__plateau *plateau = &trainer->plateau;
+    double before = plateau->rate;
+    if (td__plateau_take(plateau, value_of(trainer, plateau->best.monitor), trainer->at.epoch)) {
+        (void)td_optimizer_set_learning_rate(trainer->learner.optimizer, plateau->rate, NULL);
+        td__trainer_remark(trainer, NULL,
+                           "epoch %lld: %s has not improved for %lld epoch%s, learning_rate is %g "
+                           "instead of %g",
+                           (long long)trainer->at.epoch, plateau->best.monitor,
+                           (long long)plateau->patience, plateau->patience == 1 ? "" : "s",
+                           plateau->rate, before);
+    }
+}
+
 /* After the last step of an epoch, and of training. */
-static void end_epoch(td_trainer *trainer) {
+static void end_epoch(td_trainer *trainer, bool whole) {
+    if (whole) {
+        lower_rate(trainer);
+    }
     td__stopping *stopping = &trainer->stopping;
     td__stopping_take(stopping, value_of(trainer, stopping->best.monitor), trainer->at.epoch,
                       trainer->model);
@@ -132,7 +150,7 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
     at->batch = last ? 0 : batch->index + 1;
     at->epoch += last;
     if (!status && epoch_end) {
-        end_epoch(trainer);
+        end_epoch(trainer, last);
     }
     tell(trainer, at->epoch + !last, batch->index + 1, epoch_end);
     if (last) {

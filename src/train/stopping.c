@@ -13,7 +13,7 @@ td_better td__metric_better(td_metric_kind kind) {
 }
 
 /* A metric may have any name. */
-static td_better better_of(const td__train_spec *train, const char *monitor) {
+td_better td__monitor_better(const td__train_spec *train, const char *monitor) {
     const char *name = strncmp(monitor, "val_", 4) ? monitor : monitor + 4;
     for (size_t i = 0; i < train->metric_count; i++) {
         size_t length = strlen(train->metrics[i].name);
@@ -30,8 +30,9 @@ static td_better better_of(const td__train_spec *train, const char *monitor) {
 }
 
 td__best td__best_of(const td__train_spec *train, const char *monitor, int mode, double margin) {
-    bool larger = mode == TD__MODE_AUTO ? monitor && better_of(train, monitor) == TD_BETTER_LARGER
-                                        : mode == TD__MODE_MAX;
+    bool larger = mode == TD__MODE_AUTO
+                      ? monitor && td__monitor_better(train, monitor) == TD_BETTER_LARGER
+                      : mode == TD__MODE_MAX;
     return (td__best){.monitor = monitor, .larger = larger, .margin = margin};
 }
 

@@ -14,6 +14,8 @@ typedef struct td__best {
 
 /* What mode says, or what the value is: a metric of train, or what its name means. */
 td__best td__best_of(const td__train_spec *train, const char *monitor, int mode, double margin);
+/* Which way a value should go: a metric of train, or what its name means. */
+td_better td__monitor_better(const td__train_spec *train, const char *monitor);
 /* Which way a metric should go. */
 td_better td__metric_better(td_metric_kind kind);
 /* Takes the epoch's value; whether it is the best so far. NaN is none. */

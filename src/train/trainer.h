@@ -15,6 +15,7 @@
  *     sample.c      predictions for a sample of it
  *     measure.c     loss and metrics over a batch, an epoch, the validation part
  *     stopping.c    early stopping
+ *     plateau.c     the learning rate lowered on a plateau
  *     checkpoint.c  saving and resuming
  *
  * Everything random is a function of the seed and of epoch or step: the order of the data, dropout,
@@ -32,6 +33,7 @@
 #include "tapedeck/train.h"
 #include "train/measure.h"
 #include "train/norms.h"
+#include "train/plateau.h"
 #include "train/stopping.h"
 
 #include <signal.h>
@@ -102,6 +104,7 @@ struct td_trainer {
     td__pass pass, check; /* of training steps; of validation and samples, without history */
     td__measures measures;
     td__stopping stopping;
+    td__plateau plateau;
     td__best keep; /* best.safetensors */
 
     td__pass_signals signals;

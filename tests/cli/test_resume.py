@@ -58,6 +58,23 @@ class Resume(Case):
         self.run_program("train", "--resume", "runs/small-2", "--quiet")
         self.assert_same_run("small", "small-2")
 
+    def test_a_plateau_is_remembered(self):
+        text = SMALL.replace("  epochs: 4", "  epochs: 12\n  reduce_on_plateau: {patience: 1, factor: 0.5, "
+                             "min_delta: 0.1, cooldown: 1}") + """
+record:
+  - {what: [learning_rate], every: 1 step, to: [csv]}
+"""
+        errors = self.train(text).stderr
+        self.assertIn("val_loss has not improved for 1 epoch, learning_rate is 0.01 instead of 0.02", errors)
+        whole = self.bytes("runs", "small", "metrics.csv").splitlines()
+        self.assertGreater(len({line.split(b",")[2] for line in whole[1:]}), 3)
+        for step in range(1, 58, 7):
+            run = self.train(text, "--quiet", "--set", f"train.steps={step}") and f"small-{step // 7 + 2}"
+            self.run_program("train", "--resume", f"runs/{run}", "--set", "train.steps=60", "--quiet")
+            self.assertEqual(self.bytes("runs", run, "metrics.csv").splitlines(), whole)
+            self.assertEqual(self.bytes("runs", run, "model.safetensors"),
+                             self.bytes("runs", "small", "model.safetensors"))
+
     def test_the_command_that_goes_on_is_quoted(self):
         self.write("experiment.yaml", TEXT)
         status, _, errors = self.stop_after("epoch   1/600", "--out", "my runs/it's")

@@ -220,5 +220,73 @@ class Metrics(Parts):
         numpy.testing.assert_array_equal(rows[:, 3:], expected)
 
 
+schedules = keras.optimizers.schedules
+SCHEDULES = {
+    "exponential_decay: {decay_steps: 7, decay_rate: 0.9}": schedules.ExponentialDecay(0.1, 7, 0.9),
+    "exponential_decay: {decay_steps: 7, decay_rate: 0.9, staircase: true}":
+        schedules.ExponentialDecay(0.1, 7, 0.9, staircase=True),
+    "exponential_decay: {initial_learning_rate: 0.3, decay_steps: 7, decay_rate: 0.9}":
+        schedules.ExponentialDecay(0.3, 7, 0.9),
+    "inverse_time_decay: {decay_steps: 5, decay_rate: 0.5}": schedules.InverseTimeDecay(0.1, 5, 0.5),
+    "inverse_time_decay: {decay_steps: 5, decay_rate: 0.5, staircase: true}":
+        schedules.InverseTimeDecay(0.1, 5, 0.5, staircase=True),
+    "polynomial_decay: {decay_steps: 20, end_learning_rate: 0.01, power: 2}":
+        schedules.PolynomialDecay(0.1, 20, 0.01, 2.0),
+    "polynomial_decay: {decay_steps: 20, cycle: true}": schedules.PolynomialDecay(0.1, 20, cycle=True),
+    "piecewise_constant_decay: {boundaries: [3, 17], values: [0.5, 0.2, 0.1]}":
+        schedules.PiecewiseConstantDecay([3, 17], [0.5, 0.2, 0.1]),
+    "cosine_decay: {decay_steps: 30, alpha: 0.1}": schedules.CosineDecay(0.1, 30, 0.1),
+    "cosine_decay: {decay_steps: 30, alpha: 0.1, warmup_target: 0.4, warmup_steps: 9}":
+        schedules.CosineDecay(0.1, 30, 0.1, warmup_target=0.4, warmup_steps=9),
+    "cosine_decay: {initial_learning_rate: 0, decay_steps: 30, warmup_target: 0.4, warmup_steps: 9}":
+        schedules.CosineDecay(0.0, 30, warmup_target=0.4, warmup_steps=9),
+    "cosine_decay_restarts: {first_decay_steps: 9}": schedules.CosineDecayRestarts(0.1, 9),
+    "cosine_decay_restarts: {first_decay_steps: 9, t_mul: 1, m_mul: 0.8, alpha: 0.2}":
+        schedules.CosineDecayRestarts(0.1, 9, 1.0, 0.8, 0.2),
+    "cosine_decay_restarts: {first_decay_steps: 9, t_mul: 1.5, m_mul: 0.9}":
+        schedules.CosineDecayRestarts(0.1, 9, 1.5, 0.9),
+}
+
+
+class LearningRates(Parts):
+    TEXT = ("model:\n  - dense: {units: 4, activation: tanh}\n  - dense: {units: 1}\n"
+            "train: {loss: mse, epochs: 10, optimizer: {sgd: {learning_rate: 0.1}}, %s}\n"
+            "record:\n  - {what: [learning_rate, 'val_los*'], every: 1 %s, to: [csv]}\n")
+
+    def rates(self, options, every, validation=""):
+        shutil.rmtree(self.path("runs"), ignore_errors=True)
+        data = self.data(random(64, 3), random(64, 1)).replace("{train", "{" + validation + "train")
+        self.train("name: t\n" + data + self.TEXT % (options, every), "--quiet")
+        return numpy.genfromtxt(self.path("runs", "t", "metrics.csv"), delimiter=",", names=True)
+
+    def test_schedules(self):
+        for text, theirs in SCHEDULES.items():
+            with self.subTest(text):
+                ours = self.rates(f"learning_rate_schedule: {{{text}}}", "step")["learning_rate"]
+                self.assertEqual(len(ours), 80)
+                expected = [float(theirs(step)) for step in range(80)]
+                numpy.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-9)
+
+    def test_reduce_on_plateau(self):
+        cases = (dict(factor=0.5, patience=1, min_delta=0.02),
+                 dict(factor=0.3, patience=0, cooldown=2, min_lr=0.001, min_delta=0.05),
+                 dict(factor=0.5, patience=2, mode="max"))
+        for case in cases:
+            with self.subTest(case):
+                options = ", ".join(f"{key}: {value}" for key, value in case.items())
+                ours = self.rates(f"reduce_on_plateau: {{{options}}}, metrics: [mae]", "epoch",
+                                  "validation: 0.3, ")
+                model = keras.Sequential([keras.Input((1,)), layers.Dense(1)])
+                model.compile(keras.optimizers.SGD(0.1), "mse")
+                callback = keras.callbacks.ReduceLROnPlateau(**case)
+                callback.set_model(model)
+                callback.on_train_begin()
+                for epoch, value in enumerate(ours["val_loss"]):
+                    self.assertAlmostEqual(ours["learning_rate"][epoch],
+                                           float(model.optimizer.learning_rate), delta=1e-8)
+                    callback.on_epoch_end(epoch, {"val_loss": value})
+                self.assertLess(ours["learning_rate"][-1], 0.1)
+
+
 if __name__ == "__main__":
     unittest.main()
