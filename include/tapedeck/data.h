@@ -107,7 +107,7 @@ typedef struct td_augment {
 } td_augment;
 
 typedef struct td_data_options {
-    size_t struct_size;            /* sizeof(td_data_options); TD_DATA fills it in */
+    size_t size;                   /* sizeof(td_data_options); TD_DATA fills it in */
     const char *train;             /* file or folder */
     td_generate_options generate;  /* instead of train */
     const char *labels;            /* NPY, IDX: the file of labels. IDX default: the file whose name
@@ -168,7 +168,7 @@ typedef struct td_data_options {
     td_augment augment;
 } td_data_options;
 
-#define TD_DATA(...) TD_OPTIONS(td_data_options, struct_size, __VA_ARGS__)
+#define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)
 
 /* Sets a generator's field by its name, for example ("length", 50), as an experiment file has it.
  * TD_NOT_FOUND when options->name takes no such field, TD_RANGE for a value it cannot have; the

@@ -329,8 +329,7 @@ typedef struct td_track {
 
 /* Adds a track; from the next step on it has its effect (from this one when nothing has been
  * recorded yet). The text of an error is what td_deck_flush and td_deck_close return. */
-#define td_deck_track(deck, ...)                                                                   \
-    td_deck_track_with((deck), TD_OPTIONS(td_track, size, __VA_ARGS__), NULL)
+#define td_deck_track(deck, ...) td_deck_track_with((deck), TD_OPTIONS(td_track, __VA_ARGS__), NULL)
 /* The plain function. Everything in track is copied. TD_INVALID with a caret under the place when
  * .when does not parse, TD_NOT_FOUND for an unknown sink, a sink's own error when it cannot open.
  */

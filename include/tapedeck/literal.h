@@ -16,8 +16,8 @@
 
 #ifndef __cplusplus
 
-/* A pointer to a struct whose first field, named size, has its size. */
-#define TD_OPTIONS(type, size, ...) (&(type){.size = sizeof(type), __VA_ARGS__})
+/* A pointer to a struct whose first field, size, is filled in. */
+#define TD_OPTIONS(type, ...) (&(type){.size = sizeof(type), __VA_ARGS__})
 /* A struct of a pointer to items and their number. */
 #define TD_LIST(type, item, ...)                                                                   \
     ((type){(item const[]){__VA_ARGS__}, sizeof((item const[]){__VA_ARGS__}) / sizeof(item)})
@@ -42,7 +42,7 @@ template <class list, class item> inline list td__list(std::initializer_list<ite
     return list{items.begin(), items.size()};
 }
 
-#define TD_OPTIONS(type, size, ...) td__borrow(type{.size = sizeof(type), __VA_ARGS__})
+#define TD_OPTIONS(type, ...) td__borrow(type{.size = sizeof(type), __VA_ARGS__})
 #define TD_LIST(type, item, ...) td__list<type, item>({__VA_ARGS__})
 
 #endif

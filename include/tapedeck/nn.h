@@ -188,7 +188,7 @@ TD_API TD_NODISCARD td_status td_layer_kind_find(const char *name, td_layer_kind
 
 /* What every layer's options begin with. Pointers are borrowed for the call. */
 #define TD_LAYER_FIELDS                                                                            \
-    size_t struct_size;            /* of the options; td_add_… fill it in */                     \
+    size_t size;                   /* of the options; td_add_… fill it in */                     \
     const char *name;              /* NULL: Keras's: dense, dense_1, … */                        \
     const char *from[TD_MAX_FROM]; /* layers it reads, or "input"; none: the layer above */        \
     bool frozen;                   /* its parameters are not trained */
@@ -232,8 +232,8 @@ typedef td_conv2d_layer td_conv2d_transpose_layer;
 
 typedef struct td_max_pool2d_layer {
     TD_LAYER_FIELDS
-    int64_t size[2];   /* 2 */
-    int64_t stride[2]; /* as size */
+    int64_t window[2]; /* 2; key `size` */
+    int64_t stride[2]; /* as window */
     td_padding padding;
 } td_max_pool2d_layer;
 typedef td_max_pool2d_layer td_average_pool2d_layer;
@@ -318,7 +318,7 @@ typedef struct td_gaussian_noise_layer {
 
 typedef struct td_up_sampling2d_layer {
     TD_LAYER_FIELDS
-    int64_t size[2]; /* 2 */
+    int64_t factor[2]; /* 2; key `size` */
     td_interpolation interpolation;
 } td_up_sampling2d_layer;
 
@@ -469,8 +469,7 @@ TD_API void td_model_add_layer(td_model *model, td_layer_kind kind, const void *
 /* The empty last argument is for layers without options. */
 #define TD_ADD_LAYER(kind, word, ...) TD_ADD_LAYER_TO(kind, word, __VA_ARGS__, )
 #define TD_ADD_LAYER_TO(kind, word, model, ...)                                                    \
-    td_model_add_layer((model), TD_LAYER_##kind,                                                   \
-                       TD_OPTIONS(td_##word##_layer, struct_size, __VA_ARGS__))
+    td_model_add_layer((model), TD_LAYER_##kind, TD_OPTIONS(td_##word##_layer, __VA_ARGS__))
 
 /* td_add_dense(model, .name = "hidden", .units = 128, .activation = TD_RELU) */
 #define td_add_dense(...) TD_ADD_LAYER(DENSE, dense, __VA_ARGS__)
@@ -706,7 +705,7 @@ typedef enum td_optimizer_kind {
 
 /* Equations and defaults are Keras's (docs/c-api.md). */
 typedef struct td_optimizer_options {
-    size_t struct_size;
+    size_t size;
     td_optimizer_kind kind;
     double learning_rate;       /* 0.01 for sgd, 0.001 for the others */
     double momentum;            /* sgd, rmsprop */
@@ -720,7 +719,7 @@ typedef struct td_optimizer_options {
     double clip_value;          /* clip each element to [-clip_value, clip_value]; 0: do not */
     td_schedule schedule;
 } td_optimizer_options;
-#define TD_OPTIMIZER(...) TD_OPTIONS(td_optimizer_options, struct_size, __VA_ARGS__)
+#define TD_OPTIMIZER(...) TD_OPTIONS(td_optimizer_options, __VA_ARGS__)
 
 /* "adam"; NULL for a value that is no kind. */
 TD_API const char *td_optimizer_kind_name(td_optimizer_kind kind);
@@ -817,7 +816,7 @@ typedef enum td_summation {
 
 /* Thresholds are of probabilities. Zero is the default, as everywhere. */
 typedef struct td_metric_options {
-    size_t struct_size;
+    size_t size;
     td_metric_kind kind;
     double threshold; /* above it is class 1 (0.5) */
     int64_t k;        /* top_k: 5; precision, recall: the k largest are predicted, no threshold */
@@ -831,7 +830,7 @@ typedef struct td_metric_options {
     td_curve curve;       /* auc */
     td_summation summation; /* auc */
 } td_metric_options;
-#define TD_METRIC(...) TD_OPTIONS(td_metric_options, struct_size, __VA_ARGS__)
+#define TD_METRIC(...) TD_OPTIONS(td_metric_options, __VA_ARGS__)
 
 /* "accuracy"; NULL for a value that is no kind. */
 TD_API const char *td_metric_kind_name(td_metric_kind kind);

@@ -262,7 +262,7 @@ TD_API td_tensor *td_loss_compute(td_tape *tape, td_loss loss, td_tensor *predic
 TD_API td_tensor *td_mse(td_tape *tape, td_tensor *prediction, td_tensor *truth,
                          const td_loss_options *options);
 /* flags for the short form below */
-#define TD_FROM_LOGITS TD_OPTIONS(td_loss_options, size, .from_logits = true)
+#define TD_FROM_LOGITS TD_OPTIONS(td_loss_options, .from_logits = true)
 TD_API td_tensor *td_sparse_categorical_crossentropy(td_tape *tape, td_tensor *prediction,
                                                      td_tensor *classes,
                                                      const td_loss_options *options);

@@ -2,6 +2,7 @@
  * gradients are. */
 #include "apply/saved.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "deck/glob.h"
 #include "pass/pass.h"
 #include "tensor/tensor.h"
@@ -259,11 +260,9 @@ static td_status prepare(td_gradients *g, const char *model, const char *data,
 
 td_gradients *td_gradients_create(const char *model, const char *data,
                                   const td_gradients_options *options, td_error *error) {
-    td_gradients_options all = {0};
+    td_gradients_options all;
     td_error reason = {0};
-    if (options) {
-        memcpy(&all, options, options->size < sizeof all ? options->size : sizeof all);
-    }
+    (void)td__options(&all, sizeof all, options);
     td_gradients *g = td__calloc(1, sizeof *g);
     td_status status = g ? prepare(g, model, data, &all, &reason)
                          : td_error_set(&reason, TD_MEMORY, "out of memory");

@@ -6,6 +6,7 @@
 #include "apply/predict_output.h"
 #include "apply/saved.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "deck/glob.h"
 #include "deck/route.h"
 #include "pass/pass.h"
@@ -284,12 +285,10 @@ static void release(predictor *p) {
 
 td_status td_predict(const char *model, const char *data, const td_predict_options *options,
                      td_prediction *result, td_error *error) {
-    td_predict_options all = {0};
+    td_predict_options all;
     td_error reason = {0};
     predictor p = {0};
-    if (options) {
-        memcpy(&all, options, options->size < sizeof all ? options->size : sizeof all);
-    }
+    (void)td__options(&all, sizeof all, options);
     td__saved_options opening = {.labels = all.labels,
                                  .label = all.label,
                                  .scale = all.scale,

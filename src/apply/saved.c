@@ -45,7 +45,7 @@ static void close_data(td__saved *saved) {
 static td_status open_data(td__saved *saved, const char *path, const td__saved_options *options,
                            td_error *error) {
     const char *given[1] = {options->label};
-    td_data_options data = {.struct_size = sizeof data,
+    td_data_options data = {.size = sizeof data,
                             .train = path,
                             .labels = options->labels,
                             .input = saved->waiting ? (td_shape){0} : td__known_input(saved->model),

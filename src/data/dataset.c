@@ -1,6 +1,7 @@
 /* Opening a data set: options checked, files read, parts split, labels and inputs prepared. */
 #include "data/dataset.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "data/augment.h"
 
 #include <errno.h>
@@ -256,14 +257,8 @@ static td_status prepare(td_dataset *dataset, const td_data_options *options, td
 }
 
 td_dataset *td_dataset_open(const td_data_options *options, td_error *error) {
-    /* A caller built against another version may have fewer or more fields. */
-    td_data_options all = {0};
-    size_t size = options->struct_size;
-    if (size < sizeof size) {
-        td_error_set(error, TD_INVALID, "td_data_options without struct_size: use TD_DATA");
-        return NULL;
-    }
-    memcpy(&all, options, size < sizeof all ? size : sizeof all);
+    td_data_options all;
+    (void)td__options(&all, sizeof all, options);
     if (check_options(&all, error)) {
         return NULL;
     }

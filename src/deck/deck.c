@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/options.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -187,9 +188,7 @@ static td_deck_counters count(const td_deck *deck) {
 }
 
 static void give_counters(td_deck_counters now, td_deck_counters *counters) {
-    size_t size = counters->size < sizeof now ? counters->size : sizeof now;
-    now.size = counters->size;
-    memcpy(counters, &now, size);
+    td__options_give(counters, &now, sizeof now);
 }
 
 void td_deck_count(td_deck *deck, td_deck_counters *counters) {
@@ -515,10 +514,8 @@ static td_status take_folder(const char *folder, const td_deck_options *options,
 
 td_deck *td__deck_open(const char *folder, const td_deck_options *options,
                        const td_sink_class *const *sinks, td_error *error) {
-    td_deck_options full = {0};
-    if (options) {
-        memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
-    }
+    td_deck_options full;
+    (void)td__options(&full, sizeof full, options);
     if (check_options(&full, error) != TD_OK) {
         return NULL;
     }

@@ -3,6 +3,7 @@
 #include "deck/deck.h"
 
 #include "base/memory.h"
+#include "base/options.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -192,7 +193,7 @@ bool td__signal_know(td_signal *signal, const char *name, const td_signal_info *
     char text[TD_SIGNAL_TEXT_SIZE];
     td_signal_info said = {0};
     if (info) {
-        memcpy(&said, info, info->size < sizeof said ? info->size : sizeof said);
+        (void)td__options(&said, sizeof said, info);
         said.unit_count = said.units ? said.unit_count : 0;
         said.kind = (size_t)said.kind < TD_SIGNAL_KIND_COUNT ? said.kind : TD_SIGNAL_UNKNOWN;
     } else {

@@ -2,6 +2,7 @@
 #include "deck/deck.h"
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "deck/glob.h"
 #include "deck/route.h"
 
@@ -256,14 +257,13 @@ static td_status install(td_deck *deck, td__track *track, const bool chosen[TD__
 
 td_status td_deck_track_with(td_deck *deck, const td_track *given, td_error *error) {
     td_error local = {0};
-    td_track full = {0};
+    td_track full;
     td__track *track = NULL;
     bool chosen[TD__SINKS] = {false};
-    size_t size = given->size < sizeof full ? given->size : sizeof full;
-    memcpy(&full, given, size);
+    (void)td__options(&full, sizeof full, given);
     td__deck_lock(deck);
     td_status status = TD_OK;
-    if (size < offsetof(td_track, what)) {
+    if (given->size < offsetof(td_track, what)) {
         status = td_error_set(&local, TD_INVALID, "track: .size is not set");
     } else if (deck->track_count == TD__TRACKS) {
         status = td_error_set(&local, TD_RANGE, "track: a deck has at most %d", TD__TRACKS);

@@ -4,6 +4,7 @@
 #include "diagnose/probe.h"
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "deck/glob.h"
 
 #include <stdio.h>
@@ -144,11 +145,8 @@ static td_status diagnose(td__case *of, const char *run, const td_diagnose_optio
 }
 
 td_diagnosis *td_diagnose(const char *run, const td_diagnose_options *options, td_error *error) {
-    td_diagnose_options settled = {.size = sizeof settled};
-    if (options) {
-        size_t size = options->size < sizeof settled ? options->size : sizeof settled;
-        memcpy(&settled, options, size);
-    }
+    td_diagnose_options settled;
+    (void)td__options(&settled, sizeof settled, options);
     td_diagnosis *diagnosis = td__calloc(1, sizeof *diagnosis);
     td__case *of = start(diagnosis);
     td_status status =
@@ -239,11 +237,8 @@ static td_status check(td__case *of, const char *experiment, const td_check_opti
 }
 
 td_diagnosis *td_check(const char *experiment, const td_check_options *options, td_error *error) {
-    td_check_options settled = {.size = sizeof settled};
-    if (options) {
-        size_t size = options->size < sizeof settled ? options->size : sizeof settled;
-        memcpy(&settled, options, size);
-    }
+    td_check_options settled;
+    (void)td__options(&settled, sizeof settled, options);
     td_diagnosis *diagnosis = td__calloc(1, sizeof *diagnosis);
     td__case *of = start(diagnosis);
     td_status status = of ? check(of, experiment, &settled, error)

@@ -2,6 +2,7 @@
 #include "experiment/experiment.h"
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "deck/open.h"
 #include "experiment/sections.h"
 
@@ -129,11 +130,11 @@ static td_status check(td_experiment *experiment, const td_experiment_options *o
     memcpy(path, experiment->path, strlen(experiment->path));
     experiment->path = path;
     checker.folder = experiment->folder;
-    checker.problem = options ? options->problem : NULL;
-    checker.user = options ? options->user : NULL;
+    checker.problem = options->problem;
+    checker.user = options->user;
     td__check_map(&checker, td__yaml_root(experiment->yaml), keys, TD__COUNT(keys), experiment);
     fill_name(&checker, experiment);
-    experiment->data.struct_size = sizeof experiment->data;
+    experiment->data.size = sizeof experiment->data;
     experiment->data.seed = experiment->seed;
     if (checker.exhausted) {
         return td_error_set(error, TD_MEMORY, "%s: out of memory", experiment->path);
@@ -147,7 +148,7 @@ static td_status check(td_experiment *experiment, const td_experiment_options *o
 
 /* A document that cannot be read at all is one problem. */
 static void tell(const td_experiment_options *options, const td_error *error) {
-    if (options && options->problem) {
+    if (options->problem) {
         options->problem(options->user, error->text);
     }
 }
@@ -164,6 +165,8 @@ static td_status check_root(const td_experiment *experiment, td_error *error) {
 td_experiment *td_experiment_read(const char *path, const td_experiment_options *options,
                                   td_error *error) {
     td_error reason = {0};
+    td_experiment_options given;
+    options = td__options(&given, sizeof given, options);
     td_experiment *experiment = td__calloc(1, sizeof *experiment);
     td_status status = experiment ? TD_OK : td_error_set(&reason, TD_MEMORY, "out of memory");
     if (!status) {
@@ -174,7 +177,7 @@ td_experiment *td_experiment_read(const char *path, const td_experiment_options 
     if (!status) {
         status = check_root(experiment, &reason);
     }
-    for (size_t i = 0; !status && options && i < options->set_count; i++) {
+    for (size_t i = 0; !status && i < options->set_count; i++) {
         status = td__yaml_set(experiment->yaml, options->set[i], &reason);
     }
     if (status) {

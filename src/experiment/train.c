@@ -43,7 +43,7 @@ static void read_loss(td__checker *checker, td__yaml_node *node, void *member) {
 
 static void read_optimizer(td__checker *checker, td__yaml_node *node, void *member) {
     td__choice *choice = member;
-    td_optimizer_options options = {.struct_size = sizeof options};
+    td_optimizer_options options = {.size = sizeof options};
     td_error error = {0};
     if (td__choice_read(checker, node, "an optimizer", choice) &&
         td_optimizer_configure(&options, choice->name, choice->settings, choice->count, &error)) {

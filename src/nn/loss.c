@@ -1,5 +1,6 @@
 /* The options of losses as keys and values; their equations are in tape/ops/loss.c. */
 #include "base/memory.h"
+#include "base/options.h"
 #include "nn/field.h"
 
 #include <stdio.h>
@@ -21,7 +22,8 @@ static const td__field fields[] = {
 td_status td_loss_configure(td_loss *loss, td_loss_options *options, const char *name,
                             const td_setting *settings, size_t count, td_error *error) {
     td_loss found;
-    td_loss_options result = *options;
+    td_loss_options result;
+    (void)td__options(&result, sizeof result, options);
     td_status status = td_loss_find(name, &found, error);
     if (!status) {
         char where[64];
@@ -31,7 +33,7 @@ td_status td_loss_configure(td_loss *loss, td_loss_options *options, const char 
     status = status ? status : td_loss_check(found, &result, error);
     if (!status) {
         *loss = found;
-        *options = result;
+        td__options_give(options, &result, sizeof result);
     }
     return status;
 }

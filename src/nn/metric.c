@@ -3,6 +3,7 @@
 #include "nn/metric.h"
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -277,7 +278,7 @@ td_status td_metric_kind_find(const char *name, td_metric_kind *kind, td_error *
 
 td_status td_metric_configure(td_metric_options *options, const char *name,
                               const td_setting *settings, size_t count, td_error *error) {
-    td_metric_options made = {.struct_size = sizeof made, .link = options->link};
+    td_metric_options made = {.size = sizeof made, .link = options->link};
     td_status status = td_metric_kind_find(name, &made.kind, error);
     if (status) {
         return status;
@@ -298,11 +299,9 @@ td_status td_metric_configure(td_metric_options *options, const char *name,
 }
 
 td_metric *td_metric_create(const td_metric_options *given, td_error *error) {
-    td_metric_options options = {0};
-    size_t size = given->struct_size < sizeof options ? given->struct_size : sizeof options;
-    memcpy(&options, given, size);
-    if (size <= offsetof(td_metric_options, kind) ||
-        (unsigned)options.kind >= TD_METRIC_KIND_COUNT || options.k < 0 ||
+    td_metric_options options;
+    (void)td__options(&options, sizeof options, given);
+    if ((unsigned)options.kind >= TD_METRIC_KIND_COUNT || options.k < 0 ||
         (unsigned)options.link > TD_LINK_SOFTMAX) {
         (void)td_error_set(error, TD_INVALID, "a metric needs a valid kind, and k of 0 or more");
         return NULL;

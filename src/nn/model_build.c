@@ -3,6 +3,7 @@
  * A layer is complete before it joins the model, so an error leaves the model as it was.
  */
 #include "base/memory.h"
+#include "base/options.h"
 #include "nn/model.h"
 
 #include <stdarg.h>
@@ -369,7 +370,7 @@ void td_model_destroy(td_model *model) {
 /* What a layer that is not added would have owned. */
 static void let_go(td_layer_kind kind, const void *options) {
     const td_custom_layer *custom = options;
-    if (kind == TD_LAYER_CUSTOM && custom->struct_size >= sizeof *custom && custom->destroy) {
+    if (kind == TD_LAYER_CUSTOM && custom->size >= sizeof *custom && custom->destroy) {
         custom->destroy(custom->user);
     }
 }
@@ -383,16 +384,14 @@ void td_model_add_layer(td_model *model, td_layer_kind kind, const void *options
     const td__layer_kind *description = td__layer_kind_of(kind);
     const td_plain_layer *common = options;
     td_status status = check_open(model, &error);
-    if (!status && (!description || common->struct_size < sizeof *common)) {
+    if (!status && (!description || common->size < sizeof *common)) {
         status = td_error_set(&error, TD_INVALID,
                               "layer %zu has no valid kind (%d) or options without a size",
                               model->layer_count, (int)kind);
     }
     td__layer *layer = status ? NULL : layer_create(kind, &error);
     if (layer) {
-        size_t size =
-            common->struct_size < description->size ? common->struct_size : description->size;
-        memcpy(layer->options, options, size);
+        (void)td__options(layer->options, description->size, options);
         td__fields_fill(description->fields, description->field_count, layer->options, false);
         (void)add(model, layer, &error);
     } else {

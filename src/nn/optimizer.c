@@ -5,6 +5,7 @@
  * clipping, a piece at a time is copied into a buffer on the stack.
  */
 #include "base/memory.h"
+#include "base/options.h"
 #include "nn/schedule.h"
 #include "tape/kernels.h"
 #include "tape/parallel.h"
@@ -205,7 +206,7 @@ td_status td_optimizer_configure(td_optimizer_options *options, const char *kind
         return TD_NOT_FOUND;
     }
     const optimizer_kind *kind = &kinds[found];
-    td_optimizer_options result = {.struct_size = sizeof result,
+    td_optimizer_options result = {.size = sizeof result,
                                    .kind = (td_optimizer_kind)found,
                                    .clip_norm = options->clip_norm,
                                    .clip_value = options->clip_value,
@@ -226,14 +227,10 @@ td_status td_optimizer_configure(td_optimizer_options *options, const char *kind
 static td_status settle(td_optimizer *optimizer, const td_optimizer_options *given,
                         td_error *error) {
     td_optimizer_options *options = &optimizer->options;
-    size_t size = given->struct_size < sizeof *options ? given->struct_size : sizeof *options;
-    if (size <= offsetof(td_optimizer_options, kind) ||
-        (unsigned)given->kind >= TD_OPTIMIZER_KIND_COUNT) {
-        return td_error_set(error, TD_INVALID,
-                            "the optimizer's options have no valid kind or no size");
+    (void)td__options(options, sizeof *options, given);
+    if ((unsigned)options->kind >= TD_OPTIMIZER_KIND_COUNT) {
+        return td_error_set(error, TD_INVALID, "the optimizer's options have no valid kind");
     }
-    memcpy(options, given, size);
-    options->struct_size = sizeof *options;
     optimizer->kind = &kinds[options->kind];
     td__fields_fill(optimizer->kind->fields, optimizer->kind->field_count, options, false);
     td_status status = check_options(options, error);

@@ -254,7 +254,7 @@ static void add_layers(td_model *model, td__onnx_source *source, td_custom_param
     size_t count = source->layer_count; /* with the last layer that is refused the source ends */
     for (size_t i = 0; i < count; i++) {
         td__onnx_layer *layer = &source->layers[i];
-        td_custom_layer options = {.struct_size = sizeof options,
+        td_custom_layer options = {.size = sizeof options,
                                    .name = layer->name,
                                    .word = layer->word,
                                    .output = layer->shape,

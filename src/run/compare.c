@@ -1,6 +1,7 @@
 /* Two runs: what differs in their experiments, and where their signals part. The records of both are
  * walked side by side, once. */
 #include "base/memory.h"
+#include "base/options.h"
 #include "run/run.h"
 
 #include <math.h>
@@ -264,10 +265,8 @@ static bool compare_signals(comparison *c, td_run *runs[2], const td_compare_opt
 
 td_comparison *td_run_compare(td_run *a, td_run *b, const td_compare_options *options,
                               td_error *error) {
-    td_compare_options full = {.size = sizeof full};
-    if (options) {
-        memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
-    }
+    td_compare_options full;
+    (void)td__options(&full, sizeof full, options);
     comparison *c = td__calloc(1, sizeof *c);
     if (c) {
         c->partings = td__calloc(a->signal_count + 1, sizeof *c->partings);

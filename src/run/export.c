@@ -1,5 +1,6 @@
 /* Anything recorded, into any sink that can hold it. */
 #include "base/memory.h"
+#include "base/options.h"
 #include "run/run.h"
 #include "run/zip.h"
 
@@ -403,8 +404,8 @@ static td_status check_form(const exporting *e, td_error *error) {
 
 td_status td_run_export(const char *from, const td_export_options *options, td_exported *exported,
                         td_error *error) {
-    td_export_options full = {.size = sizeof full};
-    memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
+    td_export_options full;
+    (void)td__options(&full, sizeof full, options);
     td_exported result = {.size = sizeof result};
     exporting *e = td__calloc(1, sizeof *e);
     if (!e) {
@@ -432,8 +433,7 @@ td_status td_run_export(const char *from, const td_export_options *options, td_e
     result.left_out = e->left_out;
     td__free(e);
     if (!status && exported) {
-        result.size = exported->size;
-        memcpy(exported, &result, exported->size < sizeof result ? exported->size : sizeof result);
+        td__options_give(exported, &result, sizeof result);
     }
     return status;
 }

@@ -1,6 +1,7 @@
 /* Every record of a run, by step: one cursor for each signal and table, the earliest of them next.
  * Nothing is sorted and nothing but a row of each cursor is in memory; damage ends one cursor. */
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/parse.h"
 #include "run/run.h"
 
@@ -245,10 +246,8 @@ static td_status read_all(reading *r, uint32_t forms, td_error *error) {
 
 td_status td_run_read(td_run *run, const td_run_query *query, td_record_function *each, void *user,
                       td_error *error) {
-    td_run_query full = {0};
-    if (query) {
-        memcpy(&full, query, query->size < sizeof full ? query->size : sizeof full);
-    }
+    td_run_query full;
+    (void)td__options(&full, sizeof full, query);
     full.forms = full.forms ? full.forms : UINT32_MAX;
     if (full.first_step == 0 && full.last_step == 0) {
         full.first_step = INT64_MIN;

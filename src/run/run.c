@@ -2,6 +2,7 @@
 #include "run/run.h"
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "run/events.h"
 
 #include <limits.h>
@@ -98,9 +99,7 @@ void td_run_about(const td_run *run, td_run_info *info) {
     now.folder = run->folder;
     now.events = run->events;
     now.bytes = td__folder_bytes(run->folder);
-    size_t size = info->size < sizeof now ? info->size : sizeof now;
-    now.size = info->size;
-    memcpy(info, &now, size);
+    td__options_give(info, &now, sizeof now);
 }
 
 td_status td_run_notes(td_run *run, const char *table, td_note_function *each, void *user,

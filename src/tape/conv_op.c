@@ -5,6 +5,7 @@
  */
 #include "tape/conv.h"
 
+#include "base/options.h"
 #include "tape/kernels.h"
 
 bool td__conv_check(td_tape *tape, const char *op, const td_tensor *x, const td_tensor *kernel,
@@ -31,7 +32,8 @@ static int64_t or_one(int64_t value) {
 
 bool td__conv_settings(td_tape *tape, const char *op, const td_conv_options *options,
                        td__conv *conv) {
-    td_conv_options given = options ? *options : (td_conv_options){0};
+    td_conv_options given;
+    (void)td__options(&given, sizeof given, options);
     conv->groups = or_one(given.groups);
     bool positive = conv->groups > 0;
     for (int axis = 0; axis < 2; axis++) {

@@ -1,6 +1,7 @@
 /* Geometry of windows; sums and means over them. */
 #include "tape/pool.h"
 
+#include "base/options.h"
 #include "tape/conv.h"
 #include "tape/parallel.h"
 
@@ -26,10 +27,11 @@ bool td__pool_fit(td_tape *tape, const char *op, const td_tensor *x, const td_po
     }
     const int64_t *dims = x->shape.dims;
     *pool = (td__pool){.batch = dims[0], .size = {dims[1], dims[2]}, .channels = dims[3]};
-    td_padding padding = options ? options->padding : TD_PADDING_VALID;
+    td_pool_options given;
+    (void)td__options(&given, sizeof given, options);
+    td_padding padding = given.padding;
     for (int axis = 0; axis < 2; axis++) {
-        int64_t window = options ? options->window[axis] : 0;
-        int64_t stride = options ? options->stride[axis] : 0;
+        int64_t window = given.window[axis], stride = given.stride[axis];
         pool->window[axis] = window ? window : 2;
         pool->stride[axis] = stride ? stride : pool->window[axis];
         if (window < 0 || window > INT32_MAX || stride < 0 || stride > INT32_MAX) {

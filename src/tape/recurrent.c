@@ -110,7 +110,6 @@ static bool allocate(td_tape *tape, td__recurrent *r) {
 td__recurrent *td__recurrent_begin(td_tape *tape, const char *op, int64_t gates,
                                    td_tensor *const inputs[TD__RNN_INPUTS],
                                    const td_recurrent_options *options, size_t saved_size) {
-    td_recurrent_options given = options ? *options : (td_recurrent_options){0};
     if (!check_shapes(tape, op, gates, inputs)) {
         return NULL;
     }
@@ -125,10 +124,10 @@ td__recurrent *td__recurrent_begin(td_tape *tape, const char *op, int64_t gates,
     r->in = x[2];
     r->width = inputs[TD__RNN_KERNEL]->shape.dims[1];
     r->units = r->width / gates;
-    r->sequences = given.return_sequences;
-    r->backwards = given.go_backwards;
-    r->activation = given.activation || given.linear ? given.activation : TD_TANH;
-    r->gate_activation = given.recurrent_activation ? given.recurrent_activation : TD_SIGMOID;
+    r->sequences = options->return_sequences;
+    r->backwards = options->go_backwards;
+    r->activation = options->activation || options->linear ? options->activation : TD_TANH;
+    r->gate_activation = options->recurrent_activation ? options->recurrent_activation : TD_SIGMOID;
     return check_activation(tape, op, r->activation) &&
                    check_activation(tape, op, r->gate_activation) && allocate(tape, r)
                ? r

@@ -2,6 +2,7 @@
 #include "tape/tape.h"
 
 #include "base/memory.h"
+#include "base/options.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -43,10 +44,10 @@ td_tape *td_tape_create(const td_tape_options *options, td_error *error) {
     }
     tape->recording = next_recording();
     tape->spare_bytes = default_spare_bytes;
-    if (options) {
-        tape->seed = options->seed;
-        tape->no_history = options->no_history;
-    }
+    td_tape_options given;
+    (void)td__options(&given, sizeof given, options);
+    tape->seed = given.seed;
+    tape->no_history = given.no_history;
     return tape;
 }
 

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/memory.h"
+#include "base/options.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 static td_status make_optimizer(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
     td__train_spec *train = &experiment->train;
-    td_optimizer_options options = {.struct_size = sizeof options};
+    td_optimizer_options options = {.size = sizeof options};
     td_status status = td_optimizer_configure(
         &options, train->optimizer.name, train->optimizer.settings, train->optimizer.count, error);
     if (!status && train->schedule.name) {
@@ -193,10 +194,7 @@ td_trainer *td_trainer_create(td_experiment *experiment, const td_trainer_option
         return NULL;
     }
     trainer->experiment = experiment;
-    if (options) {
-        size_t size = options->size < sizeof *options ? options->size : sizeof *options;
-        memcpy(&trainer->options, options, size);
-    }
+    (void)td__options(&trainer->options, sizeof trainer->options, options);
     trainer->out = td__strdup(trainer->options.out ? trainer->options.out : "runs");
     trainer->resume = trainer->options.resume ? td__strdup(trainer->options.resume) : NULL;
     td_status status = trainer->out && (trainer->resume || !trainer->options.resume)

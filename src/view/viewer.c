@@ -1,6 +1,7 @@
 /* A viewer: the shelf, the engine that speaks HTTP, and a thread that looks after both. */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/plugin.h"
 #include "tapedeck/view.h"
 #include "view/answer.h"
@@ -198,10 +199,8 @@ static td_status start(td_viewer *viewer, const char *folder, const td_viewer_op
 }
 
 td_viewer *td_viewer_open(const char *folder, const td_viewer_options *options, td_error *error) {
-    td_viewer_options full = {0};
-    if (options) {
-        memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
-    }
+    td_viewer_options full;
+    (void)td__options(&full, sizeof full, options);
     td_viewer *viewer = td__calloc(1, sizeof *viewer);
     if (!viewer) {
         td_error_set(error, TD_MEMORY, "out of memory");

@@ -18,7 +18,7 @@ static void run_case(const golden_case *c) {
     td_model *model = golden_model(c);
     td_loss loss_kind;
     assert_ok(td_loss_find(c->loss, &loss_kind, &error), error);
-    td_optimizer_options options = {.struct_size = sizeof options};
+    td_optimizer_options options = {.size = sizeof options};
     assert_ok(td_optimizer_configure(&options, c->optimizer.kind, c->optimizer.settings,
                                      c->optimizer.count, &error),
               error);

@@ -7,7 +7,7 @@
 /* Settings of the optimizer itself and, in the same line, of clipping and schedule. */
 static td_optimizer_options read_options(const golden_item *item) {
     td_error error = {0};
-    td_optimizer_options options = {.struct_size = sizeof options};
+    td_optimizer_options options = {.size = sizeof options};
     td_setting own[GOLDEN_MOST_SETTINGS], schedule[GOLDEN_MOST_SETTINGS];
     size_t own_count = 0, schedule_count = 0;
     const char *schedule_kind = NULL;

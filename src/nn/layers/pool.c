@@ -10,14 +10,24 @@
 
 static const td__field pool_fields[] = {
     TD__LAYER_FIELDS,
-    TD__PAIR(td_max_pool2d_layer, size, "pool_size", 2, 1),
+    {.key = "size",
+     .alias = "pool_size",
+     .type = TD__FIELD_PAIR,
+     .offset = offsetof(td_max_pool2d_layer, window),
+     .standard = 2,
+     .minimum = 1},
     TD__PAIR(td_max_pool2d_layer, stride, "strides", 0, 0),
     TD__WORD(td_max_pool2d_layer, padding, td__padding_words, TD_PADDING_VALID),
 };
 /* Over steps there is one of each number. */
 static const td__field pool1_fields[] = {
     TD__LAYER_FIELDS,
-    TD__INTEGER(td_max_pool2d_layer, size, "pool_size", 2, 1),
+    {.key = "size",
+     .alias = "pool_size",
+     .type = TD__FIELD_INTEGER,
+     .offset = offsetof(td_max_pool2d_layer, window),
+     .standard = 2,
+     .minimum = 1},
     TD__INTEGER(td_max_pool2d_layer, stride, "strides", 0, 0),
     TD__WORD(td_max_pool2d_layer, padding, td__padding_words, TD_PADDING_VALID),
 };
@@ -30,7 +40,11 @@ static const td__field global_fields[] = {
 };
 static const td__field up_fields[] = {
     TD__LAYER_FIELDS,
-    TD__PAIR(td_up_sampling2d_layer, size, NULL, 2, 1),
+    {.key = "size",
+     .type = TD__FIELD_PAIR,
+     .offset = offsetof(td_up_sampling2d_layer, factor),
+     .standard = 2,
+     .minimum = 1},
     TD__WORD(td_up_sampling2d_layer, interpolation, td__interpolation_words, TD_NEAREST),
 };
 
@@ -48,8 +62,8 @@ static td_status plan_window(td__layer *layer, const td_shape *inputs, int spati
     }
     layer->info.output = inputs[0];
     for (int i = 0; i < spatial; i++) {
-        options->stride[i] = options->stride[i] ? options->stride[i] : options->size[i];
-        int64_t in = inputs[0].dims[i], size = options->size[i], stride = options->stride[i];
+        options->stride[i] = options->stride[i] ? options->stride[i] : options->window[i];
+        int64_t in = inputs[0].dims[i], size = options->window[i], stride = options->stride[i];
         if (in < 0) {
             continue;
         }
@@ -57,7 +71,7 @@ static td_status plan_window(td__layer *layer, const td_shape *inputs, int spati
             layer->info.output.dims[i] = (in + stride - 1) / stride;
         } else if (in < size) {
             char text[TD_SHAPE_TEXT_SIZE], window[TD_SHAPE_TEXT_SIZE];
-            td_shape whole = {.rank = spatial, .dims = {options->size[0], options->size[1]}};
+            td_shape whole = {.rank = spatial, .dims = {options->window[0], options->window[1]}};
             return td__layer_error(layer, error, TD_BAD_SHAPE,
                                    "a window of %s does not fit into its input %s",
                                    td_shape_text(&whole, window), td_shape_text(inputs, text));
@@ -77,7 +91,7 @@ static td_status plan_pool1(td__layer *layer, const td_shape *inputs, td_error *
 static td_pool_options pool_options(const td__layer *layer) {
     const td_max_pool2d_layer *options = layer->options;
     return (td_pool_options){.size = sizeof(td_pool_options),
-                             .window = {options->size[0], options->size[1]},
+                             .window = {options->window[0], options->window[1]},
                              .stride = {options->stride[0], options->stride[1]},
                              .padding = options->padding};
 }
@@ -164,13 +178,13 @@ static td_status plan_up(td__layer *layer, const td_shape *inputs, td_error *err
     layer->info.output = inputs[0];
     for (int i = 0; i < 2 && !status; i++) {
         int64_t in = inputs[0].dims[i];
-        layer->info.output.dims[i] = in < 0 ? in : in * options->size[i];
+        layer->info.output.dims[i] = in < 0 ? in : in * options->factor[i];
     }
     return status;
 }
 static td_tensor *up_forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_up_sampling2d_layer *options = layer->options;
-    return td_up_sampling2d(tape, inputs[0], options->size, options->interpolation);
+    return td_up_sampling2d(tape, inputs[0], options->factor, options->interpolation);
 }
 
 #define KIND(rows, struct_type, name, plan_function, forward_function)                             \

@@ -3,6 +3,7 @@
  * dv = p^T g; dp = g v^T; ds = p (dp - sum dp p), the gradient of the mask too; dq = scale ds k;
  * dk = scale ds^T q
  */
+#include "base/options.h"
 #include "tape/attention.h"
 #include "tape/kernels.h"
 
@@ -127,10 +128,9 @@ static td__attention *begin(td_tape *tape, const td_tensor *q, const td_tensor *
         a->dims[i] = i == rank - 1 ? a->s : q->shape.dims[i];
         a->heads *= i < rank - 2 ? a->dims[i] : 1;
     }
-    a->scale =
-        options && options->scale != 0 ? options->scale : 1.0f / sqrtf((float)(a->d + !a->d));
-    a->causal = options && options->causal;
-    if (options && options->mask && !fit_mask(tape, options->mask, a)) {
+    a->scale = options->scale != 0 ? options->scale : 1.0f / sqrtf((float)(a->d + !a->d));
+    a->causal = options->causal;
+    if (options->mask && !fit_mask(tape, options->mask, a)) {
         return NULL;
     }
     return a;
@@ -138,7 +138,9 @@ static td__attention *begin(td_tape *tape, const td_tensor *q, const td_tensor *
 
 td_tensor *td_attention(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v,
                         const td_attention_options *options) {
-    td_tensor *mask = options ? options->mask : NULL;
+    td_attention_options given;
+    options = td__options(&given, sizeof given, options);
+    td_tensor *mask = options->mask;
     if (!td__check_float(tape, "attention", "q", q) ||
         !td__check_float(tape, "attention", "k", k) ||
         !td__check_float(tape, "attention", "v", v) ||

@@ -9,6 +9,7 @@
  * Channels are few and rows many: the kernels run over rows made `fold` times as wide, so that
  * vectors are full, and the copies of a channel are put together at the end.
  */
+#include "base/options.h"
 #include "tape/kernels.h"
 #include "tape/op.h"
 #include "tape/parallel.h"
@@ -318,8 +319,10 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
         !fit(tape, x, moving_variance, "moving variance", false)) {
         return NULL;
     }
-    float momentum = options && options->momentum > 0 ? options->momentum : 0.99f;
-    float epsilon = options && options->epsilon > 0 ? options->epsilon : 1e-3f;
+    td_batch_normalization_options given;
+    options = td__options(&given, sizeof given, options);
+    float momentum = options->momentum > 0 ? options->momentum : 0.99f;
+    float epsilon = options->epsilon > 0 ? options->epsilon : 1e-3f;
     td_tensor *y = td__output(tape, TD_FLOAT32, &x->shape);
     batch_norm_saved *saved = y ? begin(tape, x) : NULL;
     td__buffer *memory =

@@ -8,6 +8,7 @@
  * reset before: with e = dc Rc^T: dr = e h' s'; dh' += e r
  * The candidate's part of dR is p^T u over all steps, p = h', u = dq, or p = r h', u = dc.
  */
+#include "base/options.h"
 #include "tape/linear.h"
 #include "tape/parallel.h"
 #include "tape/recurrent.h"
@@ -336,7 +337,9 @@ static td_status run(td_tape *tape, const gru_saved *saved, td_tensor *const inp
 td_tensor *td_gru(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *recurrent_kernel,
                   td_tensor *bias, bool reset_after, const td_recurrent_options *options) {
     td_tensor *inputs[TD__RNN_INPUTS] = {x, kernel, recurrent_kernel, bias};
-    inputs[TD__RNN_STATE] = options ? options->initial_state : NULL;
+    td_recurrent_options given;
+    options = td__options(&given, sizeof given, options);
+    inputs[TD__RNN_STATE] = options->initial_state;
     gru_saved *saved =
         (gru_saved *)td__recurrent_begin(tape, "gru", 3, inputs, options, sizeof *saved);
     if (!saved || !check_bias(tape, kernel, bias)) {

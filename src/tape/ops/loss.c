@@ -21,6 +21,7 @@
  * kernels/loss.c. On the way back a factor for each row carries the output's gradient, the weight
  * and the means. Where rows need not be told apart, all elements run as one long row.
  */
+#include "base/options.h"
 #include "base/words.h"
 #include "tape/kernels.h"
 #include "tape/op.h"
@@ -323,6 +324,8 @@ td_status td_loss_check(td_loss loss, const td_loss_options *options, td_error *
     if (!name) {
         return td_error_set(error, TD_INVALID, "%d is no loss", (int)loss);
     }
+    td_loss_options given;
+    options = td__options(&given, sizeof given, options);
     float smoothing = options->label_smoothing;
     bool smooths = loss == TD_LOSS_BINARY_CROSSENTROPY || loss == TD_LOSS_CATEGORICAL_CROSSENTROPY;
     bool focal = kinds[loss].kind == TD__LOSS_FOCAL || kinds[loss].kind == TD__LOSS_CLASSES_FOCAL;
@@ -429,8 +432,8 @@ td_tensor *td_loss_compute(td_tape *tape, td_loss loss, td_tensor *prediction, t
     *saved = (loss_saved){.n = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1};
     saved->rows = prediction->count / saved->n;
     saved->row_scale = kinds[loss].mean ? 1.0f / (float)saved->n : 1.0f;
-    td_loss_options defaults = {.size = sizeof defaults};
-    options = options ? options : &defaults;
+    td_loss_options given;
+    options = td__options(&given, sizeof given, options);
     td_tensor *weight = options->sample_weight;
     if (!read_options(tape, loss, options, truth, saved) ||
         !(loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY

@@ -4,6 +4,7 @@
  * dC += dh s(o) t'(C); di = dC t(c) s'; df = dC C' s'; dc = dC s(i) t'; do = dh t(C) s';
  * dC' = dC s(f); dh' = dz R^T; dW = x^T dz; dR = h'^T dz; db = sum dz
  */
+#include "base/options.h"
 #include "tape/linear.h"
 #include "tape/parallel.h"
 #include "tape/recurrent.h"
@@ -123,8 +124,10 @@ static const td__op lstm_op = {.name = "lstm", .backward = lstm_backward};
 td_tensor *td_lstm(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *recurrent_kernel,
                    td_tensor *bias, const td_recurrent_options *options) {
     td_tensor *inputs[TD__RNN_INPUTS] = {x, kernel, recurrent_kernel, bias};
-    inputs[TD__RNN_STATE] = options ? options->initial_state : NULL;
-    inputs[TD__RNN_CELL] = options ? options->initial_cell : NULL;
+    td_recurrent_options given;
+    options = td__options(&given, sizeof given, options);
+    inputs[TD__RNN_STATE] = options->initial_state;
+    inputs[TD__RNN_CELL] = options->initial_cell;
     lstm_saved *saved =
         (lstm_saved *)td__recurrent_begin(tape, "lstm", 4, inputs, options, sizeof *saved);
     if (!saved || !td__recurrent_check_bias(tape, "lstm", kernel, bias)) {

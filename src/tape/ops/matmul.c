@@ -4,6 +4,7 @@
  *
  * One matrix at a time over all threads, or, when there are many, one thread per matrix.
  */
+#include "base/options.h"
 #include "tape/gemm.h"
 #include "tape/parallel.h"
 
@@ -228,8 +229,10 @@ td_tensor *td_matmul(td_tape *tape, td_tensor *a, td_tensor *b, const td_matmul_
     if (!saved) {
         return NULL;
     }
-    *saved = (matmul_saved){.transpose_a = options && options->transpose_a,
-                            .transpose_b = options && options->transpose_b};
+    td_matmul_options given;
+    options = td__options(&given, sizeof given, options);
+    *saved =
+        (matmul_saved){.transpose_a = options->transpose_a, .transpose_b = options->transpose_b};
     td_shape shape = {0};
     if (!fit(&a->shape, &b->shape, saved, &shape)) {
         char at[TD_SHAPE_TEXT_SIZE], bt[TD_SHAPE_TEXT_SIZE];

@@ -6,6 +6,7 @@
  */
 #include "tape/reduce.h"
 
+#include "base/options.h"
 #include "tape/broadcast.h"
 
 typedef struct reduce_saved {
@@ -67,7 +68,7 @@ static td_status extreme_backward(td_tape *tape, td__node *node) {
 
 static bool mark_axes(td_tape *tape, const char *op, const td_tensor *x,
                       const td_reduce_options *options, bool reduced[TD_MAX_RANK]) {
-    int32_t count = options ? options->count : 0, rank = x->shape.rank;
+    int32_t count = options->count, rank = x->shape.rank;
     for (int32_t i = 0; i < TD_MAX_RANK; i++) {
         reduced[i] = count == 0;
     }
@@ -114,11 +115,13 @@ static td_tensor *reduce(td_tape *tape, const td__op *op, td__axis_reduction red
     if (!td__check_float(tape, op->name, "input", x)) {
         return NULL;
     }
+    td_reduce_options given;
+    options = td__options(&given, sizeof given, options);
     reduce_saved *saved = td__scratch(tape, sizeof *saved);
     if (!saved || !mark_axes(tape, op->name, x, options, saved->reduced)) {
         return NULL;
     }
-    td_shape shape = reduced_shape(&x->shape, options && options->keep, saved);
+    td_shape shape = reduced_shape(&x->shape, options->keep, saved);
     td_tensor *y = td__output(tape, TD_FLOAT32, &shape);
     if (!y) {
         return NULL;

@@ -3,6 +3,7 @@
  * dz = (g + dz'' R^T) f', dz'' of the step after; dx = dz W^T; dW = x^T dz; dR = h'^T dz; db = sum
  * dz; all sums over examples and steps
  */
+#include "base/options.h"
 #include "tape/parallel.h"
 #include "tape/recurrent.h"
 
@@ -77,7 +78,9 @@ td_tensor *td_simple_rnn(td_tape *tape, td_tensor *x, td_tensor *kernel,
                          td_tensor *recurrent_kernel, td_tensor *bias,
                          const td_recurrent_options *options) {
     td_tensor *inputs[TD__RNN_INPUTS] = {x, kernel, recurrent_kernel, bias};
-    inputs[TD__RNN_STATE] = options ? options->initial_state : NULL;
+    td_recurrent_options given;
+    options = td__options(&given, sizeof given, options);
+    inputs[TD__RNN_STATE] = options->initial_state;
     td__recurrent *r = td__recurrent_begin(tape, "simple_rnn", 1, inputs, options, sizeof *r);
     if (!r || !td__recurrent_check_bias(tape, "simple_rnn", kernel, bias) ||
         td__recurrent_input(tape, r, inputs, bias ? td__floats(bias) : NULL)) {

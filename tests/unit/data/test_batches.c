@@ -266,9 +266,6 @@ static void the_digits_have_the_shape_that_was_asked_for(void **state) {
 static void options_that_make_no_sense_are_refused(void **state) {
     (void)state;
     const char *path = write_rows();
-    td_error error = {0};
-    assert_null(td_dataset_open(&(td_data_options){.train = path}, &error));
-    assert_int_equal(error.status, TD_INVALID);
     assert_refused(TD_DATA(.batch = 1), TD_INVALID, "`train`", "`generate`");
     assert_refused(TD_DATA(.train = path, .generate = {.name = "xor"}), TD_INVALID, "`generate`");
     assert_refused(TD_DATA(.train = path, .validation_share = 1), TD_RANGE, "share of 1");

@@ -74,7 +74,7 @@ static void bad_shapes_name_the_layer_and_both_shapes(void **state) {
                         "layer 'conv' (conv2d): a kernel that spans (5, 2) does not fit into its "
                         "input (4, 4, 1)");
     model = td_model_create("m", TD_SHAPE(4, 4, 1));
-    td_add_max_pool2d(model, .name = "pool", .size = {5});
+    td_add_max_pool2d(model, .name = "pool", .window = {5});
     assert_string_equal(
         build_error(model, TD_BAD_SHAPE),
         "layer 'pool' (max_pool2d): a window of (5, 5) does not fit into its input (4, 4, 1)");
@@ -106,7 +106,7 @@ static void sizes_that_would_overflow_are_refused(void **state) {
     assert_non_null(strstr(build_error(model, TD_RANGE), "layer 'wide' (dense): 'units' is"));
     model = td_model_create("m", TD_SHAPE(2000000000));
     td_add_reshape(model, .shape = TD_SHAPE(2000000000, 1, 1));
-    td_add_up_sampling2d(model, .name = "up", .size = {2000000000});
+    td_add_up_sampling2d(model, .name = "up", .factor = {2000000000});
     assert_non_null(strstr(build_error(model, TD_RANGE), "layer 'up' (up_sampling2d): its output"));
 }
 
@@ -180,7 +180,7 @@ static void settings_say_everything_with_defaults(void **state) {
     td_error error = {0};
     td_model *model = td_model_create("m", TD_SHAPE(8, 8, 2));
     td_add_conv2d(model, .filters = 4, .kernel = {3}, .no_bias = true, .kernel_l2 = 0.25);
-    td_add_max_pool2d(model, .size = {2, 3});
+    td_add_max_pool2d(model, .window = {2, 3});
     td_add_batch_normalization(model, .epsilon = 1e-5, .frozen = true);
     assert_ok(td_model_build(model, 1, &error), error);
     const td_layer_info *conv = td_model_layer(model, 0);
@@ -215,7 +215,7 @@ static td_model *every_kind(void) {
     td_add_conv2d_transpose(model, .filters = 4, .kernel = {3}, .stride = {2},
                             .padding = TD_PADDING_SAME, .output_padding_given = true);
     td_add_max_pool2d(model);
-    td_add_average_pool2d(model, .size = {2}, .stride = {1}, .padding = TD_PADDING_SAME);
+    td_add_average_pool2d(model, .window = {2}, .stride = {1}, .padding = TD_PADDING_SAME);
     td_add_batch_normalization(model, .momentum = TD_ZERO);
     td_add_up_sampling2d(model, .interpolation = TD_BILINEAR);
     td_add_dropout(model, .rate = 0.25);

@@ -194,7 +194,7 @@ static void mistakes_are_reported(void **state) {
     td_optimizer_destroy(sgd);
     assert_null(td_optimizer_create(TD_OPTIMIZER(.kind = TD_ADAM, .beta_1 = 1), 1, &w, &error));
     assert_string_equal(error.text, "optimizer: 'beta_1' is 1, it must be less than 1");
-    td_optimizer_options options = {.struct_size = sizeof options};
+    td_optimizer_options options = {.size = sizeof options};
     assert_int_equal(td_optimizer_configure(&options, "adamm", NULL, 0, &error), TD_NOT_FOUND);
     assert_string_equal(error.text, "there is no optimizer 'adamm'; did you mean 'adam'?");
     td_setting setting = {"learning_rat", {.kind = TD_VALUE_NUMBER, .number = 1}};
