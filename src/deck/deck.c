@@ -56,6 +56,18 @@ const char *td_event_name(td_event_kind kind) {
 
 /* ---- Lock ----------------------------------------------------------------------------------- */
 
+/* It is held for moments: waiting in a loop is cheaper than being put to sleep and woken. */
+static bool lock_init(pthread_mutex_t *lock) {
+    pthread_mutexattr_t kind;
+    if (pthread_mutexattr_init(&kind)) {
+        return false;
+    }
+    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP);
+    bool good = pthread_mutex_init(lock, &kind) == 0;
+    pthread_mutexattr_destroy(&kind);
+    return good;
+}
+
 void td__deck_lock(td_deck *deck) {
     pthread_mutex_lock(&deck->lock);
 }
@@ -413,8 +425,7 @@ static bool init_locks(td_deck *deck) {
     }
     bool ready = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
                  pthread_cond_init(&deck->work, &monotonic) == 0 &&
-                 pthread_cond_init(&deck->room, &monotonic) == 0 &&
-                 pthread_mutex_init(&deck->lock, NULL) == 0;
+                 pthread_cond_init(&deck->room, &monotonic) == 0 && lock_init(&deck->lock);
     pthread_condattr_destroy(&monotonic);
     return ready;
 }
