@@ -75,7 +75,8 @@ static void settle(worker *w) {
 }
 
 static void open_deck(worker *w, const struct mode *mode, const char *folder) {
-    td_deck_options options = {.size = sizeof options, .busy_cores = td_threads()};
+    td_deck_options options = {
+        .size = sizeof options, .busy_cores = td_threads(), .run_parts = td_threads_run};
     deck = td_deck_open_with(folder, &options, &w->error);
     if (!deck) {
         fail("deck", &w->error);

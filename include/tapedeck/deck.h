@@ -289,7 +289,10 @@ typedef struct td_deck_options {
                      * lose what they have of later steps and continue. TD_NOT_FOUND when there is
                      * no such folder */
     int64_t busy_cores; /* that the program keeps busy, default 1: with one to spare, the writer
-                         * thread also takes histograms of tensors whose memory it may keep */
+                         * thread also takes statistics of tensors whose memory it may keep */
+    /* Calls part(context, 0 … parts - 1), maybe on several threads, and returns when all are done: with
+     * it, large tensors are summed up on the busy cores together (td_threads_run of tape.h). */
+    void (*run_parts)(int32_t parts, void (*part)(void *context, int32_t index), void *context);
 } td_deck_options;
 
 /* Creates the run's folder: folder, or folder-2, folder-3, … when that exists. A run is never

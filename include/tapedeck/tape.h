@@ -88,6 +88,10 @@ TD_API size_t td_tape_memory(const td_tape *tape);
  * bits for the same number. */
 TD_API void td_threads_set(int threads);
 TD_API int td_threads(void);
+/* Calls part(context, 0 … parts - 1) on as many compute threads as there are, and returns when all are
+ * done: what td_deck_options.run_parts wants. Not from within such a part. */
+TD_API void td_threads_run(int32_t parts, void (*part)(void *context, int32_t index),
+                           void *context);
 
 #ifdef __cplusplus
 }

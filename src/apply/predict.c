@@ -91,8 +91,10 @@ static td_status open_run(predictor *p, const td_predict_options *options, td_er
     if (status) {
         return status;
     }
-    td_deck_options deck = {
-        .size = sizeof deck, .stream = options->stream, .busy_cores = td_threads()};
+    td_deck_options deck = {.size = sizeof deck,
+                            .stream = options->stream,
+                            .busy_cores = td_threads(),
+                            .run_parts = td_threads_run};
     p->deck = td_deck_open_with(options->out ? options->out : "runs/predict", &deck, error);
     status = p->deck ? td_deck_track_with(p->deck, &track, error) : TD_IO;
     status = status ? status : td__pass_signals_connect(&p->signals, p->deck, error);

@@ -1,5 +1,6 @@
 /* Opening, flushing and closing a deck; its errors, events and counters. */
 #include "deck/deck.h"
+#include "deck/summary.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -55,18 +56,6 @@ const char *td_event_name(td_event_kind kind) {
 }
 
 /* ---- Lock ----------------------------------------------------------------------------------- */
-
-/* It is held for moments: waiting in a loop is cheaper than being put to sleep and woken. */
-static bool lock_init(pthread_mutex_t *lock) {
-    pthread_mutexattr_t kind;
-    if (pthread_mutexattr_init(&kind)) {
-        return false;
-    }
-    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP);
-    bool good = pthread_mutex_init(lock, &kind) == 0;
-    pthread_mutexattr_destroy(&kind);
-    return good;
-}
 
 void td__deck_lock(td_deck *deck) {
     pthread_mutex_lock(&deck->lock);
@@ -425,7 +414,8 @@ static bool init_locks(td_deck *deck) {
     }
     bool ready = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
                  pthread_cond_init(&deck->work, &monotonic) == 0 &&
-                 pthread_cond_init(&deck->room, &monotonic) == 0 && lock_init(&deck->lock);
+                 pthread_cond_init(&deck->room, &monotonic) == 0 &&
+                 pthread_mutex_init(&deck->lock, NULL) == 0;
     pthread_condattr_destroy(&monotonic);
     return ready;
 }
@@ -443,6 +433,8 @@ static void set_options(td_deck *deck, const td_deck_options *options) {
     deck->resume = options->resume;
     int64_t busy = options->busy_cores > 0 ? options->busy_cores : 1;
     deck->core_to_spare = sysconf(_SC_NPROCESSORS_ONLN) > busy;
+    deck->run_parts = options->run_parts;
+    deck->parts = !options->run_parts ? 1 : busy < TD__MOST_PARTS ? (int32_t)busy : TD__MOST_PARTS;
     deck->serial = 1;
     deck->epoch = 1;
     deck->step = options->resume + 1;

@@ -105,6 +105,8 @@ struct td_deck {
     FILE *stream;       /* for sinks that print; NULL: stdout */
     int64_t resume;     /* the last step that the run's files keep; 0: a new run */
     bool core_to_spare; /* for passes over tensors by the writer */
+    int32_t parts;      /* in which other passes are made, by run_parts */
+    void (*run_parts)(int32_t parts, void (*part)(void *context, int32_t index), void *context);
 
     pthread_mutex_t lock;
     pthread_cond_t work; /* the writer waits: something to do */

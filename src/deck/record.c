@@ -5,6 +5,7 @@
  * for what is left when there is no copy after it, when its size is known. Under the lock again the
  * snapshot is staged. */
 #include "deck/plan.h"
+#include "deck/summary.h"
 
 #include "base/clock.h"
 #include "tensor/element.h"
@@ -18,30 +19,8 @@ static double first_element(const td_view *view, const td_stats *stats) {
     return stats->count == 1 ? td__element(view, 0) : stats->mean;
 }
 
-/* What one pass over a tensor yields. */
-typedef struct summary {
-    td_stats stats;
-    uint64_t hash;
-    td_histogram histogram;
-    td_bin bins[TD_HISTOGRAM_BINS];
-} summary;
-
-static void take_summary(const td_view *view, const td__plan *p, bool probe, void *copy,
-                         summary *s) {
-    if (probe || (p->forms & (TD_STATS | TD_HISTOGRAM | TD_SCALAR))) {
-        bool histogram = p->forms & TD_HISTOGRAM;
-        td__reduction to = {&s->stats, histogram ? s->bins : NULL, &s->histogram, copy};
-        td__reduce(view, p->count, &to);
-    } else if (copy && p->count) {
-        memcpy(copy, view->data, p->data_bytes);
-    }
-    if (p->forms & TD_HASH) {
-        (void)!td_hash_of(view, &s->hash, NULL); /* the view was checked */
-    }
-}
-
 /* Puts the summary, and the memory if it is taken over, into the snapshot. */
-static void fill(const td__plan *p, td__snapshot *snapshot, td_view *view, const summary *s) {
+static void fill(const td__plan *p, td__snapshot *snapshot, td_view *view, const td__summary *s) {
     snapshot->hash = s->hash;
     if (p->forms & (TD_STATS | TD_HISTOGRAM | TD_SCALAR)) {
         snapshot->stats = s->stats;
@@ -119,7 +98,7 @@ static void put_off(td_deck *deck, td__plan *p, td_view *view, td__deck_batch *b
 /* Called and returns with the lock held. *view's release is cleared when the memory was taken. */
 static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
                           td__deck_batch *batch) {
-    summary s;
+    td__summary s;
     s.hash = 0;
     td__plan_draw_up(deck, p);
     if (p->count > (int64_t)UINT32_MAX) {
@@ -142,9 +121,7 @@ static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
     bool asked = !copies && td__tracks_any(p->tracks);
     if (snapshot || probe || asked) {
         void *copy = snapshot ? (void *)(uintptr_t)snapshot->view.data : NULL;
-        td__deck_unlock(deck);
-        take_summary(view, p, probe, copy, &s);
-        td__deck_lock(deck);
+        td__summary_take(deck, p, view, probe, copy, &s);
     }
     if (probe) {
         if (p->serial >= p->signal->stats_serial) { /* the step may have been closed meanwhile */

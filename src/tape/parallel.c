@@ -56,6 +56,23 @@ static void run_part(void *context, int part) {
     s->body(s->context, part, begin, end < s->count ? end : s->count);
 }
 
+typedef struct numbered_parts {
+    void (*part)(void *context, int32_t index);
+    void *context;
+} numbered_parts;
+
+static void run_numbered(void *context, int part, int64_t begin, int64_t end) {
+    const numbered_parts *parts = context;
+    (void)part;
+    for (int64_t i = begin; i < end; i++) {
+        parts->part(parts->context, (int32_t)i);
+    }
+}
+
+void td_threads_run(int32_t parts, void (*part)(void *context, int32_t index), void *context) {
+    (void)td__parallel(parts, 1, 1, run_numbered, &(numbered_parts){part, context});
+}
+
 int td__parallel(int64_t count, int64_t step, int64_t minimum, td__parallel_body *body,
                  void *context) {
     int64_t steps = (count + step - 1) / step;

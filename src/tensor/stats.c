@@ -115,6 +115,16 @@ DEFINE_CONVERT(widen, float)
 #undef CONVERTED
 #undef CONVERT
 
+static void put_moments(td_stats *stats, const moments *all) {
+    bool any = all->finite > 0;
+    long double n = (long double)all->finite;
+    stats->mean = any ? (double)all->mean : (double)NAN;
+    stats->std = any ? (double)sqrtl(all->m2 / n) : (double)NAN;
+    stats->norm = any ? (double)sqrtl(all->m2 + n * all->mean * all->mean) : (double)NAN;
+    stats->min = any ? all->min : (double)NAN;
+    stats->max = any ? all->max : (double)NAN;
+}
+
 void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__each_block *each,
                     void *context) {
     const td__stats_kernels *kernels = td__stats_kernels_here();
@@ -145,13 +155,30 @@ void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__eac
             each(narrow, block, context);
         }
     }
-    bool any = all.finite > 0;
-    long double n = (long double)all.finite;
-    stats->mean = any ? (double)all.mean : (double)NAN;
-    stats->std = any ? (double)sqrtl(all.m2 / n) : (double)NAN;
-    stats->norm = any ? (double)sqrtl(all.m2 + n * all.mean * all.mean) : (double)NAN;
-    stats->min = any ? all.min : (double)NAN;
-    stats->max = any ? all.max : (double)NAN;
+    put_moments(stats, &all);
+}
+
+static int64_t finite_of(const td_stats *stats) {
+    return stats->count - stats->nan - stats->inf;
+}
+
+void td__stats_join(td_stats *stats, const td_stats *more, int64_t offset) {
+    moments all = {0};
+    const td_stats *both[] = {stats, more};
+    for (size_t i = 0; i < 2; i++) {
+        int64_t finite = finite_of(both[i]);
+        long double std = both[i]->std;
+        join(&all, finite, both[i]->mean, std * std * (long double)finite, both[i]->min,
+             both[i]->max);
+    }
+    if (stats->first_nonfinite < 0 && more->first_nonfinite >= 0) {
+        stats->first_nonfinite = offset + more->first_nonfinite;
+    }
+    stats->count += more->count;
+    stats->zeros += more->zeros;
+    stats->nan += more->nan;
+    stats->inf += more->inf;
+    put_moments(stats, &all);
 }
 
 td_status td__view_check(const td_view *view, int64_t *count, td_error *error) {

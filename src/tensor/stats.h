@@ -51,6 +51,9 @@ typedef void td__each_block(const float *x, size_t count, void *context);
 void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__each_block *each,
                     void *context);
 
+/* Makes stats those of a tensor whose elements from offset on are those of more. */
+void td__stats_join(td_stats *stats, const td_stats *more, int64_t offset);
+
 /* The view's element count, or an error for what is no tensor. */
 td_status td__view_check(const td_view *view, int64_t *count, td_error *error);
 

@@ -512,6 +512,62 @@ static void a_tensor_is_summed_up_the_same_whoever_does_it(void **state) {
     }
 }
 
+static int32_t parts_run;
+
+/* In any order: here the last first. */
+static void run_backwards(int32_t parts, void (*part)(void *context, int32_t index),
+                          void *context) {
+    for (int32_t i = parts; i-- > 0; parts_run++) {
+        part(context, i);
+    }
+}
+
+static void a_tensor_in_parts_is_summed_up_as_a_whole(void **state) {
+    (void)state;
+    enum { COUNT = 300001 };
+    static float w[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        w[i] = (float)(i % 1000) * 0.25f - 60;
+    }
+    w[200000] = NAN;
+    w[200005] = INFINITY;
+    seen whole = {0};
+    static const int64_t cores[] = {1, 2, 3, 5, 40};
+    for (size_t c = 0; c < sizeof cores / sizeof *cores; c++) {
+        td_deck *deck =
+            open_deck((td_deck_options){.busy_cores = cores[c], .run_parts = run_backwards});
+        parts_run = 0;
+        mem.count = 0;
+        assert_int_equal(td_deck_track(deck, .form = TD_STATS | TD_HISTOGRAM | TD_TENSOR), TD_OK);
+        assert_int_equal(td_deck_record(deck, "w", floats(w, COUNT)), TD_OK);
+        assert_int_equal(td_deck_step(deck, 1, 1), TD_OK);
+        close_deck(deck);
+        assert_int_equal(parts_run, c == 0 ? 0 : c == 4 ? 9 : cores[c]);
+        assert_int_equal(mem.count, 3);
+        for (int i = 0; i < 3; i++) {
+            const seen *got = &mem.records[i];
+            if (got->form == TD_HISTOGRAM && c == 0) {
+                whole = *got;
+            }
+            if (got->form == TD_HISTOGRAM) {
+                assert_int_equal(got->bins, whole.bins);
+                assert_int_equal(got->bins_total, COUNT - 2);
+                assert_int_equal(got->stats.first_nonfinite, 200000);
+                assert_int_equal(got->stats.nan, 1);
+                assert_int_equal(got->stats.inf, 1);
+                assert_int_equal(got->stats.zeros, whole.stats.zeros);
+                assert_true(got->stats.min == whole.stats.min);
+                assert_true(got->stats.max == whole.stats.max);
+                assert_close(got->stats.mean, whole.stats.mean, 1e-12, 0);
+                assert_close(got->stats.std, whole.stats.std, 1e-12, 0);
+                assert_close(got->stats.norm, whole.stats.norm, 1e-12, 0);
+            } else if (got->form == TD_TENSOR) {
+                assert_close(got->value, -60, 0, 0);
+            }
+        }
+    }
+}
+
 static void wrong_tracks_are_refused_with_a_reason(void **state) {
     (void)state;
     const struct {
@@ -705,6 +761,7 @@ int main(void) {
         TEST(conditions_see_statistics_that_no_track_records),
         TEST(memory_with_an_owner_is_taken_over_and_given_back_once),
         TEST(a_tensor_is_summed_up_the_same_whoever_does_it),
+        TEST(a_tensor_in_parts_is_summed_up_as_a_whole),
         TEST(wrong_tracks_are_refused_with_a_reason),
         TEST(a_run_is_never_overwritten),
         TEST(notes_and_the_decks_own_cost_reach_the_sink),
