@@ -2,13 +2,16 @@
 #include "json.h"
 #include "options.h"
 #include "reading.h"
+#include "tables.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char help[] =
     "tapedeck compare RUN RUN… [--what GLOBS] [--tolerance T] [--json]\n"
+    "tapedeck compare FILE FILE [--tensors] [--tolerance T] [--json]\n"
     "\n"
     "Compares runs with the first: the last and (in brackets) best value of each metric; what "
     "differs\n"
@@ -17,11 +20,21 @@ static const char help[] =
     "Hashes part when they differ at all, metrics and statistics (norm, mean) when they differ by\n"
     "more than T times the larger of the two (default 0: at all).\n"
     "\n"
+    "Where one of two is a file of weights or a saved model, both are compared tensor by tensor, "
+    "by\n"
+    "name: those that differ by more than T times the larger of two numbers, or that only one "
+    "has.\n"
+    "\n"
+    "  --tensors   compare weights as the files have them: names and layouts are not made those of "
+    "a\n"
+    "              model; of two runs too\n"
+    "\n"
     "Exit status 0 when nothing parts, 1 when something does or could not be read.\n"
     "\n"
     "Examples\n"
     "  tapedeck compare runs/demo runs/demo-2\n"
-    "  tapedeck compare runs/a runs/b --what '*.gradient' --tolerance 1e-5\n";
+    "  tapedeck compare runs/a runs/b --what '*.gradient' --tolerance 1e-5\n"
+    "  tapedeck compare epoch1.pt epoch2.pt\n";
 
 enum { MOST_RUNS = 16, MOST_SHOWN = 20 };
 
@@ -142,11 +155,25 @@ static int compare_all(const comparing *c) {
     return status;
 }
 
+/* Weights rather than a run: a file (but for one of events), or what a folder or a name stands for. */
+static bool is_weights(const char *path) {
+    struct stat about;
+    char name[4096];
+    bool found = stat(path, &about) == 0 && S_ISREG(about.st_mode) && !strstr(path, "tfevents");
+    for (int i = 0; i < 2 && !found; i++) {
+        int length = snprintf(name, sizeof name, "%s%s", path, i ? ".index" : "/saved_model.pb");
+        found = length > 0 && (size_t)length < sizeof name && stat(name, &about) == 0;
+    }
+    return found;
+}
+
 static int run(int count, char **arguments) {
     comparing c = {.options.size = sizeof c.options};
     const char *tolerance = NULL;
+    bool tensors = false;
     const option options[] = {{.name = "what", .text = &c.options.what},
                               {.name = "tolerance", .text = &tolerance},
+                              {.name = "tensors", .flag = &tensors},
                               {.name = "json", .flag = &c.json}};
     if (!parse_options(&command_compare, options, sizeof options / sizeof *options, &count,
                        arguments)) {
@@ -155,10 +182,21 @@ static int run(int count, char **arguments) {
     if (count < 2 || count > MOST_RUNS) {
         return misuse(&command_compare, "expected two to %d runs", MOST_RUNS);
     }
+    bool weights = tensors;
     char *end = NULL;
     c.options.tolerance = tolerance ? strtod(tolerance, &end) : 0;
     if (tolerance && (end == tolerance || *end || !(c.options.tolerance >= 0))) {
         return misuse(&command_compare, "--tolerance is a number from 0 on");
+    }
+    for (int i = 0; i < count; i++) {
+        weights = weights || is_weights(arguments[i]);
+    }
+    if (weights && (count != 2 || c.options.what)) {
+        return misuse(&command_compare, "weights are compared two at a time, without --what");
+    }
+    if (weights) {
+        const char *const paths[] = {arguments[0], arguments[1]};
+        return compare_tables(paths, tensors, c.options.tolerance, c.json);
     }
     int status = EXIT_GOOD;
     for (; c.count < (size_t)count && !status; c.count++) {
@@ -182,7 +220,8 @@ static int run(int count, char **arguments) {
 
 const command command_compare = {
     .name = "compare",
-    .summary = "runs side by side, and the first step at which they part",
+    .summary =
+        "runs side by side, and the first step at which they part; weights, tensor by tensor",
     .help = help,
     .run = run,
 };

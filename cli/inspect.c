@@ -2,22 +2,24 @@
 #include "command.h"
 #include "json.h"
 #include "options.h"
+#include "tables.h"
 #include "terminal.h"
 
 #include "tapedeck/model.h"
 
-#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char help[] =
-    "tapedeck inspect MODEL [--json]\n"
+    "tapedeck inspect MODEL [--json] [--tensors]\n"
     "\n"
     "Shows what a saved model is and has: its file and format, its layers, and for each parameter "
     "its\n"
     "shape and statistics (over finite values; norm is the L2 norm). MODEL is a run's folder, "
     ".keras,\n"
-    ".h5, .onnx, or a .safetensors file with its architecture. Then what is unusual, as far as it\n"
-    "follows from the parameters with certainty, whatever the data:\n"
+    ".h5, .onnx, a SavedModel's folder, or a .safetensors file with its architecture. Then what "
+    "is\n"
+    "unusual, as far as it follows from the parameters with certainty, whatever the data:\n"
     "\n"
     "  error     values that are NaN or infinite; a negative variance\n"
     "  warning   kernels that are all zero or constant; dead units, which always put out 0 (relu, "
@@ -27,7 +29,13 @@ static const char help[] =
     "            out a constant\n"
     "  note      batch normalisation whose averages are as before training\n"
     "\n"
-    "  --json    as one JSON object\n"
+    "Weights alone (.safetensors, .npz, .h5, a .pt that torch.save wrote, a checkpoint or a "
+    "SavedModel\n"
+    "of TensorFlow's) are listed as a table of tensors, with names and types as in the file.\n"
+    "\n"
+    "  --json     as one JSON object\n"
+    "  --tensors  the tensors as the file has them, of a model too: also of one that cannot be "
+    "loaded\n"
     "\n"
     "Exit status: 0; 1 when there is an error among the findings, or the file cannot be read.\n"
     "\n"
@@ -39,78 +47,25 @@ static const char help[] =
 
 /* ---- For people ------------------------------------------------------------------------------ */
 
-static int width_of_names(const td_model *model, int most) {
-    size_t width = strlen("parameter");
-    for (size_t i = 0; i < td_model_parameter_count(model); i++) {
-        size_t length = strlen(td_model_parameter_at(model, i)->name);
-        width = length > width ? length : width;
+/* The parameters as rows, for free(); NULL when memory is exhausted. */
+static row *parameter_rows(const td_inspection *about) {
+    size_t count = td_model_parameter_count(about->model);
+    row *rows = calloc(count + 1, sizeof *rows);
+    for (size_t i = 0; rows && i < count; i++) {
+        const td_parameter_info *parameter = td_model_parameter_at(about->model, i);
+        rows[i] = (row){parameter->name, td_tensor_shape(parameter->tensor),
+                        td_tensor_dtype(parameter->tensor), about->stats[i]};
     }
-    return width < (size_t)most ? (int)width : most;
+    return rows;
 }
 
-/* Which of its columns the table of parameters has room for. */
-typedef struct columns {
-    int name;
-    bool counts;    /* count and zeros */
-    int statistics; /* the first so many */
-} columns;
-
-enum { STATISTICS = 5, STATISTIC = 12, SHAPE = 20 };
-
-static columns lay_out(const td_inspection *about) {
-    enum { LONGEST = 60, SHORTEST = 12, COUNTS = 24 };
-    int room = terminal_room();
-    columns c = {width_of_names(about->model, room == INT_MAX ? LONGEST : room), true, STATISTICS};
-    if (c.name + SHAPE + COUNTS + STATISTICS * STATISTIC <= room) {
-        return c;
+static bool print_parameters(const td_inspection *about) {
+    row *rows = parameter_rows(about);
+    if (rows) {
+        print_rows("parameter", rows, td_model_parameter_count(about->model), false);
     }
-    int most = room - SHAPE - 2 * STATISTIC;
-    c.counts = false;
-    c.name = width_of_names(about->model, most < SHORTEST ? SHORTEST : most);
-    int fit = (room - c.name - SHAPE) / STATISTIC;
-    c.statistics = fit < 0 ? 0 : fit < STATISTICS ? fit : STATISTICS;
-    return c;
-}
-
-static void print_parameter(const columns *c, const td_parameter_info *parameter,
-                            const td_stats *stats) {
-    const double values[STATISTICS] = {stats->mean, stats->std, stats->min, stats->max,
-                                       stats->norm};
-    char shape[TD_SHAPE_TEXT_SIZE];
-    td_shape dims = td_tensor_shape(parameter->tensor);
-    if (c->counts) {
-        printf("%-*s", c->name, parameter->name);
-    } else {
-        terminal_print_name(parameter->name, c->name);
-    }
-    printf("  %-18s", td_shape_text(&dims, shape));
-    if (c->counts) {
-        printf(" %12lld", (long long)stats->count);
-    }
-    for (int i = 0; i < c->statistics; i++) {
-        printf(" %11.4g", values[i]);
-    }
-    if (c->counts) {
-        printf(" %10lld", (long long)stats->zeros);
-    }
-    putchar('\n');
-}
-
-static void print_parameters(const td_inspection *about) {
-    static const char *const names[STATISTICS] = {"mean", "std", "min", "max", "norm"};
-    columns c = lay_out(about);
-    printf("%-*s  %-18s", c.name, "parameter", "shape");
-    (void)fputs(c.counts ? "        count" : "", stdout);
-    for (int i = 0; i < c.statistics; i++) {
-        printf(" %11s", names[i]);
-    }
-    (void)fputs(c.counts ? "      zeros\n" : "\n", stdout);
-    for (size_t i = 0; i < td_model_parameter_count(about->model); i++) {
-        print_parameter(&c, td_model_parameter_at(about->model, i), &about->stats[i]);
-    }
-    if (!c.counts) {
-        printf("(a wider terminal, or --json, has all columns)\n");
-    }
+    free(rows);
+    return rows;
 }
 
 static void print_findings(const td_inspection *about) {
@@ -180,8 +135,7 @@ static void print_page(const td_inspection *about) {
     (void)fputc('\n', stdout);
     (void)td_model_summary_within(about->model, stdout, terminal_room());
     (void)fputc('\n', stdout);
-    if (td_model_parameter_count(about->model)) {
-        print_parameters(about);
+    if (td_model_parameter_count(about->model) && print_parameters(about)) {
         (void)fputc('\n', stdout);
     }
     print_findings(about);
@@ -286,16 +240,23 @@ static void print_json(const td_inspection *about) {
 }
 
 static int run(int count, char **arguments) {
-    bool json = false;
-    const option options[] = {{.name = "json", .flag = &json}};
-    if (!parse_options(&command_inspect, options, 1, &count, arguments)) {
+    bool json = false, tensors = false;
+    const option options[] = {{.name = "json", .flag = &json},
+                              {.name = "tensors", .flag = &tensors}};
+    if (!parse_options(&command_inspect, options, 2, &count, arguments)) {
         return EXIT_USAGE;
     }
     if (count != 1) {
         return misuse(&command_inspect, "expected one MODEL");
     }
     td_error error = {0};
+    if (tensors) {
+        return show_table(arguments[0], true, json);
+    }
     const td_inspection *about = td_model_inspect(arguments[0], &error);
+    if (!about && error.status == TD_NO_MODEL) {
+        return show_table(arguments[0], false, json);
+    }
     if (!about) {
         return fail(EXIT_BAD, "%s", error.text);
     }

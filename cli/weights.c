@@ -8,14 +8,22 @@
 #include <strings.h>
 
 static const char help[] =
-    "tapedeck weights MODEL --to FILE [--from WEIGHTS]\n"
+    "tapedeck weights MODEL --to FILE [--from WEIGHTS] [--tensors]\n"
     "\n"
-    "Writes the parameters of a model. MODEL is a run's folder, .keras, .h5, .onnx, or a "
-    ".safetensors\n"
-    "file that holds its architecture. FILE's ending says in which format:\n"
+    "Writes the parameters of a model. MODEL is a run's folder, .keras, .h5, .onnx, a "
+    "SavedModel's\n"
+    "folder, or a .safetensors file that holds its architecture. Weights alone (.safetensors, "
+    ".npz,\n"
+    ".h5, a .pt that torch.save wrote, a checkpoint or a SavedModel of TensorFlow's) are converted "
+    "to\n"
+    "the formats that need no architecture, names and element types as they are. FILE's ending "
+    "says "
+    "in\n"
+    "which format:\n"
     "\n"
     "  weights.csv         layer,parameter,index,value: a row for each number, index as \"i,j\"\n"
     "  weights.npz         an array LAYER.PARAMETER for each, for numpy.load\n"
+    "  folder/             a file LAYER.PARAMETER.npy for each\n"
     "  model.safetensors   with the architecture: a model again\n"
     "  model.keras         the same for Keras 3\n"
     "  model.onnx          of a model that came from ONNX: its graph with the parameters as they "
@@ -24,17 +32,22 @@ static const char help[] =
     "  --to FILE        where to\n"
     "  --from WEIGHTS   first replace the parameters by those of this file: .csv or .npz as "
     "above,\n"
-    "                   .safetensors (also a state dictionary of PyTorch, whose modules have the\n"
-    "                   names of the layers), or another MODEL. Every parameter must be there, in "
-    "its\n"
-    "                   shape, and nothing else; otherwise all that is wrong is said, and no file "
-    "is\n"
-    "                   written\n"
+    "                   .safetensors or .pt (also a state dictionary of PyTorch, whose modules "
+    "have\n"
+    "                   the names of the layers), or another MODEL. Every parameter must be there, "
+    "in\n"
+    "                   its shape, and nothing else; otherwise all that is wrong is said, and no "
+    "file\n"
+    "                   is written\n"
+    "  --tensors        the tensors as the file has them, of a model too: also of one that cannot "
+    "be\n"
+    "                   loaded\n"
     "\n"
     "Examples\n"
     "  tapedeck weights runs/demo --to weights.csv\n"
     "  tapedeck weights runs/demo --from edited.csv --to edited.safetensors\n"
-    "  tapedeck weights runs/demo --from state_dict.safetensors --to from_pytorch.safetensors\n"
+    "  tapedeck weights runs/demo --from state_dict.pt --to from_pytorch.safetensors\n"
+    "  tapedeck weights checkpoint.pth --to checkpoint.npz\n"
     "\n"
     "`weights: weights.csv` in an experiment file starts training from exported weights.\n"
     "More: docs/models.md\n";
@@ -52,19 +65,44 @@ static td_status save(const td_model *model, const char *note_text, const char *
                                      : td_weights_save(model, to, error);
 }
 
+static int convert(const char *path, bool raw, const char *to) {
+    td_error error = {0};
+    td_tensor_table *table = td_tensor_table_open(path, raw, &error);
+    td_status status = table ? td_tensor_table_save(table, to, &error) : error.status;
+    const char *remark = table ? td_tensor_table_about(table).remark : NULL;
+    if (!status && remark) {
+        note(remark);
+    }
+    td_tensor_table_close(table);
+    return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
+}
+
 static int run(int count, char **arguments) {
     const char *to = NULL, *from = NULL;
-    const option options[] = {{.name = "to", .text = &to}, {.name = "from", .text = &from}};
-    if (!parse_options(&command_weights, options, 2, &count, arguments)) {
+    bool tensors = false;
+    const option options[] = {{.name = "to", .text = &to},
+                              {.name = "from", .text = &from},
+                              {.name = "tensors", .flag = &tensors}};
+    if (!parse_options(&command_weights, options, 3, &count, arguments)) {
         return EXIT_USAGE;
     }
     if (count != 1 || !to) {
         return misuse(&command_weights, "expected MODEL and --to FILE");
     }
+    if (tensors && from) {
+        return misuse(&command_weights, "--from replaces the parameters of a model: not with "
+                                        "--tensors");
+    }
+    if (tensors) {
+        return convert(arguments[0], true, to);
+    }
     td_error error = {0};
     const char *const keys[] = {TD_NOTE_DATA};
     char *notes[1] = {NULL};
     td_model *model = td_model_load_with(arguments[0], 1, keys, notes, &error);
+    if (!model && error.status == TD_NO_MODEL && !from) {
+        return convert(arguments[0], false, to);
+    }
     if (!model) {
         return fail(EXIT_BAD, "%s", error.text);
     }

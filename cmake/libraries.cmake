@@ -15,6 +15,9 @@ function(td_module_extras_hdf5 target)
         target_compile_definitions(${target} PRIVATE FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
     endif()
 endfunction()
+function(td_module_extras_tensorflow target)
+    td_module_extras_hdf5(${target})
+endfunction()
 
 # The page of the viewer: the files of web/, compressed, as C. Modules in the order they need each
 # other.

@@ -43,7 +43,8 @@ extern "C" {
     X(BUSY, "in use")                                                                              \
     X(STATE, "not possible now")                                                                   \
     X(INTERRUPTED, "interrupted")                                                                  \
-    X(INCOMPLETE, "done, but not all of it was recorded")
+    X(INCOMPLETE, "done, but not all of it was recorded")                                          \
+    X(NO_MODEL, "weights alone, no model")
 
 typedef enum td_status {
 #define TD_STATUS_MEMBER(name, text) TD_##name,

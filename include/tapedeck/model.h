@@ -21,9 +21,10 @@ extern "C" {
 
 /* A built model with its weights, from a run's folder (its model.safetensors, or its last
  * checkpoint when training has not ended), a .safetensors file with its architecture, a file of
- * Keras's (.keras, .h5) or an ONNX file; its first bytes say which. The caller destroys it. NULL on
- * failure: TD_NOT_FOUND, TD_FORMAT, TD_UNSUPPORTED (all layers that cannot be had are listed),
- * TD_BAD_SHAPE, TD_RANGE, TD_MEMORY. */
+ * Keras's (.keras, .h5, a SavedModel's folder) or an ONNX file; its content says which. The caller
+ * destroys it. NULL on failure: TD_NOT_FOUND, TD_FORMAT, TD_UNSUPPORTED (all layers that cannot be had
+ * are listed), TD_NO_MODEL (weights alone: see td_tensor_table_open), TD_BAD_SHAPE, TD_RANGE,
+ * TD_MEMORY. */
 TD_API td_model *td_model_load(const char *path, td_error *error);
 /* The same, and a text for each of the keys (NULL where there is none) that
  * td_free_text releases. */
@@ -39,15 +40,64 @@ TD_API TD_NODISCARD td_status td_model_save(const td_model *model, const char *p
                                             const td_model_note *notes, td_error *error);
 
 /* Writes the parameters, by the file's ending: .csv (layer,parameter,index,value), .npz (one array
- * LAYER.PARAMETER each), .safetensors or .keras (both with the architecture), or .onnx (of a model
- * that came from ONNX). */
+ * LAYER.PARAMETER each), .safetensors or .keras (both with the architecture), .onnx (of a model
+ * that came from ONNX), or ("…/") a folder with a .npy file each. */
 TD_API TD_NODISCARD td_status td_weights_save(const td_model *model, const char *path,
                                               td_error *error);
 /* Reads parameters by name from .csv, .npz, .safetensors (also PyTorch's state dictionary, whose
- * modules have the layers' names), a run's folder or any other saved model into a built model. Every
+ * modules have the layers' names, and as torch.save writes it), Keras's weights alone in HDF5, a run's
+ * folder or any other saved model into a built model. Every
  * parameter of the model must be there, in its shape; what else is there is an error too, and the
  * text has all that is wrong. Nothing changes on failure: TD_NOT_FOUND, TD_BAD_SHAPE, … */
 TD_API TD_NODISCARD td_status td_weights_load(td_model *model, const char *path, td_error *error);
+
+/* --- tables of tensors -------------------------------------------------------------------- */
+
+/* The tensors of a file by name, in its order, used where they stand in it: of files that are weights
+ * alone (safetensors, .npz, HDF5, what torch.save wrote, checkpoints and SavedModels of TensorFlow's)
+ * and of saved models. The file must not be cut short while it is open. */
+typedef struct td_tensor_table td_tensor_table;
+
+typedef struct td_tensor_table_info {
+    const char *file;   /* that path meant */
+    const char *format; /* "PyTorch", … */
+    int64_t bytes;      /* of the file */
+    size_t count;       /* of tensors */
+    const char *remark; /* what else is in the file and not in the table; or NULL */
+} td_tensor_table_info;
+
+/* raw: names and layouts as the file has them. Otherwise those of the parameters where the file is a
+ * model. The caller closes it. NULL on failure, as td_model_load. */
+TD_API td_tensor_table *td_tensor_table_open(const char *path, bool raw, td_error *error);
+/* Accepts NULL. */
+TD_API void td_tensor_table_close(td_tensor_table *table);
+/* What it tells, names and values are the table's. */
+TD_API td_tensor_table_info td_tensor_table_about(const td_tensor_table *table);
+TD_API const char *td_tensor_table_name(const td_tensor_table *table, size_t index);
+TD_API td_view td_tensor_table_view(const td_tensor_table *table, size_t index);
+/* Writes all of them, by the file's ending: .csv (layer,parameter,index,value), .npz, .safetensors,
+ * or ("…/") a folder with a .npy file each; element types stay, but bfloat16 is float32 in NumPy's. */
+TD_API TD_NODISCARD td_status td_tensor_table_save(const td_tensor_table *table, const char *path,
+                                                   td_error *error);
+
+/* What two tensors of one name differ by. Numbers that differ by no more than the tolerance times the
+ * larger of the two are the same; so are NaN and NaN. */
+typedef struct td_tensor_difference {
+    const char *name;
+    td_view a, b;    /* data NULL: only the other file has it */
+    bool comparable; /* both are there, in the same shape */
+    int64_t count;   /* of numbers that differ */
+    double largest;  /* difference of two, infinite where one is no number */
+    double relative; /* largest difference, to the larger of the two */
+} td_tensor_difference;
+
+/* All that differs between two tables, by name, in the order of a, then what only b has. Returns how
+ * many; *differences gets an array for td_free_differences, NULL when memory is exhausted. The
+ * tables must stay open as long as it is used. */
+TD_API size_t td_tensor_table_compare(const td_tensor_table *a, const td_tensor_table *b,
+                                      double tolerance, td_tensor_difference **differences);
+/* Accepts NULL. */
+TD_API void td_free_differences(td_tensor_difference *differences);
 
 /* --- looking inside ----------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #include "data/bytes.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "tensor/list.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,6 +112,23 @@ void td__bytes_release(td__bytes *bytes) {
         td__free((void *)(uintptr_t)bytes->data);
     }
     *bytes = (td__bytes){0};
+}
+
+static void release_kept(void *owner) {
+    td__bytes_release(owner);
+    td__free(owner);
+}
+
+td_status td__bytes_keep(td__bytes *bytes, struct td__tensor_list *list, const char *path,
+                         td_error *error) {
+    td__bytes *kept = td__calloc(1, sizeof *kept);
+    if (!kept) {
+        td__bytes_release(bytes);
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    }
+    *kept = *bytes;
+    *bytes = (td__bytes){0};
+    return td__tensor_list_keep(list, release_kept, kept, path, error);
 }
 
 td_status td__input_memory(td__input **input, const char *path, const void *data, size_t size,

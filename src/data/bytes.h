@@ -8,6 +8,8 @@
 
 #include <sys/stat.h>
 
+struct td__tensor_list;
+
 /* A gzip file may unpack to at most this. */
 #define TD__UNPACKED_MAXIMUM ((int64_t)64 << 30)
 
@@ -25,6 +27,9 @@ td_status td__bytes_load(td__bytes *bytes, const char *path, int64_t maximum, td
 /* Maps a plain file, loads a gzip one. */
 td_status td__bytes_get(td__bytes *bytes, const char *path, int64_t maximum, td_error *error);
 void td__bytes_release(td__bytes *bytes);
+/* Hands them over to a list of tensors, which point into them; bytes is then none. On failure too. */
+TD_NODISCARD td_status td__bytes_keep(td__bytes *bytes, struct td__tensor_list *list,
+                                      const char *path, td_error *error);
 
 /* A stream of a file's unpacked bytes. */
 typedef struct td__input td__input;

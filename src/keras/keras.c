@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "data/bytes.h"
 #include "keras/graph.h"
+#include "keras/make.h"
 #include "keras/notes.h"
 #include "keras/weights.h"
 #include "nn/model.h"
@@ -67,8 +68,8 @@ static size_t quote_odd_numbers(const char *text, size_t length, char *out) {
     return used;
 }
 
-static json_t *read_json(const char *origin, const char *text, size_t length, size_t file_size,
-                         td_error *error) {
+json_t *td__keras_json(const char *origin, const char *text, size_t length, size_t file_size,
+                       td_error *error) {
     size_t budget = td__json_budget(file_size), size = quote_odd_numbers(text, length, NULL);
     if (size == length) {
         return td__json_read(origin, text, length, budget, error);
@@ -194,9 +195,8 @@ static td_status make_parameters(td_model *model, const td__keras_graph *graph, 
 
 /* --- containers --------------------------------------------------------------------------- */
 
-/* What both have in common: *config is taken, and gone before there are parameters. */
-static td_model *make_model(td__keras_graph *graph, json_t **config, const char *path, bool keras2,
-                            size_t file_size, td_error *error) {
+td_model *td__keras_make(td__keras_graph *graph, json_t **config, const char *path, bool keras2,
+                         size_t file_size, td_error *error) {
     td_status status = td__keras_graph_read(graph, *config, path, keras2, error);
     td_model *model = status ? NULL : make_layers(graph, error);
     json_decref(*config);
@@ -216,7 +216,7 @@ static td_model *keep_if(td_model *model, td_status status) {
     return NULL;
 }
 
-static bool is_version2(const char *version) {
+bool td__keras_is_version2(const char *version) {
     return version && strtol(version, NULL, 10) < 3;
 }
 
@@ -236,7 +236,7 @@ static td_status read_metadata(const td__zip *zip, bool *keras2, td_error *error
     }
     json_t *json = td__json_read(zip->origin, (const char *)member.data, member.size,
                                  td__json_budget(zip->size), error);
-    *keras2 = is_version2(json_string_value(json_object_get(json, "keras_version")));
+    *keras2 = td__keras_is_version2(json_string_value(json_object_get(json, "keras_version")));
     status = json ? TD_OK : TD_FORMAT;
     json_decref(json);
     td__zip_member_release(&member);
@@ -255,7 +255,7 @@ static json_t *read_config(const td__zip *zip, td_error *error) {
         return NULL;
     }
     json_t *config =
-        read_json(zip->origin, (const char *)member.data, member.size, zip->size, error);
+        td__keras_json(zip->origin, (const char *)member.data, member.size, zip->size, error);
     td__zip_member_release(&member);
     return config;
 }
@@ -270,7 +270,7 @@ static td_model *parse_zip(const char *path, const void *bytes, size_t size, td_
     bool keras2 = false;
     td_status unread = read_metadata(&zip, &keras2, error);
     json_t *config = unread ? NULL : read_config(&zip, error);
-    td_model *model = config ? make_model(&graph, &config, path, keras2, size, error) : NULL;
+    td_model *model = config ? td__keras_make(&graph, &config, path, keras2, size, error) : NULL;
     if (model) {
         td_status status =
             td__zip_read(&zip, "model.weights.h5", most_bytes(size), false, &member, error);
@@ -301,14 +301,16 @@ static json_t *read_attributes(td__hdf5 *file, const char *path, size_t size, bo
     json_t *config = NULL;
     if (!root_text(file, "model_config", &config_block, &text, error) &&
         !root_text(file, "keras_version", &version_block, &version, error)) {
-        *keras2 = is_version2(version);
+        *keras2 = td__keras_is_version2(version);
         if (text) {
-            config = read_json(path, text, strlen(text), size, error);
+            config = td__keras_json(path, text, strlen(text), size, error);
         } else {
-            td_error_set(error, TD_UNSUPPORTED,
-                         "%s: an HDF5 file without a model's configuration, perhaps weights alone; "
-                         "save the whole model with model.save(\"model.keras\")",
-                         path);
+            td_error_set(
+                error, TD_NO_MODEL,
+                "%s: an HDF5 file without a model's configuration: weights alone; "
+                "`tapedeck inspect` lists them, `tapedeck weights` converts them; save the "
+                "whole model with model.save(\"model.keras\")",
+                path);
         }
     }
     td__free(config_block);
@@ -324,7 +326,7 @@ static td_model *parse_hdf5(const char *path, const void *bytes, size_t size, td
     td__keras_graph graph = {0};
     bool keras2 = false;
     json_t *config = read_attributes(file, path, size, &keras2, error);
-    td_model *model = config ? make_model(&graph, &config, path, keras2, size, error) : NULL;
+    td_model *model = config ? td__keras_make(&graph, &config, path, keras2, size, error) : NULL;
     if (model) {
         td__hdf5_object weights = 0;
         td_status status =

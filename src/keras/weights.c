@@ -36,6 +36,22 @@ static bool fits(const td__keras_entry *entry, const td_shape *have, const td_sh
            elements(have) == elements(want);
 }
 
+td_status td__keras_parameter_set(const td__keras_graph *graph, const td__keras_entry *entry,
+                                  const td_parameter_info *parameter, const td_view *values,
+                                  const char *path, td_error *error) {
+    td_shape want = td_tensor_shape(parameter->tensor);
+    if (!fits(entry, &values->shape, &want)) {
+        char have_text[TD_SHAPE_TEXT_SIZE], want_text[TD_SHAPE_TEXT_SIZE];
+        return td_error_set(error, TD_BAD_SHAPE, "%s: %s has shape %s in '%s', the layer needs %s",
+                            graph->origin, parameter->name,
+                            td_shape_text(&values->shape, have_text), path,
+                            td_shape_text(&want, want_text));
+    }
+    td__copy_floats(td_tensor_data(parameter->tensor), values, 0,
+                    td_tensor_count(parameter->tensor));
+    return TD_OK;
+}
+
 td_status td__keras_parameter_read(const td__keras_graph *graph, const td__keras_entry *entry,
                                    const td_parameter_info *parameter, td__hdf5 *file,
                                    td__hdf5_object dataset, const char *path, td_error *error) {
@@ -49,17 +65,7 @@ td_status td__keras_parameter_read(const td__keras_graph *graph, const td__keras
     if (status) {
         return status;
     }
-    td_shape want = td_tensor_shape(parameter->tensor);
-    if (!fits(entry, &array.view.shape, &want)) {
-        char have_text[TD_SHAPE_TEXT_SIZE], want_text[TD_SHAPE_TEXT_SIZE];
-        status =
-            td_error_set(error, TD_BAD_SHAPE, "%s: %s has shape %s in '%s', the layer needs %s",
-                         origin, parameter->name, td_shape_text(&array.view.shape, have_text), path,
-                         td_shape_text(&want, want_text));
-    } else {
-        td__copy_floats(td_tensor_data(parameter->tensor), &array.view, 0,
-                        td_tensor_count(parameter->tensor));
-    }
+    status = td__keras_parameter_set(graph, entry, parameter, &array.view, path, error);
     td__hdf5_release(&array);
     return status;
 }

@@ -16,6 +16,12 @@ TD_NODISCARD td_status td__keras_legacy_weights_read(td_model *model, const td__
                                                      td__hdf5 *file, td__hdf5_object weights,
                                                      td_error *error);
 
+/* One parameter from values of its shape; path is for messages. */
+TD_NODISCARD td_status td__keras_parameter_set(const td__keras_graph *graph,
+                                               const td__keras_entry *entry,
+                                               const td_parameter_info *parameter,
+                                               const td_view *values, const char *path,
+                                               td_error *error);
 /* One parameter from a dataset (0: there is none); path is for messages. */
 TD_NODISCARD td_status td__keras_parameter_read(const td__keras_graph *graph,
                                                 const td__keras_entry *entry,

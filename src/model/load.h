@@ -4,6 +4,9 @@
 
 #include "tapedeck/model.h"
 
+/* The file that path means: of a run its model or last checkpoint, of a SavedModel its graph. NULL on
+ * failure; for td__free. */
+char *td__model_file(const char *path, td_error *error);
 /* td_model_load; *file gets the file that path meant, for td__free, *format_name its format. */
 td_model *td__model_load_from(const char *path, char **file, const char **format_name,
                               td_error *error);

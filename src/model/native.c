@@ -28,6 +28,13 @@ static bool are_parameters(const td_model *model, size_t count, const td__named_
     return true;
 }
 
+td_status td__native_assign(td_model *model, const char *path, size_t count,
+                            const td__named_view *tensors, td_error *error) {
+    bool ours = !td__pytorch_names(count, tensors) || are_parameters(model, count, tensors);
+    return ours ? td__weights_assign(model, path, count, tensors, error)
+                : td__pytorch_assign(model, path, count, tensors, error);
+}
+
 static td_status take_tensors(td_model *model, const td__safetensors *file, const char *path,
                               td_error *error) {
     size_t all = td__safetensors_count(file), count = 0;
@@ -41,10 +48,9 @@ static td_status take_tensors(td_model *model, const td__safetensors *file, cons
             tensors[count++] = *tensor;
         }
     }
-    bool ours = td__safetensors_text(file, ARCHITECTURE) || !td__pytorch_names(count, tensors) ||
-                are_parameters(model, count, tensors);
-    td_status status = ours ? td__weights_assign(model, path, count, tensors, error)
-                            : td__pytorch_assign(model, path, count, tensors, error);
+    td_status status = td__safetensors_text(file, ARCHITECTURE)
+                           ? td__weights_assign(model, path, count, tensors, error)
+                           : td__native_assign(model, path, count, tensors, error);
     td__free(tensors);
     return status;
 }
@@ -54,9 +60,10 @@ td_model *td__native_load(const char *path, td_error *error) {
     const char *architecture = file ? td__safetensors_text(file, ARCHITECTURE) : NULL;
     td_model *model = NULL;
     if (file && !architecture) {
-        td_error_set(error, TD_UNSUPPORTED,
-                     "%s: only weights, no architecture; give it as `weights:` of an experiment "
-                     "that has the model",
+        td_error_set(error, TD_NO_MODEL,
+                     "%s: weights alone, no architecture; `tapedeck inspect` lists them, `tapedeck "
+                     "weights` converts them; give it as `weights:` of an experiment that has the "
+                     "model",
                      path);
     } else if (file) {
         model = td__architecture_read(architecture, path, td__safetensors_elements(file), error);

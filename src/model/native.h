@@ -11,6 +11,9 @@ TD_NODISCARD td_status td__native_save(const td_model *model, const char *path, 
                                        const td_model_note *notes, td_error *error);
 /* Parameters from a file of named tensors: our own, or (see pytorch.h) PyTorch's. */
 TD_NODISCARD td_status td__native_weights(td_model *model, const char *path, td_error *error);
+/* The same of tensors at hand. */
+TD_NODISCARD td_status td__native_assign(td_model *model, const char *path, size_t count,
+                                         const td__named_view *tensors, td_error *error);
 /* Copies of the metadata's texts (NULL where there is none), for td_free_text. */
 TD_NODISCARD td_status td__native_texts(const char *path, size_t count, const char *const keys[],
                                         char *texts[], td_error *error);

@@ -8,14 +8,9 @@
 #ifndef TAPEDECK_MODEL_SAFETENSORS_H
 #define TAPEDECK_MODEL_SAFETENSORS_H
 
-#include "tapedeck/tensor.h"
+#include "tensor/list.h"
 
 typedef struct td__safetensors td__safetensors;
-
-typedef struct td__named_view {
-    const char *name;
-    td_view view;
-} td__named_view;
 
 typedef struct td__text_pair {
     const char *key, *value;

@@ -33,11 +33,18 @@ TD_NODISCARD td_status td__weights_assign(td_model *model, const char *path, siz
 /* All parameters by name, from td__calloc; NULL when memory is exhausted. */
 td__named_view *td__parameter_views(const td_model *model);
 
-/* Float32 tensors as an .npz, and the elements of one as CSV rows: prefix, index, value. */
+/* A view of a type that NumPy has; made has a release of its own where it is a copy. */
+TD_NODISCARD td_status td__numpy_view(const td_view *view, td_view *made, td_error *error);
+/* Tensors as an .npz, and the elements of one as CSV rows: prefix, index, value. */
 TD_NODISCARD td_status td__npz_write(const char *path, size_t count, const td__named_view *tensors,
                                      td_error *error);
 /* False when the stream fails. */
 bool td__csv_elements(FILE *stream, const char *prefix, size_t prefix_length, const td_view *view);
+
+/* The rows of one tensor in weights as CSV, below a header. False when the stream fails. */
+#define TD__WEIGHTS_CSV_HEADER "layer,parameter,index,value"
+bool td__weights_csv_rows(FILE *stream, const char *layer, const char *parameter,
+                          const td_view *view);
 
 /* The formats. */
 TD_NODISCARD td_status td__weights_csv_write(const td_model *model, const char *path,

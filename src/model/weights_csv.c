@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HEADER "layer,parameter,index,value"
+#define HEADER TD__WEIGHTS_CSV_HEADER
 #define MAX_CELL 1024
 #define MAX_FILE ((int64_t)16 << 30)
 
@@ -64,15 +64,31 @@ static size_t put_index(char *out, const td_shape *shape, int64_t *index) {
     return length;
 }
 
+/* Whole numbers keep all of their digits, floats the shortest text that reads back. */
+static size_t put_value(char *out, const td_view *view, int64_t i) {
+    switch (view->dtype) {
+    case TD_FLOAT32:
+        return td__format_float(out, ((const float *)view->data)[i]);
+    case TD_INT64:
+        return td__format_int(out, ((const int64_t *)view->data)[i]);
+    case TD_UINT64:
+        return td__format_uint(out, ((const uint64_t *)view->data)[i]);
+    case TD_FLOAT16:
+    case TD_BFLOAT16:
+        return td__format_float(out, (float)td_view_element(view, i));
+    default:
+        return td__format_double(out, td_view_element(view, i));
+    }
+}
+
 bool td__csv_elements(FILE *stream, const char *prefix, size_t prefix_length, const td_view *view) {
-    const float *values = view->data;
     int64_t count = 0, index[TD_MAX_RANK] = {0};
-    bool good = !td_shape_check(&view->shape, TD_FLOAT32, &count, NULL);
+    bool good = !td_shape_check(&view->shape, view->dtype, &count, NULL);
     for (int64_t i = 0; i < count && good; i++) {
         char row[TD_MAX_RANK * 24 + TD__NUMBER_ROOM + 8];
         size_t length = put_index(row, &view->shape, index);
         row[length++] = ',';
-        length += td__format_float(row + length, values[i]);
+        length += put_value(row + length, view, i);
         row[length++] = '\n';
         good = fwrite(prefix, 1, prefix_length, stream) == prefix_length &&
                fwrite(row, 1, length, stream) == length;
@@ -80,22 +96,27 @@ bool td__csv_elements(FILE *stream, const char *prefix, size_t prefix_length, co
     return good;
 }
 
-static bool write_parameter(const td_model *model, const td_parameter_info *parameter,
-                            FILE *stream) {
-    const char *layer = td_model_layer(model, parameter->layer)->name;
-    size_t room = 2 * (strlen(layer) + strlen(parameter->parameter)) + 16;
+bool td__weights_csv_rows(FILE *stream, const char *layer, const char *parameter,
+                          const td_view *view) {
+    size_t room = 2 * (strlen(layer) + strlen(parameter)) + 16;
     char *prefix = td__calloc(room, 1);
     if (!prefix) {
         return false;
     }
     size_t length = put_cell(prefix, layer);
     prefix[length++] = ',';
-    length += put_cell(prefix + length, parameter->parameter);
+    length += put_cell(prefix + length, parameter);
     prefix[length++] = ',';
-    td_view view = td_view_of(parameter->tensor);
-    bool good = td__csv_elements(stream, prefix, length, &view);
+    bool good = td__csv_elements(stream, prefix, length, view);
     td__free(prefix);
     return good;
+}
+
+static bool write_parameter(const td_model *model, const td_parameter_info *parameter,
+                            FILE *stream) {
+    td_view view = td_view_of(parameter->tensor);
+    return td__weights_csv_rows(stream, td_model_layer(model, parameter->layer)->name,
+                                parameter->parameter, &view);
 }
 
 td_status td__weights_csv_write(const td_model *model, const char *path, td_error *error) {

@@ -18,16 +18,43 @@
 
 static int64_t bytes_of(const td_view *view) {
     int64_t count;
-    return td_shape_check(&view->shape, TD_FLOAT32, &count, NULL) ? 0
-                                                                  : count * (int64_t)sizeof(float);
+    return td_shape_check(&view->shape, view->dtype, &count, NULL)
+               ? 0
+               : count * (int64_t)td_dtype_size(view->dtype);
 }
 
-static void add_array(td__zip_writer *writer, const char *name, const td_view *view) {
+td_status td__numpy_view(const td_view *view, td_view *made, td_error *error) {
+    *made = (td_view){view->dtype, view->shape, view->data, NULL, NULL};
+    if (td__npy_type(view->dtype)) {
+        return TD_OK;
+    }
+    int64_t count = bytes_of(view) / (int64_t)td_dtype_size(view->dtype);
+    float *copy = td__aligned_alloc(((size_t)count + 1) * sizeof *copy);
+    if (!copy) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    td__copy_floats(copy, view, 0, count);
+    *made = (td_view){TD_FLOAT32, view->shape, copy, td__aligned_free, copy};
+    return TD_OK;
+}
+
+static td_status add_array(td__zip_writer *writer, const char *name, const td_view *view,
+                           td_error *error) {
     char header[TD__NPY_HEADER];
+    td_view plain;
+    td_status status = td__numpy_view(view, &plain, error);
+    if (status) {
+        writer->good = false;
+        return status;
+    }
     td__zip_begin(writer, name);
-    td__zip_append(writer, header, td__npy_header(header, TD_FLOAT32, &view->shape));
-    td__zip_append(writer, view->data, (size_t)bytes_of(view));
+    td__zip_append(writer, header, td__npy_header(header, plain.dtype, &plain.shape));
+    td__zip_append(writer, plain.data, (size_t)bytes_of(&plain));
     td__zip_end(writer);
+    if (plain.release) {
+        plain.release(plain.owner);
+    }
+    return TD_OK;
 }
 
 /* The members' names, one after the other, each ended by 0; NULL when memory is exhausted. */
@@ -48,7 +75,7 @@ td_status td__npz_write(const char *path, size_t count, const td__named_view *te
     const char *name;
     int64_t all = 0;
     for (size_t i = 0; i < count; i++) {
-        all += bytes_of(&tensors[i].view);
+        all += 2 * bytes_of(&tensors[i].view); /* bfloat16 grows */
     }
     char *names = member_names(count, tensors);
     int folder = names ? td__folder_of(path, &name, error) : -1;
@@ -60,10 +87,11 @@ td_status td__npz_write(const char *path, size_t count, const td__named_view *te
         td__zip_writer writer = {.file = draft.file, .good = true, .large = all > SMALL};
         const char *member = names;
         for (size_t i = 0; i < count && writer.good; i++, member += strlen(member) + 1) {
-            add_array(&writer, member, &tensors[i].view);
+            status = add_array(&writer, member, &tensors[i].view, error);
         }
         td__zip_finish(&writer);
-        status = td__draft_end(&draft, writer.good, false, error);
+        td_status ended = td__draft_end(&draft, writer.good, false, status ? NULL : error);
+        status = status ? status : ended;
     }
     if (folder >= 0) {
         close(folder);

@@ -17,9 +17,9 @@ class Models(Case):
         for graph in (b"\x08\x01\x12\x04abcd", b"\x0a\x04node"):
             with open(self.path("saved", "saved_model.pb"), "wb") as file:
                 file.write(graph)
-            self.assertIn("saved: a SavedModel of TensorFlow; convert it: python -m tf2onnx.convert "
+            self.assertIn("a SavedModel whose graph only TensorFlow runs; convert it: python -m tf2onnx.convert "
                           "--saved-model saved --output model.onnx", self.refused("saved"))
-            self.assertIn("--saved-model FOLDER", self.refused("saved/saved_model.pb"))
+            self.assertIn("--saved-model saved", self.refused("saved/saved_model.pb"))
             with open(self.path("frozen.pb"), "wb") as file:
                 file.write(graph)
             self.assertIn("--graphdef FILE", self.refused("frozen.pb"))

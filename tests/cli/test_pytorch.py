@@ -141,17 +141,6 @@ class PyTorch(Case):
         self.assertIn("whose order PyTorch's file does not tell",
                       self.train(mixed, status=2).stderr)
 
-    def test_a_pickle_is_refused_with_what_to_do(self):
-        import zipfile
-        with zipfile.ZipFile(self.path("model.pt"), "w") as archive:  # as torch.save lays it out
-            archive.writestr("model/data.pkl", b"\x80\x02}q\x00." + b"\0" * 300)
-        with open(self.path("old.pt"), "wb") as file:
-            file.write(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
-        for name in ("model.pt", "old.pt"):
-            text = self.run_program("inspect", name, status=1).stderr
-            self.assertIn(f"{name}: a pickle of PyTorch's is code, which is never run", text)
-            self.assertIn("safetensors.torch.save_file", text)
-
     def test_other_element_types_are_converted(self):
         tensors = {name: array.astype("float64") for name, array in self.tensors("generator").items()
                    if "num_batches" not in name}

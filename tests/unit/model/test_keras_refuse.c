@@ -233,7 +233,7 @@ static void weights_alone_say_what_to_do(void **state) {
     memcpy(alone.bytes, weights.data, weights.size);
     td__zip_release(&zip);
     free(whole.bytes);
-    assert_refused(alone, TD_UNSUPPORTED, "perhaps weights alone; save the whole model");
+    assert_refused(alone, TD_NO_MODEL, "weights alone; `tapedeck inspect` lists them");
 }
 
 static void numbers_of_python_are_read(void **state) {
