@@ -1,12 +1,13 @@
 # Third-party libraries, and the modules that use them.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
-pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
-pkg_check_modules(TURBOJPEG REQUIRED IMPORTED_TARGET libturbojpeg)
-pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
-pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
-pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+set(TD_PACKAGES SQLITE=sqlite3 PNG=libpng TURBOJPEG=libturbojpeg ZLIB=zlib YAML=yaml-0.1 JANSSON=jansson)
+foreach(library IN LISTS TD_PACKAGES)
+    string(REGEX MATCH "^(.*)=(.*)$" library ${library})
+    pkg_check_modules(${CMAKE_MATCH_1} REQUIRED IMPORTED_TARGET ${CMAKE_MATCH_2})
+endforeach()
+list(TRANSFORM TD_PACKAGES REPLACE "^.*=" "" OUTPUT_VARIABLE TD_PACKAGE_NAMES)
+list(JOIN TD_PACKAGE_NAMES ", " TD_PACKAGE_NAMES)
 
 
 # A fuzzer does not guess checksums: its build of the reader does without them.

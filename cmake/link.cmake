@@ -1,4 +1,5 @@
-# The shared library, the static one that tests link (internal symbols included), and the program.
+# The shared library, the static one, another that tests link (which see internal functions), and the
+# program.
 set(TD_LINK_LIBRARIES Threads::Threads PkgConfig::SQLITE PkgConfig::PNG
     PkgConfig::TURBOJPEG PkgConfig::ZLIB PkgConfig::YAML PkgConfig::JANSSON
     m ${CMAKE_DL_LIBS})
@@ -24,6 +25,10 @@ function(td_library name)
     if(NOT TAPEDECK_SANITIZE) # whose run-time is only there once a program is linked
         target_link_options(${name} PRIVATE LINKER:-z,defs)
     endif()
+    add_library(${name}_static STATIC ${objects})
+    set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name} EXPORT_NAME static)
+    target_include_directories(${name}_static INTERFACE $<INSTALL_INTERFACE:include>)
+    target_link_libraries(${name}_static INTERFACE ${TD_LINK_LIBRARIES} stdc++)
     # Tests see internal functions too.
     add_library(${name}_internal STATIC ${objects})
     target_include_directories(${name}_internal PUBLIC ${CMAKE_SOURCE_DIR}/include

@@ -73,6 +73,13 @@ static void keep_fact(void *user, const char *key, const char *value) {
     }
 }
 
+/* What the last digits depend on. */
+static void keep_environment(void *user, const char *key, const char *value) {
+    if (strcmp(key, "kernels") == 0) {
+        keep_fact(user, key, value);
+    }
+}
+
 static void keep_file(void *user, const char *key, const char *value) {
     if (strcmp(key, "yaml") == 0) {
         add_lines(user, value);
@@ -86,6 +93,7 @@ static int by_text(const void *a, const void *b) {
 static facts facts_of(td_run *run) {
     facts f = {0};
     (void)td_run_notes(run, "run", keep_fact, &f, NULL);
+    (void)td_run_notes(run, "environment", keep_environment, &f, NULL);
     (void)td_run_notes(run, "experiment", keep_file, &f, NULL);
     f.sorted = td__calloc(f.count + 1, sizeof *f.sorted);
     f.failed |= !f.sorted;

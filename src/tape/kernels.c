@@ -30,7 +30,9 @@ static const struct {
     {"portable", machine_has_portable, td__fill_kernels_portable},
 };
 
-static td__kernels_table chosen; /* written once, by choose */
+/* Written once, by choose. */
+static td__kernels_table chosen;
+static const char *chosen_name;
 
 static void choose(void) {
     const char *wish = getenv("TAPEDECK_CPU");
@@ -42,10 +44,17 @@ static void choose(void) {
         first++; /* ends at portable */
     }
     variants[first].fill(&chosen);
+    chosen_name = variants[first].name;
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 const td__kernels_table *td__kernels(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, choose);
     return &chosen;
+}
+
+const char *td__kernels_name(void) {
+    pthread_once(&once, choose);
+    return chosen_name;
 }

@@ -301,6 +301,8 @@ typedef struct td__kernels {
 
 /* The variant for this machine. */
 const td__kernels_table *td__kernels(void);
+/* "avx512", …: the last digits of results depend on it. */
+const char *td__kernels_name(void);
 /* Whether an activation's backward kernel wants the output (and so can run in place forward). */
 bool td__activation_uses_output(td_activation activation);
 

@@ -406,6 +406,14 @@ class Compare(Reading):
         self.assertIn("the same", done.stdout)
         self.assertIn("0 of ", done.stdout)
 
+    def test_other_kernels_are_named(self):
+        self.train()
+        os.environ["TAPEDECK_CPU"] = "portable"
+        self.addCleanup(os.environ.pop, "TAPEDECK_CPU")
+        self.train()
+        done = self.tapedeck("compare", "runs/small", "runs/small-2", "--tolerance", "1", status=None)
+        self.assertIn("small-2: kernels: portable", done.stdout)
+
     def test_another_seed_parts_at_the_first_step(self):
         self.train()
         self.train("--set", "seed=4")

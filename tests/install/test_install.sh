@@ -1,5 +1,6 @@
 # What cmake --install puts into a folder is enough to build against and to run: a small program and
-# every example compile with what pkg-config says, and the installed program starts.
+# every example compile with what pkg-config says, the small one statically, too, and with CMake's
+# find_package; the installed program starts.
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -22,6 +23,16 @@ for source in "$TD_SOURCE/tests/install/consumer.c" "$TD_SOURCE"/examples/*.c "$
     # shellcheck disable=SC2046,SC2086 # lists of words
     $compile $flags "$source" -o "$scratch/${name%.*}" $(pkg-config --cflags --libs tapedeck) -lm
 done
+
+# shellcheck disable=SC2046,SC2086 # lists of words
+$CC -std=c17 $flags "$TD_SOURCE/tests/install/consumer.c" -o "$scratch/static" \
+    $(pkg-config --cflags --libs tapedeck-static)
+"$scratch/static" >/dev/null # no LD_LIBRARY_PATH: it has all it needs
+cmake -S "$TD_SOURCE/tests/install" -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$CC" \
+    -DCMAKE_C_FLAGS="$flags" >/dev/null
+cmake --build "$scratch/cmake" >/dev/null
+"$scratch/cmake/shared" >/dev/null
+"$scratch/cmake/static" >/dev/null
 
 version=$(pkg-config --modversion tapedeck)
 LD_LIBRARY_PATH=$libraries "$scratch/consumer" >"$scratch/output"
