@@ -132,6 +132,37 @@ static inline void put_text_attribute(proto_bytes *node, const char *name, const
     put_message(node, 5, attribute);
 }
 
+static inline void put_ints_attribute(proto_bytes *node, const char *name, size_t count,
+                                      const int64_t *values) {
+    proto_bytes attribute = {0};
+    put_text(&attribute, 1, name);
+    for (size_t i = 0; i < count; i++) {
+        put_int(&attribute, 8, values[i]);
+    }
+    put_int(&attribute, 20, TD__ONNX_ATTRIBUTE_INTS);
+    put_message(node, 5, attribute);
+}
+
+static inline void put_floats_attribute(proto_bytes *node, const char *name, size_t count,
+                                        const float *values) {
+    proto_bytes attribute = {0};
+    put_text(&attribute, 1, name);
+    for (size_t i = 0; i < count; i++) {
+        put_float(&attribute, 7, values[i]);
+    }
+    put_int(&attribute, 20, TD__ONNX_ATTRIBUTE_FLOATS);
+    put_message(node, 5, attribute);
+}
+
+/* Texts with spaces between. */
+static inline void put_texts_attribute(proto_bytes *node, const char *name, const char *texts) {
+    proto_bytes attribute = {0};
+    put_text(&attribute, 1, name);
+    put_names(&attribute, 9, texts);
+    put_int(&attribute, 20, TD__ONNX_ATTRIBUTE_TEXTS);
+    put_message(node, 5, attribute);
+}
+
 /* ModelProto around a graph. */
 static inline proto_bytes model_of(proto_bytes graph, int64_t opset) {
     proto_bytes model = {0}, set = {0};

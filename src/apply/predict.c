@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "deck/glob.h"
 #include "deck/route.h"
+#include "onnx/model.h"
 #include "pass/pass.h"
 #include "tape/tape.h"
 #include "tapedeck/data.h"
@@ -31,6 +32,7 @@ typedef struct predictor {
     td_metric *accuracy;
     int64_t examples;
     bool moves;    /* outputs are written with the channels first */
+    bool named;    /* the model's file says what its columns are */
     td_view shown; /* the batch's prediction, in the units of the labels */
     float *undone; /* room for that */
     size_t undone_capacity;
@@ -113,7 +115,9 @@ static td__objective guess_objective(const td__saved *saved) {
     const td_data_info *info = td_dataset_info(saved->data);
     bool classes = info->label_kind == TD_LABEL_CLASS && !has_one_output(saved->model);
     const char *activation = td__last_activation(saved->model);
-    bool categories = classes || (activation && !strcmp(activation, "softmax"));
+    const char *const *names;
+    bool named = td__onnx_classes(saved->model, &names) > 0;
+    bool categories = classes || named || (activation && !strcmp(activation, "softmax"));
     bool two = activation && !strcmp(activation, "sigmoid") && has_one_output(saved->model);
     return (td__objective){.loss = categories ? TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
                                    : two      ? TD_LOSS_BINARY_CROSSENTROPY
@@ -127,9 +131,12 @@ static td_status list_signals(predictor *p, td_error *error) {
                                     &p->objective, false)) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    if (notes->data.classes.count) {
-        p->signals.scores.units = notes->data.classes.items;
-        p->signals.scores.unit_count = notes->data.classes.count;
+    const char *const *names;
+    size_t count = td__onnx_classes(p->saved.model, &names);
+    p->named = count && !notes->data.classes.count;
+    if (notes->data.classes.count || count) {
+        p->signals.scores.units = p->named ? names : notes->data.classes.items;
+        p->signals.scores.unit_count = p->named ? count : notes->data.classes.count;
     }
     return TD_OK;
 }
@@ -152,8 +159,8 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
         }
     }
     if (options->to) {
-        const td__predict_output_about about = {p->saved.data, p->saved.labelled,
-                                                p->signals.scores};
+        const td__predict_output_about about = {p->saved.data, p->saved.labelled, p->signals.scores,
+                                                p->named};
         p->output = td__predict_output_open(options->to, &about, error);
         if (!p->output) {
             return error->status ? error->status : TD_IO;

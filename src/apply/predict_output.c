@@ -50,6 +50,17 @@ static td_status stream_error(const td__predict_output *output, td_error *error)
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
+/* class_0, or class_NAME where the columns have names. */
+static void class_column(td__predict_output *output, int64_t i) {
+    const char *name =
+        output->about.named ? td__class_name(&output->about.scores, (double)i) : NULL;
+    char text[256], cell[TD__CSV_CELL(sizeof text)];
+    int length = name ? snprintf(text, sizeof text, "class_%s", name)
+                      : snprintf(text, sizeof text, "class_%" PRId64, i);
+    size_t cut = length < (int)sizeof text ? (size_t)length : sizeof text - 1;
+    (void)fwrite(cell, 1, td__csv_cell(cell, text, cut), output->stream);
+}
+
 /* label,class_0,…[,file][,predicted] */
 static void csv_header(td__predict_output *output, int64_t classes) {
     for (int64_t i = 0; i < output->label_elements; i++) {
@@ -57,7 +68,8 @@ static void csv_header(td__predict_output *output, int64_t classes) {
                                            : fprintf(output->stream, "label_%" PRId64 ",", i));
     }
     for (int64_t i = 0; i < classes; i++) {
-        (void)fprintf(output->stream, "class_%" PRId64 "%s", i, i + 1 < classes ? "," : "");
+        class_column(output, i);
+        (void)fputs(i + 1 < classes ? "," : "", output->stream);
     }
     (void)fputs(output->files ? ",file" : "", output->stream);
     (void)fputs(output->scores ? ",predicted\n" : "\n", output->stream);

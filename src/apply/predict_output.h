@@ -12,6 +12,7 @@ typedef struct td__predict_output_about {
     const td_dataset *data; /* its training part */
     bool labelled;
     td_signal_info scores; /* classes, threshold, and units: their names */
+    bool named;            /* columns have the names of the classes, as the model's file has them */
 } td__predict_output_about;
 
 /* NULL on failure. */

@@ -28,6 +28,8 @@ static void source_destroy(td__onnx_source *source) {
         td__onnx_graph_destroy(source->graph);
         td__free(source->facts);
         td__free(source->skip);
+        td__free(source->classes);
+        td__free(source->class_texts);
         td__free(source->layers);
         td__free(source->parameters);
         td__free(source->bytes);
@@ -370,6 +372,7 @@ static td_model *make(const origin *from, td_error *error) {
         td__onnx_run_set_model(source->run);
         choose_input(source);
         source->example = from->example;
+        td__onnx_prefer_scores(source->graph);
     }
     status = status ? status : td__onnx_fold(source, limit / 2, &reason);
     status = status ? status : td__onnx_probe(source, limit, &reason);
@@ -378,6 +381,7 @@ static td_model *make(const origin *from, td_error *error) {
         td__onnx_run_set_work(source->run, TD__ONNX_WORK);
     }
     status = status ? status : td__onnx_group(source, &reason);
+    status = status ? status : td__onnx_name_classes(source, &reason);
     status = status ? status : td__onnx_strip(source, from->bytes, from->size, &reason);
     td_model *model = NULL;
     if (status) {
@@ -415,6 +419,12 @@ const td__onnx_source *td__onnx_source_of(const td_model *model) {
     void *user;
     bool ours = td__model_custom(model, 0, &forward, &user) && forward == run_layer;
     return ours ? ((const td__onnx_layer *)user)->source : NULL;
+}
+
+size_t td__onnx_classes(const td_model *model, const char *const **names) {
+    const td__onnx_source *source = td__onnx_source_of(model);
+    *names = source ? source->classes : NULL;
+    return source ? source->class_count : 0;
 }
 
 int64_t td__onnx_fixed_batch(const td_model *model) {

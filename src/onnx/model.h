@@ -27,6 +27,10 @@ td_model *td__onnx_load_for(const char *path, td_shape example, td_error *error)
  * channels last all the same. */
 void td__onnx_channels_first(const td_model *model, bool *input, bool *output);
 
+/* What the file calls the classes that the output scores, and how many; the names live as long as the
+ * model. 0: it says nothing. */
+size_t td__onnx_classes(const td_model *model, const char *const **names);
+
 /* The only number of examples that the graph runs on at a time; 0: any. */
 int64_t td__onnx_fixed_batch(const td_model *model);
 

@@ -139,6 +139,9 @@ bool td__onnx_run_inner(td__onnx_call *call, const char *attribute, const td__on
     X(vision)
 /* The same of other domains, which are to be named. */
 #define TD__ONNX_FOREIGN(X)                                                                        \
+    X("ai.onnx.ml", ml)                                                                            \
+    X("ai.onnx.ml", ml_svms)                                                                       \
+    X("ai.onnx.ml", ml_trees)                                                                      \
     X("ai.onnx.preview.training", training)                                                        \
     X("com.microsoft", microsoft)                                                                  \
     X("com.microsoft", ms_attentions)                                                              \

@@ -45,7 +45,8 @@ static bool is_listed(const td__onnx_node *node, const char *const *names) {
 
 /* These move elements, or know what they are. */
 bool td__onnx_takes_text(const td__onnx_node *node) {
-    static const char *const names[] = {"Cast",
+    static const char *const names[] = {"ArrayFeatureExtractor",
+                                        "Cast",
                                         "CastLike",
                                         "Compress",
                                         "Concat",

@@ -69,12 +69,15 @@ struct td__onnx_source {
     size_t parameter_count;
     size_t references; /* layers of the model that are still there */
 
-    bool input_last;     /* the model's input has the channels last, the graph's has not */
-    bool output_last;    /* the same of its output */
-    int64_t fixed_batch; /* the only one it runs on; 0: any */
-    td_shape input;      /* of one example, as the model takes it; -1: any */
-    td_shape example;    /* the same of the data at hand; of rank 0 when that is not known */
-    uint8_t *bytes;      /* the file without its parameters' values */
+    bool input_last;      /* the model's input has the channels last, the graph's has not */
+    bool output_last;     /* the same of its output */
+    int64_t fixed_batch;  /* the only one it runs on; 0: any */
+    td_shape input;       /* of one example, as the model takes it; -1: any */
+    td_shape example;     /* the same of the data at hand; of rank 0 when that is not known */
+    const char **classes; /* what the file calls the columns of its output; NULL: nothing */
+    size_t class_count;
+    char *class_texts; /* of classes that are numbers */
+    uint8_t *bytes;    /* the file without its parameters' values */
     size_t size;
 };
 
@@ -88,6 +91,11 @@ TD_NODISCARD td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_
 void td__onnx_choose_output(td__onnx_source *source);
 /* Groups nodes into layers and names them and their parameters. */
 TD_NODISCARD td_status td__onnx_group(td__onnx_source *source, td_error *error);
+
+/* Of a classifier that puts out labels first: its scores are the model's output (classes.c). */
+void td__onnx_prefer_scores(td__onnx_graph *graph);
+/* What the file calls the classes that the output's columns are. */
+TD_NODISCARD td_status td__onnx_name_classes(td__onnx_source *source, td_error *error);
 
 /* Keeps the file without its parameters' values (write.c). */
 TD_NODISCARD td_status td__onnx_strip(td__onnx_source *source, const void *bytes, size_t size,

@@ -2,7 +2,8 @@
  * the reference implementation gave.
  *
  *   test_backend [-v] [FOLDER…]     each FOLDER is a set of tests or one test; default: all sets, and
- *                                   those of tests/fixtures/make_onnx_nodes.py
+ *                                   those that tests/fixtures/make_onnx_nodes.py and
+ *                                   make_models_sklearn.py made
  *
  * A test has passed when every output of every data set was compared: type and shape equal, floats
  * within ONNX's own tolerances, integers and text equal; of random numbers type and shape alone. It is unsupported when we say so (TD_UNSUPPORTED);
@@ -33,7 +34,7 @@ static const struct {
     {DATA "/simple", 21},
     {DATA "/pytorch-converted", 82},
     {DATA "/pytorch-operator", 35},
-    {TD_TEST_FOLDER "/fixtures/onnx_nodes", 47}, /* onnxruntime's own operators */
+    {TD_TEST_FOLDER "/fixtures/onnx_nodes", 78}, /* onnxruntime's own operators, scikit-learn's */
 };
 
 /* Tests that are wrong in the package, and what is wrong with them: not supported. */

@@ -290,6 +290,46 @@ static void shapes_that_do_not_fit_are_refused(void **state) {
     refuse(node_of("Sin", "i", "y"), 1, &i, TD_UNSUPPORTED, "not of integers");
 }
 
+/* A regressor of one tree: node 0 asks for a feature and goes to 1 or 2. */
+static proto_bytes tree(const int64_t *yes, const char *modes, int64_t feature, int64_t target) {
+    static const int64_t zeros[3] = {0}, ids[] = {0, 1, 2};
+    static const float values[] = {0.5f, 0.5f, 0.5f};
+    proto_bytes node = node_of("TreeEnsembleRegressor", "x", "y");
+    put_text(&node, 7, "ai.onnx.ml");
+    put_ints_attribute(&node, "nodes_treeids", 3, zeros);
+    put_ints_attribute(&node, "nodes_nodeids", 3, ids);
+    put_ints_attribute(&node, "nodes_featureids", 3, (int64_t[]){feature, 0, 0});
+    put_ints_attribute(&node, "nodes_truenodeids", 3, yes);
+    put_ints_attribute(&node, "nodes_falsenodeids", 3, (int64_t[]){2, 2, 0});
+    put_floats_attribute(&node, "nodes_values", 3, values);
+    put_texts_attribute(&node, "nodes_modes", modes);
+    put_ints_attribute(&node, "target_treeids", 1, zeros);
+    put_ints_attribute(&node, "target_nodeids", 1, ids + 2);
+    put_ints_attribute(&node, "target_ids", 1, &target);
+    put_floats_attribute(&node, "target_weights", 1, values);
+    put_int_attribute(&node, "n_targets", 1);
+    return node;
+}
+
+static void trees_are_not_believed(void **state) {
+    (void)state;
+    input_value x = floats("x", TD_SHAPE(2, 3));
+    int64_t down[] = {1, 0, 0}, round[] = {1, 1, 0}, nowhere[] = {7, 0, 0};
+    const char *sound = "BRANCH_LEQ LEAF LEAF", *cycle = "BRANCH_LEQ BRANCH_LEQ LEAF";
+    one_node node = open_node(tree(down, sound, 0, 0), 14, 1, &x);
+    const td_tensor *y =
+        run_node(&node, &x); /* 0.5 <= 0.5 goes to an empty leaf, 0.75 to one of 0.5 */
+    assert_non_null(y);
+    assert_float_equal(td__floats(y)[0], 0, 0);
+    assert_float_equal(td__floats(y)[1], 0.5, 0);
+    close_node(&node);
+    refuse(tree(round, cycle, 0, 0), 1, &x, TD_FORMAT, "cycle");
+    refuse(tree(nowhere, sound, 0, 0), 1, &x, TD_FORMAT, "no such child");
+    refuse(tree(down, sound, 3, 0), 1, &x, TD_FORMAT, "a feature that its input has not");
+    refuse(tree(down, sound, 0, 1), 1, &x, TD_FORMAT, "weights do not fit");
+    refuse(tree(down, "BRANCH_LEQ LEAF", 0, 0), 1, &x, TD_FORMAT, "attributes do not fit");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_flow_through_moves),
@@ -299,6 +339,7 @@ int main(void) {
         cmocka_unit_test(einsum_in_float_is_the_sum_of_products),
         cmocka_unit_test(indices_out_of_range_are_refused),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
+        cmocka_unit_test(trees_are_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

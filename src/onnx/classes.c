@@ -1,0 +1,75 @@
+/* Classifiers of ai.onnx.ml: which of their outputs are scores, and of which classes. */
+#include "base/memory.h"
+#include "onnx/ops/ml.h"
+#include "onnx/source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The node that makes a value; NULL: none does. */
+static const td__onnx_node *maker_of(const td__onnx_graph *graph, int32_t value) {
+    for (size_t n = 0; n < graph->node_count; n++) {
+        for (size_t i = 0; i < graph->nodes[n].output_count; i++) {
+            if (graph->nodes[n].outputs[i] == value) {
+                return &graph->nodes[n];
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool is_scores(const td__onnx_graph *graph, int32_t value) {
+    const td__onnx_info *info = &graph->values[value];
+    const td__onnx_node *maker = maker_of(graph, value);
+    bool zipped = maker && !strcmp(maker->op_type, "ZipMap");
+    return zipped || (info->kind == TD__ONNX_KIND_TENSOR && info->type == TD__ONNX_FLOAT);
+}
+
+void td__onnx_prefer_scores(td__onnx_graph *graph) {
+    const td__onnx_info *first = &graph->values[graph->outputs[0]];
+    bool labels = first->kind == TD__ONNX_KIND_TENSOR &&
+                  (first->type == TD__ONNX_INT64 || first->type == TD__ONNX_STRING);
+    for (size_t i = 1; labels && i < graph->output_count; i++) {
+        if (is_scores(graph, graph->outputs[i])) {
+            int32_t scores = graph->outputs[i];
+            graph->outputs[i] = graph->outputs[0];
+            graph->outputs[0] = scores;
+            return;
+        }
+    }
+}
+
+/* Those of the last node that has so many. */
+static td__onnx_labels labels_in(const td__onnx_graph *graph, int64_t columns) {
+    td__onnx_labels found = {0};
+    for (size_t n = 0; n < graph->node_count; n++) {
+        td__onnx_labels labels = td__onnx_labels_of(&graph->nodes[n], "classlabels");
+        bool ours = !strcmp(graph->nodes[n].domain, "ai.onnx.ml");
+        found = ours && labels.count > 1 && (int64_t)labels.count == columns ? labels : found;
+    }
+    return found;
+}
+
+td_status td__onnx_name_classes(td__onnx_source *source, td_error *error) {
+    enum { ROOM = 24 }; /* of a number */
+    const td_shape *shape = &source->facts[source->graph->outputs[0]].shape;
+    int64_t columns = shape->rank == 2 ? shape->dims[1] : -1;
+    td__onnx_labels labels = labels_in(source->graph, columns);
+    if (labels.count == 0) {
+        return TD_OK;
+    }
+    source->classes = td__calloc(labels.count, sizeof *source->classes);
+    source->class_texts = labels.texts ? NULL : td__calloc(labels.count, ROOM);
+    if (!source->classes || (!labels.texts && !source->class_texts)) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    source->class_count = labels.count;
+    for (size_t i = 0; i < labels.count; i++) {
+        char *text = source->class_texts + i * ROOM;
+        if (!labels.texts) {
+            (void)snprintf(text, ROOM, "%lld", (long long)labels.numbers[i]);
+        }
+        source->classes[i] = labels.texts ? labels.texts[i] : text;
+    }
+    return TD_OK;
+}
