@@ -180,9 +180,20 @@ static void add_layer(td__onnx_source *source, size_t first, size_t end, int32_t
     source->layer_count++;
 }
 
+/* Recurrent networks may end in (time, batch, …): the model turns it round. */
+static void put_batch_first(td__onnx_source *source, td__onnx_fact *result) {
+    if (!result->batch && result->batch_second) {
+        int64_t time = result->shape.dims[0];
+        result->shape.dims[0] = result->shape.dims[1];
+        result->shape.dims[1] = time;
+        result->batch = source->time_first = true;
+    }
+}
+
 td_status td__onnx_group(td__onnx_source *source, td_error *error) {
     const td__onnx_graph *graph = source->graph;
     int32_t result = graph->outputs[0];
+    put_batch_first(source, &source->facts[result]);
     if (!source->facts[result].batch) {
         char text[TD_SHAPE_TEXT_SIZE];
         return td_error_set(

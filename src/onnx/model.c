@@ -96,6 +96,14 @@ static bool begin(td__onnx_source *source, td_tape *tape, td_tensor *input) {
     return input;
 }
 
+static td_tensor *batch_first(td_tape *tape, td_tensor *x) {
+    int32_t order[TD_MAX_RANK];
+    for (int32_t i = 0; i < x->shape.rank; i++) {
+        order[i] = i < 2 ? 1 - i : i;
+    }
+    return td_transpose(tape, x, order);
+}
+
 static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
                             td_tensor *const *parameters) {
     const td__onnx_layer *layer = user;
@@ -114,7 +122,9 @@ static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
     }
     td_tensor *last = td__onnx_run_value(source->run, layer->output)->channels_last;
     bool wanted = source->facts[layer->output].last && last;
-    return wanted ? last : td__onnx_run_plain(source->run, tape, layer->output);
+    td_tensor *y = wanted ? last : td__onnx_run_plain(source->run, tape, layer->output);
+    bool turned = source->time_first && layer->output == source->graph->outputs[0];
+    return y && turned ? batch_first(tape, y) : y;
 }
 
 /* --- the input ---------------------------------------------------------------------------- */

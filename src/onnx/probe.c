@@ -64,15 +64,18 @@ static void let_go(probing *p, int32_t value) {
 
 /* The second time only says what changes with the sizes of the input. */
 static void note(td__onnx_fact *fact, const td_tensor *made, bool last, const probing *p) {
-    bool batch =
-        made->dtype == TD_FLOAT32 && made->shape.rank > 0 && made->shape.dims[0] == p->batch;
+    bool real = made->dtype == TD_FLOAT32;
+    bool batch = real && made->shape.rank > 0 && made->shape.dims[0] == p->batch;
+    bool second = real && !last && made->shape.rank > 1 && made->shape.dims[1] == p->batch;
     if (!p->again) {
         fact->shape = made->shape;
         fact->last = last;
         fact->batch = batch;
+        fact->batch_second = second;
     } else if (fact->shape.rank == made->shape.rank) {
         fact->batch = fact->batch && batch;
-        for (int32_t i = 1; i < made->shape.rank; i++) {
+        fact->batch_second = fact->batch_second && second;
+        for (int32_t i = fact->batch; i < made->shape.rank; i++) {
             bool same = fact->shape.dims[i] == made->shape.dims[i];
             fact->shape.dims[i] = same ? fact->shape.dims[i] : -1;
         }
@@ -341,7 +344,8 @@ static bool has_open_sizes(const td_shape *shape) {
 }
 
 static bool puts_out_batches(const td__onnx_source *source) {
-    return source->facts[source->graph->outputs[0]].batch;
+    const td__onnx_fact *result = &source->facts[source->graph->outputs[0]];
+    return result->batch || result->batch_second;
 }
 
 /* Dimensions that may have any size get the first that all windows and strides fit. The reason is that

@@ -48,6 +48,7 @@ typedef struct td__onnx_fact {
     bool constant;               /* known when the file has been read */
     bool parameter;              /* a constant that may be trained */
     bool batch;                  /* float, and its first axis is the batch */
+    bool batch_second;           /* the same of its second: time comes first */
     bool needed;                 /* for an output of the graph */
     bool last;                   /* it was made with the channels last … */
     td_shape shape;              /* … and so is this */
@@ -71,6 +72,7 @@ struct td__onnx_source {
 
     bool input_last;      /* the model's input has the channels last, the graph's has not */
     bool output_last;     /* the same of its output */
+    bool time_first;      /* the graph puts out (time, batch, …), the model (batch, time, …) */
     int64_t fixed_batch;  /* the only one it runs on; 0: any */
     td_shape input;       /* of one example, as the model takes it; -1: any */
     td_shape example;     /* the same of the data at hand; of rank 0 when that is not known */

@@ -1,7 +1,9 @@
 /* Packs the right operand into panels, then lets threads share the tiles.
  *
  * The left operand is read where it is: rows through tile_dot, or columns (transpose_a) through
- * tile_outer. The inner dimension is cut into blocks whose panel stays in the second-level cache.
+ * tile_outer. The inner dimension is cut into blocks: the panel of one stays in the cache, and
+ * sums of sums lose fewer digits than one long one. Of a left operand of a few rows the right one is
+ * read where it is, too, where its rows are whole vectors: it is only read once.
  */
 #include "tape/gemm.h"
 
@@ -11,7 +13,7 @@
 #include <string.h>
 
 enum {
-    BLOCK_K = 2048, /* rows of a panel: 2048 x 32 floats are 256 KiB */
+    BLOCK_K = 256, /* rows of a panel: 256 x 32 floats are 32 KiB */
     MAXIMUM_TILE_ROWS = 16
 };
 
@@ -73,7 +75,7 @@ void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int
 typedef struct product {
     const td__gemm_arguments *arguments;
     const td__kernels_table *kernels;
-    float *packed; /* panels of the whole b, to be filled */
+    float *packed; /* panels of the whole b, to be filled; NULL: b is such already */
     const float *panels;
     int64_t panel_stride, ldb; /* floats between panels, and between rows of a panel */
     float *padded_bias;        /* bias filled up to whole panels, or NULL */
@@ -139,7 +141,9 @@ static void pack_part(void *context, int part, int64_t begin, int64_t end) {
 static void multiply_part(void *context, int part, int64_t begin, int64_t end) {
     product *x = context;
     if (x->split_panels) {
-        pack_part(context, part, begin, end);
+        if (x->packed) {
+            pack_part(context, part, begin, end);
+        }
         tiles(x, 0, x->arguments->m, begin, end);
     } else {
         tiles(x, begin, end, 0, x->panel_count);
@@ -166,15 +170,18 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
         return TD_OK;
     }
     product x = {.arguments = g, .kernels = td__kernels(), .panel_count = td__panel_count(g->n)};
-    size_t panels = td__panels_bytes(g->n, g->k);
+    bool as_it_is =
+        !g->transpose_b && g->n % x.kernels->vector_width == 0 && g->m <= x.kernels->tile_rows;
+    size_t panels = as_it_is ? 0 : td__panels_bytes(g->n, g->k);
     size_t bias = g->bias ? td__panels_bytes(g->n, 1) : 0;
     td__buffer *memory = td__temporary(tape, panels + bias);
     if (!memory) {
         return TD_MEMORY;
     }
-    x.panels = x.packed = memory->data;
-    x.ldb = x.kernels->panel_width;
-    x.panel_stride = g->k * x.ldb;
+    x.packed = as_it_is ? NULL : memory->data;
+    x.panels = as_it_is ? g->b : x.packed;
+    x.ldb = as_it_is ? g->ldb : x.kernels->panel_width;
+    x.panel_stride = as_it_is ? x.kernels->panel_width : g->k * x.ldb;
     if (g->bias) {
         x.padded_bias = memory->data + panels / sizeof(float);
         memset(x.padded_bias, 0, bias);
@@ -184,7 +191,7 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     int64_t count = x.split_panels ? x.panel_count : g->m;
     int64_t work = g->m * g->n * g->k / count; /* per panel, or per row */
     int64_t minimum = TD__PRODUCT_GRAIN / (work ? work : 1) + 1;
-    if (!x.split_panels) {
+    if (!x.split_panels && x.packed) {
         td__parallel(x.panel_count, 1, (1 << 18) / (g->k * x.kernels->panel_width) + 1, pack_part,
                      &x);
     }

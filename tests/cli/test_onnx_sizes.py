@@ -58,5 +58,21 @@ class OpenSizes(Case):
         self.assertIn("none of the sizes that were tried for its open axes fits", said)
 
 
+class TimeFirst(Case):
+    def test_an_output_with_time_in_front_has_the_batch_in_front(self):
+        """As a recogniser of text that ends in (steps, batch, classes)."""
+        weights = numpy.arange(6, dtype="float32").reshape(2, 3) / 6
+        graph = data(1, node("Transpose", "x", "t", perm=[1, 0, 2])) + data(1, node("MatMul", "t w", "m"))
+        graph += data(1, node("Softmax", "m", "y", axis=-1)) + data(5, tensor("w", FLOAT, [2, 3], weights.ravel()))
+        graph += data(11, info("x", FLOAT, [0, 4, 2])) + data(12, info("y", FLOAT, [4, 0, 3]))
+        with open(self.path("model.onnx"), "wb") as file:
+            file.write(number(1, 8) + data(8, number(2, 13)) + data(7, graph))
+        x = numpy.random.default_rng(2).standard_normal((5, 4, 2)).astype("float32")
+        numpy.save(self.path("x.npy"), x)
+        self.run_program("predict", "model.onnx", "x.npy", "--to", "y.npy", "--quiet")
+        exponents = numpy.exp(x @ weights)
+        numpy.testing.assert_allclose(numpy.load(self.path("y.npy")), exponents / exponents.sum(-1, keepdims=True), rtol=1e-5)
+
+
 if __name__ == "__main__":
     unittest.main()

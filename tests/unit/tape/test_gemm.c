@@ -96,11 +96,56 @@ static void threads_share_rows_or_panels(void **state) {
     td_tape_destroy(tape);
 }
 
+/* The right operand is read where it is, up to its last element. */
+static void a_few_rows_need_no_packing(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    for (int threads = 1; threads <= 2; threads++) {
+        td_threads_set(threads);
+        for (int64_t n = 16; n <= 208; n += 16) {
+            check(tape, 1, n, 700, false, false, true, TD__TILE_RELU);
+            check(tape, 4, n, 70, true, false, false, TD__TILE_ADD);
+            check(tape, 3, n, 1, false, false, false, 0);
+        }
+    }
+    td_tape_destroy(tape);
+}
+
+/* Each term rounds a growing sum the same way: sums of thousands lose a digit more than these. */
+static void long_sums_keep_their_digits(void **state) {
+    (void)state;
+    enum { LENGTH = 16384, WIDTH = 16 };
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    float *a = malloc(LENGTH * sizeof *a), *b = malloc(LENGTH * WIDTH * sizeof *b), c[WIDTH];
+    for (int64_t i = 0; i < LENGTH * WIDTH; i++) {
+        b[i] = 1;
+        a[i % LENGTH] = 1.0001f;
+    }
+    assert_int_equal(td__gemm(tape, &(td__gemm_arguments){.m = 1,
+                                                          .n = WIDTH,
+                                                          .k = LENGTH,
+                                                          .a = a,
+                                                          .lda = LENGTH,
+                                                          .b = b,
+                                                          .ldb = WIDTH,
+                                                          .c = c,
+                                                          .ldc = WIDTH}),
+                     TD_OK);
+    assert_close(c[0], LENGTH * (double)1.0001f, 6e-6, 0);
+    free(a);
+    free(b);
+    td_tape_destroy(tape);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_agree_with_sums_written_out),
         cmocka_unit_test(long_inner_dimensions_go_in_blocks),
         cmocka_unit_test(threads_share_rows_or_panels),
+        cmocka_unit_test(a_few_rows_need_no_packing),
+        cmocka_unit_test(long_sums_keep_their_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
