@@ -125,31 +125,61 @@ series load_series(td_run *run, const char *signal, const char *statistic, const
     return made;
 }
 
-static int no_signal(const page *p) {
+/* Whether a signal of any of the runs has this name, or is of this glob. */
+static bool is_there(const page *p, const char *name) {
+    for (size_t r = 0; r < p->run_count; r++) {
+        const td_run_signal *signals;
+        size_t count = td_run_signals(p->runs[r], &signals);
+        for (size_t i = 0; i < count; i++) {
+            if (td_run_matches(name, signals[i].name)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static int no_signal(const page *p, const char *name) {
     const td_run_signal *signals;
     size_t count = td_run_signals(p->runs[0], &signals);
     const char **names = calloc(count + 1, sizeof *names);
     for (size_t i = 0; names && i < count; i++) {
         names[i] = signals[i].name;
     }
-    const char *meant = names ? td_nearest_word(p->what, names, count) : NULL;
+    const char *meant = names ? td_nearest_word(name, names, count) : NULL;
     free(names);
-    return meant ? fail(EXIT_BAD, "no signal '%s' in this run; did you mean '%s'?", p->what, meant)
-                 : fail(EXIT_BAD, "no signal '%s' in this run; `tapedeck show RUN` lists them",
-                        p->what);
+    return meant
+               ? fail(EXIT_BAD, "no signal '%s' in this run; did you mean '%s'?", name, meant)
+               : fail(EXIT_BAD, "no signal '%s' in this run; `tapedeck show RUN` lists them", name);
+}
+
+/* Names each of the names and globs asked for that nothing was shown of. */
+static int say_missing(const page *p) {
+    char *names = strdup(p->what), *rest = NULL;
+    int status = names ? EXIT_GOOD : fail(EXIT_BAD, "out of memory");
+    for (char *name = names ? strtok_r(names, ",", &rest) : NULL; name;
+         name = strtok_r(NULL, ",", &rest)) {
+        name += strspn(name, " ");
+        status = is_there(p, name) ? status : no_signal(p, name);
+    }
+    free(names);
+    return status;
 }
 
 static int draw(const settings *s, size_t *said) {
-    int status = EXIT_GOOD;
+    bool any = true;
     if (s->json) {
-        bool any = show_json(&s->page);
-        status = any || !s->page.what ? EXIT_GOOD : no_signal(&s->page);
+        any = show_json(&s->page);
     } else if (!s->page.what) {
         show_overview(&s->page);
-    } else if (!show_signals(&s->page)) {
-        status = no_signal(&s->page);
+    } else {
+        any = show_signals(&s->page);
     }
     (void)fflush(stdout);
+    int status = s->page.what ? say_missing(&s->page) : EXIT_GOOD;
+    if (!any && !status && s->page.what) {
+        status = no_signal(&s->page, s->page.what);
+    }
     for (size_t i = 0; i < s->page.run_count; i++) {
         say_problems(s->page.runs[i], &said[i]);
     }

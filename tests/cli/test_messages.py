@@ -63,6 +63,12 @@ class Names(Case):
         self.assertIn("no signal 'lss'", self.run_program("show", "runs/small", "lss", "--json", status=1).stderr)
         said = self.run_program("show", "runs/small", "zzzzzz", status=1).stderr
         self.assertIn("`tapedeck show RUN` lists them", said)
+        for form in ((), ("--json",)):
+            for names in (("loss", "lss"), ("loss,lss",), ("lss", "los*")):
+                done = self.run_program("show", "runs/small", *names, *form, status=1)
+                self.assertIn("loss", done.stdout)
+                self.assertIn("no signal 'lss' in this run; did you mean 'loss'?", done.stderr)
+            self.run_program("show", "runs/small", "loss", "los*", *form)
 
 
 class Outputs(Case):
