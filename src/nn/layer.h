@@ -46,10 +46,11 @@ struct td__layer {
     td_layer_info info;
     const td__layer_kind *kind;
     void *options;     /* the kind's struct, settled */
-    char *texts;       /* the five below in one block */
+    char *texts;       /* the six below in one block */
     const char *where; /* "layer 'conv1' (conv2d): " */
     const char *label; /* "layer 'conv1'" */
     const char *output_name, *preactivation_name;
+    const char *error_name; /* of the gradient of the output */
     td_setting *settings;
     int32_t inputs[TD_MAX_FROM];
     td__parameter_plan *parameters;

@@ -141,7 +141,7 @@ static const char *append(char **at, const char *before, const char *name, const
 
 static td_status set_texts(td__layer *layer, const char *name, td_error *error) {
     const char *kind = td_layer_kind_name(layer->info.kind);
-    layer->texts = td__calloc(5, strlen(name) + strlen(kind) + 32);
+    layer->texts = td__calloc(6, strlen(name) + strlen(kind) + 32);
     if (!layer->texts) {
         return out_of_memory(error);
     }
@@ -151,6 +151,7 @@ static td_status set_texts(td__layer *layer, const char *name, td_error *error) 
     layer->label = append(&at, "layer '", name, "'");
     layer->where = append(&at, "layer '", name, after);
     layer->output_name = append(&at, "", name, ".output");
+    layer->error_name = append(&at, "", name, ".error");
     layer->preactivation_name = append(&at, "", name, ".preactivation");
     td_plain_layer *options = layer->options;
     options->name = layer->info.name;

@@ -19,9 +19,11 @@ static td_tensor *refuse_input(const td_model *model, td_tape *tape, const td_te
 }
 
 /* Borrows the name; a tensor that a layer only passes on keeps its own. */
-static void name_tensor(td_tensor *tensor, td_tensor *const *inputs, const char *name) {
+static void name_tensor(td_tensor *tensor, td_tensor *const *inputs, const char *name,
+                        const char *gradient) {
     if (tensor != inputs[0] && tensor->recording) {
         tensor->name = name;
+        tensor->gradient_name = gradient;
     }
 }
 
@@ -44,7 +46,7 @@ static td_tensor *run_layer(const td_model *model, td_tape *tape, size_t index) 
     }
     if (layer->keep_preactivation) {
         layer->preactivation = y;
-        name_tensor(y, inputs, layer->preactivation_name);
+        name_tensor(y, inputs, layer->preactivation_name, NULL);
         tell(model, index, TD_LAYER_PREACTIVATION, y);
     }
     if (layer->activation != layer->fused) {
@@ -52,7 +54,7 @@ static td_tensor *run_layer(const td_model *model, td_tape *tape, size_t index) 
     }
     if (y) {
         layer->output = y;
-        name_tensor(y, inputs, layer->output_name);
+        name_tensor(y, inputs, layer->output_name, layer->error_name);
         tell(model, index, TD_LAYER_OUTPUT, y);
     }
     return y;

@@ -1,6 +1,8 @@
 /* Anything recorded, into any sink that can hold it. */
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/words.h"
+#include "deck/route.h"
 #include "run/run.h"
 #include "run/zip.h"
 
@@ -14,34 +16,20 @@
 
 enum { MOST_SINKS = 3, MOST_LOOKED_AT = 100000 };
 
-typedef struct target {
-    const char *name;              /* for people */
-    const char *sinks[MOST_SINKS]; /* the last gets everything, with the place the others gave */
-    uint32_t holds;                /* forms as they are */
-    uint32_t tensors;              /* what a tensor can become; the first is the default */
-    td_form tensor_default;
-} target;
+#define ALONE (TD_SCALAR | TD_STATS | TD_HISTOGRAM | TD_IMAGE | TD_HASH | TD_TEXT)
+#define OF_TENSORS                                                                                 \
+    (TD_TENSOR | TD_ROWS | TD_BATCH | TD_LONG | TD_UNITS | TD_STATS | TD_HISTOGRAM | TD_IMAGE)
 
-static const target targets[] = {
-    {"csv",
-     {"csv"},
-     TD_SCALAR | TD_STATS | TD_HISTOGRAM | TD_HASH | TD_TEXT,
-     TD_ROWS | TD_BATCH | TD_LONG | TD_UNITS | TD_STATS | TD_HISTOGRAM,
-     TD_ROWS},
-    {"npy", {"npy"}, TD_SCALAR | TD_HISTOGRAM, TD_TENSOR, TD_TENSOR},
-    {"npz", {"npy"}, TD_SCALAR | TD_HISTOGRAM, TD_TENSOR, TD_TENSOR},
-    {"tensorboard",
-     {"tensorboard"},
-     TD_SCALAR | TD_STATS | TD_HISTOGRAM | TD_IMAGE | TD_TEXT,
-     TD_HISTOGRAM | TD_STATS | TD_IMAGE,
-     TD_HISTOGRAM},
-    {"sqlite",
-     {"npy", "png", "sqlite"},
-     TD_SCALAR | TD_STATS | TD_HISTOGRAM | TD_IMAGE | TD_HASH | TD_TEXT,
-     TD_TENSOR | TD_STATS | TD_HISTOGRAM | TD_IMAGE,
-     TD_TENSOR},
-    {"png", {"png"}, TD_IMAGE, TD_IMAGE, TD_IMAGE},
-};
+/* A sink as a target: what its class says, seen from here. */
+typedef struct target {
+    const char *name;                       /* for people */
+    const td_sink_class *sinks[MOST_SINKS]; /* the last gets everything, with the others' places */
+    uint32_t holds;                         /* forms as they are */
+    uint32_t tensors;                       /* what a tensor can become */
+    uint32_t tensor_default;
+    bool packed; /* into one file */
+    bool arrays; /* and nothing else: histograms become some */
+} target;
 
 typedef struct open_sink {
     const td_sink_class *class;
@@ -49,7 +37,7 @@ typedef struct open_sink {
 } open_sink;
 
 typedef struct exporting {
-    const target *target;
+    target target;
     td_form form; /* the one asked for, or 0 */
     const td_export_options *options;
     td_run_query query;
@@ -101,11 +89,11 @@ static td_status put(exporting *e, td_record *record, td_error *error) {
 }
 
 static td_status put_tensor(exporting *e, td_record *record, td_error *error) {
-    td_form form = e->form ? e->form : e->target->tensor_default;
+    td_form form = e->form ? e->form : (td_form)e->target.tensor_default;
     td_stats stats;
     td_histogram histogram;
     td_status status = TD_OK;
-    if (!(e->target->tensors & form)) {
+    if (!(e->target.tensors & form)) {
         e->left_out++;
         return TD_OK;
     }
@@ -137,14 +125,14 @@ static td_status export_record(void *user, const td_record *given, td_error *err
     if (record.form == TD_TENSOR) {
         return put_tensor(e, &record, error);
     }
-    if (!(e->target->holds & record.form)) {
+    if (!(e->target.holds & record.form)) {
         e->left_out++;
         return TD_OK;
     }
     if (e->form && e->form != record.form) {
         return TD_OK;
     }
-    if (record.form == TD_HISTOGRAM && e->target->holds == (TD_SCALAR | TD_HISTOGRAM)) {
+    if (record.form == TD_HISTOGRAM && e->target.arrays) {
         return put_ranges(e, &record, error);
     }
     return put(e, &record, error);
@@ -165,7 +153,7 @@ static td_status expect_scalar(void *user, const td_record *record, td_error *er
 }
 
 static td_status expect_columns(exporting *e, td_run *run, td_error *error) {
-    if (strcmp(e->target->name, "csv") != 0) {
+    if (!e->sinks[0].class->expect) {
         return TD_OK;
     }
     td_run_info info = {.size = sizeof info};
@@ -192,8 +180,8 @@ static td_status expect_columns(exporting *e, td_run *run, td_error *error) {
 static td_status open_sinks(exporting *e, const char *folder, const char *name, td_error *error) {
     td_sink_options options = {.size = sizeof options, .folder = folder, .run = name};
     e->sink_count = 0;
-    for (size_t i = 0; i < MOST_SINKS && e->target->sinks[i]; i++) {
-        open_sink s = {.class = td_sink_find(e->target->sinks[i])};
+    for (size_t i = 0; i < MOST_SINKS && e->target.sinks[i]; i++) {
+        open_sink s = {.class = e->target.sinks[i]};
         td_status status = s.class->open(&options, &s.sink, error);
         if (status) {
             return status;
@@ -363,20 +351,55 @@ static td_status export_npz(exporting *e, const char *from, const char *out, int
     return status;
 }
 
-static td_status find_target(const char *name, const target **found, td_error *error) {
-    const char *names[sizeof targets / sizeof *targets];
-    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-        names[i] = targets[i].name;
-        if (strcmp(targets[i].name, name) == 0) {
-            *found = &targets[i];
+/* The first sink that makes files of this form unless it is told otherwise. */
+static const td_sink_class *keeper(td_form form) {
+    const td_sink_class *const *class = td_sinks();
+    while (*class && !((*class)->files && (*class)->default_forms & form)) {
+        class ++;
+    }
+    return *class;
+}
+
+/* What always gets everything is an index: arrays and pictures lie in files beside it. */
+static target target_of(const td_sink_class *class) {
+    uint32_t forms = class->always ? class->always : class->forms;
+    target made = {.name = class->name,
+                   .sinks = {class},
+                   .holds = forms & ALONE,
+                   .tensors = forms & OF_TENSORS,
+                   .tensor_default = class->always ? TD_TENSOR : class->default_forms,
+                   .arrays = forms & TD_TENSOR && !(forms & TD_HISTOGRAM)};
+    if (class->always) {
+        made.sinks[0] = keeper(TD_TENSOR);
+        made.sinks[1] = keeper(TD_IMAGE);
+        made.sinks[2] = class;
+    }
+    made.holds |= made.arrays ? TD_HISTOGRAM : 0;
+    return made;
+}
+
+/* Every sink that leaves files, and an archive of arrays. */
+static td_status find_target(const char *name, target *found, td_error *error) {
+    const char *names[TD__SINKS + 1] = {"npz"};
+    size_t count = 1;
+    bool packed = strcmp(name, names[0]) == 0;
+    for (const td_sink_class *const *class = td_sinks(); *class; class ++) {
+        if (strcmp((*class)->name, name) == 0 && (*class)->files) {
+            *found = target_of(*class);
             return TD_OK;
         }
+        names[count] = (*class)->name;
+        count += (*class)->files != NULL;
     }
-    const char *meant = td_nearest_word(name, names, sizeof names / sizeof *names);
-    return td_error_set(error, TD_INVALID,
-                        "there is no export to '%s', but to csv, npy, npz, tensorboard, sqlite "
-                        "and png%s%s%s",
-                        name, meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+    if (packed) {
+        *found = target_of(keeper(TD_TENSOR));
+        found->name = names[0];
+        found->packed = true;
+        return TD_OK;
+    }
+    char hint[TD__HINT_ROOM];
+    return td_error_set(error, TD_INVALID, "there is no export to '%s'%s", name,
+                        td__word_hint(hint, name, names, count));
 }
 
 /* NAME-FORMAT here; for npz a file, NAME.npz. */
@@ -394,10 +417,10 @@ static td_status choose_out(char out[TD_EXPORT_PATH], const char *from, const ch
 }
 
 static td_status check_form(const exporting *e, td_error *error) {
-    if (e->form && !((e->target->tensors | e->target->holds) & (uint32_t)e->form)) {
+    if (e->form && !((e->target.tensors | e->target.holds) & (uint32_t)e->form)) {
         const char *name = td_form_name((uint32_t)e->form);
         return td_error_set(error, TD_INVALID, "form %s: %s cannot hold it", name ? name : "?",
-                            e->target->name);
+                            e->target.name);
     }
     return TD_OK;
 }
@@ -426,8 +449,8 @@ td_status td_run_export(const char *from, const td_export_options *options, td_e
         status = td_error_set(error, TD_INVALID, "%.200s…: the name is too long", full.out);
     }
     if (!status) {
-        bool packed = strcmp(full.to, "npz") == 0;
-        status = (packed ? export_npz : export_all)(e, from, result.out, &result.runs, error);
+        status =
+            (e->target.packed ? export_npz : export_all)(e, from, result.out, &result.runs, error);
     }
     result.written = e->written;
     result.left_out = e->left_out;

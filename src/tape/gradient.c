@@ -87,6 +87,7 @@ static td_status finish_target(const backward_walk *walk, td__slot *slot) {
     slot->result->gradient = true;
     slot->result->disconnected = disconnected;
     slot->result->name = slot->tensor->name;
+    slot->result->gradient_name = slot->tensor->gradient_name;
     const td_tensor *target = slot->tensor;
     td_tensor *result = slot->result;
     size_t end = !walk->ready ? 0 : slot->is_target_twice ? walk->count : slot->target + 1;

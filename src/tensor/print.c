@@ -174,17 +174,14 @@ static void choose_format(printer *out) {
     each_shown(out, 0, 0, measure_width, NULL);
 }
 
-/* A gradient is called by the signal's name: the gradient of a layer's output is its error. */
 static void print_name(const td_tensor *tensor, FILE *stream) {
-    static const char output[] = ".output";
-    size_t length = strlen(tensor->name), suffix = sizeof output - 1;
-    bool error =
-        tensor->gradient && length > suffix && strcmp(tensor->name + length - suffix, output) == 0;
-    td__print_visible(stream, tensor->name, error ? length - suffix : length);
-    if (tensor->gradient) {
-        fputs(error ? ".error " : length ? ".gradient " : "gradient ", stream);
+    const char *own = tensor->gradient ? tensor->gradient_name : NULL;
+    const char *name = own ? own : tensor->name, *dot = *name ? "." : "";
+    td__print_visible(stream, name, strlen(name));
+    if (tensor->gradient && !own) {
+        fprintf(stream, "%sgradient ", dot);
     } else {
-        fputs(length ? " " : "", stream);
+        fputs(*name ? " " : "", stream);
     }
 }
 

@@ -14,9 +14,11 @@ struct td_tensor {
     /* Of tape tensors only. */
     uint64_t recording; /* serial number of the tape's recording that made it; 0: on the heap */
     int32_t slot;       /* its place on that tape */
-    bool gradient;      /* of the tensor it is named after */
-    bool disconnected;  /* a gradient that is zero because the loss does not depend on the target */
-    bool owns_data;     /* heap tensors: data is freed with the tensor */
+    /* What its gradient is called ("hidden.error"); borrowed; NULL: its name and ".gradient". */
+    const char *gradient_name;
+    bool gradient;     /* of the tensor it is named after */
+    bool disconnected; /* a gradient that is zero because the loss does not depend on the target */
+    bool owns_data;    /* heap tensors: data is freed with the tensor */
 };
 
 static inline td_view td__view_of(const td_tensor *tensor) {

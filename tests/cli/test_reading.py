@@ -195,7 +195,7 @@ class Export(Reading):
 
     def test_mistakes_are_said(self):
         self.train()
-        self.assertIn("did you mean csv", self.tapedeck("export", "runs/small", "--to", "cvs", status=2).stderr)
+        self.assertIn("did you mean 'csv'", self.tapedeck("export", "runs/small", "--to", "cvs", status=2).stderr)
         self.assertIn("cannot hold it",
                       self.tapedeck("export", "runs/small", "--to", "npy", "--form", "rows", status=2).stderr)
         os.mkdir(self.path("empty"))

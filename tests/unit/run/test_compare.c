@@ -279,7 +279,7 @@ static void exports_that_make_no_sense_are_refused(void **state) {
     snprintf(out, sizeof out, "%s/o", base);
     td_export_options options = {.size = sizeof options, .to = "cvs", .out = out};
     assert_int_equal(td_run_export(path("a"), &options, NULL, &error), TD_INVALID);
-    assert_non_null(strstr(error.text, "did you mean csv"));
+    assert_non_null(strstr(error.text, "did you mean 'csv'"));
     options.to = "npy";
     options.form = TD_ROWS;
     assert_int_equal(td_run_export(path("a"), &options, NULL, &error), TD_INVALID);
