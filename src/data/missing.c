@@ -76,29 +76,31 @@ td_status td__missing_drop(td_dataset *dataset, const td_data_options *options, 
     return status;
 }
 
+typedef struct totals {
+    int64_t count;
+    double *sums;
+    int64_t *found; /* values that are there */
+} totals;
+
+static void add_found(void *user, int64_t n, float *row) {
+    (void)n;
+    const totals *t = user;
+    for (int64_t i = 0; i < t->count; i++) {
+        t->sums[i] += isnan(row[i]) ? 0 : (double)row[i];
+        t->found[i] += !isnan(row[i]);
+    }
+}
+
 /* The mean of the values that are there; sums in double. */
 static td_status measure(td_dataset *dataset, td_error *error) {
-    const td__array *input = &dataset->tables[0].input;
-    const td__part *part = &dataset->parts[TD_TRAINING];
-    int64_t count = input->count;
+    int64_t count = dataset->tables[0].input.count;
     double *sums = td__calloc((size_t)count, sizeof *sums);
     int64_t *found = td__calloc((size_t)count, sizeof *found);
-    float *row = td__calloc((size_t)count, sizeof *row);
-    size_t let_go = 0;
-    td_status status = TD_OK;
-    if (!sums || !found || !row) {
-        status = TD_MEMORY;
-        td_error_set(error, status, "no memory for the means of %lld inputs", (long long)count);
-    }
-    for (int64_t n = 0; !status && n < part->count; n++) {
-        int64_t number = td__part_row(part, n);
-        td__array_read(input, number, row);
-        td__table_let_go(&dataset->tables[0], number, &let_go);
-        for (int64_t i = 0; i < count; i++) {
-            sums[i] += isnan(row[i]) ? 0 : (double)row[i];
-            found[i] += !isnan(row[i]);
-        }
-    }
+    td_status status =
+        sums && found
+            ? td__each_training_input(dataset, add_found, &(totals){count, sums, found}, error)
+            : td_error_set(error, TD_MEMORY, "no memory for the means of %lld inputs",
+                           (long long)count);
     for (int64_t i = 0; !status && i < count; i++) {
         dataset->fill[i] = (float)(sums[i] / (double)found[i]);
         if (!isfinite(dataset->fill[i])) {
@@ -111,7 +113,6 @@ static td_status measure(td_dataset *dataset, td_error *error) {
     }
     td__free(sums);
     td__free(found);
-    td__free(row);
     return status;
 }
 

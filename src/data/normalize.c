@@ -41,33 +41,55 @@ const float *td__input_rows(const td_dataset *dataset, int table) {
     return as_it_is ? td__array_floats(&dataset->tables[table].input) : NULL;
 }
 
-/* Welford's update in double: mean_n = mean + d / n, squares_n = squares + d (x - mean_n), where d
- * = x - mean. A column that never changes has squares of exactly 0. */
-static td_status measure(td_dataset *dataset, td_error *error) {
+td_status td__each_training_input(const td_dataset *dataset,
+                                  void (*each)(void *user, int64_t n, float *row), void *user,
+                                  td_error *error) {
     const td__array *input = &dataset->tables[0].input;
     const td__part *part = &dataset->parts[TD_TRAINING];
-    int64_t count = input->count;
-    double *mean = td__calloc((size_t)count, sizeof *mean);
-    double *squares = td__calloc((size_t)count, sizeof *squares);
-    float *row = td__calloc((size_t)count, sizeof *row);
+    float *row = td__calloc((size_t)input->count, sizeof *row);
     size_t let_go = 0;
-    td_status status = TD_OK;
-    if (!mean || !squares || !row) {
-        status = TD_MEMORY;
-        td_error_set(error, status, "no memory to standardise %lld inputs", (long long)count);
-    }
-    for (int64_t n = 0; !status && n < part->count; n++) {
+    for (int64_t n = 0; row && n < part->count; n++) {
         int64_t number = td__part_row(part, n);
         td__array_read(input, number, row);
         td__table_let_go(&dataset->tables[0], number, &let_go);
-        fill(dataset, row, count);
-        double weight = 1 / (double)(n + 1);
-        for (int64_t i = 0; i < count; i++) {
-            double difference = (double)row[i] - mean[i];
-            mean[i] += difference * weight;
-            squares[i] += difference * ((double)row[i] - mean[i]);
-        }
+        each(user, n, row);
     }
+    td_status status = row ? TD_OK
+                           : td_error_set(error, TD_MEMORY, "no memory for a row of %lld inputs",
+                                          (long long)input->count);
+    td__free(row);
+    return status;
+}
+
+typedef struct moments {
+    const td_dataset *dataset;
+    double *mean, *squares;
+} moments;
+
+/* Welford's update in double: mean_n = mean + d / n, squares_n = squares + d (x - mean_n), where d
+ * = x - mean. A column that never changes has squares of exactly 0. */
+static void add_moments(void *user, int64_t n, float *row) {
+    const moments *m = user;
+    int64_t count = m->dataset->tables[0].input.count;
+    double weight = 1 / (double)(n + 1);
+    fill(m->dataset, row, count);
+    for (int64_t i = 0; i < count; i++) {
+        double difference = (double)row[i] - m->mean[i];
+        m->mean[i] += difference * weight;
+        m->squares[i] += difference * ((double)row[i] - m->mean[i]);
+    }
+}
+
+static td_status measure(td_dataset *dataset, td_error *error) {
+    const td__part *part = &dataset->parts[TD_TRAINING];
+    int64_t count = dataset->tables[0].input.count;
+    double *mean = td__calloc((size_t)count, sizeof *mean);
+    double *squares = td__calloc((size_t)count, sizeof *squares);
+    td_status status = mean && squares
+                           ? td__each_training_input(dataset, add_moments,
+                                                     &(moments){dataset, mean, squares}, error)
+                           : td_error_set(error, TD_MEMORY, "no memory to standardise %lld inputs",
+                                          (long long)count);
     for (int64_t i = 0; !status && i < count; i++) {
         float deviation = (float)sqrt(squares[i] / (double)part->count);
         dataset->mean[i] = (float)mean[i];
@@ -81,7 +103,6 @@ static td_status measure(td_dataset *dataset, td_error *error) {
     }
     td__free(mean);
     td__free(squares);
-    td__free(row);
     return status;
 }
 

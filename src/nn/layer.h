@@ -92,6 +92,15 @@ td__parameter_plan *td__layer_parameter(td__layer *layer, int slot, const char *
 td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, uint64_t seed,
                          td_error *error);
 
+/* --- what every kind says ------------------------------------------------------------------ */
+
+#define TD__KIND(rows, struct_type, plan_function, forward_function)                               \
+    .fields = (rows), .field_count = TD__COUNT(rows), .size = sizeof(struct_type),                 \
+    .plan = (plan_function), .forward = (forward_function)
+/* One that reads one layer. */
+#define TD__KIND_OF_ONE(rows, struct_type, plan_function, forward_function)                        \
+    TD__KIND(rows, struct_type, plan_function, forward_function), .least_from = 1, .most_from = 1
+
 /* --- rows that field tables share --------------------------------------------------------- */
 
 #define TD__LAYER_FIELDS                                                                           \

@@ -14,22 +14,11 @@ import mutate
 from attack import Attack, ENVIRONMENT, SOURCE
 
 PROGRAM = os.environ["TAPEDECK"]
-EXPERIMENT = """
-name: run
-threads: 1
-data: {generate: {two_moons: {examples: 40}}, validation: 0.2, batch: 8}
-model: [{dense: {name: hidden, units: 4, activation: tanh}}, {dense: {name: logits, units: 2}}]
-train:
-  loss: sparse_categorical_crossentropy
-  from_logits: true
-  epochs: 3
-  checkpoint: {every: 2 steps, keep: 2}
-record:
-  - {what: [loss, val_loss], to: [csv, tensorboard]}
+with open(os.path.join(SOURCE, "tests", "every_sink.yaml")) as file:
+    EXPERIMENT = file.read()
+EXPERIMENT += """
   - {what: "*", form: [stats, histogram], every: 3 steps, to: [tensorboard, sqlite]}
-  - {what: hidden.error, form: rows, to: [csv, sqlite]}
-  - {what: hidden.output, form: tensor, to: [npy]}
-  - {what: hidden.kernel, form: image, every: 5 steps, to: [png]}
+  - {what: hidden.error, form: rows, to: [sqlite]}
   - {what: prediction, sample: 3, every: 1 epoch, to: [csv]}
 """
 VALUES = ["NULL", "0", "-1", "1e999", "-9e18", "9223372036854775807", "-9223372036854775808", "''", "'x'", "x'00ff'", "randomblob(50)",

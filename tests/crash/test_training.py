@@ -11,22 +11,8 @@ import tempfile
 from driver import SANITIZED, SHIM, run_all
 
 PROGRAM = os.environ["TAPEDECK"]
-EXPERIMENT = """
-name: run
-threads: 1
-data: {generate: {two_moons: {examples: 40}}, validation: 0.2, batch: 8}
-model: [{dense: {name: hidden, units: 4, activation: tanh}}, {dense: {name: logits, units: 2}}]
-train:
-  loss: sparse_categorical_crossentropy
-  from_logits: true
-  epochs: 3
-  checkpoint: {every: 2 steps, keep: 2}
-record:
-  - {what: [loss, val_loss], to: [csv, tensorboard]}
-  - {what: hidden.error, form: rows, to: [csv]}
-  - {what: hidden.output, form: tensor, to: [npy]}
-  - {what: hidden.kernel, form: image, every: 5 steps, to: [png]}
-"""
+with open(os.path.join(os.environ["TD_SOURCE"], "tests", "every_sink.yaml")) as file:
+    EXPERIMENT = file.read()
 
 
 class Training:

@@ -115,10 +115,6 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
                     TD_LINEAR);
 }
 
-const td__layer_kind td__multi_head_attention_kind = {.fields = fields,
-                                                      .field_count = TD__COUNT(fields),
-                                                      .size = sizeof(td_multi_head_attention_layer),
-                                                      .least_from = 1,
-                                                      .most_from = 3,
-                                                      .plan = plan,
-                                                      .forward = forward};
+const td__layer_kind td__multi_head_attention_kind = {
+    TD__KIND(fields, td_multi_head_attention_layer, plan, forward), .least_from = 1,
+    .most_from = 3};

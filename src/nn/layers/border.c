@@ -75,16 +75,11 @@ static td_tensor *forward_cropping(td__layer *layer, td_tape *tape, td_tensor *c
     return td_slice(tape, inputs[0], around.before, size);
 }
 
-#define KIND(rows, struct_type, plan_function, forward_function)                                   \
-    {                                                                                              \
-        .fields = (rows), .field_count = TD__COUNT(rows), .size = sizeof(struct_type),             \
-        .least_from = 1, .most_from = 1, .plan = (plan_function), .forward = (forward_function)    \
-    }
-const td__layer_kind td__zero_padding1d_kind =
-    KIND(fields1, td_zero_padding1d_layer, plan_padding, forward_padding);
-const td__layer_kind td__zero_padding2d_kind =
-    KIND(fields2, td_zero_padding2d_layer, plan_padding, forward_padding);
-const td__layer_kind td__cropping1d_kind =
-    KIND(fields1, td_cropping1d_layer, plan_cropping, forward_cropping);
-const td__layer_kind td__cropping2d_kind =
-    KIND(fields2, td_cropping2d_layer, plan_cropping, forward_cropping);
+const td__layer_kind td__zero_padding1d_kind = {
+    TD__KIND_OF_ONE(fields1, td_zero_padding1d_layer, plan_padding, forward_padding)};
+const td__layer_kind td__zero_padding2d_kind = {
+    TD__KIND_OF_ONE(fields2, td_zero_padding2d_layer, plan_padding, forward_padding)};
+const td__layer_kind td__cropping1d_kind = {
+    TD__KIND_OF_ONE(fields1, td_cropping1d_layer, plan_cropping, forward_cropping)};
+const td__layer_kind td__cropping2d_kind = {
+    TD__KIND_OF_ONE(fields2, td_cropping2d_layer, plan_cropping, forward_cropping)};

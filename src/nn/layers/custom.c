@@ -145,12 +145,6 @@ bool td__model_custom(const td_model *model, size_t layer, td_custom_forward **f
     return true;
 }
 
-const td__layer_kind td__custom_kind = {.fields = fields,
-                                        .field_count = TD__COUNT(fields),
-                                        .size = sizeof(custom_options),
-                                        .least_from = 1,
-                                        .most_from = TD_MAX_FROM,
-                                        .plan = plan,
-                                        .forward = forward,
-                                        .parameter_room = parameter_room,
-                                        .release = release};
+const td__layer_kind td__custom_kind = {TD__KIND(fields, custom_options, plan, forward),
+                                        .least_from = 1, .most_from = TD_MAX_FROM,
+                                        .parameter_room = parameter_room, .release = release};

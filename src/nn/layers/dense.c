@@ -34,11 +34,5 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return td_dense(tape, inputs[0], layer->slot[0], layer->slot[1], layer->fused);
 }
 
-const td__layer_kind td__dense_kind = {.fields = fields,
-                                       .field_count = TD__COUNT(fields),
-                                       .size = sizeof(td_dense_layer),
-                                       .least_from = 1,
-                                       .most_from = 1,
-                                       .has_activation = true,
-                                       .plan = plan,
-                                       .forward = forward};
+const td__layer_kind td__dense_kind = {TD__KIND_OF_ONE(fields, td_dense_layer, plan, forward),
+                                       .has_activation = true};

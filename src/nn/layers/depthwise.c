@@ -131,9 +131,8 @@ static td_tensor *forward_separable(td__layer *layer, td_tape *tape, td_tensor *
 
 #define KIND(rows, plan_function, forward_function)                                                \
     {                                                                                              \
-        .fields = (rows), .field_count = TD__COUNT(rows),                                          \
-        .size = sizeof(td_depthwise_conv2d_layer), .least_from = 1, .most_from = 1,                \
-        .has_activation = true, .plan = (plan_function), .forward = (forward_function)             \
+        TD__KIND_OF_ONE(rows, td_depthwise_conv2d_layer, plan_function, forward_function),         \
+            .has_activation = true                                                                 \
     }
 const td__layer_kind td__depthwise_conv2d_kind =
     KIND(depthwise_fields, plan_depthwise, forward_depthwise);

@@ -72,16 +72,11 @@ static td_tensor *forward_rescaling(td__layer *layer, td_tape *tape, td_tensor *
     return td_affine(tape, inputs[0], (float)options->scale, (float)options->offset);
 }
 
-#define KIND(rows, struct_type, plan_function, forward_function)                                   \
-    {                                                                                              \
-        .fields = (rows), .field_count = TD__COUNT(rows), .size = sizeof(struct_type),             \
-        .least_from = 1, .most_from = 1, .plan = (plan_function), .forward = (forward_function)    \
-    }
-const td__layer_kind td__dropout_kind =
-    KIND(dropout_fields, td_dropout_layer, plan_dropout, forward_dropout);
-const td__layer_kind td__activation_kind =
-    KIND(activation_fields, td_activation_layer, plan_same, forward_activation);
-const td__layer_kind td__rescaling_kind =
-    KIND(rescaling_fields, td_rescaling_layer, plan_same, forward_rescaling);
-const td__layer_kind td__gaussian_noise_kind =
-    KIND(noise_fields, td_gaussian_noise_layer, plan_same, forward_noise);
+const td__layer_kind td__dropout_kind = {
+    TD__KIND_OF_ONE(dropout_fields, td_dropout_layer, plan_dropout, forward_dropout)};
+const td__layer_kind td__activation_kind = {
+    TD__KIND_OF_ONE(activation_fields, td_activation_layer, plan_same, forward_activation)};
+const td__layer_kind td__rescaling_kind = {
+    TD__KIND_OF_ONE(rescaling_fields, td_rescaling_layer, plan_same, forward_rescaling)};
+const td__layer_kind td__gaussian_noise_kind = {
+    TD__KIND_OF_ONE(noise_fields, td_gaussian_noise_layer, plan_same, forward_noise)};

@@ -49,11 +49,5 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return td_embedding(tape, layer->slot[0], indices);
 }
 
-const td__layer_kind td__embedding_kind = {.fields = fields,
-                                           .field_count = TD__COUNT(fields),
-                                           .size = sizeof(td_embedding_layer),
-                                           .least_from = 1,
-                                           .most_from = 1,
-                                           .integer_input = true,
-                                           .plan = plan,
-                                           .forward = forward};
+const td__layer_kind td__embedding_kind = {
+    TD__KIND_OF_ONE(fields, td_embedding_layer, plan, forward), .integer_input = true};

@@ -226,9 +226,8 @@ static td_tensor *forward_concatenate(td__layer *layer, td_tape *tape, td_tensor
 
 #define KIND(rows, struct_type, most, plan_function, forward_function)                             \
     {                                                                                              \
-        .fields = (rows), .field_count = TD__COUNT(rows), .size = sizeof(struct_type),             \
-        .least_from = 2, .most_from = (most), .plan = (plan_function),                             \
-        .forward = (forward_function)                                                              \
+        TD__KIND(rows, struct_type, plan_function, forward_function), .least_from = 2,             \
+                                                                      .most_from = (most)          \
     }
 #define MERGE(forward_function)                                                                    \
     KIND(plain_fields, td_plain_layer, TD_MAX_FROM, plan_merge, forward_function)

@@ -147,24 +147,9 @@ static td_tensor *forward_group(td__layer *layer, td_tape *tape, td_tensor *cons
     return layer->slot[BETA] ? td_add(tape, y, layer->slot[BETA]) : y;
 }
 
-const td__layer_kind td__batch_normalization_kind = {.fields = batch_fields,
-                                                     .field_count = TD__COUNT(batch_fields),
-                                                     .size = sizeof(td_batch_normalization_layer),
-                                                     .least_from = 1,
-                                                     .most_from = 1,
-                                                     .plan = plan_batch,
-                                                     .forward = forward_batch};
-const td__layer_kind td__layer_normalization_kind = {.fields = layer_fields,
-                                                     .field_count = TD__COUNT(layer_fields),
-                                                     .size = sizeof(td_layer_normalization_layer),
-                                                     .least_from = 1,
-                                                     .most_from = 1,
-                                                     .plan = plan_layer,
-                                                     .forward = forward_layer};
-const td__layer_kind td__group_normalization_kind = {.fields = group_fields,
-                                                     .field_count = TD__COUNT(group_fields),
-                                                     .size = sizeof(td_group_normalization_layer),
-                                                     .least_from = 1,
-                                                     .most_from = 1,
-                                                     .plan = plan_group,
-                                                     .forward = forward_group};
+const td__layer_kind td__batch_normalization_kind = {
+    TD__KIND_OF_ONE(batch_fields, td_batch_normalization_layer, plan_batch, forward_batch)};
+const td__layer_kind td__layer_normalization_kind = {
+    TD__KIND_OF_ONE(layer_fields, td_layer_normalization_layer, plan_layer, forward_layer)};
+const td__layer_kind td__group_normalization_kind = {
+    TD__KIND_OF_ONE(group_fields, td_group_normalization_layer, plan_group, forward_group)};

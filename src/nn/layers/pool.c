@@ -188,11 +188,7 @@ static td_tensor *up_forward(td__layer *layer, td_tape *tape, td_tensor *const *
 }
 
 #define KIND(rows, struct_type, name, plan_function, forward_function)                             \
-    {                                                                                              \
-        .fields = (rows), .field_count = TD__COUNT(rows), .size = sizeof(struct_type),             \
-        .automatic = (name), .least_from = 1, .most_from = 1, .plan = (plan_function),             \
-        .forward = (forward_function)                                                              \
-    }
+    { TD__KIND_OF_ONE(rows, struct_type, plan_function, forward_function), .automatic = (name) }
 const td__layer_kind td__max_pool2d_kind =
     KIND(pool_fields, td_max_pool2d_layer, "max_pooling2d", plan_pool, max_forward);
 const td__layer_kind td__average_pool2d_kind =

@@ -110,10 +110,7 @@ static td_tensor *forward_gru(td__layer *layer, td_tape *tape, td_tensor *const 
 }
 
 #define KIND(rows, plan_function, forward_function)                                                \
-    {                                                                                              \
-        .fields = (rows), .field_count = TD__COUNT(rows), .size = sizeof(td_lstm_layer),           \
-        .least_from = 1, .most_from = 1, .plan = (plan_function), .forward = (forward_function)    \
-    }
+    { TD__KIND_OF_ONE(rows, td_lstm_layer, plan_function, forward_function) }
 const td__layer_kind td__simple_rnn_kind = KIND(simple_fields, plan_simple, forward_simple);
 const td__layer_kind td__lstm_kind = KIND(lstm_fields, plan_lstm, forward_lstm);
 const td__layer_kind td__gru_kind = KIND(gru_fields, plan_gru, forward_gru);

@@ -73,17 +73,7 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return td_reshape(tape, inputs[0], shape);
 }
 
-const td__layer_kind td__flatten_kind = {.fields = flatten_fields,
-                                         .field_count = TD__COUNT(flatten_fields),
-                                         .size = sizeof(td_flatten_layer),
-                                         .least_from = 1,
-                                         .most_from = 1,
-                                         .plan = plan_flatten,
-                                         .forward = forward};
-const td__layer_kind td__reshape_kind = {.fields = reshape_fields,
-                                         .field_count = TD__COUNT(reshape_fields),
-                                         .size = sizeof(td_reshape_layer),
-                                         .least_from = 1,
-                                         .most_from = 1,
-                                         .plan = plan_reshape,
-                                         .forward = forward};
+const td__layer_kind td__flatten_kind = {
+    TD__KIND_OF_ONE(flatten_fields, td_flatten_layer, plan_flatten, forward)};
+const td__layer_kind td__reshape_kind = {
+    TD__KIND_OF_ONE(reshape_fields, td_reshape_layer, plan_reshape, forward)};

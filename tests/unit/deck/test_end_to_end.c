@@ -1,6 +1,6 @@
 /* From td_deck_open to files on disk, through the built-in sinks: what was recorded is what CSV,
  * NPY and SQLite hold. */
-#include "test.h"
+#include "folder.h"
 
 #include "tapedeck/deck.h"
 
@@ -8,21 +8,6 @@
 #include <unistd.h>
 
 enum { STEPS = 40, UNITS = 3 };
-
-static char folder[64];
-
-static int setup(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/tapedeck-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
 
 static double loss_at(int64_t step) {
     return step == 30 ? 9.5 : 1.0 / (double)step;
@@ -230,10 +215,12 @@ static void what_nobody_writes_does_not_fill_the_queue(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_nobody_writes_does_not_fill_the_queue, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_is_recorded_is_what_the_files_hold, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_second_run_leaves_the_first_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_nobody_writes_does_not_fill_the_queue, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(what_is_recorded_is_what_the_files_hold, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_second_run_leaves_the_first_alone, make_folder,
+                                        remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* A disk that fills up: what the counters call written is what the files hold, the rest is counted
  * as dropped, and no signal ends the program. The size of files is limited, which for the sinks is
  * the same as a full disk and raises SIGXFSZ where nobody takes care. */
-#include "test.h"
+#include "folder.h"
 
 #include "tapedeck/deck.h"
 
@@ -10,21 +10,6 @@
 #include <unistd.h>
 
 enum { STEPS = 3000, UNITS = 6 };
-
-static char folder[64];
-
-static int setup(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/tapedeck-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
 
 static void limit_files(rlim_t bytes) {
     struct rlimit limit;
@@ -125,8 +110,10 @@ static void opening_is_an_error_and_no_signal(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_written_is_in_the_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(opening_is_an_error_and_no_signal, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_written_is_in_the_files, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(opening_is_an_error_and_no_signal, make_folder,
+                                        remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
