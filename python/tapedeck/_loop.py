@@ -28,11 +28,12 @@ _NAMES = 16  # that are told; there is always a count
 _SAMPLE = 4096  # elements of a batch that its fingerprint is made of
 _COLUMNS = 256  # elements of an example, for the same
 _PAIRS = 4096  # examples whose label is remembered
+_LONGEST = 20000  # updates until labels are no longer followed
 _ENOUGH = 64  # examples seen again that decide whether labels stay theirs
 _HASH = (1 << 48) - 1  # exact in every reader of JSON
 _LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss",
            "l1_loss", "smooth_l1_loss", "huber_loss")
-_loops: "weakref.WeakSet[Loop]" = weakref.WeakSet()
+_loops: "list[Loop]" = []  # that listen
 
 
 def _hash(data: Any) -> int:
@@ -162,6 +163,7 @@ class Loop:
         self.pending: list[tuple[bool, int, int]] = []  # batches since the last update: mode, fingerprint, size
         self.batch: torch.Tensor | None = None  # the last of them
         self.labelled = False  # its first loss was seen
+        self.follows_labels = True
         self.batch_before: torch.Tensor | None = None  # of the last update
         self.prints_before: set[int] = set()
         self.prints: dict[int, int] = {}  # fingerprints of this epoch
@@ -182,7 +184,7 @@ class Loop:
         if getattr(bare, "_compiled_call_impl", None) is None:
             self.handles.append(model.register_forward_pre_hook(_Call(self.before_forward), with_kwargs=True))
         self.look_at_parameters()
-        _loops.add(self)
+        _loops.append(self)
         _listen()
 
     @property
@@ -201,7 +203,7 @@ class Loop:
                 handle.remove()
             self.handles, self.probes, self.samples = [], [], []
             self.batch = self.batch_before = None
-            _loops.discard(self)
+            _loops.remove(self)
             _forget()
 
     def tell(self) -> None:
@@ -230,6 +232,8 @@ class Loop:
             return
         if not torch.is_grad_enabled():
             self.see_validation()
+            return
+        if not (self.is_close or self.follows_labels):
             return
         batch = _first_tensor((arguments, named))
         if batch is None or batch.dim() == 0:
@@ -316,11 +320,12 @@ class Loop:
     @_guarded
     def see_loss(self, target: Any) -> None:
         """Whether an example keeps its label. The same eighth of the examples is followed in every epoch."""
-        fact = self.facts.setdefault("labels", {"again": 0, "changed": 0})
         batch = self.batch
-        if fact["again"] >= _ENOUGH or batch is None or self.labelled or not torch.is_grad_enabled():
+        if batch is None or self.labelled or not torch.is_grad_enabled():
             return
         self.labelled = True  # a second loss has other targets
+        fact = self.facts.setdefault("labels", {"again": 0, "changed": 0})
+        self.follows_labels = fact["again"] < _ENOUGH and self.updates < _LONGEST
         if not (batch.is_cpu and isinstance(target, torch.Tensor) and target.is_cpu and target.dim() > 0
                 and target.shape[0] == batch.shape[0] > 1):
             return
@@ -606,10 +611,6 @@ def _copied(model: torch.nn.Module) -> list[tuple[str, str]]:
 _replaced: list[tuple[Any, str, Any]] = []
 
 
-def _all() -> Iterator[Loop]:
-    return iter(list(_loops))
-
-
 def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     plain = vars(owner).get(name)
     if plain is None:
@@ -662,7 +663,7 @@ def _clip(kind: str, plain: Any) -> Any:
         parameters = list(parameters)
         result = plain(parameters, limit, *rest, **named)
         if not torch.compiler.is_compiling():
-            for loop in _all():
+            for loop in list(_loops):
                 loop.see_clip(kind, float(limit), result, parameters)
         return result
 
@@ -673,8 +674,9 @@ def _loss(plain: Any) -> Any:
     def call(*arguments: Any, **named: Any) -> Any:
         if not torch.compiler.is_compiling():
             target = arguments[1] if len(arguments) > 1 else named.get("target")
-            for loop in _all():
-                loop.see_loss(target)
+            for loop in list(_loops):
+                if loop.follows_labels:
+                    loop.see_loss(target)
         return plain(*arguments, **named)
 
     return call
@@ -682,7 +684,7 @@ def _loss(plain: Any) -> Any:
 
 def _iterate(plain: Any) -> Any:
     def __iter__(self: Any) -> Any:
-        for loop in _all():
+        for loop in list(_loops):
             loop.loader_started(self)
         return plain(self)
 
@@ -702,7 +704,7 @@ def _schedule(plain: Any) -> Any:
         finally:
             _depth -= 1
             if _depth == 0 and not begins:  # schedulers within schedulers are one
-                for loop in _all():
+                for loop in list(_loops):
                     loop.scheduler_stepped(self)
 
     return step
@@ -710,7 +712,7 @@ def _schedule(plain: Any) -> Any:
 
 def _unscale(plain: Any) -> Any:
     def unscale_(self: Any, optimizer: Any) -> Any:
-        for loop in _all():
+        for loop in list(_loops):
             if loop.has(optimizer):
                 loop.unscaled = True
         return plain(self, optimizer)
@@ -720,10 +722,10 @@ def _unscale(plain: Any) -> Any:
 
 def _scaler_step(plain: Any) -> Any:
     def step(self: Any, optimizer: Any, *arguments: Any, **named: Any) -> Any:
-        for loop in _all():
+        for loop in list(_loops):
             loop.scaler_calls += 1
         result = plain(self, optimizer, *arguments, **named)
-        for loop in _all():
+        for loop in list(_loops):
             if self.is_enabled():
                 loop.scaler_stepped(optimizer)
         return result
