@@ -52,7 +52,7 @@ static bool fill_evidence(td__case *of, const td__suspicion *s, td_diagnosis_fin
             words[finding->symptom_count++] = symptom_words[symptom->index];
             evidence[finding->evidence_count++] = symptom->evidence;
             bool here =
-                !finding->layer || (symptom->layer && strcmp(symptom->layer, finding->layer) == 0);
+                finding->layer && symptom->layer && strcmp(symptom->layer, finding->layer) == 0;
             finding->unit = finding->unit < 0 && here ? symptom->unit : finding->unit;
             finding->since_step =
                 finding->symptom_count == 1 && s->since <= 1 ? symptom->since : finding->since_step;

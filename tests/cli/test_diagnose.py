@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sqlite3
+import sys
 import unittest
 
 import program
@@ -98,6 +99,21 @@ class Diagnose(program.Case):
         said = self.run_program("diagnose", "--explain", "dead_relu").stdout
         self.assertIn("never put out anything but 0", said)
         self.assertIn("did you mean 'dead_relu'", self.run_program("diagnose", "--explain", "dead_rulu", status=2).stderr)
+
+    def test_the_document_has_every_rule(self):
+        """../diagnose/pictures.py makes docs/diagnose.md anew."""
+        sys.path.insert(0, os.path.join(os.environ["TD_SOURCE"], "tests", "diagnose"))
+        import pictures
+
+        with open(os.path.join(os.environ["TD_SOURCE"], "docs", "diagnose.md"), encoding="utf-8") as file:
+            text = file.read()
+        for rule in pictures.rule_names():
+            words = pictures.explained(program.PROGRAM, rule)
+            if "advises" in words:
+                self.assertIn(f"### {rule}\n{pictures.paragraph(words)}\n```\n", text)
+            else:
+                self.assertIn(f"| `{rule}` | {words['meaning']} | {words['computes']} | {words['says']} |", text)
+                self.assertRegex(text, f"\n{rule:27}\\S")
 
     def test_what_is_no_run_is_an_error(self):
         self.assertIn("nowhere", self.run_program("diagnose", "nowhere", status=2).stderr)

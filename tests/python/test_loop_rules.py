@@ -51,7 +51,29 @@ FOUND = {
     "broken_weight_tying": ({"untied": {"names": [["embedding.weight", "head.weight"]], "shared": 0, "since": 1}}, None, "likely"),
     "batch_norm_of_one": ({"batches": {"updates": 4, "passes": 4, "ones": 4}}, None, "sure"),
 }
-RANKS = {"replicas_drift", "replicas_same_data"}
+# Rule: what rank 0 and rank 1 have.
+APART, SAME = {"1": 7, "2": 8}, {"1": 5, "2": 6}
+RANKS = {"replicas_drift": ({"fingerprints": {"1": 1, "2": 2, "4": 3}, "batch_fingerprints": SAME},
+                            {"fingerprints": {"1": 1, "2": 9, "4": 8}, "batch_fingerprints": APART}),
+         "replicas_same_data": ({"fingerprints": {"1": 1}, "batch_fingerprints": SAME},
+                                {"fingerprints": {"1": 1}, "batch_fingerprints": SAME})}
+
+
+def record(path, loop, **notes):
+    with tapedeck.Deck(path) as deck:
+        deck.note("loop", loop if isinstance(loop, str) else json.dumps(loop))
+        for key, value in notes.items():
+            deck.note(key, value)
+        deck.log(loss=1.0)
+        deck.step()
+    return deck.folder
+
+
+def record_ranks(path, mine, others, **notes):
+    notes = {"world_size": "2", "replicas": "True"} | notes
+    run = record(path, PLAIN | mine, rank="0", **notes)
+    record(f"{path}-rank1", PLAIN | others, rank="1", **notes)
+    return run
 
 
 class LoopRules(unittest.TestCase):
@@ -60,14 +82,7 @@ class LoopRules(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def record(self, loop, name="run", **notes):
-        path = os.path.join(self.folder.name, name)
-        with tapedeck.Deck(path) as deck:
-            deck.note("loop", loop if isinstance(loop, str) else json.dumps(loop))
-            for key, value in notes.items():
-                deck.note(key, value)
-            deck.log(loss=1.0)
-            deck.step()
-        return deck.folder
+        return record(os.path.join(self.folder.name, name), loop, **notes)
 
     def diagnose(self, run, *options):
         out = subprocess.run([TAPEDECK, "diagnose", run, "--json", *options], capture_output=True, text=True, timeout=60)
@@ -76,7 +91,7 @@ class LoopRules(unittest.TestCase):
 
     def test_every_rule_has_a_case(self):
         rules = {path.stem for path in RULES.glob("*.c") if "diagnose/loop.h" in path.read_text(encoding="utf-8")}
-        self.assertEqual(rules, set(FOUND) | RANKS)
+        self.assertEqual(rules, set(FOUND) | set(RANKS))
 
     def test_plain_facts_raise_nothing(self):
         found, status = self.diagnose(self.record(PLAIN))
@@ -100,18 +115,25 @@ class LoopRules(unittest.TestCase):
         self.assertEqual([f["rule"] for f in self.diagnose(self.record(facts, "more"))[0]["findings"]], ["parameter_without_gradient"])
 
     def test_ranks(self):
-        def ranks(name, mine, others, batches, **notes):
-            notes = {"world_size": "2", "replicas": "True"} | notes
-            facts = PLAIN | {"fingerprints": mine, "batch_fingerprints": {"1": 5, "2": 6}}
-            run = self.record(facts, name, rank="0", **notes)
-            self.record(facts | {"fingerprints": others, "batch_fingerprints": batches}, f"{name}-rank1", rank="1", **notes)
+        def ranks(name, mine, others, **notes):
+            run = record_ranks(os.path.join(self.folder.name, name), mine, others, **notes)
             return [(f["rule"], f["since_step"]) for f in self.diagnose(run)[0]["findings"]]
 
-        same, other = {"1": 1, "2": 2, "4": 3}, {"1": 1, "2": 9, "4": 8}
-        self.assertEqual(ranks("a", same, same, {"1": 7, "2": 8}), [])
-        self.assertEqual(ranks("b", same, other, {"1": 7, "2": 8}), [("replicas_drift", 2)])
-        self.assertEqual(ranks("c", same, same, {"1": 5, "2": 6}), [("replicas_same_data", 1)])
-        self.assertEqual(ranks("d", same, other, {"1": 7, "2": 8}, replicas="False"), [])
+        mine, others = RANKS["replicas_drift"]
+        self.assertEqual(ranks("a", mine, others | {"fingerprints": mine["fingerprints"]}), [])
+        self.assertEqual(ranks("b", mine, others), [("replicas_drift", 2)])
+        self.assertEqual(ranks("c", *RANKS["replicas_same_data"]), [("replicas_same_data", 1)])
+        self.assertEqual(ranks("d", mine, others, replicas="False"), [])
+
+    def test_the_document_shows_what_is_said(self):
+        """docs/diagnose.md; ../diagnose/pictures.py makes it anew."""
+        text = pathlib.Path(os.environ["TD_SOURCE"], "docs", "diagnose.md").read_text(encoding="utf-8")
+        runs = [record(os.path.join(self.folder.name, rule), PLAIN | facts) for rule, (facts, _, _) in FOUND.items()]
+        runs += [record_ranks(os.path.join(self.folder.name, rule), *both) for rule, both in RANKS.items()]
+        for run in runs:
+            said = subprocess.run([TAPEDECK, "diagnose", run], capture_output=True, text=True, timeout=60).stdout
+            finding = said[: said.index("\n✓")]
+            self.assertIn(f"```\n{finding}\n```", text)
 
     def test_facts_that_are_none(self):
         deep = "[" * 5000

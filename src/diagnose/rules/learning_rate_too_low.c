@@ -1,6 +1,7 @@
 #include "diagnose/rule.h"
 
 #define USUAL 0.001
+#define USUAL_OF_SGD 0.01
 
 static void look(td__case *of) {
     double rate = td__rate_of(of);
@@ -28,8 +29,13 @@ static void look(td__case *of) {
             td__edit(s, "train.learning_rate_schedule=constant");
         }
     }
-    static const double factors[] = {10, 100};
+    static const double factors[] = {10, 100, 1e3, 1e4};
+    bool plain = td_optimizer_settled(of->trainer->learner.optimizer)->kind == TD_SGD;
+    double most = plain ? 10 * USUAL_OF_SGD : 10 * USUAL; /* beyond a hundredfold, of tiny rates */
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+        if (i > 1 && rate * factors[i] > most) {
+            return;
+        }
         td__suspicion *s =
             td__suspect(of, TD__TUNING, -1,
                         td__say(of, "learning_rate: %.3g (from %.3g)", rate * factors[i], rate));
@@ -42,8 +48,8 @@ const td__rule td__rule_learning_rate_too_low = {
     .info = {.name = "learning_rate_too_low",
              .meaning = "steps are too small: the loss falls, but not far enough",
              .reads = "the optimizer's learning_rate, learning_rate_schedule, the loss",
-             .statistic = "what ten and a hundred times the rate achieve in as many steps; the "
-                          "schedule's rate halfway",
+             .statistic = "what ten and a hundred times the rate (of tiny ones up to ten "
+                          "thousand) achieve in as many steps; the schedule's rate halfway",
              .threshold =
                  "a rate of 0; a schedule that leaves a thousandth of the rate halfway; or "
                  "a larger rate wins most of what was missing",
