@@ -112,7 +112,7 @@ static int64_t shift_left(int64_t a, int64_t b) {
 
 /* The sign stays. */
 static int64_t shift_right(int64_t a, int64_t b) {
-    return b < 0 || b > 63 ? (a < 0 ? -1 : 0) : a >> b;
+    return b < 0 || b > 62 ? (a < 0 ? -1 : 0) : a >> b;
 }
 
 static bool bit_shift(td__onnx_call *call) {
