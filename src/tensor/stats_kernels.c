@@ -1,4 +1,4 @@
-/* Block kernels in plain C, and in AVX2 and AVX-512 chosen at run time.
+/* Block kernels in plain C with vectors of four, and in AVX2 and AVX-512 chosen at run time.
  *
  * A block is read twice: first its sum, minimum, maximum and zeros; then, about the mean m found,
  * d = x - m:  mean = m + sum(d)/n,  m2 = sum(d^2) - sum(d)^2/n.  The second pass costs little (the
@@ -31,47 +31,63 @@ static void finish(td__block *block, double n, double m, double d, double d2) {
 
 enum { LANES = 8 };
 
+/* Four lanes: what every processor that we know has registers for (SSE2, NEON). */
+typedef float four __attribute__((vector_size(16), may_alias));
+typedef int32_t four_masks __attribute__((vector_size(16)));
+
+static inline four load(const float *x) {
+    four v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+static inline four choose(four_masks where, four a, four b) {
+    return (four)(((four_masks)a & where) | ((four_masks)b & ~where));
+}
+
 static bool portable_block(const float *x, size_t count, td__block *block) {
-    float sum[LANES] = {0}, min[LANES], max[LANES];
-    int32_t zeros[LANES] = {0};
-    memcpy(min, x, sizeof min);
-    memcpy(max, x, sizeof max);
+    enum { VECTORS = LANES / 4 };
+    four sum[VECTORS] = {0}, min[VECTORS], max[VECTORS];
+    four_masks zeros[VECTORS] = {0};
+    for (size_t k = 0; k < VECTORS; k++) {
+        min[k] = max[k] = load(x + 4 * k);
+    }
     for (size_t i = 0; i < count; i += LANES) {
-        for (size_t k = 0; k < LANES; k++) {
-            float v = x[i + k];
+        for (size_t k = 0; k < VECTORS; k++) {
+            four v = load(x + i + 4 * k);
             sum[k] += v;
-            min[k] = v < min[k] ? v : min[k];
-            max[k] = v > max[k] ? v : max[k];
-            zeros[k] += v == 0.0f;
+            min[k] = choose(v < min[k], v, min[k]);
+            max[k] = choose(v > max[k], v, max[k]);
+            zeros[k] -= v == 0; /* a comparison that holds is -1 */
         }
     }
-    double total = sum[0];
-    block->min = min[0];
-    block->max = max[0];
-    block->zeros = zeros[0];
-    for (size_t k = 1; k < LANES; k++) {
-        total += sum[k];
-        block->min = fmin(block->min, min[k]);
-        block->max = fmax(block->max, max[k]);
-        block->zeros += zeros[k];
+    double total = 0;
+    block->min = min[0][0];
+    block->max = max[0][0];
+    block->zeros = 0;
+    for (size_t k = 0; k < LANES; k++) {
+        total += sum[k / 4][k % 4];
+        block->min = fmin(block->min, min[k / 4][k % 4]);
+        block->max = fmax(block->max, max[k / 4][k % 4]);
+        block->zeros += zeros[k / 4][k % 4];
     }
     if (!in_range(total, block->min, block->max)) {
         return false;
     }
     double n = (double)count;
     float m = (float)(total / n);
-    float d1[LANES] = {0}, d2[LANES] = {0};
+    four d1[VECTORS] = {0}, d2[VECTORS] = {0};
     for (size_t i = 0; i < count; i += LANES) {
-        for (size_t k = 0; k < LANES; k++) {
-            float d = x[i + k] - m;
+        for (size_t k = 0; k < VECTORS; k++) {
+            four d = load(x + i + 4 * k) - m;
             d1[k] += d;
             d2[k] += d * d;
         }
     }
     double first = 0, second = 0;
     for (size_t k = 0; k < LANES; k++) {
-        first += d1[k];
-        second += d2[k];
+        first += d1[k / 4][k % 4];
+        second += d2[k / 4][k % 4];
     }
     finish(block, n, m, first, second);
     return true;

@@ -169,7 +169,8 @@ static inline void golden_compare(const char *case_name, const golden_tensor *ex
     const float *values = td_tensor_data(tensor);
     double largest = 0;
     for (int64_t i = 0; i < expected->count; i++) {
-        largest = fmax(largest, fabs((double)expected->values[i]));
+        double size = fabs((double)expected->values[i]);
+        largest = size > largest ? size : largest;
     }
     for (int64_t i = 0; i < expected->count; i++) {
         double got = (double)values[i], want = (double)expected->values[i];

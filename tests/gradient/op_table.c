@@ -50,7 +50,8 @@ static void expect_all_near(const char *name, const char *what, const float *val
                             const float *expected, double factor, int64_t count) {
     double most = 0;
     for (int64_t i = 0; i < count; i++) {
-        most = fmax(most, factor * fabs((double)expected[i]));
+        double size = factor * fabs((double)expected[i]);
+        most = size > most ? size : most;
     }
     for (int64_t i = 0; i < count; i++) {
         expect_near(name, what, i, (double)values[i], factor * (double)expected[i], 1e-5, most);
