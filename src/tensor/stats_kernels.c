@@ -32,29 +32,29 @@ static void finish(td__block *block, double n, double m, double d, double d2) {
 enum { LANES = 8 };
 
 /* Four lanes: what every processor that we know has registers for (SSE2, NEON). */
-typedef float four __attribute__((vector_size(16), may_alias));
-typedef int32_t four_masks __attribute__((vector_size(16)));
+typedef float quad __attribute__((vector_size(16), may_alias));
+typedef int32_t quad_masks __attribute__((vector_size(16)));
 
-static inline four load(const float *x) {
-    four v;
+static inline quad load(const float *x) {
+    quad v;
     memcpy(&v, x, sizeof v);
     return v;
 }
 
-static inline four choose(four_masks where, four a, four b) {
-    return (four)(((four_masks)a & where) | ((four_masks)b & ~where));
+static inline quad choose(quad_masks where, quad a, quad b) {
+    return (quad)(((quad_masks)a & where) | ((quad_masks)b & ~where));
 }
 
 static bool portable_block(const float *x, size_t count, td__block *block) {
     enum { VECTORS = LANES / 4 };
-    four sum[VECTORS] = {0}, min[VECTORS], max[VECTORS];
-    four_masks zeros[VECTORS] = {0};
+    quad sum[VECTORS] = {0}, min[VECTORS], max[VECTORS];
+    quad_masks zeros[VECTORS] = {0};
     for (size_t k = 0; k < VECTORS; k++) {
         min[k] = max[k] = load(x + 4 * k);
     }
     for (size_t i = 0; i < count; i += LANES) {
         for (size_t k = 0; k < VECTORS; k++) {
-            four v = load(x + i + 4 * k);
+            quad v = load(x + i + 4 * k);
             sum[k] += v;
             min[k] = choose(v < min[k], v, min[k]);
             max[k] = choose(v > max[k], v, max[k]);
@@ -76,10 +76,10 @@ static bool portable_block(const float *x, size_t count, td__block *block) {
     }
     double n = (double)count;
     float m = (float)(total / n);
-    four d1[VECTORS] = {0}, d2[VECTORS] = {0};
+    quad d1[VECTORS] = {0}, d2[VECTORS] = {0};
     for (size_t i = 0; i < count; i += LANES) {
         for (size_t k = 0; k < VECTORS; k++) {
-            four d = load(x + i + 4 * k) - m;
+            quad d = load(x + i + 4 * k) - m;
             d1[k] += d;
             d2[k] += d * d;
         }
