@@ -27,28 +27,17 @@ static bool write_signal(FILE *stream, const td_gradient *gradient) {
 }
 
 static td_status save_csv(const td_gradients *gradients, const char *to, td_error *error) {
-    size_t room = strlen(to) + 8;
-    char *draft = td__calloc(room, 1);
-    if (!draft) {
-        return td_error_set(error, TD_MEMORY, "%s: out of memory", to);
+    td__draft draft;
+    FILE *stream = td__draft_open(&draft, to, error);
+    if (!stream) {
+        return TD_IO;
     }
-    (void)snprintf(draft, room, "%s.new", to);
-    FILE *stream = fopen(draft, "wb");
-    bool good = stream && fputs("signal,index,value\n", stream) >= 0;
+    bool good = fputs("signal,index,value\n", stream) >= 0;
     const td_gradient *gradient;
     for (size_t i = 0; good && (gradient = td_gradients_at(gradients, i)); i++) {
         good = write_signal(stream, gradient);
     }
-    if (stream && fclose(stream) != 0) {
-        good = false;
-    }
-    good = good && rename(draft, to) == 0;
-    td_status status = good ? TD_OK : td__file_error(error, to, "write");
-    if (!good && stream) {
-        (void)remove(draft);
-    }
-    td__free(draft);
-    return status;
+    return td__draft_close(&draft, stream, good) ? TD_OK : td__file_error(error, to, "write");
 }
 
 static td_status save_npz(const td_gradients *gradients, const char *to, td_error *error) {

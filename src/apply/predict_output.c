@@ -21,8 +21,9 @@ typedef struct format {
 
 struct td__predict_output {
     const format *format;
-    char *path, *draft;
-    FILE *stream; /* to draft */
+    char *path;
+    td__draft draft;
+    FILE *stream; /* to the draft, or to standard output */
     int folder;   /* of pictures, or -1 */
     td__predict_output_about about;
     int64_t examples, written;
@@ -222,10 +223,12 @@ static td_status open_target(td__predict_output *output, td_error *error) {
         output->folder = td__folder_open(output->path, error);
         return output->folder < 0 ? TD_IO : TD_OK;
     }
-    int standard = is_standard_output(output->path) ? dup(STDOUT_FILENO) : -1;
-    output->stream = standard >= 0                      ? fdopen(standard, "wb")
-                     : is_standard_output(output->path) ? NULL
-                                                        : fopen(output->draft, "wb");
+    if (!is_standard_output(output->path)) {
+        output->stream = td__draft_open(&output->draft, output->path, error);
+        return output->stream ? TD_OK : TD_IO;
+    }
+    int standard = dup(STDOUT_FILENO);
+    output->stream = standard >= 0 ? fdopen(standard, "wb") : NULL;
     return output->stream ? TD_OK : stream_error(output, error);
 }
 
@@ -241,17 +244,14 @@ td__predict_output *td__predict_output_open(const char *path, const td__predict_
         return NULL;
     }
     td__predict_output *output = td__calloc(1, sizeof *output);
-    size_t room = strlen(path) + 8;
     if (output) {
         output->path = td__strdup(path);
-        output->draft = td__calloc(room, 1);
     }
-    if (!output || !output->path || !output->draft) {
+    if (!output || !output->path) {
         td_error_set(error, TD_MEMORY, "%s: out of memory", path);
         (void)!td__predict_output_close(output, false, NULL);
         return NULL;
     }
-    (void)snprintf(output->draft, room, "%s.new", path);
     output->format = found;
     output->folder = -1;
     const td_data_info *info = td_dataset_info(about->data);
@@ -280,19 +280,15 @@ td_status td__predict_output_close(td__predict_output *output, bool good, td_err
     }
     td_status status = TD_OK;
     if (output->stream) {
-        bool written = fclose(output->stream) == 0, file = !is_standard_output(output->path);
-        if (good && (!written || (file && rename(output->draft, output->path) != 0))) {
-            status = stream_error(output, error);
-        }
-        if (file && (!good || status)) {
-            (void)remove(output->draft);
-        }
+        bool written = is_standard_output(output->path)
+                           ? fclose(output->stream) == 0
+                           : td__draft_close(&output->draft, output->stream, good);
+        status = good && !written ? stream_error(output, error) : TD_OK;
     }
     if (output->folder > 0) {
         close(output->folder);
     }
     td__free(output->text);
-    td__free(output->draft);
     td__free(output->path);
     td__free(output);
     return status;

@@ -205,6 +205,37 @@ td_status td__file_publish(int folder, const char *name, const void *data, size_
                   : td__draft_end(&draft, td__write_all(draft.file, data, size, 0), durable, error);
 }
 
+FILE *td__draft_open(td__draft *draft, const char *path, td_error *error) {
+    const char *name;
+    int folder = td__folder_of(path, &name, error);
+    if (folder < 0 || td__draft_create(draft, folder, name, error)) {
+        if (folder >= 0) {
+            close(folder);
+        }
+        return NULL;
+    }
+    int file = fcntl(draft->file, F_DUPFD_CLOEXEC, 0);
+    FILE *stream = file >= 0 ? fdopen(file, "wb") : NULL;
+    if (!stream) {
+        (void)td__file_error(error, path, "create");
+        if (file >= 0) {
+            close(file);
+        }
+        (void)!td__draft_end(draft, false, false, NULL);
+        close(folder);
+    }
+    return stream;
+}
+
+bool td__draft_close(td__draft *draft, FILE *stream, bool good) {
+    good = fclose(stream) == 0 && good;
+    good = !td__draft_end(draft, good, false, NULL);
+    int reason = errno;
+    close(draft->folder);
+    errno = reason;
+    return good;
+}
+
 /* FNV-1a, mixed once more so that every bit of the name reaches every digit. */
 static uint64_t hash_name(const char *name) {
     uint64_t hash = 0xcbf29ce484222325u;

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 enum { TD__ASIDE_SIZE = 288 };
@@ -62,6 +63,12 @@ TD_NODISCARD td_status td__draft_create(td__draft *draft, int folder, const char
                                         td_error *error);
 /* Ends it: published when good, else removed; a write that failed left its reason in errno. */
 TD_NODISCARD td_status td__draft_end(td__draft *draft, bool good, bool durable, td_error *error);
+
+/* A draft of the file at path, as a stream; NULL on failure. */
+FILE *td__draft_open(td__draft *draft, const char *path, td_error *error);
+/* Closes the stream and ends the draft, which was good so far: published or removed. False, with
+ * errno, when there is no such file now. */
+bool td__draft_close(td__draft *draft, FILE *stream, bool good);
 
 /* What errno says, in words; also of td__file_open's own errors. */
 const char *td__file_reason(int reason);

@@ -120,27 +120,16 @@ static bool write_parameter(const td_model *model, const td_parameter_info *para
 }
 
 td_status td__weights_csv_write(const td_model *model, const char *path, td_error *error) {
-    size_t room = strlen(path) + 8;
-    char *draft = td__calloc(room, 1);
-    if (!draft) {
-        return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    td__draft draft;
+    FILE *stream = td__draft_open(&draft, path, error);
+    if (!stream) {
+        return TD_IO;
     }
-    (void)snprintf(draft, room, "%s.new", path);
-    FILE *stream = fopen(draft, "wb");
-    bool good = stream && fputs(HEADER "\n", stream) >= 0;
+    bool good = fputs(HEADER "\n", stream) >= 0;
     for (size_t i = 0; good && i < td_model_parameter_count(model); i++) {
         good = write_parameter(model, td_model_parameter_at(model, i), stream);
     }
-    if (stream && fclose(stream) != 0) {
-        good = false;
-    }
-    good = good && rename(draft, path) == 0;
-    td_status status = good ? TD_OK : td__file_error(error, path, "write");
-    if (!good && stream) {
-        (void)remove(draft);
-    }
-    td__free(draft);
-    return status;
+    return td__draft_close(&draft, stream, good) ? TD_OK : td__file_error(error, path, "write");
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */

@@ -5,13 +5,13 @@
 #include "tape/op.h"
 
 /* For each of count results, width elements and their weights; memory of the tape. */
-typedef struct td__taps {
+typedef struct td__resampling {
     int64_t count, width;
     int64_t *places;
     float *weights;
-} td__taps;
+} td__resampling;
 
 /* Gradients flow. The places are elements of x along that axis. */
-td_tensor *td__resample(td_tape *tape, td_tensor *x, int32_t axis, const td__taps *taps);
+td_tensor *td__resample(td_tape *tape, td_tensor *x, int32_t axis, const td__resampling *taps);
 
 #endif

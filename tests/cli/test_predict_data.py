@@ -157,14 +157,14 @@ class Large(Case):
         self.small_model(4, 4000)
         numpy.save(self.path("many.npy"), numpy.zeros((200000, 4), "float32"))
         process = self.start("predict", "runs/wide", "many.npy", "--to", "out.csv")
-        while not self.exists("out.csv.new") or os.path.getsize(self.path("out.csv.new")) == 0:
+        while not self.exists(".out.csv.new") or os.path.getsize(self.path(".out.csv.new")) == 0:
             self.assertIsNone(process.poll())
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, errors)
         self.assertRegex(errors, r"stopped after \d+ examples")
         self.assertFalse(self.exists("out.csv"))
-        self.assertFalse(self.exists("out.csv.new"))
+        self.assertFalse(self.exists(".out.csv.new"))
 
     def test_progress_is_shown_on_a_terminal(self):
         import pty

@@ -189,9 +189,9 @@ static void weigh(char mode, double t, double a, double weights[4]) {
     }
 }
 
-static bool make_taps(td__onnx_call *call, const resizing *r, int32_t axis, td__taps *taps) {
+static bool make_taps(td__onnx_call *call, const resizing *r, int32_t axis, td__resampling *taps) {
     int64_t size = r->from.dims[axis];
-    *taps = (td__taps){.count = r->to.dims[axis], .width = r->mode == 'l' ? 2 : 4};
+    *taps = (td__resampling){.count = r->to.dims[axis], .width = r->mode == 'l' ? 2 : 4};
     size_t count = (size_t)(taps->count * taps->width);
     taps->places = td__scratch(call->tape, count * sizeof *taps->places);
     taps->weights = td__scratch(call->tape, count * sizeof *taps->weights);
@@ -222,7 +222,7 @@ static bool make_taps(td__onnx_call *call, const resizing *r, int32_t axis, td__
 /* One axis after another; last: x has the channels last. */
 static td_tensor *interpolate(td__onnx_call *call, const resizing *r, td_tensor *x, bool last) {
     for (int32_t axis = 0; axis < r->from.rank && x; axis++) {
-        td__taps taps;
+        td__resampling taps;
         if (r->from.dims[axis] == r->to.dims[axis] && r->rule != TF_CROP_AND_RESIZE) {
             continue;
         }

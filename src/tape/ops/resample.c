@@ -8,7 +8,7 @@
 
 /* x: (outer, size, inner), y: (outer, count, inner) */
 typedef struct resample_work {
-    const td__taps *taps;
+    const td__resampling *taps;
     int64_t size, inner;
     const float *from;
     float *to;
@@ -17,7 +17,7 @@ typedef struct resample_work {
 static void forward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const resample_work *w = context;
-    const td__taps *taps = w->taps;
+    const td__resampling *taps = w->taps;
     for (int64_t row = begin; row < end; row++) {
         int64_t outer = row / taps->count, i = row % taps->count;
         float *y = w->to + row * w->inner;
@@ -36,7 +36,7 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
 static void backward_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const resample_work *w = context;
-    const td__taps *taps = w->taps;
+    const td__resampling *taps = w->taps;
     for (int64_t row = begin * taps->count; row < end * taps->count; row++) {
         int64_t outer = row / taps->count, i = row % taps->count;
         const float *g = w->from + row * w->inner;
@@ -69,7 +69,7 @@ static td_status resample_backward(td_tape *tape, td__node *node) {
 
 static const td__op resample_op = {.name = "resample", .backward = resample_backward};
 
-td_tensor *td__resample(td_tape *tape, td_tensor *x, int32_t axis, const td__taps *taps) {
+td_tensor *td__resample(td_tape *tape, td_tensor *x, int32_t axis, const td__resampling *taps) {
     if (!td__check_float(tape, "resample", "input", x)) {
         return NULL;
     }
@@ -77,7 +77,7 @@ td_tensor *td__resample(td_tape *tape, td_tensor *x, int32_t axis, const td__tap
     shape.dims[axis] = taps->count;
     td_tensor *y = td__output(tape, TD_FLOAT32, &shape);
     resample_work *work = y ? td__scratch(tape, sizeof *work) : NULL;
-    td__taps *kept = work ? td__scratch(tape, sizeof *kept) : NULL;
+    td__resampling *kept = work ? td__scratch(tape, sizeof *kept) : NULL;
     if (!kept) {
         return NULL;
     }

@@ -127,6 +127,32 @@ static void folders_are_not_followed_through_links(void **state) {
     assert_int_equal(td__folder_open("/nonexistent", &error), -1);
 }
 
+static void a_stream_becomes_the_file_or_nothing(void **state) {
+    (void)state;
+    char path[] = "/tmp/tapedeck-draft-XXXXXX", text[16] = "";
+    assert_non_null(mkdtemp(path));
+    char file[64];
+    (void)snprintf(file, sizeof file, "%s/a.csv", path);
+    td__draft draft;
+    td_error error = {0};
+    for (int good = 0; good < 2; good++) {
+        FILE *stream = td__draft_open(&draft, file, &error);
+        assert_non_null(stream);
+        assert_true(fputs("whole", stream) >= 0);
+        assert_int_equal(access(file, F_OK), -1);
+        assert_int_equal(td__draft_close(&draft, stream, good), good);
+        assert_int_equal(access(file, F_OK), good - 1);
+    }
+    FILE *read = fopen(file, "r");
+    assert_true(read && fgets(text, sizeof text, read));
+    assert_string_equal(text, "whole");
+    assert_int_equal(fclose(read), 0);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(rmdir(path), 0); /* no draft is left in it */
+    assert_null(td__draft_open(&draft, file, &error));
+    assert_int_equal(error.status, TD_IO);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_names_stay_as_they_are),
@@ -135,6 +161,7 @@ int main(void) {
         cmocka_unit_test(published_files_are_whole_and_leave_no_draft),
         cmocka_unit_test(a_failed_publish_keeps_the_old_file_and_says_why),
         cmocka_unit_test(folders_are_not_followed_through_links),
+        cmocka_unit_test(a_stream_becomes_the_file_or_nothing),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
