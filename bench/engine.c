@@ -19,7 +19,7 @@ static void step(worker *w) {
 int main(int argc, char **argv) {
     const struct network *network = argc == 3 ? find_network(argv[1]) : NULL;
     if (!network || atoi(argv[2]) < 1) {
-        fprintf(stderr, "usage: engine M1|M2|M3|M4|M5a|M5b THREADS\n");
+        fprintf(stderr, "usage: engine NETWORK THREADS\n");
         return 2;
     }
     td_threads_set(atoi(argv[2]));

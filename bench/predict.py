@@ -1,19 +1,18 @@
 """Prediction by Tapedeck and by PyTorch, in turns: ./dev bench predict [--networks M3] …
 
-The forward pass without gradients, with PyTorch in its best set-up as in engine.py (both layouts, the
-OpenBLAS builds that are installed, threads bound or not); all of td_predict, from a saved model and an
+The forward pass without gradients, with the registry's PyTorch in the faster of its layouts (--debian: Debian's,
+with the OpenBLAS builds that are installed, threads bound or not); all of td_predict, from a saved model and an
 .npy file to a CSV file, beside PyTorch's forward passes alone; and predictions with labels to CSV beside
 the loop over rows with Python's csv module. Ratios above 1 are Tapedeck's advantage.
 """
 import argparse
 import os
-import sys
 
-from engine import BUILD, HERE, IMAGES, peer_environments
+from engine import BUILD, HERE, IMAGES, PYTHON, peer_environments
 from tools.rounds import Worker, interleave
 
 OURS = os.path.join(BUILD, "predict")
-PEER = [sys.executable, os.path.join(HERE, "peers", "predict.py")]
+PEER = [PYTHON, os.path.join(HERE, "peers", "predict.py")]
 
 
 def best_peer(mode, network, threads, count):

@@ -15,6 +15,7 @@ import numpy
 import torch
 
 import engine
+from lines import answer
 
 
 def tensorboard_bins():
@@ -80,8 +81,8 @@ def main():
     torch.set_num_threads(int(threads))
     torch.set_flush_denormal(True)
     with tempfile.TemporaryDirectory() as folder:
-        engine.answer(engine.make_step(network, "nchw",
-                                       None if mode == "bare" else watcher(mode, folder)))
+        answer(engine.make_step(network, "nchw",
+                                None if mode == "bare" else watcher(mode, folder)))
 
 
 main()

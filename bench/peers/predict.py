@@ -12,7 +12,8 @@ import tempfile
 
 import numpy
 
-from engine import INPUTS, NETWORKS, answer
+from engine import NETWORKS, make_inputs
+from lines import answer
 
 
 def forward_step(network, threads, count, layout, batch=None):
@@ -22,7 +23,7 @@ def forward_step(network, threads, count, layout, batch=None):
     torch.set_grad_enabled(False)
     torch.manual_seed(1)
     model = NETWORKS[network]().eval()
-    inputs = torch.randn((count, *INPUTS[network][1:]))
+    inputs = make_inputs(network, count)
     if layout == "nhwc":
         model = model.to(memory_format=torch.channels_last)
         inputs = inputs.to(memory_format=torch.channels_last)

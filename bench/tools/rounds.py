@@ -10,9 +10,10 @@ import subprocess
 
 
 class Worker:
-    def __init__(self, command, environment=None):
+    def __init__(self, command, environment=None, quiet=False):
         self.command = command
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        stderr=subprocess.DEVNULL if quiet else None,
                                         bufsize=1, env={**os.environ, **(environment or {})})
         if self._line() != "ready":
             raise RuntimeError(f"{command[0]} did not get ready")
@@ -25,7 +26,10 @@ class Worker:
         return line.strip()
 
     def _ask(self, question):
-        self.process.stdin.write(question + "\n")
+        try:
+            self.process.stdin.write(question + "\n")
+        except BrokenPipeError:
+            pass  # it has ended: _line says so
         return float(self._line())
 
     def warm_up(self, milliseconds):

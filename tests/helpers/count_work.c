@@ -52,7 +52,7 @@ static void start_network(network *n, const char *name, td_shape batch) {
         td_add_conv2d(n->model, .filters = 16, .kernel = {3}, .activation = TD_RELU);
         td_add_conv2d(n->model, .filters = 16, .kernel = {3}, .padding = TD_PADDING_SAME);
         td_add_conv2d(n->model, .filters = 16, .kernel = {3}, .groups = 16, .activation = TD_RELU);
-        td_add_max_pool2d(n->model, .size = {2});
+        td_add_max_pool2d(n->model);
         td_add_flatten(n->model);
         td_add_dense(n->model, .units = 5);
     } else {
