@@ -32,6 +32,7 @@ static const char help[] =
     "  --layout LAYOUT   of arrays of images: channels_first or channels_last; without, the one of "
     "the\n"
     "                    model's file, and what else fits is said\n"
+    "  --memory BYTES    most that running the model may take (half of the machine's)\n"
     "  --training        as in a step of training: dropout drops, batch normalisation uses the "
     "batch;\n"
     "                    otherwise as in inference\n"
@@ -113,7 +114,8 @@ static void print_all(const td_gradients *gradients) {
 
 static int run(int count, char **arguments) {
     bool quiet = false, json = false;
-    const char *batch = NULL, *scale = NULL, *layout = NULL, *to = NULL, *layers[MOST_VALUES];
+    const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to = NULL,
+               *layers[MOST_VALUES];
     size_t layer_count = 0;
     td_gradients_options gradients = {.size = sizeof gradients};
     const option options[] = {
@@ -124,6 +126,7 @@ static int run(int count, char **arguments) {
         {.name = "labels", .text = &gradients.labels},
         {.name = "scale", .text = &scale},
         {.name = "layout", .text = &layout},
+        {.name = "memory", .text = &memory},
         {.name = "training", .flag = &gradients.training},
         {.name = "to", .text = &to},
         {.name = "json", .flag = &json},
@@ -144,6 +147,9 @@ static int run(int count, char **arguments) {
     }
     if (scale && !plain_number(scale, &gradients.scale)) {
         return misuse(&command_gradients, "--scale: expected a number that is not 0");
+    }
+    if (memory && !byte_count(memory, &gradients.memory)) {
+        return misuse(&command_gradients, "--memory: expected a number of bytes (2GiB, 500MB)");
     }
     char *joined = join(layers, layer_count);
     gradients.layers = joined;

@@ -136,8 +136,9 @@ static void print_table(const td_tensor_table_info *about, const row *rows) {
         odd += rows[i].stats.nan + rows[i].stats.inf;
     }
     printf("%s: %s, %s\n", about->file, about->format, terminal_bytes(size, (double)about->bytes));
-    printf("%zu tensors of %lld numbers in all%s%s\n\n", about->count, (long long)elements,
-           about->remark ? "; " : "", about->remark ? about->remark : "");
+    printf("%zu tensor%s of %lld numbers in all%s%s\n\n", about->count,
+           about->count == 1 ? "" : "s", (long long)elements, about->remark ? "; " : "",
+           about->remark ? about->remark : "");
     print_rows("tensor", rows, about->count, true);
     if (odd) {
         printf("\nerror    %lld of the numbers are NaN or infinite\n", (long long)odd);

@@ -82,6 +82,7 @@ typedef struct td_gradients_options {
     bool training;      /* as in a step of training: dropout drops, batches are normalised by
                          * themselves; otherwise as in inference */
     td_layout layout;   /* of arrays of images; AS_IS: the one of the model's file */
+    int64_t memory;     /* most bytes that running the model may take; 0: half of the machine's */
 } td_gradients_options;
 
 /* The gradient of the batch's (mean) loss with respect to a layer's output or parameter. */

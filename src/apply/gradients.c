@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "deck/glob.h"
 #include "pass/pass.h"
+#include "tape/tape.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>
@@ -253,7 +254,11 @@ static td_status prepare(td_gradients *g, const char *model, const char *data,
         status = td__saved_fit_labels(&g->saved, objective->loss, error);
     }
     status = status ? status : td__pass_init(&g->pass, g->saved.model, objective, NULL, error);
-    return status ? status : run(g, options, error);
+    if (status) {
+        return status;
+    }
+    td__tape_limit(g->pass.tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
+    return run(g, options, error);
 }
 
 /* ---- The object ------------------------------------------------------------------------------ */

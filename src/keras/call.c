@@ -43,7 +43,15 @@ static void add_tensor(td__keras_call *call, const json_t *tensor, size_t place)
     }
 }
 
-/* Positional arguments: tensors, and lists of them. */
+static void add_number(td__keras_call *call, const json_t *value) {
+    if (call->with_number) {
+        refuse(call, "it is called with several numbers");
+    }
+    call->with_number = true;
+    call->number = json_number_value(value);
+}
+
+/* Positional arguments: tensors, and lists of them; a number. */
 static void read_arguments(td__keras_call *call, const json_t *value, int depth) {
     const json_t *tensor = tensor_of(value);
     if (tensor) {
@@ -52,6 +60,8 @@ static void read_arguments(td__keras_call *call, const json_t *value, int depth)
         for (size_t i = 0; i < json_array_size(value); i++) {
             read_arguments(call, json_array_get(value, i), depth + 1);
         }
+    } else if (json_is_number(value)) {
+        add_number(call, value);
     } else if (!json_is_null(value)) {
         refuse(call, "it is called with something that is no layer's output");
     }
@@ -81,7 +91,9 @@ static void read_named(td__keras_call *call, const json_t *arguments, const char
                 known = true;
             }
         }
-        if (!strcmp(key, "use_causal_mask")) {
+        if (!strcmp(key, "y") && !strcmp(class_name, "TFOpLambda") && json_is_number(value)) {
+            add_number(call, value);
+        } else if (!strcmp(key, "use_causal_mask")) {
             call->causal = json_is_true(value);
         } else if (!known && !json_is_null(value) && !json_is_false(value)) {
             refuse(call, "it is called with %.60s", key);
@@ -96,6 +108,11 @@ static void settle(td__keras_call *call, const char *class_name) {
             refuse(call, "it is called without one of its inputs");
             return;
         }
+    }
+    bool takes_number = !strcmp(class_name, "Add") || !strcmp(class_name, "Multiply") ||
+                        !strcmp(class_name, "TFOpLambda");
+    if (call->with_number && (!takes_number || call->count != 1)) {
+        refuse(call, "it is called with something that is no layer's output");
     }
     if (!strcmp(class_name, "MultiHeadAttention") && !*call->reason) {
         if (call->count > 2 && !strcmp(call->from[2], call->from[1])) {

@@ -9,6 +9,8 @@ typedef struct td__keras_call {
     size_t count;
     int32_t inputs[TD_MAX_FROM]; /* for the caller: the same as numbers */
     bool causal;
+    bool with_number; /* one argument is a number: x + 3 */
+    double number;
     char reason[TD__KERAS_REASON_SIZE]; /* why it cannot be had; "" when it can */
 } td__keras_call;
 

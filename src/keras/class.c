@@ -128,6 +128,9 @@ static const td__keras_option attention[] = {
     {"dropout", TD__KERAS_TRAINING, NULL},        {"flash_attention", TD__KERAS_IGNORED, NULL},
     {"query_shape", TD__KERAS_IGNORED, NULL},     {"key_shape", TD__KERAS_IGNORED, NULL},
     {"value_shape", TD__KERAS_IGNORED, NULL},     KERNEL_AND_BIAS};
+static const td__keras_option layer_scale[] = {{"init_values", TD__KERAS_IGNORED, NULL},
+                                               {"projection_dim", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option custom_scale[] = {{"scale", TD__KERAS_IGNORED, NULL}};
 static const td__keras_option operation[] = {{"function", TD__KERAS_IGNORED, NULL}};
 
 /* --- what tables cannot say --------------------------------------------------------------- */
@@ -248,6 +251,14 @@ static void adapt_operation(const json_t *config, const td_shape *input,
     }
 }
 
+/* keras.applications's ConvNeXt multiplies each channel by a number of its own. */
+static void adapt_layer_scale(const json_t *config, const td_shape *input,
+                              td__keras_settings *settings) {
+    (void)config, (void)input;
+    td__keras_settings_number(settings, "kernel", 1);
+    td__keras_settings_add(settings, "use_bias", (td_value){.kind = TD_VALUE_BOOL});
+}
+
 /* --- classes ------------------------------------------------------------------------------ */
 
 #define CLASS(name, kind, options, storage, adapt)                                                 \
@@ -303,6 +314,8 @@ static const td__keras_class classes[] = {
     PLAIN("Minimum", MINIMUM),
     CLASS("Dot", DOT, dot, VARS, NULL),
     CLASS("GaussianNoise", GAUSSIAN_NOISE, noise, VARS, NULL),
+    CLASS("LayerScale", DEPTHWISE_CONV2D, layer_scale, VARS, adapt_layer_scale),
+    CLASS("CustomScaleLayer", ADD, custom_scale, VARS, NULL),
     CLASS("TFOpLambda", ADD, operation, VARS, adapt_operation),
     CLASS("Concatenate", CONCATENATE, concatenate, VARS, adapt_concatenate),
     CLASS("MultiHeadAttention", MULTI_HEAD_ATTENTION, attention, ATTENTION, NULL),

@@ -269,6 +269,8 @@ static td_status read_calls(td__keras_graph *graph, const json_t *layers, functi
             td__keras_call *call = &model->calls[i];
             td__keras_call_read(json_object_get(json, "inbound_nodes"), entry->class_name, call);
             entry->causal = call->causal;
+            entry->with_number = call->with_number;
+            entry->number = call->number;
             if (*call->reason) {
                 td__keras_refuse(graph, entry, call->reason);
             } else if (call->count == 0) {

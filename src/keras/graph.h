@@ -17,7 +17,9 @@ typedef struct td__keras_entry {
     const td__keras_class *class; /* NULL: an InputLayer, a model, or refused */
     const json_t *config;         /* borrowed; gone with the configuration */
     bool frozen;
-    bool causal;                 /* attention: a position sees none after it */
+    bool causal;      /* attention: a position sees none after it */
+    bool with_number; /* x + 3 and x * 3: what is added, or multiplied by */
+    double number;
     bool operation;              /* an operation of Keras 3, which its list of layers leaves out */
     int32_t inputs[TD_MAX_FROM]; /* entries that are layers, or TD__KERAS_INPUT */
     size_t input_count;

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "data/bytes.h"
+#include "keras/class.h"
 #include "keras/graph.h"
 #include "keras/make.h"
 #include "keras/notes.h"
@@ -122,6 +123,39 @@ static td_status choose_name(const td_model *model, const td__keras_graph *graph
     return TD_OK;
 }
 
+/* x + 3 and x * 3 are rescalings. */
+static void take_number(const td__keras_entry *entry, td__keras_settings *settings) {
+    bool product = !strcmp(settings->kind, "multiply");
+    settings->kind = "rescaling";
+    if (product && entry->number == 0) {
+        td__keras_settings_refuse(settings, "it multiplies by 0");
+    }
+    td__keras_settings_number(settings, product ? "scale" : "offset", entry->number);
+}
+
+/* keras.applications's InceptionResNetV2 adds a multiple of its second input: a rescaling of its own,
+ * which the layer reads instead. */
+static td_status add_scaled(td_model *model, const td__keras_graph *graph,
+                            const td__keras_entry *entry, const char *name, const char **second,
+                            td_error *error) {
+    char scaled[300];
+    td_error reason = {0};
+    double scale = json_number_value(json_object_get(entry->config, "scale"));
+    (void)snprintf(scaled, sizeof scaled, "%s_scaled", name);
+    const td_setting settings[] = {
+        {.key = "name", .value = {.kind = TD_VALUE_TEXT, .text = scaled}},
+        {.key = "from", .value = {.kind = TD_VALUE_TEXTS, .texts = second, .count = 1}},
+        {.key = "scale", .value = {.kind = TD_VALUE_NUMBER, .number = scale}},
+    };
+    if (scale == 0 || entry->input_count != 2 ||
+        td_model_add(model, "rescaling", settings, 3, &reason)) {
+        return td_error_set(error, TD_UNSUPPORTED, "%s: layer '%s' %s", graph->origin, name,
+                            *reason.text ? reason.text : "has no scale, or not two inputs");
+    }
+    *second = td_model_layer(model, td_model_layer_count(model) - 1)->name;
+    return TD_OK;
+}
+
 static td_status add_layer(td_model *model, td__keras_graph *graph, td__keras_entry *entry,
                            td_error *error) {
     td__keras_settings settings;
@@ -132,6 +166,9 @@ static td_status add_layer(td_model *model, td__keras_graph *graph, td__keras_en
         input = td_model_layer(model, (size_t)graph->entries[entry->inputs[0]].layer)->output;
     }
     td__keras_layer_read(entry->class, entry->config, &input, graph->keras2, &settings);
+    if (entry->with_number) {
+        take_number(entry, &settings);
+    }
     if (*settings.reason) {
         td__keras_refuse(graph, entry, settings.reason);
         return td__keras_graph_refused(graph, error);
@@ -139,6 +176,9 @@ static td_status add_layer(td_model *model, td__keras_graph *graph, td__keras_en
     td_status status = choose_name(model, graph, entry, name, sizeof name, error);
     for (size_t i = 0; i < entry->input_count; i++) {
         from[i] = layer_name(model, graph, entry->inputs[i]);
+    }
+    if (!status && !strcmp(entry->class_name, "CustomScaleLayer")) {
+        status = add_scaled(model, graph, entry, name, &from[1], error);
     }
     td__keras_settings_add(&settings, "name", (td_value){.kind = TD_VALUE_TEXT, .text = name});
     td__keras_settings_add(

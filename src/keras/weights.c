@@ -26,10 +26,14 @@ static int64_t elements(const td_shape *shape) {
     return td_shape_check(shape, TD_FLOAT32, &count, NULL) ? -1 : count;
 }
 
-/* A depthwise kernel (h, w, channels, multiplier) is ours, (h, w, 1, channels * multiplier). */
+/* A depthwise kernel (h, w, channels, multiplier) is ours, (h, w, 1, channels * multiplier); the
+ * channels of a LayerScale are one of (1, 1, 1, channels). */
 static bool fits(const td__keras_entry *entry, const td_shape *have, const td_shape *want) {
     if (td_shape_equal(have, want)) {
         return true;
+    }
+    if (!strcmp(entry->class_name, "LayerScale")) {
+        return have->rank == 1 && elements(have) == elements(want);
     }
     return !strcmp(entry->class_name, "DepthwiseConv2D") && have->rank == 4 && want->rank == 4 &&
            have->dims[0] == want->dims[0] && have->dims[1] == want->dims[1] &&

@@ -191,6 +191,14 @@ class Foreign(Case):
         self.assertFalse(self.exists("y.npy") or self.exists(".y.npy.new"))
         self.run_program("predict", fixture + ".onnx", "x.npy", "--to", "y.npy", "--memory", "1GiB", "--quiet")
 
+    def test_gradients_take_no_more_memory_than_is_allowed(self):
+        fixture = os.path.join(MODELS, "keras", "images")
+        numpy.save(self.path("labels.npy"), numpy.load(fixture + ".output.npy"))
+        arguments = ("gradients", fixture + ".keras", fixture + ".input.npy", "--labels", "labels.npy", "--loss", "mse", "--quiet")
+        self.assertIn("no memory", self.run_program(*arguments, "--memory", "100", status=1).stderr)
+        self.run_program(*arguments, "--memory", "1GiB")
+        self.run_program(*arguments, "--memory", "much", status=2)
+
     def test_inputs_and_outputs_by_name(self):
         fixture = os.path.join(MODELS, "onnx", "several_13")
         arrays = dict(numpy.load(fixture + ".arrays.npz"))

@@ -1,0 +1,82 @@
+"""Networks of keras.applications with random weights, as Keras saves them and as tf2onnx exports them: what Keras puts out, to
+1e-5 of the largest number. Two families as a whole; of others (MobileNetV3, InceptionResNetV2, ConvNeXt) what is special in them."""
+import os
+import subprocess
+import tempfile
+import unittest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy
+import tensorflow
+
+PROGRAM = os.environ["TAPEDECK"]
+FAMILIES = {"MobileNetV2": 32, "Xception": 71}
+EXPORTED = ["MobileNetV2"]
+
+
+class Applications(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.folder = place.name
+        keras.utils.set_random_seed(1)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def compare(self, model, name, x):
+        want = numpy.asarray(model(x, training=False))
+        numpy.save(self.path("x.npy"), x)
+        done = subprocess.run([PROGRAM, "predict", self.path(name), self.path("x.npy"), "--to", self.path("y.npy"), "--quiet"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = numpy.load(self.path("y.npy"))
+        self.assertEqual(got.shape, want.shape)
+        self.assertLess(numpy.abs(got - want).max() / numpy.abs(want).max(), 1e-5)
+
+    def test_numbers_are_added_and_multiplied(self):
+        inputs = keras.Input((4, 4, 2))
+        x = keras.layers.Conv2D(3, 3, name="conv")(inputs)
+        outputs = keras.layers.Dense(2, name="out")(keras.layers.Flatten()((x + 3.0) * 0.25 + x * -2))
+        model = keras.Model(inputs, outputs)
+        for name in ("m.keras", "m.h5"):
+            model.save(self.path(name))
+            self.compare(model, name, numpy.random.rand(3, 4, 4, 2).astype("float32"))
+
+    def test_layers_of_their_own(self):
+        from keras.src.applications.convnext import LayerScale
+        from keras.src.applications.inception_resnet_v2 import CustomScaleLayer
+        inputs = keras.Input((4, 4, 2))
+        x = keras.layers.Conv2D(3, 3, name="a")(inputs)
+        y = keras.layers.Conv2D(3, 3, name="b")(inputs)
+        outputs = CustomScaleLayer(scale=0.17, name="both")([x, LayerScale(0.3, 3, name="scale")(y)])
+        model = keras.Model(inputs, outputs)
+        model.get_layer("scale").set_weights([numpy.array([0.5, -2, 3], "float32")])
+        for name in ("m.keras", "m.h5"):
+            model.save(self.path(name))
+            self.compare(model, name, numpy.random.rand(3, 4, 4, 2).astype("float32"))
+
+    def test_families(self):
+        import tf2onnx
+        for family, size in FAMILIES.items():
+            keras.backend.clear_session()
+            model = getattr(keras.applications, family)(weights=None, include_top=False, input_shape=(size, size, 3))
+            x = numpy.random.default_rng(1).random((2, size, size, 3), dtype="float32")
+            names = ["m.keras", "m.h5"] + (["m.onnx"] if family in EXPORTED else [])
+            for name in names:
+                with self.subTest(f"{family} {name}"):
+                    if name == "m.onnx":
+                        function = tensorflow.function(lambda x: model(x, training=False))  # noqa: B023
+                        tf2onnx.convert.from_function(
+                            function, [tensorflow.TensorSpec((None, size, size, 3), tensorflow.float32)],
+                            output_path=self.path(name))
+                    else:
+                        model.save(self.path(name))
+                    self.compare(model, name, x)
+                os.remove(self.path(name))
+
+
+if __name__ == "__main__":
+    unittest.main()
