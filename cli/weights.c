@@ -26,8 +26,8 @@ static const char help[] =
     "  folder/             a file LAYER.PARAMETER.npy for each\n"
     "  model.safetensors   with the architecture: a model again\n"
     "  model.keras         the same for Keras 3\n"
-    "  model.onnx          of a model that came from ONNX: its graph with the parameters as they "
-    "are\n"
+    "  model.onnx          the operators its layers are made of, for onnxruntime and others; of a\n"
+    "                      model that came from ONNX its graph, with the parameters as they are\n"
     "\n"
     "  --to FILE        where to\n"
     "  --from WEIGHTS   first replace the parameters by those of this file: .csv or .npz as "
@@ -54,7 +54,8 @@ static const char help[] =
 
 static bool is_model(const char *path) {
     const char *dot = strrchr(path, '.');
-    return dot && (!strcasecmp(dot, ".safetensors") || !strcasecmp(dot, ".keras"));
+    return dot && (!strcasecmp(dot, ".safetensors") || !strcasecmp(dot, ".keras") ||
+                   !strcasecmp(dot, ".onnx"));
 }
 
 /* A model written as a model keeps what it says of its data. */

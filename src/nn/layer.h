@@ -12,6 +12,7 @@
 #include "tape/op.h"
 
 typedef struct td__layer td__layer;
+struct td__operators;
 
 typedef struct td__layer_kind {
     const td__field *fields; /* beginning with TD__LAYER_FIELDS */
@@ -23,6 +24,10 @@ typedef struct td__layer_kind {
     bool integer_input;           /* reads indices */
     td_status (*plan)(td__layer *layer, const td_shape *inputs, td_error *error);
     td_tensor *(*forward)(td__layer *layer, td_tape *tape, td_tensor *const *inputs);
+    /* The layer as operators of ONNX (operators.h), but for its activation: the name of its output.
+     * shapes: of one example of each input. NULL: ONNX has none. */
+    const char *(*operators)(const td__layer *layer, struct td__operators *to,
+                             const char *const *inputs, const td_shape *shapes);
     size_t (*parameter_room)(const void *options); /* NULL: TD__LAYER_MOST_PARAMETERS are enough */
     void (*release)(void *options);                /* what the options own; may be NULL */
 } td__layer_kind;

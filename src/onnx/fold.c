@@ -94,8 +94,23 @@ bool td__onnx_is_layer(const td__onnx_node *node, bool has_parameters) {
 
 /* --- facts -------------------------------------------------------------------------------- */
 
-/* Float constants that are no scalars, or have a role, may be trained; unless one of their users
- * takes them for a setting. */
+/* "dense.bias", "attention.query_kernel": of a single number, only the name tells. */
+static bool is_named_parameter(const char *name) {
+    static const char *const words[] = {"bias", "kernel",      "weight",          "gamma",
+                                        "beta", "moving_mean", "moving_variance", "embeddings"};
+    const char *last = name ? strrchr(name, '.') : NULL;
+    for (size_t i = 0; last && i < sizeof words / sizeof *words; i++) {
+        size_t length = strlen(last + 1), own = strlen(words[i]);
+        if (length >= own && strcmp(last + 1 + length - own, words[i]) == 0 &&
+            (length == own || last[length - own] == '_')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Float constants that are no scalars, or have a role or a parameter's name, may be trained; unless
+ * one of their users takes them for a setting. */
 static void mark_parameters(td__onnx_source *source) {
     const td__onnx_graph *graph = source->graph;
     for (int pass = 0; pass < 2; pass++) {
@@ -109,7 +124,8 @@ static void mark_parameters(td__onnx_source *source) {
                 }
                 const role *known = role_of(node, i);
                 bool may = constant->tensor->shape.rank > 0 &&
-                           (constant->tensor->count > 1 || (known && known->name));
+                           (constant->tensor->count > 1 || (known && known->name) ||
+                            is_named_parameter(graph->values[v].name));
                 if (pass == 0) {
                     source->facts[v].parameter = source->facts[v].parameter || may;
                 } else if (known && !known->name) {

@@ -41,8 +41,9 @@ const void *td__onnx_stripped(const td_model *model, size_t *size);
  * for messages. */
 td_model *td__onnx_restore(const void *bytes, size_t size, int64_t most_elements, const char *name,
                            const char *origin, td_error *error);
-/* Writes the file again with the model's parameters; TD_UNSUPPORTED when it did not
- * come from ONNX. */
-TD_NODISCARD td_status td__onnx_save(const td_model *model, const char *path, td_error *error);
+/* A model that came from ONNX: its file again, with the model's parameters. Another: the operators its
+ * layers are made of, with the notes as metadata; TD_UNSUPPORTED lists the layers that ONNX has not. */
+TD_NODISCARD td_status td__onnx_save(const td_model *model, const char *path, size_t count,
+                                     const td_model_note *notes, td_error *error);
 
 #endif

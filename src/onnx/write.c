@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/proto.h"
 #include "nn/model.h"
+#include "nn/operators.h"
 #include "onnx/model.h"
 #include "onnx/source.h"
 
@@ -208,12 +209,25 @@ static td_status publish(const char *path, const output *out, td_error *error) {
     return status;
 }
 
-td_status td__onnx_save(const td_model *model, const char *path, td_error *error) {
+/* A model of layers, as the operators they are made of. */
+static td_status save_layers(const td_model *model, const char *path, size_t count,
+                             const td_model_note *notes, td_error *error) {
+    td_error reason = {0};
+    output out = {0};
+    td_status status = td__operators_write(model, count, notes, &out.memory, &out.size, &reason);
+    if (status) {
+        return td_error_set(error, status, "%s: %s", path, reason.text);
+    }
+    status = publish(path, &out, error);
+    td__free(out.memory);
+    return status;
+}
+
+td_status td__onnx_save(const td_model *model, const char *path, size_t note_count,
+                        const td_model_note *notes, td_error *error) {
     const td__onnx_source *source = td__onnx_source_of(model);
     if (!source) {
-        return td_error_set(error, TD_UNSUPPORTED,
-                            "%s: only a model that came from an ONNX file can be written as one",
-                            path);
+        return save_layers(model, path, note_count, notes, error);
     }
     writing w = {.source = source, .model = model};
     int64_t largest = 1;

@@ -3,7 +3,9 @@
  * head h: softmax(q k^T / sqrt(key_dim)) v, with q, k, v = x kernel[:, h, :] + bias[h, :]
  * output = sum over heads of head h times attention_output_kernel[h] + bias
  */
-#include "nn/layer.h"
+#include "nn/operators.h"
+
+#include <math.h>
 
 static const td__field fields[] = {
     TD__LAYER_FIELDS,
@@ -115,6 +117,69 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
                     TD_LINEAR);
 }
 
+/* --- as operators ------------------------------------------------------------------------- */
+
+/* x kernel + bias, the parameters as matrix and vector. */
+static const char *dense_operators(const td__layer *layer, td__operators *to, const char *x,
+                                   int slot, int64_t columns) {
+    int64_t rows = layer->slot[slot]->count / columns;
+    const char *kernel = td__operator_reshape(to, td__operator_parameter(to, layer, slot), 2,
+                                              (const int64_t[]){rows, columns});
+    const char *y = TD__OPERATOR(to, "MatMul", x, kernel);
+    return layer->slot[slot + 1]
+               ? TD__OPERATOR(to, "Add", y,
+                              td__operator_reshape(to, td__operator_parameter(to, layer, slot + 1),
+                                                   1, &columns))
+               : y;
+}
+
+/* (batch, steps, in) -> (batch, heads, steps, width), or with width before steps */
+static const char *project_operators(const td__layer *layer, td__operators *to, const char *x,
+                                     int slot, int64_t width, bool turned) {
+    const td_multi_head_attention_layer *options = layer->options;
+    const char *y = dense_operators(layer, to, x, slot, options->heads * width);
+    y = td__operator_reshape(to, y, 4, (const int64_t[]){0, -1, options->heads, width});
+    return td__operator_transpose(
+        to, y, 4, turned ? (const int64_t[]){0, 2, 3, 1} : (const int64_t[]){0, 2, 1, 3});
+}
+
+/* Positions after a row's own are minus infinity. */
+static const char *masked(td__operators *to, const char *scores) {
+    enum { BOOL = 9 };
+    const td__attribute upper = {.name = "upper", .type = TD__INT, .integer = 1};
+    const td__attribute one = {.name = "value", .type = TD__TENSOR, .number = 1};
+    const td__attribute type = {.name = "to", .type = TD__INT, .integer = BOOL};
+    const char *shape = TD__OPERATOR(to, "Slice", TD__OPERATOR(to, "Shape", scores),
+                                     td__operator_integers(to, 1, (const int64_t[]){2}),
+                                     td__operator_integers(to, 1, (const int64_t[]){4}));
+    const char *all = td__operator(to, "ConstantOfShape", 1, &shape, 1, &one);
+    int64_t above = 1;
+    const char *both[] = {all, TD__OPERATOR(to, "Squeeze", td__operator_integers(to, 1, &above))};
+    const char *later = td__operator(to, "Trilu", 2, both, 1, &upper);
+    return TD__OPERATOR(to, "Where", td__operator(to, "Cast", 1, &later, 1, &type),
+                        td__operator_number(to, -INFINITY), scores);
+}
+
+static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
+                             const td_shape *shapes) {
+    (void)shapes;
+    const td_multi_head_attention_layer *options = layer->options;
+    const char *q = project_operators(layer, to, inputs[0], QUERY, options->key_dim, false);
+    const char *k =
+        project_operators(layer, to, inputs[key_input(layer)], KEY, options->key_dim, true);
+    const char *v =
+        project_operators(layer, to, inputs[value_input(layer)], VALUE, options->value_dim, false);
+    q = TD__OPERATOR(to, "Mul", q, td__operator_number(to, 1 / sqrt((double)options->key_dim)));
+    const char *scores = TD__OPERATOR(to, "MatMul", q, k);
+    scores = options->causal ? masked(to, scores) : scores;
+    const char *mixed =
+        TD__OPERATOR(to, "MatMul", td__operator_activation(to, scores, TD_SOFTMAX, 0), v);
+    mixed = td__operator_transpose(to, mixed, 4, (const int64_t[]){0, 2, 1, 3});
+    mixed = td__operator_reshape(to, mixed, 3,
+                                 (const int64_t[]){0, -1, options->heads * options->value_dim});
+    return dense_operators(layer, to, mixed, OUTPUT, layer->info.output.dims[1]);
+}
+
 const td__layer_kind td__multi_head_attention_kind = {
-    TD__KIND(fields, td_multi_head_attention_layer, plan, forward), .least_from = 1,
-    .most_from = 3};
+    TD__KIND(fields, td_multi_head_attention_layer, plan, forward), .least_from = 1, .most_from = 3,
+    .operators = operators};

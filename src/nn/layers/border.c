@@ -1,6 +1,6 @@
 /* zero_padding1d, zero_padding2d, cropping1d, cropping2d: zeros around steps or an image, or as many
  * of its borders taken away */
-#include "nn/layer.h"
+#include "nn/operators.h"
 
 static const td__field fields1[] = {
     TD__LAYER_FIELDS,
@@ -75,11 +75,40 @@ static td_tensor *forward_cropping(td__layer *layer, td_tape *tape, td_tensor *c
     return td_slice(tape, inputs[0], around.before, size);
 }
 
+static const char *operators_padding(const td__layer *layer, td__operators *to,
+                                     const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    borders around = borders_of(layer);
+    int64_t pads[8];
+    for (int32_t i = 0; i < around.rank; i++) {
+        pads[i] = around.before[i];
+        pads[around.rank + i] = around.after[i];
+    }
+    return TD__OPERATOR(to, "Pad", inputs[0],
+                        td__operator_integers(to, 2 * (size_t)around.rank, pads));
+}
+static const char *operators_cropping(const td__layer *layer, td__operators *to,
+                                      const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    borders around = borders_of(layer);
+    int64_t ends[4];
+    for (int32_t i = 0; i < around.rank; i++) {
+        ends[i] = around.after[i] ? -around.after[i] : INT64_MAX;
+    }
+    return TD__OPERATOR(to, "Slice", inputs[0],
+                        td__operator_integers(to, (size_t)around.rank, around.before),
+                        td__operator_integers(to, (size_t)around.rank, ends));
+}
+
 const td__layer_kind td__zero_padding1d_kind = {
-    TD__KIND_OF_ONE(fields1, td_zero_padding1d_layer, plan_padding, forward_padding)};
+    TD__KIND_OF_ONE(fields1, td_zero_padding1d_layer, plan_padding, forward_padding),
+    .operators = operators_padding};
 const td__layer_kind td__zero_padding2d_kind = {
-    TD__KIND_OF_ONE(fields2, td_zero_padding2d_layer, plan_padding, forward_padding)};
+    TD__KIND_OF_ONE(fields2, td_zero_padding2d_layer, plan_padding, forward_padding),
+    .operators = operators_padding};
 const td__layer_kind td__cropping1d_kind = {
-    TD__KIND_OF_ONE(fields1, td_cropping1d_layer, plan_cropping, forward_cropping)};
+    TD__KIND_OF_ONE(fields1, td_cropping1d_layer, plan_cropping, forward_cropping),
+    .operators = operators_cropping};
 const td__layer_kind td__cropping2d_kind = {
-    TD__KIND_OF_ONE(fields2, td_cropping2d_layer, plan_cropping, forward_cropping)};
+    TD__KIND_OF_ONE(fields2, td_cropping2d_layer, plan_cropping, forward_cropping),
+    .operators = operators_cropping};

@@ -6,7 +6,9 @@
  *   transposed      in * stride for same, in * stride + max(k - stride, 0) for valid; with
  *                   output_padding (in - 1) * stride + k - 2 * (same ? k / 2 : 0) + output_padding
  */
-#include "nn/layer.h"
+#include "nn/operators.h"
+
+#include <string.h>
 
 /* conv1d has one of each number where the others have two; the rest of the rows are shared. */
 #define SHARED_FIELDS                                                                              \
@@ -184,12 +186,86 @@ static td_tensor *forward_transposed(td__layer *layer, td_tape *tape, td_tensor 
     return td_conv2d_transpose(tape, inputs[0], layer->slot[0], layer->slot[1], &options);
 }
 
-#define KIND(rows, plan_function, forward_function)                                                \
+/* --- as operators ------------------------------------------------------------------------- */
+
+/* x convolved, channels first in between; kernel has the operator's layout. */
+static const char *convolve(const td__layer *layer, td__operators *to, const char *type,
+                            const char *x, const char *kernel, td__window *window, size_t count,
+                            int64_t groups) {
+    td__attribute attributes[TD__COUNT(window->attributes) + 1];
+    memcpy(attributes, window->attributes, count * sizeof *attributes);
+    if (groups != 1) {
+        attributes[count++] = (td__attribute){.name = "group", .type = TD__INT, .integer = groups};
+    }
+    const char *inputs[] = {td__operator_channels_first(to, x, window->spatial), kernel,
+                            td__operator_parameter(to, layer, 1)};
+    const char *y = td__operator(to, type, layer->slot[1] ? 3 : 2, inputs, count, attributes);
+    return td__operator_channels_last(to, y, window->spatial);
+}
+
+static td__window window_of(const td_conv2d_layer *options, int spatial) {
+    td__window window = {.spatial = spatial, .padding = options->padding};
+    for (int i = 0; i < spatial; i++) {
+        window.kernel[i] = options->kernel[i];
+        window.stride[i] = options->stride[i];
+        window.dilation[i] = options->dilation[i];
+    }
+    return window;
+}
+
+static const char *operators_over(const td__layer *layer, td__operators *to, const char *x,
+                                  const td_shape *shape, int spatial) {
+    const td_conv2d_layer *options = layer->options;
+    td__window window = window_of(options, spatial);
+    size_t count = td__operator_window(&window, shape);
+    const int64_t order[2][4] = {{2, 1, 0}, {3, 2, 0, 1}};
+    const char *kernel = td__operator_transpose(to, td__operator_parameter(to, layer, 0),
+                                                (size_t)spatial + 2, order[spatial - 1]);
+    return convolve(layer, to, "Conv", x, kernel, &window, count, options->groups);
+}
+
+static const char *operators1(const td__layer *layer, td__operators *to, const char *const *inputs,
+                              const td_shape *shapes) {
+    return operators_over(layer, to, inputs[0], shapes, 1);
+}
+static const char *operators2(const td__layer *layer, td__operators *to, const char *const *inputs,
+                              const td_shape *shapes) {
+    return operators_over(layer, to, inputs[0], shapes, 2);
+}
+
+/* What the window reaches beyond the output is cut away on both sides; what it does not reach is
+ * output_padding. */
+static const char *operators_transposed(const td__layer *layer, td__operators *to,
+                                        const char *const *inputs, const td_shape *shapes) {
+    const td_conv2d_layer *options = layer->options;
+    td__window window = window_of(options, 2);
+    window.padding = TD_PADDING_VALID;
+    size_t count = td__operator_window(&window, shapes);
+    int64_t missing[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        int64_t k = span(options, i), stride = options->stride[i]; /* reach: of the last window */
+        bool same = options->padding == TD_PADDING_SAME;
+        int64_t reach = same ? stride : k > stride ? k : stride;
+        if (options->output_padding_given) {
+            reach = (same ? k % 2 : k) + options->output_padding[i];
+        }
+        missing[i] = reach > k ? reach - k : 0;
+        window.pads[i] = reach < k ? (k - reach) / 2 : 0;
+        window.pads[2 + i] = reach < k ? k - reach - window.pads[i] : 0;
+    }
+    window.attributes[count++] = (td__attribute){
+        .name = "output_padding", .type = TD__INTS, .integers = missing, .count = 2};
+    const char *kernel = td__operator_transpose(to, td__operator_parameter(to, layer, 0), 4,
+                                                (const int64_t[]){3, 2, 0, 1});
+    return convolve(layer, to, "ConvTranspose", inputs[0], kernel, &window, count, 1);
+}
+
+#define KIND(rows, plan_function, forward_function, operators_function)                            \
     {                                                                                              \
         TD__KIND_OF_ONE(rows, td_conv2d_layer, plan_function, forward_function),                   \
-            .has_activation = true                                                                 \
+            .has_activation = true, .operators = (operators_function)                              \
     }
-const td__layer_kind td__conv1d_kind = KIND(fields1, plan1, forward1);
-const td__layer_kind td__conv2d_kind = KIND(fields2, plan2, forward2);
+const td__layer_kind td__conv1d_kind = KIND(fields1, plan1, forward1, operators1);
+const td__layer_kind td__conv2d_kind = KIND(fields2, plan2, forward2, operators2);
 const td__layer_kind td__conv2d_transpose_kind =
-    KIND(fields_transposed, plan_transposed, forward_transposed);
+    KIND(fields_transposed, plan_transposed, forward_transposed, operators_transposed);

@@ -1,5 +1,5 @@
 /* dense: activation(x kernel + bias) over the last axis */
-#include "nn/layer.h"
+#include "nn/operators.h"
 
 static const td__field fields[] = {
     TD__LAYER_FIELDS,
@@ -34,5 +34,14 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return td_dense(tape, inputs[0], layer->slot[0], layer->slot[1], layer->fused);
 }
 
+static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
+                             const td_shape *shapes) {
+    (void)shapes;
+    const char *product =
+        TD__OPERATOR(to, "MatMul", inputs[0], td__operator_parameter(to, layer, 0));
+    return layer->slot[1] ? TD__OPERATOR(to, "Add", product, td__operator_parameter(to, layer, 1))
+                          : product;
+}
+
 const td__layer_kind td__dense_kind = {TD__KIND_OF_ONE(fields, td_dense_layer, plan, forward),
-                                       .has_activation = true};
+                                       .has_activation = true, .operators = operators};

@@ -4,7 +4,7 @@
  * Keras's kernel (h, w, in, multiplier) has the elements of a grouped convolution's, (h, w, 1, in *
  * multiplier), in the same order.
  */
-#include "nn/layer.h"
+#include "nn/operators.h"
 
 #define SHARED_FIELDS                                                                              \
     TD__LAYER_FIELDS, TD__PAIR(td_depthwise_conv2d_layer, kernel, "kernel_size", 0, 1),            \
@@ -129,12 +129,52 @@ static td_tensor *forward_separable(td__layer *layer, td_tape *tape, td_tensor *
     return td_conv2d(tape, channels, layer->slot[POINTWISE], layer->slot[BIAS], &how);
 }
 
-#define KIND(rows, plan_function, forward_function)                                                \
+/* As a grouped convolution. */
+static const char *depthwise_operators(const td__layer *layer, td__operators *to, const char *x,
+                                       const char *bias, const td_shape *shape) {
+    const td_depthwise_conv2d_layer *options = layer->options;
+    int64_t channels = layer->slot[KERNEL]->shape.dims[2];
+    td__window window = {.spatial = 2,
+                         .kernel = {options->kernel[0], options->kernel[1]},
+                         .stride = {options->stride[0], options->stride[1]},
+                         .dilation = {options->dilation[0], options->dilation[1]},
+                         .padding = options->padding};
+    size_t count = td__operator_window(&window, shape);
+    window.attributes[count++] =
+        (td__attribute){.name = "group", .type = TD__INT, .integer = channels};
+    const char *grouped = td__operator_reshape(
+        to, td__operator_parameter(to, layer, KERNEL), 4,
+        (const int64_t[]){window.kernel[0], window.kernel[1], 1, channels * options->multiplier});
+    const char *inputs[] = {
+        x, td__operator_transpose(to, grouped, 4, (const int64_t[]){3, 2, 0, 1}), bias};
+    return td__operator(to, "Conv", bias ? 3 : 2, inputs, count, window.attributes);
+}
+
+static const char *operators_depthwise(const td__layer *layer, td__operators *to,
+                                       const char *const *inputs, const td_shape *shapes) {
+    const char *x = td__operator_channels_first(to, inputs[0], 2);
+    const char *y =
+        depthwise_operators(layer, to, x, td__operator_parameter(to, layer, BIAS), shapes);
+    return td__operator_channels_last(to, y, 2);
+}
+
+static const char *operators_separable(const td__layer *layer, td__operators *to,
+                                       const char *const *inputs, const td_shape *shapes) {
+    const char *x = td__operator_channels_first(to, inputs[0], 2);
+    const char *bias = td__operator_parameter(to, layer, BIAS);
+    const char *both[] = {depthwise_operators(layer, to, x, NULL, shapes),
+                          td__operator_transpose(to, td__operator_parameter(to, layer, POINTWISE),
+                                                 4, (const int64_t[]){3, 2, 0, 1}),
+                          bias};
+    return td__operator_channels_last(to, td__operator(to, "Conv", bias ? 3 : 2, both, 0, NULL), 2);
+}
+
+#define KIND(rows, plan_function, forward_function, operators_function)                            \
     {                                                                                              \
         TD__KIND_OF_ONE(rows, td_depthwise_conv2d_layer, plan_function, forward_function),         \
-            .has_activation = true                                                                 \
+            .has_activation = true, .operators = (operators_function)                              \
     }
 const td__layer_kind td__depthwise_conv2d_kind =
-    KIND(depthwise_fields, plan_depthwise, forward_depthwise);
+    KIND(depthwise_fields, plan_depthwise, forward_depthwise, operators_depthwise);
 const td__layer_kind td__separable_conv2d_kind =
-    KIND(separable_fields, plan_separable, forward_separable);
+    KIND(separable_fields, plan_separable, forward_separable, operators_separable);

@@ -1,5 +1,5 @@
 /* dropout, gaussian_noise, activation, rescaling: element by element */
-#include "nn/layer.h"
+#include "nn/operators.h"
 
 #include <math.h>
 
@@ -72,11 +72,39 @@ static td_tensor *forward_rescaling(td__layer *layer, td_tape *tape, td_tensor *
     return td_affine(tape, inputs[0], (float)options->scale, (float)options->offset);
 }
 
+/* In inference nothing happens. */
+static const char *operators_same(const td__layer *layer, td__operators *to,
+                                  const char *const *inputs, const td_shape *shapes) {
+    (void)layer, (void)shapes;
+    return TD__OPERATOR(to, "Identity", inputs[0]);
+}
+static const char *operators_activation(const td__layer *layer, td__operators *to,
+                                        const char *const *inputs, const td_shape *shapes) {
+    const td_activation_layer *options = layer->options;
+    bool zero = options->alpha_given && options->alpha == 0;
+    return options->function == TD_LINEAR
+               ? operators_same(layer, to, inputs, shapes)
+               : td__operator_activation(to, inputs[0], options->function,
+                                         zero ? TD_ZERO : options->alpha);
+}
+static const char *operators_rescaling(const td__layer *layer, td__operators *to,
+                                       const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_rescaling_layer *options = layer->options;
+    const char *scaled =
+        TD__OPERATOR(to, "Mul", inputs[0], td__operator_number(to, options->scale));
+    return TD__OPERATOR(to, "Add", scaled, td__operator_number(to, options->offset));
+}
+
 const td__layer_kind td__dropout_kind = {
-    TD__KIND_OF_ONE(dropout_fields, td_dropout_layer, plan_dropout, forward_dropout)};
+    TD__KIND_OF_ONE(dropout_fields, td_dropout_layer, plan_dropout, forward_dropout),
+    .operators = operators_same};
 const td__layer_kind td__activation_kind = {
-    TD__KIND_OF_ONE(activation_fields, td_activation_layer, plan_same, forward_activation)};
+    TD__KIND_OF_ONE(activation_fields, td_activation_layer, plan_same, forward_activation),
+    .operators = operators_activation};
 const td__layer_kind td__rescaling_kind = {
-    TD__KIND_OF_ONE(rescaling_fields, td_rescaling_layer, plan_same, forward_rescaling)};
+    TD__KIND_OF_ONE(rescaling_fields, td_rescaling_layer, plan_same, forward_rescaling),
+    .operators = operators_rescaling};
 const td__layer_kind td__gaussian_noise_kind = {
-    TD__KIND_OF_ONE(noise_fields, td_gaussian_noise_layer, plan_same, forward_noise)};
+    TD__KIND_OF_ONE(noise_fields, td_gaussian_noise_layer, plan_same, forward_noise),
+    .operators = operators_same};

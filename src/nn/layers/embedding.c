@@ -1,5 +1,5 @@
 /* embedding: rows of a table, chosen by index */
-#include "nn/layer.h"
+#include "nn/operators.h"
 
 static const td__field fields[] = {
     TD__LAYER_FIELDS,
@@ -49,5 +49,15 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return td_embedding(tape, layer->slot[0], indices);
 }
 
+static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
+                             const td_shape *shapes) {
+    (void)shapes;
+    enum { INT64 = 7 };
+    td__attribute type = {.name = "to", .type = TD__INT, .integer = INT64};
+    const char *indices = td__operator(to, "Cast", 1, inputs, 1, &type);
+    return TD__OPERATOR(to, "Gather", td__operator_parameter(to, layer, 0), indices);
+}
+
 const td__layer_kind td__embedding_kind = {
-    TD__KIND_OF_ONE(fields, td_embedding_layer, plan, forward), .integer_input = true};
+    TD__KIND_OF_ONE(fields, td_embedding_layer, plan, forward), .integer_input = true,
+    .operators = operators};

@@ -3,7 +3,7 @@
  * Element by element, shapes broadcast; of shapes of different ranks the shorter one gets
  * dimensions of 1 behind the batch, as in Keras.
  */
-#include "nn/layer.h"
+#include "nn/operators.h"
 
 #include <math.h>
 
@@ -224,20 +224,106 @@ static td_tensor *forward_concatenate(td__layer *layer, td_tape *tape, td_tensor
     return td_concatenate(tape, layer->info.input_count, inputs, (int32_t)options->axis);
 }
 
-#define KIND(rows, struct_type, most, plan_function, forward_function)                             \
-    {                                                                                              \
-        TD__KIND(rows, struct_type, plan_function, forward_function), .least_from = 2,             \
-                                                                      .most_from = (most)          \
+/* --- as operators ------------------------------------------------------------------------- */
+
+/* An input with the rank of the output: dimensions of 1 behind the batch. */
+static const char *fitted_operator(const td__layer *layer, td__operators *to, const char *x,
+                                   const td_shape *shape) {
+    static const int64_t axes[] = {1, 2, 3, 4, 5, 6, 7};
+    size_t lacking = (size_t)(layer->info.output.rank - shape->rank);
+    return lacking ? TD__OPERATOR(to, "Unsqueeze", x, td__operator_integers(to, lacking, axes)) : x;
+}
+
+static const char *fold_operators(const td__layer *layer, td__operators *to, const char *type,
+                                  const char *const *inputs, const td_shape *shapes) {
+    const char *result = fitted_operator(layer, to, inputs[0], &shapes[0]);
+    for (size_t k = 1; k < layer->info.input_count; k++) {
+        result = TD__OPERATOR(to, type, result, fitted_operator(layer, to, inputs[k], &shapes[k]));
     }
-#define MERGE(forward_function)                                                                    \
-    KIND(plain_fields, td_plain_layer, TD_MAX_FROM, plan_merge, forward_function)
-const td__layer_kind td__add_kind = MERGE(forward_add);
+    return result;
+}
+
+static const char *operators_add(const td__layer *layer, td__operators *to,
+                                 const char *const *inputs, const td_shape *shapes) {
+    return fold_operators(layer, to, "Add", inputs, shapes);
+}
+static const char *operators_subtract(const td__layer *layer, td__operators *to,
+                                      const char *const *inputs, const td_shape *shapes) {
+    return fold_operators(layer, to, "Sub", inputs, shapes);
+}
+static const char *operators_multiply(const td__layer *layer, td__operators *to,
+                                      const char *const *inputs, const td_shape *shapes) {
+    return fold_operators(layer, to, "Mul", inputs, shapes);
+}
+static const char *operators_maximum(const td__layer *layer, td__operators *to,
+                                     const char *const *inputs, const td_shape *shapes) {
+    return fold_operators(layer, to, "Max", inputs, shapes);
+}
+static const char *operators_minimum(const td__layer *layer, td__operators *to,
+                                     const char *const *inputs, const td_shape *shapes) {
+    return fold_operators(layer, to, "Min", inputs, shapes);
+}
+static const char *operators_average(const td__layer *layer, td__operators *to,
+                                     const char *const *inputs, const td_shape *shapes) {
+    return TD__OPERATOR(to, "Mul", fold_operators(layer, to, "Add", inputs, shapes),
+                        td__operator_number(to, 1.0 / (double)layer->info.input_count));
+}
+
+static const char *normalized_operator(td__operators *to, const char *x, int64_t axis) {
+    const char *squares = TD__OPERATOR(to, "ReduceSum", TD__OPERATOR(to, "Mul", x, x),
+                                       td__operator_integers(to, 1, &axis));
+    const char *some = TD__OPERATOR(to, "Max", squares, td__operator_number(to, 1e-12));
+    return TD__OPERATOR(to, "Div", x, TD__OPERATOR(to, "Sqrt", some));
+}
+
+static const char *operators_dot(const td__layer *layer, td__operators *to,
+                                 const char *const *inputs, const td_shape *shapes) {
+    const td_dot_layer *options = layer->options;
+    const char *sides[2];
+    for (int side = 0; side < 2; side++) {
+        int32_t axis = example_axis(options->axes[side], &shapes[side]);
+        bool vector = shapes[side].rank == 1, last = axis == shapes[side].rank - 1;
+        const char *x = inputs[side];
+        x = options->normalize ? normalized_operator(to, x, axis + 1) : x;
+        if (vector) { /* (batch, 1, k) or (batch, k, 1) */
+            x = TD__OPERATOR(to, "Unsqueeze", x,
+                             td__operator_integers(to, 1, (const int64_t[]){side ? 2 : 1}));
+        } else if (last == (side == 1)) {
+            x = td__operator_transpose(to, x, 3, (const int64_t[]){0, 2, 1});
+        }
+        sides[side] = x;
+    }
+    const char *product = TD__OPERATOR(to, "MatMul", sides[0], sides[1]);
+    int64_t shape[TD_MAX_RANK] = {0};
+    for (int32_t i = 0; i < layer->info.output.rank; i++) {
+        shape[i + 1] = layer->info.output.dims[i];
+    }
+    bool whole = shapes[0].rank == 2 && shapes[1].rank == 2;
+    return whole ? product
+                 : td__operator_reshape(to, product, (size_t)layer->info.output.rank + 1, shape);
+}
+
+static const char *operators_concatenate(const td__layer *layer, td__operators *to,
+                                         const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_concatenate_layer *options = layer->options;
+    td__attribute axis = {.name = "axis", .type = TD__INT, .integer = options->axis};
+    return td__operator(to, "Concat", layer->info.input_count, inputs, 1, &axis);
+}
+
+#define KIND(rows, struct_type, most, plan_function, name)                                         \
+    {                                                                                              \
+        TD__KIND(rows, struct_type, plan_function, forward_##name),                                \
+            .least_from = 2, .most_from = (most), .operators = operators_##name                    \
+    }
+#define MERGE(name) KIND(plain_fields, td_plain_layer, TD_MAX_FROM, plan_merge, name)
+const td__layer_kind td__add_kind = MERGE(add);
 const td__layer_kind td__subtract_kind =
-    KIND(plain_fields, td_plain_layer, 2, plan_merge, forward_subtract);
-const td__layer_kind td__multiply_kind = MERGE(forward_multiply);
-const td__layer_kind td__average_kind = MERGE(forward_average);
-const td__layer_kind td__maximum_kind = MERGE(forward_maximum);
-const td__layer_kind td__minimum_kind = MERGE(forward_minimum);
-const td__layer_kind td__dot_kind = KIND(dot_fields, td_dot_layer, 2, plan_dot, forward_dot);
-const td__layer_kind td__concatenate_kind = KIND(
-    concatenate_fields, td_concatenate_layer, TD_MAX_FROM, plan_concatenate, forward_concatenate);
+    KIND(plain_fields, td_plain_layer, 2, plan_merge, subtract);
+const td__layer_kind td__multiply_kind = MERGE(multiply);
+const td__layer_kind td__average_kind = MERGE(average);
+const td__layer_kind td__maximum_kind = MERGE(maximum);
+const td__layer_kind td__minimum_kind = MERGE(minimum);
+const td__layer_kind td__dot_kind = KIND(dot_fields, td_dot_layer, 2, plan_dot, dot);
+const td__layer_kind td__concatenate_kind =
+    KIND(concatenate_fields, td_concatenate_layer, TD_MAX_FROM, plan_concatenate, concatenate);

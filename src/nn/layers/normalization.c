@@ -1,5 +1,5 @@
 /* batch_normalization, layer_normalization, group_normalization: gamma (x - mean) / sqrt(variance + epsilon) + beta */
-#include "nn/layer.h"
+#include "nn/operators.h"
 
 #include <float.h>
 
@@ -147,9 +147,66 @@ static td_tensor *forward_group(td__layer *layer, td_tape *tape, td_tensor *cons
     return layer->slot[BETA] ? td_add(tape, y, layer->slot[BETA]) : y;
 }
 
+/* --- as operators ------------------------------------------------------------------------- */
+
+static const char *scaled(const td__layer *layer, td__operators *to, const char *y) {
+    y = layer->slot[GAMMA] ? TD__OPERATOR(to, "Mul", y, td__operator_parameter(to, layer, GAMMA))
+                           : y;
+    return layer->slot[BETA] ? TD__OPERATOR(to, "Add", y, td__operator_parameter(to, layer, BETA))
+                             : y;
+}
+
+/* BatchNormalization has the channels behind the batch; arithmetic has them anywhere. */
+static const char *operators_batch(const td__layer *layer, td__operators *to,
+                                   const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_batch_normalization_layer *options = layer->options;
+    const char *variance = TD__OPERATOR(to, "Add", td__operator_parameter(to, layer, VARIANCE),
+                                        td__operator_number(to, options->epsilon));
+    const char *away = TD__OPERATOR(to, "Sub", inputs[0], td__operator_parameter(to, layer, MEAN));
+    return scaled(layer, to, TD__OPERATOR(to, "Div", away, TD__OPERATOR(to, "Sqrt", variance)));
+}
+
+static const char *operators_layer(const td__layer *layer, td__operators *to,
+                                   const char *const *inputs, const td_shape *shapes) {
+    const td_layer_normalization_layer *options = layer->options;
+    const td__attribute attributes[] = {
+        {.name = "axis", .type = TD__INT, .integer = -1},
+        {.name = "epsilon", .type = TD__REAL, .number = positive(options->epsilon)}};
+    int64_t channels = shapes[0].dims[shapes[0].rank - 1];
+    const char *with[] = {inputs[0],
+                          layer->slot[GAMMA] ? td__operator_parameter(to, layer, GAMMA)
+                                             : td__operator_filled(to, channels, 1),
+                          td__operator_parameter(to, layer, BETA)};
+    return td__operator(to, "LayerNormalization", layer->slot[BETA] ? 3 : 2, with, 2, attributes);
+}
+
+/* A group of an example is an instance's channel. */
+static const char *operators_group(const td__layer *layer, td__operators *to,
+                                   const char *const *inputs, const td_shape *shapes) {
+    const td_group_normalization_layer *options = layer->options;
+    int64_t channels = shapes[0].dims[shapes[0].rank - 1];
+    int64_t groups = groups_of(layer, channels), own = channels / groups;
+    const int64_t swapped[] = {0, 2, 1, 3};
+    const td__attribute epsilon = {
+        .name = "epsilon", .type = TD__REAL, .number = positive(options->epsilon)};
+    const char *x = td__operator_reshape(to, inputs[0], 4, (const int64_t[]){0, -1, groups, own});
+    x = td__operator_transpose(to, x, 4, swapped);
+    x = td__operator_reshape(to, x, 3, (const int64_t[]){0, groups, -1});
+    const char *with[] = {x, td__operator_filled(to, groups, 1),
+                          td__operator_filled(to, groups, 0)};
+    x = td__operator(to, "InstanceNormalization", 3, with, 1, &epsilon);
+    x = td__operator_reshape(to, x, 4, (const int64_t[]){0, groups, -1, own});
+    x = td__operator_transpose(to, x, 4, swapped);
+    return scaled(layer, to, TD__OPERATOR(to, "Reshape", x, TD__OPERATOR(to, "Shape", inputs[0])));
+}
+
 const td__layer_kind td__batch_normalization_kind = {
-    TD__KIND_OF_ONE(batch_fields, td_batch_normalization_layer, plan_batch, forward_batch)};
+    TD__KIND_OF_ONE(batch_fields, td_batch_normalization_layer, plan_batch, forward_batch),
+    .operators = operators_batch};
 const td__layer_kind td__layer_normalization_kind = {
-    TD__KIND_OF_ONE(layer_fields, td_layer_normalization_layer, plan_layer, forward_layer)};
+    TD__KIND_OF_ONE(layer_fields, td_layer_normalization_layer, plan_layer, forward_layer),
+    .operators = operators_layer};
 const td__layer_kind td__group_normalization_kind = {
-    TD__KIND_OF_ONE(group_fields, td_group_normalization_layer, plan_group, forward_group)};
+    TD__KIND_OF_ONE(group_fields, td_group_normalization_layer, plan_group, forward_group),
+    .operators = operators_group};

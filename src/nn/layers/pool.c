@@ -3,7 +3,7 @@
  *
  * Output sizes: valid (in - size) / stride + 1, rounded down; same in / stride, rounded up.
  */
-#include "nn/layer.h"
+#include "nn/operators.h"
 
 #define IMAGE "(height, width, channels)"
 #define STEPS "(steps, channels)"
@@ -187,25 +187,96 @@ static td_tensor *up_forward(td__layer *layer, td_tape *tape, td_tensor *const *
     return td_up_sampling2d(tape, inputs[0], options->factor, options->interpolation);
 }
 
-#define KIND(rows, struct_type, name, plan_function, forward_function)                             \
-    { TD__KIND_OF_ONE(rows, struct_type, plan_function, forward_function), .automatic = (name) }
+/* --- as operators ------------------------------------------------------------------------- */
+
+static const char *pool_operators(const td__layer *layer, td__operators *to, const char *type,
+                                  const char *x, const td_shape *shape) {
+    const td_max_pool2d_layer *options = layer->options;
+    int spatial = shape->rank - 1;
+    td__window window = {.spatial = spatial,
+                         .kernel = {options->window[0], options->window[1]},
+                         .stride = {options->stride[0], options->stride[1]},
+                         .dilation = {1, 1},
+                         .padding = options->padding};
+    size_t count = td__operator_window(&window, shape);
+    const char *first = td__operator_channels_first(to, x, spatial);
+    return td__operator_channels_last(
+        to, td__operator(to, type, 1, &first, count, window.attributes), spatial);
+}
+static const char *max_operators(const td__layer *layer, td__operators *to,
+                                 const char *const *inputs, const td_shape *shapes) {
+    return pool_operators(layer, to, "MaxPool", inputs[0], shapes);
+}
+static const char *average_operators(const td__layer *layer, td__operators *to,
+                                     const char *const *inputs, const td_shape *shapes) {
+    return pool_operators(layer, to, "AveragePool", inputs[0], shapes);
+}
+
+static const char *whole_operators(const td__layer *layer, td__operators *to, const char *type,
+                                   const char *x, const td_shape *shape) {
+    const td_global_pool_layer *options = layer->options;
+    static const int64_t axes[] = {1, 2};
+    const td__attribute attributes[] = {
+        {.name = "axes", .type = TD__INTS, .integers = axes, .count = (size_t)shape->rank - 1},
+        {.name = "keepdims", .type = TD__INT, .integer = options->keepdims}};
+    return td__operator(to, type, 1, &x, 2, attributes);
+}
+static const char *global_average_operators(const td__layer *layer, td__operators *to,
+                                            const char *const *inputs, const td_shape *shapes) {
+    return whole_operators(layer, to, "ReduceMean", inputs[0], shapes);
+}
+static const char *global_max_operators(const td__layer *layer, td__operators *to,
+                                        const char *const *inputs, const td_shape *shapes) {
+    return whole_operators(layer, to, "ReduceMax", inputs[0], shapes);
+}
+
+static const char *up_operators(const td__layer *layer, td__operators *to,
+                                const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_up_sampling2d_layer *options = layer->options;
+    bool nearest = options->interpolation == TD_NEAREST;
+    enum { FLOAT = 1 };
+    td__attribute type = {.name = "to", .type = TD__INT, .integer = FLOAT};
+    const char *whole = td__operator_integers(
+        to, 4, (const int64_t[]){1, 1, options->factor[0], options->factor[1]});
+    const td__attribute attributes[] = {
+        {.name = "mode", .type = TD__STRING, .text = nearest ? "nearest" : "linear"},
+        {.name = "coordinate_transformation_mode",
+         .type = TD__STRING,
+         .text = nearest ? "asymmetric" : "half_pixel"},
+        {.name = "nearest_mode", .type = TD__STRING, .text = "floor"}};
+    const char *resized[] = {td__operator_channels_first(to, inputs[0], 2), "",
+                             td__operator(to, "Cast", 1, &whole, 1, &type)};
+    return td__operator_channels_last(
+        to, td__operator(to, "Resize", 3, resized, nearest ? 3 : 2, attributes), 2);
+}
+
+#define KIND(rows, struct_type, name, plan_function, forward_function, operators_function)         \
+    {                                                                                              \
+        TD__KIND_OF_ONE(rows, struct_type, plan_function, forward_function),                       \
+            .automatic = (name), .operators = (operators_function)                                 \
+    }
 const td__layer_kind td__max_pool2d_kind =
-    KIND(pool_fields, td_max_pool2d_layer, "max_pooling2d", plan_pool, max_forward);
+    KIND(pool_fields, td_max_pool2d_layer, "max_pooling2d", plan_pool, max_forward, max_operators);
 const td__layer_kind td__average_pool2d_kind =
-    KIND(pool_fields, td_max_pool2d_layer, "average_pooling2d", plan_pool, average_forward);
+    KIND(pool_fields, td_max_pool2d_layer, "average_pooling2d", plan_pool, average_forward,
+         average_operators);
 const td__layer_kind td__global_average_pool2d_kind =
     KIND(global_fields, td_global_pool_layer, "global_average_pooling2d", plan_global,
-         global_average_forward);
-const td__layer_kind td__global_max_pool2d_kind = KIND(
-    global_fields, td_global_pool_layer, "global_max_pooling2d", plan_global, global_max_forward);
-const td__layer_kind td__max_pool1d_kind =
-    KIND(pool1_fields, td_max_pool2d_layer, "max_pooling1d", plan_pool1, max1_forward);
+         global_average_forward, global_average_operators);
+const td__layer_kind td__global_max_pool2d_kind =
+    KIND(global_fields, td_global_pool_layer, "global_max_pooling2d", plan_global,
+         global_max_forward, global_max_operators);
+const td__layer_kind td__max_pool1d_kind = KIND(pool1_fields, td_max_pool2d_layer, "max_pooling1d",
+                                                plan_pool1, max1_forward, max_operators);
 const td__layer_kind td__average_pool1d_kind =
-    KIND(pool1_fields, td_max_pool2d_layer, "average_pooling1d", plan_pool1, average1_forward);
+    KIND(pool1_fields, td_max_pool2d_layer, "average_pooling1d", plan_pool1, average1_forward,
+         average_operators);
 const td__layer_kind td__global_average_pool1d_kind =
     KIND(global_fields, td_global_pool_layer, "global_average_pooling1d", plan_global1,
-         global_average1_forward);
-const td__layer_kind td__global_max_pool1d_kind = KIND(
-    global_fields, td_global_pool_layer, "global_max_pooling1d", plan_global1, global_max1_forward);
+         global_average1_forward, global_average_operators);
+const td__layer_kind td__global_max_pool1d_kind =
+    KIND(global_fields, td_global_pool_layer, "global_max_pooling1d", plan_global1,
+         global_max1_forward, global_max_operators);
 const td__layer_kind td__up_sampling2d_kind =
-    KIND(up_fields, td_up_sampling2d_layer, NULL, plan_up, up_forward);
+    KIND(up_fields, td_up_sampling2d_layer, NULL, plan_up, up_forward, up_operators);

@@ -1,5 +1,5 @@
 /* simple_rnn, lstm, gru: over (steps, in), to the last output or all of them */
-#include "nn/layer.h"
+#include "nn/operators.h"
 
 #define SHARED_FIELDS                                                                              \
     TD__LAYER_FIELDS, TD__INTEGER(td_lstm_layer, units, NULL, 0, 1),                               \
@@ -109,8 +109,163 @@ static td_tensor *forward_gru(td__layer *layer, td_tape *tape, td_tensor *const 
                   !gru->reset_before, &options);
 }
 
-#define KIND(rows, plan_function, forward_function)                                                \
-    { TD__KIND_OF_ONE(rows, td_lstm_layer, plan_function, forward_function) }
-const td__layer_kind td__simple_rnn_kind = KIND(simple_fields, plan_simple, forward_simple);
-const td__layer_kind td__lstm_kind = KIND(lstm_fields, plan_lstm, forward_lstm);
-const td__layer_kind td__gru_kind = KIND(gru_fields, plan_gru, forward_gru);
+/* --- as operators ------------------------------------------------------------------------- */
+
+/* ONNX's names of activations inside of a recurrent operator, with up to two numbers. */
+static const struct {
+    const char *name;
+    bool numbered;
+    float alpha, beta;
+} inner[TD_ACTIVATION_COUNT] = {
+    [TD_LINEAR] = {"Affine", true, 1, 0},
+    [TD_RELU] = {"Relu", false, 0, 0},
+    [TD_LEAKY_RELU] = {"LeakyRelu", true, 0.2f, 0},
+    [TD_ELU] = {"Elu", false, 0, 0},
+    [TD_SOFTPLUS] = {"Softplus", false, 0, 0},
+    [TD_SIGMOID] = {"Sigmoid", false, 0, 0},
+    [TD_TANH] = {"Tanh", false, 0, 0},
+    [TD_HARD_SIGMOID] = {"HardSigmoid", true, 1 / 6.0f, 0.5f},
+    [TD_SOFTSIGN] = {"Softsign", false, 0, 0},
+};
+
+/* (rows, gates * units) as (1, gates * units, rows), the gates in this order. */
+static const char *gates_operator(td__operators *to, const char *kernel, int64_t rows,
+                                  int64_t units, size_t gates, const int *order) {
+    const char *turned = td__operator_transpose(to, kernel, 2, (const int64_t[]){1, 0});
+    const char *parts[4], *sorted[4];
+    const td__attribute axis = {.name = "axis", .type = TD__INT, .integer = 0};
+    td__operator_outputs(to, "Split", 1, &turned, 1, &axis, gates, parts);
+    for (size_t i = 0; i < gates; i++) {
+        sorted[i] = parts[order[i]];
+    }
+    const char *whole = gates > 1 ? td__operator(to, "Concat", gates, sorted, 1, &axis) : turned;
+    return td__operator_reshape(to, whole, 3, (const int64_t[]){1, (int64_t)gates * units, rows});
+}
+
+/* The bias of the inputs, the gates in this order, and that of the state, which is 0. */
+static const char *bias_operator(const td__layer *layer, td__operators *to, int64_t units,
+                                 size_t gates, const int *order) {
+    const char *bias = td__operator_parameter(to, layer, BIAS);
+    int64_t width = (int64_t)gates * units;
+    if (!bias) {
+        return "";
+    }
+    if (layer->slot[BIAS]->count == 2 * width) { /* gru: both */
+        return td__operator_reshape(to, bias, 2, (const int64_t[]){1, 2 * width});
+    }
+    const td__attribute axis = {.name = "axis", .type = TD__INT, .integer = 0};
+    const char *parts[5] = {bias}, *sorted[5];
+    if (gates > 1) {
+        td__operator_outputs(to, "Split", 1, &bias, 1, &axis, gates, parts);
+    }
+    for (size_t i = 0; i < gates; i++) {
+        sorted[i] = parts[order[i]];
+    }
+    sorted[gates] = td__operator_filled(to, width, 0);
+    return td__operator_reshape(to, td__operator(to, "Concat", gates + 1, sorted, 1, &axis), 2,
+                                (const int64_t[]){1, 2 * width});
+}
+
+/* y (steps, 1, batch, units) as (batch, steps, units), in the order of going. */
+static const char *sequence_operator(td__operators *to, const char *y, bool backwards) {
+    const char *steps =
+        TD__OPERATOR(to, "Squeeze", y, td__operator_integers(to, 1, (const int64_t[]){1}));
+    steps = td__operator_transpose(to, steps, 3, (const int64_t[]){1, 0, 2});
+    return backwards ? TD__OPERATOR(to, "Slice", steps,
+                                    td__operator_integers(to, 1, (const int64_t[]){-1}),
+                                    td__operator_integers(to, 1, (const int64_t[]){-INT64_MAX}),
+                                    td__operator_integers(to, 1, (const int64_t[]){1}),
+                                    td__operator_integers(to, 1, (const int64_t[]){-1}))
+                     : steps;
+}
+
+/* functions: the activations, in the operator's order. */
+static const char *recurrent_operators(const td__layer *layer, td__operators *to, const char *type,
+                                       const char *x, size_t gates, const int *order,
+                                       size_t function_count, const td_activation *functions,
+                                       const td__attribute *more) {
+    const td_lstm_layer *options = layer->options;
+    const char *names[3];
+    float alphas[3], betas[3];
+    size_t numbers = 0;
+    for (size_t i = 0; i < function_count; i++) {
+        names[i] = inner[functions[i]].name;
+        if (!names[i]) {
+            return td__operator_refuse(to, "ONNX's %s has no activation %s", type,
+                                       td__activation_words.words[functions[i]]);
+        }
+        if (inner[functions[i]].numbered) {
+            alphas[numbers] = inner[functions[i]].alpha;
+            betas[numbers++] = inner[functions[i]].beta;
+        }
+    }
+    int64_t units = options->units, in = layer->slot[KERNEL]->shape.dims[0];
+    td__attribute attributes[6] = {
+        {.name = "hidden_size", .type = TD__INT, .integer = units},
+        {.name = "direction",
+         .type = TD__STRING,
+         .text = options->go_backwards ? "reverse" : "forward"},
+        {.name = "activations", .type = TD__STRINGS, .texts = names, .count = function_count}};
+    size_t count = 3;
+    if (numbers) {
+        attributes[count++] = (td__attribute){
+            .name = "activation_alpha", .type = TD__REALS, .numbers = alphas, .count = numbers};
+        attributes[count++] = (td__attribute){
+            .name = "activation_beta", .type = TD__REALS, .numbers = betas, .count = numbers};
+    }
+    if (more) {
+        attributes[count++] = *more;
+    }
+    const char *inputs[] = {
+        td__operator_transpose(to, x, 3, (const int64_t[]){1, 0, 2}),
+        gates_operator(to, td__operator_parameter(to, layer, KERNEL), in, units, gates, order),
+        gates_operator(to, td__operator_parameter(to, layer, RECURRENT), units, units, gates,
+                       order),
+        bias_operator(layer, to, units, gates, order)};
+    const char *outputs[2]; /* Y, Y_h (1, batch, units) */
+    td__operator_outputs(to, type, 4, inputs, count, attributes, 2, outputs);
+    return options->return_sequences
+               ? sequence_operator(to, outputs[0], options->go_backwards)
+               : TD__OPERATOR(to, "Squeeze", outputs[1],
+                              td__operator_integers(to, 1, (const int64_t[]){0}));
+}
+
+static const char *operators_simple(const td__layer *layer, td__operators *to,
+                                    const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_lstm_layer *options = layer->options;
+    return recurrent_operators(layer, to, "RNN", inputs[0], 1, (const int[]){0}, 1,
+                               &options->activation, NULL);
+}
+
+/* Gates here: input, forget, cell, output; there: input, output, forget, cell. */
+static const char *operators_lstm(const td__layer *layer, td__operators *to,
+                                  const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_lstm_layer *options = layer->options;
+    const td_activation functions[] = {options->recurrent_activation, options->activation,
+                                       options->activation};
+    return recurrent_operators(layer, to, "LSTM", inputs[0], 4, (const int[]){0, 3, 1, 2}, 3,
+                               functions, NULL);
+}
+
+static const char *operators_gru(const td__layer *layer, td__operators *to,
+                                 const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_lstm_layer *options = layer->options;
+    const td_activation functions[] = {options->recurrent_activation, options->activation};
+    td__attribute after = {
+        .name = "linear_before_reset", .type = TD__INT, .integer = !options->reset_before};
+    return recurrent_operators(layer, to, "GRU", inputs[0], 3, (const int[]){0, 1, 2}, 2, functions,
+                               &after);
+}
+
+#define KIND(rows, plan_function, forward_function, operators_function)                            \
+    {                                                                                              \
+        TD__KIND_OF_ONE(rows, td_lstm_layer, plan_function, forward_function),                     \
+            .operators = (operators_function)                                                      \
+    }
+const td__layer_kind td__simple_rnn_kind =
+    KIND(simple_fields, plan_simple, forward_simple, operators_simple);
+const td__layer_kind td__lstm_kind = KIND(lstm_fields, plan_lstm, forward_lstm, operators_lstm);
+const td__layer_kind td__gru_kind = KIND(gru_fields, plan_gru, forward_gru, operators_gru);

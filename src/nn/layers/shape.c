@@ -1,5 +1,5 @@
 /* flatten, reshape: the same elements in another shape; the batch stays in front */
-#include "nn/layer.h"
+#include "nn/operators.h"
 
 static const td__field flatten_fields[] = {TD__LAYER_FIELDS};
 static const td__field reshape_fields[] = {
@@ -73,7 +73,23 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return td_reshape(tape, inputs[0], shape);
 }
 
+static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
+                             const td_shape *shapes) {
+    (void)shapes;
+    int64_t shape[TD_MAX_RANK] = {0}; /* the batch as it is */
+    size_t open = 0;
+    for (int32_t i = 0; i < layer->info.output.rank; i++) {
+        shape[i + 1] = layer->info.output.dims[i];
+        open += shape[i + 1] < 0;
+    }
+    return open > 1
+               ? td__operator_refuse(to, "several sizes that are not known")
+               : td__operator_reshape(to, inputs[0], (size_t)layer->info.output.rank + 1, shape);
+}
+
 const td__layer_kind td__flatten_kind = {
-    TD__KIND_OF_ONE(flatten_fields, td_flatten_layer, plan_flatten, forward)};
+    TD__KIND_OF_ONE(flatten_fields, td_flatten_layer, plan_flatten, forward),
+    .operators = operators};
 const td__layer_kind td__reshape_kind = {
-    TD__KIND_OF_ONE(reshape_fields, td_reshape_layer, plan_reshape, forward)};
+    TD__KIND_OF_ONE(reshape_fields, td_reshape_layer, plan_reshape, forward),
+    .operators = operators};

@@ -1,0 +1,514 @@
+/* The protocol buffers of an ONNX file, and the walk over a model's layers; see operators.h. */
+#include "nn/operators.h"
+
+#include "nn/model.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { OPSET = 17, IR_VERSION = 8, FLOAT = 1, INT32 = 6, INT64 = 7, MOST_REASONS = 400 };
+#define LARGEST ((size_t)INT32_MAX) /* of a message: protocol buffers have no longer ones */
+
+/* Bytes that grow. */
+typedef struct message {
+    uint8_t *data;
+    size_t size, capacity;
+} message;
+
+typedef struct name {
+    struct name *next;
+    char text[];
+} name;
+
+struct td__operators {
+    message nodes, initializers;
+    name *names;
+    const td__layer *layer; /* being written */
+    size_t made;            /* nodes so far */
+    bool exhausted;
+    char reason[160];
+};
+
+/* --- protocol buffers --------------------------------------------------------------------- */
+
+static void put(td__operators *to, message *m, const void *data, size_t size) {
+    if (to->exhausted || m->size + size > LARGEST ||
+        !td__grow(&m->data, &m->capacity, m->size + size + 1, LARGEST + 1, 1)) {
+        to->exhausted = true;
+        return;
+    }
+    if (size) {
+        memcpy(m->data + m->size, data, size);
+    }
+    m->size += size;
+}
+
+static void put_varint(td__operators *to, message *m, uint64_t value) {
+    do {
+        uint8_t byte = (uint8_t)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+        put(to, m, &byte, 1);
+        value >>= 7;
+    } while (value);
+}
+
+static void put_int(td__operators *to, message *m, uint32_t field, int64_t value) {
+    put_varint(to, m, (uint64_t)field << 3);
+    put_varint(to, m, (uint64_t)value);
+}
+
+static void put_float(td__operators *to, message *m, uint32_t field, float value) {
+    put_varint(to, m, (uint64_t)field << 3 | 5);
+    put(to, m, &value, sizeof value); /* little-endian, as the machines this runs on */
+}
+
+static void put_bytes(td__operators *to, message *m, uint32_t field, const void *data,
+                      size_t size) {
+    put_varint(to, m, (uint64_t)field << 3 | 2);
+    put_varint(to, m, size);
+    put(to, m, data, size);
+}
+
+static void put_text(td__operators *to, message *m, uint32_t field, const char *text) {
+    put_bytes(to, m, field, text, strlen(text));
+}
+
+/* A message inside another; it is used up. */
+static void put_message(td__operators *to, message *m, uint32_t field, message *inside) {
+    put_bytes(to, m, field, inside->data, inside->size);
+    td__free(inside->data);
+    *inside = (message){0};
+}
+
+/* TensorProto, but for its name. */
+static void put_tensor(td__operators *to, message *m, int type, size_t rank, const int64_t *dims,
+                       const void *data, size_t size) {
+    for (size_t i = 0; i < rank; i++) {
+        put_int(to, m, 1, dims[i]);
+    }
+    put_int(to, m, 2, type);
+    put_bytes(to, m, 9, data, size);
+}
+
+/* --- nodes -------------------------------------------------------------------------------- */
+
+static const char *keep_name(td__operators *to, const char *format, ...) TD_PRINTF(2, 3);
+static const char *keep_name(td__operators *to, const char *format, ...) {
+    char text[600];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    name *kept = td__calloc(1, sizeof *kept + strlen(text) + 1);
+    if (!kept) {
+        to->exhausted = true;
+        return NULL;
+    }
+    memcpy(kept->text, text, strlen(text) + 1);
+    kept->next = to->names;
+    to->names = kept;
+    return kept->text;
+}
+
+const char *td__operator_refuse(td__operators *to, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(to->reason, sizeof to->reason, format, arguments);
+    va_end(arguments);
+    return NULL;
+}
+
+static void put_attribute(td__operators *to, message *node, const td__attribute *a) {
+    static const int types[] = {
+        [TD__INT] = 2,   [TD__REAL] = 1,    [TD__STRING] = 3, [TD__INTS] = 7,
+        [TD__REALS] = 6, [TD__STRINGS] = 8, [TD__TENSOR] = 4};
+    message m = {0}, tensor = {0};
+    put_text(to, &m, 1, a->name);
+    switch (a->type) {
+    case TD__INT:
+        put_int(to, &m, 3, a->integer);
+        break;
+    case TD__REAL:
+        put_float(to, &m, 2, a->number);
+        break;
+    case TD__STRING:
+        put_text(to, &m, 4, a->text);
+        break;
+    case TD__INTS:
+        for (size_t i = 0; i < a->count; i++) {
+            put_int(to, &m, 8, a->integers[i]);
+        }
+        break;
+    case TD__REALS:
+        for (size_t i = 0; i < a->count; i++) {
+            put_float(to, &m, 7, a->numbers[i]);
+        }
+        break;
+    case TD__STRINGS:
+        for (size_t i = 0; i < a->count; i++) {
+            put_text(to, &m, 9, a->texts[i]);
+        }
+        break;
+    case TD__TENSOR:
+        put_tensor(to, &tensor, FLOAT, 1, (const int64_t[]){1}, &a->number, sizeof a->number);
+        put_message(to, &m, 5, &tensor);
+        break;
+    }
+    put_int(to, &m, 20, types[a->type]);
+    put_message(to, node, 5, &m);
+}
+
+void td__operator_outputs(td__operators *to, const char *type, size_t input_count,
+                          const char *const *inputs, size_t attribute_count,
+                          const td__attribute *attributes, size_t output_count,
+                          const char **outputs) {
+    bool whole = true;
+    for (size_t i = 0; i < input_count; i++) {
+        whole = whole && inputs[i];
+    }
+    message node = {0};
+    for (size_t i = 0; whole && i < input_count; i++) {
+        put_text(to, &node, 1, inputs[i]);
+    }
+    size_t number = to->made++;
+    for (size_t i = 0; i < output_count; i++) {
+        outputs[i] = whole ? keep_name(to, "%s/%s_%zu%s%.0zu", to->layer->info.name, type, number,
+                                       i ? "." : "", i)
+                           : NULL;
+        whole = outputs[i];
+        if (whole) {
+            put_text(to, &node, 2, outputs[i]);
+        }
+    }
+    if (whole) {
+        put_text(to, &node, 3, outputs[0]);
+        put_text(to, &node, 4, type);
+        for (size_t i = 0; i < attribute_count; i++) {
+            put_attribute(to, &node, &attributes[i]);
+        }
+        put_message(to, &to->nodes, 1, &node);
+    }
+    td__free(node.data);
+}
+
+const char *td__operator(td__operators *to, const char *type, size_t input_count,
+                         const char *const *inputs, size_t attribute_count,
+                         const td__attribute *attributes) {
+    const char *output = NULL;
+    td__operator_outputs(to, type, input_count, inputs, attribute_count, attributes, 1, &output);
+    return output;
+}
+
+/* --- tensors ------------------------------------------------------------------------------ */
+
+const char *td__operator_parameter(td__operators *to, const td__layer *layer, int slot) {
+    const td_tensor *tensor = layer->slot[slot];
+    if (!tensor) {
+        return NULL;
+    }
+    message m = {0};
+    put_tensor(to, &m, FLOAT, (size_t)tensor->shape.rank, tensor->shape.dims, tensor->data,
+               (size_t)tensor->count * sizeof(float));
+    put_text(to, &m, 8, tensor->name);
+    put_message(to, &to->initializers, 5, &m);
+    return to->exhausted ? NULL : tensor->name;
+}
+
+static const char *constant(td__operators *to, int type, size_t rank, size_t count,
+                            const void *data, size_t size) {
+    const char *called = keep_name(to, "%s/constant_%zu", to->layer->info.name, to->made++);
+    message m = {0};
+    put_tensor(to, &m, type, rank, (const int64_t[]){(int64_t)count}, data, size);
+    put_text(to, &m, 8, called ? called : "");
+    put_message(to, &to->initializers, 5, &m);
+    return called;
+}
+
+const char *td__operator_integers(td__operators *to, size_t count, const int64_t *values) {
+    return constant(to, INT64, 1, count, values, count * sizeof *values);
+}
+
+const char *td__operator_number(td__operators *to, double value) {
+    float number = (float)value;
+    return constant(to, FLOAT, 0, 1, &number, sizeof number);
+}
+
+const char *td__operator_filled(td__operators *to, int64_t count, float value) {
+    td__attribute with = {.name = "value", .type = TD__TENSOR, .number = value};
+    const char *shape = td__operator_integers(to, 1, &count);
+    return td__operator(to, "ConstantOfShape", 1, &shape, 1, &with);
+}
+
+const char *td__operator_transpose(td__operators *to, const char *x, size_t rank,
+                                   const int64_t *order) {
+    td__attribute perm = {.name = "perm", .type = TD__INTS, .integers = order, .count = rank};
+    return td__operator(to, "Transpose", 1, &x, 1, &perm);
+}
+
+const char *td__operator_reshape(td__operators *to, const char *x, size_t rank,
+                                 const int64_t *shape) {
+    return TD__OPERATOR(to, "Reshape", x, td__operator_integers(to, rank, shape));
+}
+
+const char *td__operator_channels_first(td__operators *to, const char *x, int spatial) {
+    int64_t order[TD_MAX_RANK] = {0, spatial + 1};
+    for (int i = 0; i < spatial; i++) {
+        order[i + 2] = i + 1;
+    }
+    return td__operator_transpose(to, x, (size_t)spatial + 2, order);
+}
+
+const char *td__operator_channels_last(td__operators *to, const char *x, int spatial) {
+    int64_t order[TD_MAX_RANK] = {0};
+    for (int i = 0; i < spatial; i++) {
+        order[i + 1] = i + 2;
+    }
+    order[spatial + 1] = 1;
+    return td__operator_transpose(to, x, (size_t)spatial + 2, order);
+}
+
+size_t td__operator_window(td__window *w, const td_shape *input) {
+    size_t spatial = (size_t)w->spatial, count = 0;
+    bool known = true;
+    for (size_t i = 0; i < spatial; i++) {
+        int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1, size = input->dims[i];
+        int64_t out = (size + w->stride[i] - 1) / w->stride[i];
+        int64_t missing = (out - 1) * w->stride[i] + span - size;
+        missing = w->padding == TD_PADDING_VALID || missing < 0 ? 0 : missing;
+        w->pads[i] = w->padding == TD_PADDING_CAUSAL ? span - 1 : missing / 2;
+        w->pads[spatial + i] = w->padding == TD_PADDING_CAUSAL ? 0 : missing - missing / 2;
+        known = known && (size >= 0 || w->padding != TD_PADDING_SAME);
+    }
+    w->attributes[count++] = (td__attribute){
+        .name = "kernel_shape", .type = TD__INTS, .integers = w->kernel, .count = spatial};
+    w->attributes[count++] = (td__attribute){
+        .name = "strides", .type = TD__INTS, .integers = w->stride, .count = spatial};
+    w->attributes[count++] =
+        known ? (td__attribute){.name = "pads",
+                                .type = TD__INTS,
+                                .integers = w->pads,
+                                .count = 2 * spatial}
+              : (td__attribute){.name = "auto_pad", .type = TD__STRING, .text = "SAME_UPPER"};
+    for (size_t i = 0; i < spatial; i++) {
+        if (w->dilation[i] != 1) {
+            w->attributes[count++] = (td__attribute){
+                .name = "dilations", .type = TD__INTS, .integers = w->dilation, .count = spatial};
+            break;
+        }
+    }
+    return count;
+}
+
+/* --- activations -------------------------------------------------------------------------- */
+
+static const char *times(td__operators *to, const char *x, double factor) {
+    return TD__OPERATOR(to, "Mul", x, td__operator_number(to, factor));
+}
+
+static const char *plus(td__operators *to, const char *x, double term) {
+    return TD__OPERATOR(to, "Add", x, td__operator_number(to, term));
+}
+
+/* x / 2 * (1 + erf(x / sqrt(2))) */
+static const char *gelu(td__operators *to, const char *x) {
+    const char *gate = TD__OPERATOR(to, "Erf", times(to, x, sqrt(0.5)));
+    return TD__OPERATOR(to, "Mul", times(to, x, 0.5), plus(to, gate, 1));
+}
+
+/* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+static const char *gelu_tanh(td__operators *to, const char *x) {
+    const char *cube = TD__OPERATOR(to, "Mul", x, TD__OPERATOR(to, "Mul", x, x));
+    const char *inner = TD__OPERATOR(to, "Add", x, times(to, cube, 0.044715));
+    const char *gate = TD__OPERATOR(to, "Tanh", times(to, inner, sqrt(2 / acos(-1))));
+    return TD__OPERATOR(to, "Mul", times(to, x, 0.5), plus(to, gate, 1));
+}
+
+/* Those that are one operator, with up to two numbers. */
+static const struct {
+    const char *type;
+    const char *keys[2];
+    float numbers[2];
+    bool alpha; /* the first number is the layer's alpha, where it has one */
+    bool last;  /* over the last axis */
+} plain[TD_ACTIVATION_COUNT] = {
+    [TD_RELU] = {.type = "Relu"},
+    [TD_LEAKY_RELU] = {.type = "LeakyRelu", .keys = {"alpha"}, .numbers = {0.2f}, .alpha = true},
+    [TD_ELU] = {.type = "Elu", .keys = {"alpha"}, .numbers = {1}, .alpha = true},
+    [TD_SELU] = {.type = "Selu"},
+    [TD_SOFTPLUS] = {.type = "Softplus"},
+    [TD_SIGMOID] = {.type = "Sigmoid"},
+    [TD_TANH] = {.type = "Tanh"},
+    [TD_SOFTMAX] = {.type = "Softmax", .last = true},
+    [TD_LOG_SOFTMAX] = {.type = "LogSoftmax", .last = true},
+    [TD_EXPONENTIAL] = {.type = "Exp"},
+    [TD_HARD_SIGMOID] = {.type = "HardSigmoid",
+                         .keys = {"alpha", "beta"},
+                         .numbers = {1 / 6.0f, 0.5f}},
+    [TD_SOFTSIGN] = {.type = "Softsign"},
+};
+
+const char *td__operator_activation(td__operators *to, const char *x, td_activation activation,
+                                    double alpha) {
+    switch (activation) {
+    case TD_LINEAR:
+        return x;
+    case TD_GELU:
+        return gelu(to, x);
+    case TD_GELU_TANH:
+        return gelu_tanh(to, x);
+    case TD_SWISH:
+        return TD__OPERATOR(to, "Mul", x, TD__OPERATOR(to, "Sigmoid", x));
+    case TD_RELU6:
+        return TD__OPERATOR(to, "Clip", x, td__operator_number(to, 0), td__operator_number(to, 6));
+    default:
+        break;
+    }
+    if (!plain[activation].type) {
+        return td__operator_refuse(to, "ONNX has no activation %s",
+                                   td__activation_words.words[activation]);
+    }
+    td__attribute attributes[2] = {{.name = "axis", .type = TD__INT, .integer = -1}};
+    size_t count = plain[activation].last;
+    for (int i = 0; i < 2 && plain[activation].keys[i]; i++) {
+        bool own = i == 0 && plain[activation].alpha && (alpha != 0 || signbit(alpha));
+        attributes[count++] =
+            (td__attribute){.name = plain[activation].keys[i],
+                            .type = TD__REAL,
+                            .number = own ? (float)alpha : plain[activation].numbers[i]};
+    }
+    return td__operator(to, plain[activation].type, 1, &x, count, attributes);
+}
+
+/* --- a model ------------------------------------------------------------------------------ */
+
+/* ValueInfoProto: a name, and (batch, …shape), unknown sizes by names of their own. */
+static void put_value(td__operators *to, message *graph, uint32_t field, const char *called,
+                      int type, const td_shape *shape) {
+    message value = {0}, outer = {0}, tensor = {0}, dims = {0};
+    for (int32_t i = -1; i < shape->rank; i++) {
+        message dim = {0};
+        char symbol[32] = "batch";
+        if (i >= 0) {
+            (void)snprintf(symbol, sizeof symbol, "size_%d", (int)i + 1);
+        }
+        if (i >= 0 && shape->dims[i] >= 0) {
+            put_int(to, &dim, 1, shape->dims[i]);
+        } else {
+            put_text(to, &dim, 2, symbol);
+        }
+        put_message(to, &dims, 1, &dim);
+    }
+    put_int(to, &tensor, 1, type);
+    put_message(to, &tensor, 2, &dims);
+    put_message(to, &outer, 1, &tensor);
+    put_text(to, &value, 1, called);
+    put_message(to, &value, 2, &outer);
+    put_message(to, graph, field, &value);
+}
+
+static const char *write_layer(td__operators *to, const td_model *model, const td__layer *layer,
+                               const char *const *outputs) {
+    const char *inputs[TD_MAX_FROM];
+    td_shape shapes[TD_MAX_FROM];
+    for (size_t i = 0; i < layer->info.input_count; i++) {
+        int32_t from = layer->inputs[i];
+        inputs[i] = from < 0 ? "input" : outputs[from];
+        shapes[i] = from < 0 ? model->input_shape : model->layers[from]->info.output;
+    }
+    to->layer = layer;
+    if (!layer->kind->operators) {
+        return td__operator_refuse(to, "no operators for it");
+    }
+    const char *y = layer->kind->operators(layer, to, inputs, shapes);
+    return y && layer->kind->has_activation ? td__operator_activation(to, y, layer->activation, 0)
+                                            : y;
+}
+
+/* All layers; TD_UNSUPPORTED lists those that cannot be had. */
+static td_status write_layers(td__operators *to, const td_model *model, const char **outputs,
+                              td_error *error) {
+    char reasons[MOST_REASONS] = "";
+    size_t refused = 0, length = 0;
+    for (size_t i = 0; i < model->layer_count && !to->exhausted; i++) {
+        const td__layer *layer = model->layers[i];
+        *to->reason = 0;
+        outputs[i] = write_layer(to, model, layer, outputs);
+        if (!outputs[i] && *to->reason) {
+            length += (size_t)snprintf(reasons + length, sizeof reasons - length, "%s%s '%s' (%s)",
+                                       refused ? ", " : "", layer->info.type, layer->info.name,
+                                       to->reason);
+            length = length < sizeof reasons ? length : sizeof reasons - 1;
+            refused++;
+        }
+        outputs[i] = outputs[i] ? outputs[i] : "input"; /* to go on, for further reasons */
+    }
+    if (refused) {
+        return td_error_set(error, TD_UNSUPPORTED, "%zu layer%s cannot be written as ONNX: %s",
+                            refused, refused == 1 ? "" : "s", reasons);
+    }
+    return TD_OK;
+}
+
+static void put_model(td__operators *to, const td_model *model, const char *last, size_t note_count,
+                      const td_model_note *notes, message *file) {
+    const td__layer *layer = model->layers[model->layer_count - 1];
+    message graph = {0}, opset = {0}, identity = {0};
+    put_text(to, &identity, 1, last); /* so that the output has the layer's name */
+    put_text(to, &identity, 2, layer->info.name);
+    put_text(to, &identity, 3, layer->info.name);
+    put_text(to, &identity, 4, "Identity");
+    put_message(to, &to->nodes, 1, &identity);
+    put(to, &graph, to->nodes.data, to->nodes.size);
+    put_text(to, &graph, 2, *model->name ? model->name : "model");
+    put(to, &graph, to->initializers.data, to->initializers.size);
+    bool indices = td_model_input_dtype(model) == TD_INT32;
+    put_value(to, &graph, 11, "input", indices ? INT32 : FLOAT, &model->input_shape);
+    put_value(to, &graph, 12, layer->info.name, FLOAT, &layer->info.output);
+    put_int(to, file, 1, IR_VERSION);
+    put_text(to, file, 2, "tapedeck");
+    put_text(to, file, 3, td_version());
+    put_message(to, file, 7, &graph);
+    put_text(to, &opset, 1, "");
+    put_int(to, &opset, 2, OPSET);
+    put_message(to, file, 8, &opset);
+    for (size_t i = 0; i < note_count; i++) {
+        message property = {0};
+        put_text(to, &property, 1, notes[i].key);
+        put_text(to, &property, 2, notes[i].value);
+        put_message(to, file, 14, &property);
+    }
+}
+
+static void release(td__operators *to) {
+    for (name *next, *n = to->names; n; n = next) {
+        next = n->next;
+        td__free(n);
+    }
+    td__free(to->nodes.data);
+    td__free(to->initializers.data);
+}
+
+td_status td__operators_write(const td_model *model, size_t note_count, const td_model_note *notes,
+                              uint8_t **bytes, size_t *size, td_error *error) {
+    td__operators to = {0};
+    message file = {0};
+    const char **outputs = td__calloc(model->layer_count + 1, sizeof *outputs);
+    td_status status = outputs ? write_layers(&to, model, outputs, error)
+                               : td_error_set(error, TD_MEMORY, "out of memory");
+    if (!status) {
+        put_model(&to, model, outputs[model->layer_count - 1], note_count, notes, &file);
+    }
+    if (!status && to.exhausted) {
+        status = td_error_set(error, TD_MEMORY, "out of memory, or more than the 2 GiB of a file");
+    }
+    release(&to);
+    td__free(outputs);
+    if (status) {
+        td__free(file.data);
+        return status;
+    }
+    *bytes = file.data;
+    *size = file.size;
+    return TD_OK;
+}
