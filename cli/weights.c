@@ -25,7 +25,7 @@ static const char help[] =
     "  weights.npz         an array LAYER.PARAMETER for each, for numpy.load\n"
     "  folder/             a file LAYER.PARAMETER.npy for each\n"
     "  model.safetensors   with the architecture: a model again\n"
-    "  model.keras         the same for Keras 3\n"
+    "  model.keras         the same for Keras 3; model.h5 in its older format\n"
     "  model.onnx          the operators its layers are made of, for onnxruntime and others; of a\n"
     "                      model that came from ONNX its graph, with the parameters as they are\n"
     "\n"
@@ -55,7 +55,7 @@ static const char help[] =
 static bool is_model(const char *path) {
     const char *dot = strrchr(path, '.');
     return dot && (!strcasecmp(dot, ".safetensors") || !strcasecmp(dot, ".keras") ||
-                   !strcasecmp(dot, ".onnx"));
+                   !strcasecmp(dot, ".h5") || !strcasecmp(dot, ".onnx"));
 }
 
 /* A model written as a model keeps what it says of its data. */

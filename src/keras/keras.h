@@ -22,5 +22,8 @@ td_model *td__keras_parse(const char *path, const void *bytes, size_t size, td_e
 /* Writes a .keras file that Keras 3 opens, complete or not at all. Keras does not see the notes. */
 TD_NODISCARD td_status td__keras_save(const td_model *model, const char *path, size_t count,
                                       const td_model_note *notes, td_error *error);
+/* The same as .h5. */
+TD_NODISCARD td_status td__keras_save_legacy(const td_model *model, const char *path, size_t count,
+                                             const td_model_note *notes, td_error *error);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "data/bytes.h"
+#include "hdf5/hdf5.h"
 #include "zip/zip.h"
 
 #include <stdlib.h>
@@ -75,4 +76,24 @@ td_status td__keras_texts(const char *path, size_t count, const char *const keys
     }
     td__bytes_release(&bytes);
     return status;
+}
+
+td_status td__keras_legacy_texts(const char *path, size_t count, const char *const keys[],
+                                 char *texts[], td_error *error) {
+    td__bytes bytes = {0};
+    td_status status = td__bytes_map(&bytes, path, error);
+    td__hdf5 *file = status ? NULL : td__hdf5_open(bytes.data, bytes.size, path, error);
+    for (size_t i = 0; i < count; i++) {
+        char **block = NULL;
+        size_t found = 0;
+        texts[i] = NULL;
+        if (file && !td__hdf5_texts(file, td__hdf5_root(file), keys[i], &block, &found, NULL) &&
+            found == 1) {
+            texts[i] = td__strdup(block[0]);
+        }
+        td__free(block);
+    }
+    td__hdf5_close(file);
+    td__bytes_release(&bytes);
+    return status || file ? status : TD_FORMAT;
 }

@@ -15,4 +15,9 @@ char *td__keras_metadata_write(size_t count, const td_model_note *notes);
 TD_NODISCARD td_status td__keras_texts(const char *path, size_t count, const char *const keys[],
                                        char *texts[], td_error *error);
 
+/* The same of an .h5 file: attributes of its root. */
+TD_NODISCARD td_status td__keras_legacy_texts(const char *path, size_t count,
+                                              const char *const keys[], char *texts[],
+                                              td_error *error);
+
 #endif

@@ -162,7 +162,7 @@ static const td__format formats[] = {
     {"PyTorch", is_tar, refuse_tar, NULL, NULL},
     {"NPZ", is_npz, refuse_npz, td__npz_tensors, NULL},
     {"Keras", is_keras, td__keras_load, td__keras_tensors, td__keras_texts},
-    {"Keras HDF5", is_hdf5, td__keras_load, td__hdf5_tensors, NULL},
+    {"Keras HDF5", is_hdf5, td__keras_load, td__hdf5_tensors, td__keras_legacy_texts},
     {"TensorFlow Lite", is_tflite, refuse_tflite, NULL, NULL},
     {"TensorFlow checkpoint", is_checkpoint, refuse_checkpoint, td__bundle_tensors, NULL},
     {"ONNX", is_onnx, load_onnx, NULL, NULL},

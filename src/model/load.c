@@ -134,9 +134,18 @@ void td_free_text(char *text) {
 
 td_status td_model_save(const td_model *model, const char *path, size_t count,
                         const td_model_note *notes, td_error *error) {
-    return td__path_ends_in(path, ".keras")  ? td__keras_save(model, path, count, notes, error)
-           : td__path_ends_in(path, ".onnx") ? td__onnx_save(model, path, count, notes, error)
-                                             : td__native_save(model, path, count, notes, error);
+    static const struct {
+        const char *ending;
+        td_status (*save)(const td_model *model, const char *path, size_t count,
+                          const td_model_note *notes, td_error *error);
+    } models[] = {
+        {".keras", td__keras_save}, {".h5", td__keras_save_legacy}, {".onnx", td__onnx_save}};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        if (td__path_ends_in(path, models[i].ending)) {
+            return models[i].save(model, path, count, notes, error);
+        }
+    }
+    return td__native_save(model, path, count, notes, error);
 }
 
 /* ---- Weights --------------------------------------------------------------------------------- */
@@ -157,8 +166,13 @@ static const struct {
     const char *ending;
     td_status (*save)(const td_model *model, const char *path, td_error *error);
 } writers[] = {
-    {".csv", td__weights_csv_write}, {".npz", td__weights_npz_write}, {".safetensors", save_model},
-    {".keras", save_model},          {".onnx", save_model},           {"/", save_folder},
+    {".csv", td__weights_csv_write},
+    {".npz", td__weights_npz_write},
+    {".safetensors", save_model},
+    {".keras", save_model},
+    {".h5", save_model},
+    {".onnx", save_model},
+    {"/", save_folder},
 };
 
 td_status td_weights_save(const td_model *model, const char *path, td_error *error) {

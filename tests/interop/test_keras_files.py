@@ -62,7 +62,19 @@ class KerasFiles(Case):
             again = keras.models.load_model(back)
             self.close(self.theirs(again, x), expected, "our .keras in Keras")
             self.close(self.ours(back, x), expected, "our .keras")
+            self.legacy(path, x, expected)
         return again
+
+    def legacy(self, path, x, expected):
+        """Ours -> .h5 -> Keras, and ours again with the same bits."""
+        self.run_program("weights", path, "--to", self.path("ours.h5"))
+        again = keras.models.load_model(self.path("ours.h5"), compile=False)
+        self.close(self.theirs(again, x), expected, "our .h5 in Keras")
+        weights = []
+        for model in (path, self.path("ours.h5")):
+            self.run_program("weights", model, "--to", self.path("w.npz"))
+            weights.append({name: value.tobytes() for name, value in numpy.load(self.path("w.npz")).items()})
+        self.assertEqual(*weights)
 
     def stack(self, shape, *steps):
         return self.both_ways(keras.Sequential([keras.Input(shape), *steps]), random(BATCH, *shape))
