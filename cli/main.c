@@ -8,9 +8,11 @@
 #include <string.h>
 
 static const command *const commands[] = {
-    &command_train,  &command_predict,  &command_gradients, &command_weights, &command_inspect,
-    &command_runs,   &command_show,     &command_export,    &command_compare, &command_view,
-    &command_report, &command_diagnose, &command_check,
+    &command_train,      &command_predict,   &command_gradients,    &command_weights,
+    &command_inspect,    &command_runs,      &command_show,         &command_export,
+    &command_compare,    &command_view,      &command_report,       &command_diagnose,
+    &command_check,      &command_layers,    &command_losses,       &command_metrics,
+    &command_optimizers, &command_schedules, &command_initializers, &command_activations,
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -65,7 +67,7 @@ int status_of(td_status status) {
 static void print_help(FILE *stream) {
     (void)fputs(head, stream);
     for (int i = 0; i < COMMANDS; i++) {
-        (void)fprintf(stream, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+        (void)fprintf(stream, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
     }
     (void)fputs(tail, stream);
 }

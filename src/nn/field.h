@@ -57,6 +57,11 @@ td_value td__initializer_value(const td_initializer *initializer,
 /* The options of a kind; NULL, 0 when it has none. */
 const td__field *td__initializer_fields(td_initializer_kind kind, size_t *count);
 
+/* The options of a loss; returns how many. */
+enum { TD__LOSS_MOST_FIELDS = 8 };
+size_t td__loss_fields(td_loss loss, const td__field *of_loss[TD__LOSS_MOST_FIELDS]);
+const td__field *td__optimizer_fields(td_optimizer_kind kind, size_t *count);
+
 /* Gives each field its default: where it is zero, or everywhere. */
 void td__fields_fill(const td__field *fields, size_t count, void *options, bool everywhere);
 /* Makes zeros survive a later filling of defaults: TD_ZERO in their place. */

@@ -5,19 +5,40 @@
 
 #include <stdio.h>
 
-#define ROW(member, least, most)                                                                   \
+#define ROW(member, usual, least, most)                                                            \
     {                                                                                              \
         .key = #member, .type = TD__FIELD_FLOAT, .offset = offsetof(td_loss_options, member),      \
-        .minimum = least, .maximum = most                                                          \
+        .standard = usual, .minimum = least, .maximum = most                                       \
     }
 
+/* standard: what the equations take for 0. */
 static const td__field fields[] = {
-    ROW(delta, 1e-30, 1e30),
-    ROW(label_smoothing, 0, 1),
-    ROW(gamma, 1e-30, 100),
-    ROW(alpha, 1e-30, 1),
+    ROW(delta, 1, 1e-30, 1e30),
+    ROW(label_smoothing, 0, 0, 1),
+    ROW(gamma, 2, 1e-30, 100),
+    ROW(alpha, 0.25, 1e-30, 1),
     {.key = "balanced", .type = TD__FIELD_BOOL, .offset = offsetof(td_loss_options, balanced)},
 };
+
+/* Whether a loss has an option: it takes one that differs from nothing. */
+static bool has_option(td_loss loss, const td__field *field) {
+    td_loss_options options = {.size = sizeof options};
+    td_value value = {.kind = TD_VALUE_NUMBER, .number = 0.5, .boolean = true};
+    if (field->type == TD__FIELD_BOOL) {
+        value.kind = TD_VALUE_BOOL;
+    }
+    return !td__field_set(field, &options, &value, NULL) && !td_loss_check(loss, &options, NULL);
+}
+
+size_t td__loss_fields(td_loss loss, const td__field *of_loss[TD__LOSS_MOST_FIELDS]) {
+    size_t count = 0;
+    for (size_t i = 0; i < TD__COUNT(fields); i++) {
+        if (has_option(loss, &fields[i])) {
+            of_loss[count++] = &fields[i];
+        }
+    }
+    return count;
+}
 
 td_status td_loss_configure(td_loss *loss, td_loss_options *options, const char *name,
                             const td_setting *settings, size_t count, td_error *error) {

@@ -168,6 +168,11 @@ const char *td_optimizer_kind_name(td_optimizer_kind kind) {
     return (unsigned)kind < TD_OPTIMIZER_KIND_COUNT ? names[kind] : NULL;
 }
 
+const td__field *td__optimizer_fields(td_optimizer_kind kind, size_t *count) {
+    *count = kinds[kind].field_count;
+    return kinds[kind].fields;
+}
+
 /* A velocity is only kept when there is a momentum to use it. */
 static bool has_state(const td_optimizer *optimizer, int state) {
     const char *name = optimizer->kind->states[state];

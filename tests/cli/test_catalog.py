@@ -1,0 +1,48 @@
+"""The lists of layers, losses, metrics, …: complete, the same in all forms, and what the documents say."""
+import json
+import os
+import unittest
+
+from program import Case, SOURCE
+
+LISTS = ("layers", "losses", "metrics", "optimizers", "schedules", "initializers", "activations")
+
+
+class Catalog(Case):
+    def entries(self, name):
+        return json.loads(self.run_program(name, "--json").stdout)
+
+    def test_the_document_is_what_the_program_prints(self):
+        with open(os.path.join(SOURCE, "docs", "layers.md"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), self.run_program("layers", "--markdown").stdout,
+                             "make it anew: build/tapedeck layers --markdown > docs/layers.md")
+
+    def test_every_list_has_text_json_and_single_entries(self):
+        for name in LISTS:
+            entries = self.entries(name)
+            self.assertGreater(len(entries), 5)
+            text = self.run_program(name).stdout
+            for entry in entries:
+                self.assertIn("\n" + entry["name"], "\n" + text)
+                for option in entry["options"]:
+                    self.assertIn(f"  {option['name']} ", text)
+                    self.assertEqual(option["required"], option["default"] is None and option["required"])
+            one = json.loads(self.run_program(name, entries[2]["name"], "--json").stdout)
+            self.assertEqual(one, [entries[2]])
+
+    def test_defaults_are_what_a_layer_gets(self):
+        dense = {option["name"]: option["default"] for option in self.entries("layers")[0]["options"]}
+        self.assertEqual(dense["kernel_initializer"], "glorot_uniform")
+        self.assertEqual(dense["use_bias"], "true")
+        self.assertIsNone(dense["units"])
+        losses = {entry["name"]: [option["name"] for option in entry["options"]] for entry in self.entries("losses")}
+        self.assertEqual(losses["huber"], ["delta"])
+        self.assertEqual(losses["mse"], [])
+
+    def test_what_there_is_not_gets_the_nearest(self):
+        self.assertIn("did you mean 'adam'?", self.run_program("optimizers", "adm", status=1).stderr)
+        self.run_program("metrics", "auc", "f1", status=2)
+
+
+if __name__ == "__main__":
+    unittest.main()
