@@ -3,6 +3,7 @@
 #include "apply/saved.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/words.h"
 #include "deck/glob.h"
 #include "pass/pass.h"
 #include "tape/tape.h"
@@ -146,9 +147,9 @@ static td_status no_such_layer(const td_gradients *g, const char *pattern, td_er
     for (size_t i = 0; names && i < count; i++) {
         names[i] = td_model_layer(g->saved.model, i)->name;
     }
-    const char *nearest = names ? td_nearest_word(pattern, names, count) : NULL;
-    td_error_set(error, TD_NOT_FOUND, "no layer '%s'%s%s%s", pattern,
-                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    char hint[TD__HINT_ROOM];
+    td_error_set(error, TD_NOT_FOUND, "no layer '%s'%s", pattern,
+                 td__word_meant(hint, pattern, names, count));
     td__free(names);
     return TD_NOT_FOUND;
 }

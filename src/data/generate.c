@@ -1,6 +1,7 @@
 /* Synthetic data sets, each a function of its options and the seed. */
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/words.h"
 #include "data/streams.h"
 #include "data/table.h"
 
@@ -181,12 +182,10 @@ static td_status find_recipe(const char *name, const struct recipe **recipe, td_
             return TD_OK;
         }
     }
-    const char *nearest = name ? td_nearest_word(name, names, RECIPE_COUNT) : NULL;
-    return td_error_set(error, TD_NOT_FOUND,
-                        "no generator '%.100s'%s%s%s; there are adding, sine, xor, blobs, "
-                        "two_moons and images",
-                        name ? name : "", nearest ? ": did you mean '" : "", nearest ? nearest : "",
-                        nearest ? "'?" : "");
+    char hint[TD__HINT_ROOM];
+    name = name ? name : "";
+    return td_error_set(error, TD_NOT_FOUND, "no generator '%.100s'%s", name,
+                        td__word_hint(hint, name, names, RECIPE_COUNT));
 }
 
 static double get(const td_generate_options *options, const struct field *field) {
@@ -240,10 +239,9 @@ td_status td_generate_set(td_generate_options *options, const char *field, doubl
         snprintf(list + length, sizeof list - length, "%s%s", count ? ", " : "", fields[i].name);
         names[count++] = fields[i].name;
     }
-    const char *nearest = td_nearest_word(field, names, count);
-    return td_error_set(error, TD_NOT_FOUND, "generate %s takes no '%.100s'%s%s%s; it takes %s",
-                        recipe->name, field, nearest ? ": did you mean '" : "",
-                        nearest ? nearest : "", nearest ? "'?" : "", list);
+    char hint[TD__HINT_ROOM];
+    return td_error_set(error, TD_NOT_FOUND, "generate %s takes no '%.100s'%s; it takes %s",
+                        recipe->name, field, td__word_meant(hint, field, names, count), list);
 }
 
 /* Options with the defaults in place of zeros; fields the recipe does not take must be zero. */

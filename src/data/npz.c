@@ -1,6 +1,7 @@
 /* NPZ: a zip archive with NPY files in it. An array that is stored as it is, is used where it stands in
  * the mapped file. */
 #include "base/memory.h"
+#include "base/words.h"
 #include "data/npy.h"
 #include "zip/zip.h"
 
@@ -37,10 +38,9 @@ static td_status no_such_array(const td__zip *zip, const char *wanted, td_error 
             count++;
         }
     }
-    const char *nearest = td_nearest_word(wanted, candidates, count);
-    return td_error_set(error, TD_NOT_FOUND, "%s: no array '%s'%s%s%s; it has: %s", zip->origin,
-                        wanted, nearest ? "; did you mean '" : "", nearest ? nearest : "",
-                        nearest ? "'?" : "", list);
+    char hint[TD__HINT_ROOM];
+    return td_error_set(error, TD_NOT_FOUND, "%s: no array '%s'%s; it has: %s", zip->origin, wanted,
+                        td__word_meant(hint, wanted, candidates, count), list);
 }
 
 td_status td__npz_open(td__npz *npz, const char *path, td_error *error) {

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/memory.h"
+#include "base/words.h"
 #include "deck/glob.h"
 #include "model/load.h"
 
@@ -111,11 +112,11 @@ static td_status no_such_layer(const td_trainer *trainer, size_t which, td_error
     for (size_t i = 0; names && i < count; i++) {
         names[i] = td_model_layer(trainer->model, i)->name;
     }
-    const char *nearest = names ? td_nearest_word(pattern, names, count) : NULL;
-    td_status status = td__experiment_problem(
-        experiment, node->kind == TD__YAML_LIST ? node->items[which] : node, TD_NOT_FOUND, error,
-        "model.frozen: no layer '%s' in %s%s%s%s", pattern, experiment->model_file,
-        nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    char hint[TD__HINT_ROOM];
+    td_status status =
+        td__experiment_problem(experiment, node->kind == TD__YAML_LIST ? node->items[which] : node,
+                               TD_NOT_FOUND, error, "model.frozen: no layer '%s' in %s%s", pattern,
+                               experiment->model_file, td__word_meant(hint, pattern, names, count));
     td__free(names);
     return status;
 }
