@@ -78,11 +78,12 @@ const double *td__metric_row(const td_metric *metric, const td__metric_batch *b,
     return metric->row;
 }
 
-/* A logit is compared with the logit of the threshold, so that 0.5 parts logits at exactly 0. */
+/* In float32, as predictions are: 0.3 is not above 0.3. A logit is compared with the logit of the
+ * threshold, so that 0.5 parts logits at exactly 0. */
 bool td__metric_is_above(const td_metric *metric, float prediction) {
     double threshold = metric->options.threshold;
     bool logit = metric->options.link != TD_LINK_NONE;
-    return (double)prediction > (logit ? log(threshold / (1 - threshold)) : threshold);
+    return prediction > (float)(logit ? log(threshold / (1 - threshold)) : threshold);
 }
 
 /* --- accuracies and errors ---------------------------------------------------------------- */
@@ -100,7 +101,7 @@ static void update_binary(td_metric *metric, const td__metric_batch *b) {
         const double *soft =
             metric->options.link == TD_LINK_SOFTMAX ? td__metric_row(metric, b, r) : NULL;
         for (int64_t i = 0; i < b->width; i++) {
-            bool above = soft ? soft[i] > metric->options.threshold
+            bool above = soft ? (float)soft[i] > (float)metric->options.threshold
                               : td__metric_is_above(metric, b->prediction[r * b->width + i]);
             metric->sum += (double)above == value_at(b->truth, r * b->width + i);
         }

@@ -70,7 +70,7 @@ static bool is_predicted(const td_metric *metric, const td__metric_batch *b, con
         return larger_in(row, b->width, i) < options->k;
     }
     return options->link == TD_LINK_SOFTMAX && b->width > 1
-               ? row[i] > options->threshold
+               ? (float)row[i] > (float)options->threshold
                : td__metric_is_above(metric, b->prediction[r * b->width + i]);
 }
 
