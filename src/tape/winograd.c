@@ -10,9 +10,9 @@
 
 enum {
     PLACES = 16, /* values of a transformed tile */
-    WORTH_TILES =
-        36, /* of an image: below, transforming the kernel may cost more than it saves. Not of
-                         a batch: an example's results do not depend on its company. */
+    /* Tiles of an image: below, transforming the kernel may cost more than it saves. Not of a batch: an
+     * example's results do not depend on its company. */
+    WORTH_TILES = 36,
     BLOCK_FLOATS = 131072,   /* of a block's transformed tiles: 512 KiB */
     LEAST_BLOCK = 56,        /* tiles, where there are many channels */
     MOST_SLICES = 8,         /* of a sum over all tiles, whatever the number of threads */

@@ -3,8 +3,8 @@
  * dv = p^T g; dp = g v^T; ds = p (dp - sum dp p), the gradient of the mask too; dq = scale ds k;
  * dk = scale ds^T q
  */
-#include "base/options.h"
 #include "tape/attention.h"
+#include "base/options.h"
 #include "tape/kernels.h"
 
 #include <math.h>
