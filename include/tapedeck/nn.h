@@ -168,7 +168,20 @@ TD_API const char *td_initializer_kind_name(td_initializer_kind kind);
     X(GROUP_NORMALIZATION, group_normalization, "GroupNormalization")                              \
     X(ZERO_PADDING1D, zero_padding1d, "ZeroPadding1D")                                             \
     X(CROPPING1D, cropping1d, "Cropping1D")                                                        \
-    X(CROPPING2D, cropping2d, "Cropping2D")
+    X(CROPPING2D, cropping2d, "Cropping2D")                                                        \
+    X(INPUT, input, "InputLayer")                                                                  \
+    X(MASKING, masking, "Masking")                                                                 \
+    X(BIDIRECTIONAL, bidirectional, "Bidirectional")                                               \
+    X(TIME_DISTRIBUTED, time_distributed, "TimeDistributed")                                       \
+    X(NORMALIZATION, normalization, "Normalization")                                               \
+    X(CONV3D, conv3d, "Conv3D")                                                                    \
+    X(MAX_POOL3D, max_pool3d, "MaxPooling3D")                                                      \
+    X(AVERAGE_POOL3D, average_pool3d, "AveragePooling3D")                                          \
+    X(GLOBAL_AVERAGE_POOL3D, global_average_pool3d, "GlobalAveragePooling3D")                      \
+    X(GLOBAL_MAX_POOL3D, global_max_pool3d, "GlobalMaxPooling3D")                                  \
+    X(ZERO_PADDING3D, zero_padding3d, "ZeroPadding3D")                                             \
+    X(CROPPING3D, cropping3d, "Cropping3D")                                                        \
+    X(UP_SAMPLING3D, up_sampling3d, "UpSampling3D")
 
 typedef enum td_layer_kind {
 #define TD_LAYER_MEMBER(name, word, keras) TD_LAYER_##name,
@@ -185,8 +198,11 @@ TD_API TD_NODISCARD td_status td_layer_kind_find(const char *name, td_layer_kind
                                                  td_error *error);
 
 #define TD_MAX_FROM 16
+#define TD_MAX_OUTPUTS 16
 
-/* What every layer's options begin with. Pointers are borrowed for the call. */
+/* What every layer's options begin with. Pointers are borrowed for the call. A name that a layer of
+ * the same kind and options has already is that layer used again, with the same parameters; such a
+ * use is called NAME@2, NAME@3, … */
 #define TD_LAYER_FIELDS                                                                            \
     size_t size;                   /* of the options; td_add_… fill it in */                     \
     const char *name;              /* NULL: Keras's: dense, dense_1, … */                        \
@@ -271,6 +287,45 @@ typedef struct td_depthwise_conv2d_layer {
 } td_depthwise_conv2d_layer;
 typedef td_depthwise_conv2d_layer td_separable_conv2d_layer;
 
+/* kernel (depth, height, width, in / groups, filters), bias (filters) */
+typedef struct td_conv3d_layer {
+    TD_LAYER_FIELDS
+    int64_t filters;
+    int64_t kernel[3];   /* {3} is {3, 3, 3} */
+    int64_t stride[3];   /* 1 */
+    int64_t dilation[3]; /* 1 */
+    int64_t groups;      /* 1 */
+    td_padding padding;
+    td_activation activation;
+    bool no_bias;
+    td_initializer kernel_initializer;
+    td_initializer bias_initializer;
+    TD_REGULARIZER_FIELDS
+} td_conv3d_layer;
+
+typedef struct td_max_pool3d_layer {
+    TD_LAYER_FIELDS
+    int64_t window[3]; /* 2; key `size` */
+    int64_t stride[3]; /* as window */
+    td_padding padding;
+} td_max_pool3d_layer;
+typedef td_max_pool3d_layer td_average_pool3d_layer;
+typedef td_global_pool_layer td_global_average_pool3d_layer;
+typedef td_global_pool_layer td_global_max_pool3d_layer;
+
+/* Each element repeated. */
+typedef struct td_up_sampling3d_layer {
+    TD_LAYER_FIELDS
+    int64_t factor[3]; /* 2; key `size` */
+} td_up_sampling3d_layer;
+
+/* The same of a volume (depth, height, width, channels). */
+typedef struct td_zero_padding3d_layer {
+    TD_LAYER_FIELDS
+    int64_t front, back, top, bottom, left, right; /* 0 */
+} td_zero_padding3d_layer;
+typedef td_zero_padding3d_layer td_cropping3d_layer;
+
 /* Rows and columns of zeros around an image; or as many taken away. */
 typedef struct td_zero_padding2d_layer {
     TD_LAYER_FIELDS
@@ -290,6 +345,48 @@ typedef struct td_rescaling_layer {
     double scale; /* 1 */
     double offset;
 } td_rescaling_layer;
+
+/* One of a model's inputs. Such layers come before all others. Of several inputs an example is one
+ * row: their elements, one input after the other. */
+typedef struct td_input_layer {
+    TD_LAYER_FIELDS     /* it reads nothing */
+        td_shape shape; /* of one example; -1: any */
+} td_input_layer;
+
+/* A step whose features all are mask_value does not count: recurrent layers skip it, losses and
+ * metrics leave it out. */
+typedef struct td_masking_layer {
+    TD_LAYER_FIELDS
+    double mask_value; /* 0 */
+} td_masking_layer;
+
+/* mean, variance (channels), which no training changes: (x - mean) / max(sqrt(variance), 1e-7) */
+typedef struct td_normalization_layer {
+    TD_LAYER_FIELDS
+    bool invert; /* x * max(sqrt(variance), 1e-7) + mean */
+} td_normalization_layer;
+
+/* How bidirectional puts both directions together. */
+typedef enum td_merge_mode {
+    TD_MERGE_CONCAT,
+    TD_MERGE_SUM,
+    TD_MERGE_MUL,
+    TD_MERGE_AVE,
+    TD_MERGE_MODE_COUNT
+} td_merge_mode;
+
+/* time_distributed: a layer over each step of a sequence by itself. bidirectional: a recurrent layer
+ * over the steps, and one of its own parameters over them the other way round; parameters are called
+ * forward_kernel, …, backward_kernel, … As keys and values, those of the layer stand beside `layer`:
+ * {layer: lstm, units: 8}. */
+typedef struct td_wrapper_layer {
+    TD_LAYER_FIELDS
+    td_layer_kind layer;      /* dense; bidirectional: lstm, gru, simple_rnn */
+    const void *options;      /* the td_…_layer of that kind; its name and from are not used */
+    td_merge_mode merge_mode; /* bidirectional */
+} td_wrapper_layer;
+typedef td_wrapper_layer td_bidirectional_layer;
+typedef td_wrapper_layer td_time_distributed_layer;
 
 /* A layer without options of its own. */
 typedef struct td_plain_layer {
@@ -330,6 +427,9 @@ typedef struct td_reshape_layer {
 typedef struct td_dropout_layer {
     TD_LAYER_FIELDS
     double rate;
+    td_shape
+        noise_shape; /* of one example: dimensions of 1 are dropped or kept as a whole; -1: as the
+                             input's; rank 0: all by itself */
 } td_dropout_layer;
 
 /* gamma, beta, moving_mean, moving_variance (channels). Frozen, it runs as in inference. */
@@ -372,6 +472,7 @@ typedef struct td_embedding_layer {
     int64_t vocabulary;                    /* how many different indices; Keras's input_dim */
     int64_t width;                         /* Keras's output_dim */
     td_initializer embeddings_initializer; /* random_uniform */
+    bool mask_zero;                        /* a step of index 0 does not count; see masking */
 } td_embedding_layer;
 
 /* kernel (in, gates * units), recurrent_kernel (units, gates * units), bias (gates * units) */
@@ -390,6 +491,9 @@ typedef struct td_lstm_layer {
     td_initializer recurrent_initializer; /* orthogonal */
     td_initializer bias_initializer;
     TD_REGULARIZER_FIELDS
+    bool linear_gates;        /* the recurrent activation is linear after all */
+    double dropout;           /* in training, of the input: the same features at all steps */
+    double recurrent_dropout; /* of the state that the gates read: the same units at all steps */
 } td_lstm_layer;
 typedef td_lstm_layer td_simple_rnn_layer;
 /* bias (2, 3 * units) unless reset_before */
@@ -421,6 +525,7 @@ typedef struct td_multi_head_attention_layer {
     td_initializer kernel_initializer;
     td_initializer bias_initializer;
     TD_REGULARIZER_FIELDS
+    double dropout; /* in training, of the attention's weights */
 } td_multi_head_attention_layer;
 
 /* A layer of your own: a function that calls operations. It is watched, frozen, summed up, trained
@@ -456,8 +561,9 @@ typedef struct td_custom_layer {
 
 typedef struct td_model td_model;
 
-/* input: the shape of one example, without the batch; a dimension of -1 fits any size. NULL when
- * memory is exhausted, which the functions below accept. */
+/* input: the shape of one example, without the batch; a dimension of -1 fits any size. A model of
+ * several inputs begins with td_add_input instead, whatever input is here. NULL when memory is
+ * exhausted, which the functions below accept. */
 TD_API td_model *td_model_create(const char *name, td_shape input);
 /* Accepts NULL. */
 TD_API void td_model_destroy(td_model *model);
@@ -519,6 +625,21 @@ TD_API void td_model_add_layer(td_model *model, td_layer_kind kind, const void *
 #define td_add_zero_padding1d(...) TD_ADD_LAYER(ZERO_PADDING1D, zero_padding1d, __VA_ARGS__)
 #define td_add_cropping1d(...) TD_ADD_LAYER(CROPPING1D, cropping1d, __VA_ARGS__)
 #define td_add_cropping2d(...) TD_ADD_LAYER(CROPPING2D, cropping2d, __VA_ARGS__)
+#define td_add_input(...) TD_ADD_LAYER(INPUT, input, __VA_ARGS__)
+#define td_add_masking(...) TD_ADD_LAYER(MASKING, masking, __VA_ARGS__)
+#define td_add_bidirectional(...) TD_ADD_LAYER(BIDIRECTIONAL, bidirectional, __VA_ARGS__)
+#define td_add_time_distributed(...) TD_ADD_LAYER(TIME_DISTRIBUTED, time_distributed, __VA_ARGS__)
+#define td_add_normalization(...) TD_ADD_LAYER(NORMALIZATION, normalization, __VA_ARGS__)
+#define td_add_conv3d(...) TD_ADD_LAYER(CONV3D, conv3d, __VA_ARGS__)
+#define td_add_max_pool3d(...) TD_ADD_LAYER(MAX_POOL3D, max_pool3d, __VA_ARGS__)
+#define td_add_average_pool3d(...) TD_ADD_LAYER(AVERAGE_POOL3D, average_pool3d, __VA_ARGS__)
+#define td_add_global_average_pool3d(...)                                                          \
+    TD_ADD_LAYER(GLOBAL_AVERAGE_POOL3D, global_average_pool3d, __VA_ARGS__)
+#define td_add_global_max_pool3d(...)                                                              \
+    TD_ADD_LAYER(GLOBAL_MAX_POOL3D, global_max_pool3d, __VA_ARGS__)
+#define td_add_zero_padding3d(...) TD_ADD_LAYER(ZERO_PADDING3D, zero_padding3d, __VA_ARGS__)
+#define td_add_cropping3d(...) TD_ADD_LAYER(CROPPING3D, cropping3d, __VA_ARGS__)
+#define td_add_up_sampling3d(...) TD_ADD_LAYER(UP_SAMPLING3D, up_sampling3d, __VA_ARGS__)
 #define td_add_multi_head_attention(...)                                                           \
     TD_ADD_LAYER(MULTI_HEAD_ATTENTION, multi_head_attention, __VA_ARGS__)
 
@@ -534,15 +655,24 @@ TD_API TD_NODISCARD td_status td_model_add(td_model *model, const char *kind,
                                            const td_setting *settings, size_t count,
                                            td_error *error);
 
+/* Which layers are the model's outputs, in order; without it, the last layer is. TD_NOT_FOUND for a
+ * name that no layer has. */
+TD_API TD_NODISCARD td_status td_model_set_outputs(td_model *model, size_t count,
+                                                   const char *const layers[], td_error *error);
+
 /* Makes and initialises the parameters, or reports the first error of the additions. A parameter's
  * values depend on seed, its name and its shape alone. Layers cannot be added afterwards. */
 TD_API TD_NODISCARD td_status td_model_build(td_model *model, uint64_t seed, td_error *error);
 
 /* --- running it --------------------------------------------------------------------------- */
 
-/* Runs the layers in order over input (batch, …); returns the last one's output. Errors are the
- * tape's: NULL, with the layer's name in the message. Whether it is training, the tape says. */
+/* Runs the layers in order over input (batch, …), or with several inputs (batch, elements of all);
+ * returns the first output. Errors are the tape's: NULL, with the layer's name in the message.
+ * Whether it is training, the tape says. */
 TD_API td_tensor *td_model_forward(td_model *model, td_tape *tape, td_tensor *input);
+/* The same with a tensor for each input. */
+TD_API td_tensor *td_model_forward_inputs(td_model *model, td_tape *tape, size_t count,
+                                          td_tensor *const inputs[]);
 /* loss plus the penalties of the trained layers' regularisers; loss itself when there are none. */
 TD_API td_tensor *td_model_regularize(td_model *model, td_tape *tape, td_tensor *loss);
 
@@ -583,7 +713,9 @@ typedef struct td_layer_info {
      * `from` when it is the layer above, regularisers and `frozen` when there are none. */
     const td_setting *settings;
     size_t setting_count;
-    const char *type; /* "Conv2D": the kind as Keras calls it, or a custom layer's word */
+    const char *type;  /* "Conv2D": the kind as Keras calls it, or a custom layer's word */
+    int32_t shares;    /* the layer whose parameters it uses; -1: its own */
+    bool mask_dropped; /* it reads a sequence with a mask (masking, mask_zero), and ignores that */
 } td_layer_info;
 
 typedef struct td_parameter_info {
@@ -596,7 +728,13 @@ typedef struct td_parameter_info {
 } td_parameter_info;
 
 TD_API const char *td_model_name(const td_model *model);
+/* Of one example; with several inputs (elements of all). */
 TD_API td_shape td_model_input_shape(const td_model *model);
+/* Layers of kind input, the model's first; 0 when it has one input, which has no name. */
+TD_API size_t td_model_input_count(const td_model *model);
+/* At least 1 once there are layers; each one's layer. */
+TD_API size_t td_model_output_count(const td_model *model);
+TD_API size_t td_model_output_layer(const td_model *model, size_t output);
 /* int32 when an embedding reads the input, otherwise float32. */
 TD_API td_dtype td_model_input_dtype(const td_model *model);
 TD_API size_t td_model_layer_count(const td_model *model);

@@ -52,7 +52,18 @@ TD_API td_tensor *td_stop_gradient(td_tape *tape, td_tensor *x);
     X(EXPONENTIAL, "exponential")                                                                  \
     X(RELU6, "relu6")                                                                              \
     X(HARD_SIGMOID, "hard_sigmoid")                                                                \
-    X(SOFTSIGN, "softsign")
+    X(SOFTSIGN, "softsign")                                                                        \
+    X(HARD_SILU, "hard_silu")                                                                      \
+    X(HARD_TANH, "hard_tanh")                                                                      \
+    X(HARD_SHRINK, "hard_shrink")                                                                  \
+    X(SOFT_SHRINK, "soft_shrink")                                                                  \
+    X(TANH_SHRINK, "tanh_shrink")                                                                  \
+    X(MISH, "mish")                                                                                \
+    X(CELU, "celu")                                                                                \
+    X(LOG_SIGMOID, "log_sigmoid")                                                                  \
+    X(SQUAREPLUS, "squareplus")                                                                    \
+    X(SPARSE_PLUS, "sparse_plus")                                                                  \
+    X(SPARSE_SIGMOID, "sparse_sigmoid")
 
 typedef enum td_activation {
 #define TD_ACTIVATION_MEMBER(name, text) TD_##name,
@@ -185,6 +196,9 @@ typedef struct td_recurrent_options {
     td_tensor *initial_state;           /* (batch, units), NULL: zeros */
     td_tensor *initial_cell;            /* lstm */
     bool linear;                        /* the activation really is linear */
+    bool linear_gates;                  /* the recurrent activation is */
+    td_tensor *mask; /* (batch, time), NULL: all 1; at a 0 state and output stay as they were */
+    td_tensor *state_scale; /* (batch, units), NULL: all 1; of the state as products read it */
 } td_recurrent_options;
 TD_API td_tensor *td_simple_rnn(td_tape *tape, td_tensor *x, td_tensor *kernel,
                                 td_tensor *recurrent_kernel, td_tensor *bias,

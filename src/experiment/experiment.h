@@ -51,6 +51,13 @@ typedef struct td__plateau_spec {
     int64_t patience, cooldown;
     double factor, min_delta, min_rate;
 } td__plateau_spec;
+/* A layer's own loss as part of the training's: weight times the mean squared error of its output
+ * against what target has for each row of the training file. */
+typedef struct td__layer_loss {
+    const char *layer, *target;
+    double weight;
+    const td__yaml_node *node;
+} td__layer_loss;
 
 typedef struct td__train_spec {
     td__objective objective;
@@ -59,6 +66,8 @@ typedef struct td__train_spec {
     td__metric_spec *metrics;
     size_t metric_count;
     int64_t epochs, steps; /* steps 0: all of epochs */
+    td__layer_loss *layer_losses;
+    size_t layer_loss_count;
     td__interval checkpoint_every;
     bool checkpoint_sparing; /* not when it would cost more than a hundredth of the time */
     int64_t checkpoint_keep;

@@ -33,13 +33,37 @@ static void check_layer(td__checker *checker, const td__choice *layer) {
     td_model_destroy(alone);
 }
 
+static const char *name_of(const td__choice *layer) {
+    for (size_t i = 0; i < layer->count; i++) {
+        if (!strcmp(layer->settings[i].key, "name")) {
+            return layer->settings[i].value.text;
+        }
+    }
+    return NULL;
+}
+
+/* Whether the last layer is one of those before it, used again: its options are that one's. */
+static bool is_used_again(const td_experiment *experiment) {
+    const td__choice *last = &experiment->layers[experiment->layer_count];
+    const char *name = name_of(last);
+    for (size_t i = 0; name && i < experiment->layer_count; i++) {
+        const char *other = name_of(&experiment->layers[i]);
+        if (other && !strcmp(other, name) && !strcmp(experiment->layers[i].name, last->name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void read_layers(td__checker *checker, td__yaml_node *node, td_experiment *experiment) {
     experiment->layers = td__check_alloc(checker, node->count, sizeof(td__choice));
     for (size_t i = 0; experiment->layers && i < node->count; i++) {
         size_t mark = td__path_enter_index(checker, i);
         td__choice *layer = &experiment->layers[experiment->layer_count];
         if (td__choice_read(checker, node->items[i], "a layer", layer)) {
-            check_layer(checker, layer);
+            if (!is_used_again(experiment)) {
+                check_layer(checker, layer);
+            }
             experiment->layer_count++;
         }
         td__path_leave(checker, mark);

@@ -177,6 +177,33 @@ static void read_early_stopping(td__checker *checker, td__yaml_node *node, void 
     td__check_map(checker, node, keys, TD__COUNT(keys), member);
 }
 
+/* {LAYER: {target: FILE, weight: 0.5}, …} */
+static void read_layer_losses(td__checker *checker, td__yaml_node *node, void *member) {
+    static const td__key keys[] = {
+        {.field = {.key = "target", .offset = offsetof(td__layer_loss, target)},
+         .read = td__read_path,
+         .required = true},
+        {.field = {.key = "weight",
+                   .type = TD__FIELD_NUMBER,
+                   .offset = offsetof(td__layer_loss, weight),
+                   .maximum = 1e30},
+         .fallback = "1"},
+    };
+    td__train_spec *train = member;
+    if (node->kind != TD__YAML_MAP) {
+        td__problem(checker, node, "expected {LAYER: {target: FILE, weight: 1}, …}");
+        return;
+    }
+    train->layer_losses = td__check_alloc(checker, node->count + 1, sizeof *train->layer_losses);
+    for (size_t i = 0; train->layer_losses && i < node->count; i++) {
+        size_t mark = td__path_enter(checker, node->keys[i]->text);
+        td__layer_loss *loss = &train->layer_losses[train->layer_loss_count++];
+        *loss = (td__layer_loss){.layer = node->keys[i]->text, .node = node->items[i]};
+        td__check_map(checker, node->items[i], keys, TD__COUNT(keys), loss);
+        td__path_leave(checker, mark);
+    }
+}
+
 static const char *const target_words[] = {"label", "input"};
 static const td__words targets = {"target", target_words, TD__COUNT(target_words), NULL, NULL};
 
@@ -199,6 +226,7 @@ static const td__key train_keys[] = {
                .minimum = 1e-30,
                .maximum = 1e30}},
     {.field = {.key = "metrics"}, .read = read_metrics},
+    {.field = {.key = "layer_losses"}, .read = read_layer_losses},
     {.field = {.key = "epochs", COUNTED(epochs)}},
     {.field = {.key = "steps", COUNTED(steps)}},
     {.field = {.key = "checkpoint"}, .read = read_checkpoint, .fallback = "auto"},

@@ -75,7 +75,17 @@ static const td__keras_option rescaling[] = {{"scale", TD__KERAS_NUMBER, "scale"
 static const td__keras_option up[] = {{"size", TD__KERAS_NUMBERS, "size"},
                                       {"interpolation", TD__KERAS_INTERPOLATION, "interpolation"}};
 static const td__keras_option reshape[] = {{"target_shape", TD__KERAS_NUMBERS, "shape"}};
-static const td__keras_option dropout[] = {{"rate", TD__KERAS_NUMBER, "rate"}};
+static const td__keras_option dropout[] = {{"rate", TD__KERAS_NUMBER, "rate"},
+                                           {"noise_shape", TD__KERAS_BATCH_SHAPE, "noise_shape"}};
+static const td__keras_option masking[] = {{"mask_value", TD__KERAS_NUMBER, "mask_value"}};
+static const td__keras_option normalization[] = {{"axis", TD__KERAS_LAST_AXIS, NULL},
+                                                 {"invert", TD__KERAS_SWITCH, "invert"}};
+static const td__keras_option up3d[] = {{"size", TD__KERAS_NUMBERS, "size"}};
+/* `layer` is read and written by itself. */
+static const td__keras_option time_distributed[] = {{"layer", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option bidirectional[] = {{"layer", TD__KERAS_IGNORED, NULL},
+                                                 {"backward_layer", TD__KERAS_IGNORED, NULL},
+                                                 {"merge_mode", TD__KERAS_MERGE, "merge_mode"}};
 #define NORMALIZATION                                                                              \
     {"axis", TD__KERAS_LAST_AXIS, NULL}, {"epsilon", TD__KERAS_NUMBER, "epsilon"},                 \
         {"center", TD__KERAS_SWITCH, "center"}, {"scale", TD__KERAS_SWITCH, "scale"},              \
@@ -95,13 +105,15 @@ static const td__keras_option embedding[] = {
     {"input_dim", TD__KERAS_NUMBER, "vocabulary"},
     {"output_dim", TD__KERAS_NUMBER, "width"},
     {"embeddings_initializer", TD__KERAS_INITIALIZER, "embeddings_initializer"},
+    {"mask_zero", TD__KERAS_SWITCH, "mask_zero"},
     {"input_length", TD__KERAS_IGNORED, NULL}};
 #define RECURRENT                                                                                  \
     {"units", TD__KERAS_NUMBER, "units"}, {"activation", TD__KERAS_ACTIVATION, "activation"},      \
         {"return_sequences", TD__KERAS_SWITCH, "return_sequences"},                                \
         {"go_backwards", TD__KERAS_SWITCH, "go_backwards"},                                        \
         {"recurrent_initializer", TD__KERAS_INITIALIZER, "recurrent_initializer"},                 \
-        {"dropout", TD__KERAS_TRAINING, NULL}, {"recurrent_dropout", TD__KERAS_TRAINING, NULL},    \
+        {"dropout", TD__KERAS_NUMBER, "dropout"},                                                  \
+        {"recurrent_dropout", TD__KERAS_NUMBER, "recurrent_dropout"},                              \
         {"unroll", TD__KERAS_IGNORED, NULL}, {"implementation", TD__KERAS_IGNORED, NULL},          \
         {"use_cudnn", TD__KERAS_IGNORED, NULL}, KERNEL_AND_BIAS
 static const td__keras_option simple_rnn[] = {RECURRENT};
@@ -125,7 +137,7 @@ static const td__keras_option concatenate[] = {{"axis", TD__KERAS_NUMBER, "axis"
 static const td__keras_option attention[] = {
     {"num_heads", TD__KERAS_NUMBER, "heads"},     {"key_dim", TD__KERAS_NUMBER, "key_dim"},
     {"value_dim", TD__KERAS_NUMBER, "value_dim"}, {"attention_axes", TD__KERAS_ONE, NULL},
-    {"dropout", TD__KERAS_TRAINING, NULL},        {"flash_attention", TD__KERAS_IGNORED, NULL},
+    {"dropout", TD__KERAS_NUMBER, "dropout"},     {"flash_attention", TD__KERAS_IGNORED, NULL},
     {"query_shape", TD__KERAS_IGNORED, NULL},     {"key_shape", TD__KERAS_IGNORED, NULL},
     {"value_shape", TD__KERAS_IGNORED, NULL},     KERNEL_AND_BIAS};
 static const td__keras_option layer_scale[] = {{"init_values", TD__KERAS_IGNORED, NULL},
@@ -197,7 +209,7 @@ static void adapt_borders(const json_t *borders, size_t count, const char *const
     for (size_t i = 0; i < count; i++) {
         /* Of steps there is one pair, not a list of them. */
         const json_t *axis =
-            json_is_array(borders) && count == 4 ? json_array_get(borders, i / 2) : borders;
+            json_is_array(borders) && count > 2 ? json_array_get(borders, i / 2) : borders;
         const json_t *side = json_is_array(axis) ? json_array_get(axis, i % 2) : axis;
         if (!json_is_integer(side)) {
             td__keras_settings_refuse(settings, "its borders are no numbers of rows and columns");
@@ -208,6 +220,18 @@ static void adapt_borders(const json_t *borders, size_t count, const char *const
 
 static const char *const sides_of_image[] = {"top", "bottom", "left", "right"};
 static const char *const sides_of_steps[] = {"before", "after"};
+static const char *const sides_of_volume[] = {"front", "back", "top", "bottom", "left", "right"};
+
+static void adapt_padding3d(const json_t *config, const td_shape *input,
+                            td__keras_settings *settings) {
+    (void)input;
+    adapt_borders(json_object_get(config, "padding"), 6, sides_of_volume, settings);
+}
+static void adapt_cropping3d(const json_t *config, const td_shape *input,
+                             td__keras_settings *settings) {
+    (void)input;
+    adapt_borders(json_object_get(config, "cropping"), 6, sides_of_volume, settings);
+}
 
 static void adapt_padding2d(const json_t *config, const td_shape *input,
                             td__keras_settings *settings) {
@@ -228,6 +252,82 @@ static void adapt_cropping1d(const json_t *config, const td_shape *input,
                              td__keras_settings *settings) {
     (void)input;
     adapt_borders(json_object_get(config, "cropping"), 2, sides_of_steps, settings);
+}
+
+/* The layer that a wrapper wraps: its options stand beside the wrapper's own. */
+static const td__keras_class *adapt_wrapped(const json_t *config, td__keras_settings *settings) {
+    const json_t *layer = json_object_get(config, "layer");
+    const char *name = json_string_value(json_object_get(layer, "class_name"));
+    const td__keras_class *inner = name ? td__keras_class_find(name) : NULL;
+    if (inner &&
+        (inner->kind == TD_LAYER_TIME_DISTRIBUTED || inner->kind == TD_LAYER_BIDIRECTIONAL)) {
+        td__keras_settings_refuse(settings, "it wraps a %s", name);
+        return NULL;
+    }
+    if (!inner) {
+        td__keras_settings_refuse(settings, "it wraps %.60s, which is not here",
+                                  name ? name : "no layer");
+        return NULL;
+    }
+    td__keras_settings own;
+    json_t *options = json_copy(json_object_get(layer, "config"));
+    (void)json_object_del(options,
+                          "zero_output_for_mask"); /* bidirectional does, whatever is here */
+    td__keras_layer_read(inner, options, NULL, false, &own);
+    json_decref(options);
+    if (*own.reason) {
+        td__keras_settings_refuse(settings, "of its %.40s, %.100s", name, own.reason);
+    }
+    td__keras_settings_text(settings, "layer", own.kind);
+    for (size_t i = 0; i < own.count; i++) {
+        td_value value = own.items[i].value;
+        if (value.kind == TD_VALUE_CHOICE) {
+            continue; /* an initialiser: it changes no loaded weights */
+        }
+        if (value.kind == TD_VALUE_NUMBERS) {
+            if (settings->used + value.count > TD__KERAS_MOST_NUMBERS) {
+                td__keras_settings_refuse(settings, "it has too many numbers");
+                return inner;
+            }
+            double *numbers = settings->numbers + settings->used;
+            memcpy(numbers, value.numbers, value.count * sizeof *numbers);
+            settings->used += value.count;
+            value.numbers = numbers;
+        }
+        td__keras_settings_add(settings, own.items[i].key, value);
+    }
+    return inner;
+}
+
+static void adapt_time_distributed(const json_t *config, const td_shape *input,
+                                   td__keras_settings *settings) {
+    (void)input;
+    const td__keras_class *inner = adapt_wrapped(config, settings);
+    if (inner && inner->storage != TD__KERAS_VARS) {
+        td__keras_settings_refuse(settings, "it wraps a %s", inner->name);
+    }
+}
+
+/* The backward layer is the forward one with its own weights, the other way round. */
+static void adapt_bidirectional(const json_t *config, const td_shape *input,
+                                td__keras_settings *settings) {
+    (void)input;
+    if (json_is_null(json_object_get(config, "merge_mode"))) {
+        td__keras_settings_refuse(settings, "its merge_mode is null: it puts out two tensors");
+    }
+    (void)adapt_wrapped(config, settings);
+    const json_t *backward = json_object_get(json_object_get(config, "backward_layer"), "config");
+    const json_t *forward = json_object_get(json_object_get(config, "layer"), "config");
+    static const char *const same[] = {"units",    "activation",       "recurrent_activation",
+                                       "use_bias", "return_sequences", "reset_after",
+                                       "dropout"};
+    for (size_t i = 0; backward && i < sizeof same / sizeof *same; i++) {
+        const json_t *a = json_object_get(forward, same[i]),
+                     *b = json_object_get(backward, same[i]);
+        if (a != b && !json_equal(a, b)) {
+            td__keras_settings_refuse(settings, "its backward layer has another %s", same[i]);
+        }
+    }
 }
 
 /* What Keras 2 makes of `a + b`. */
@@ -289,6 +389,18 @@ static const td__keras_class classes[] = {
     CLASS("ZeroPadding2D", ZERO_PADDING2D, zero_padding, VARS, adapt_padding2d),
     CLASS("Cropping1D", CROPPING1D, cropping, VARS, adapt_cropping1d),
     CLASS("Cropping2D", CROPPING2D, cropping, VARS, adapt_cropping2d),
+    CLASS("Conv3D", CONV3D, convolution, VARS, NULL),
+    CLASS("MaxPooling3D", MAX_POOL3D, pool, VARS, NULL),
+    CLASS("AveragePooling3D", AVERAGE_POOL3D, pool, VARS, NULL),
+    CLASS("GlobalAveragePooling3D", GLOBAL_AVERAGE_POOL3D, global_pool, VARS, NULL),
+    CLASS("GlobalMaxPooling3D", GLOBAL_MAX_POOL3D, global_pool, VARS, NULL),
+    CLASS("ZeroPadding3D", ZERO_PADDING3D, zero_padding, VARS, adapt_padding3d),
+    CLASS("Cropping3D", CROPPING3D, cropping, VARS, adapt_cropping3d),
+    CLASS("UpSampling3D", UP_SAMPLING3D, up3d, VARS, NULL),
+    CLASS("Masking", MASKING, masking, VARS, NULL),
+    CLASS("Normalization", NORMALIZATION, normalization, VARS, NULL),
+    CLASS("TimeDistributed", TIME_DISTRIBUTED, time_distributed, WRAPPED, adapt_time_distributed),
+    CLASS("Bidirectional", BIDIRECTIONAL, bidirectional, BOTH, adapt_bidirectional),
     CLASS("Rescaling", RESCALING, rescaling, VARS, NULL),
     CLASS("UpSampling2D", UP_SAMPLING2D, up, VARS, NULL),
     PLAIN("Flatten", FLATTEN),

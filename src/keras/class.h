@@ -12,13 +12,14 @@ typedef enum td__keras_meaning {
     TD__KERAS_SWITCH,
     TD__KERAS_PADDING,
     TD__KERAS_INTERPOLATION,
+    TD__KERAS_MERGE,       /* a merge mode that puts out one tensor */
+    TD__KERAS_BATCH_SHAPE, /* a shape with the batch in front, [null, 1, 1, 64]; ours is without it */
     TD__KERAS_ACTIVATION,
     TD__KERAS_INITIALIZER,   /* ours if we have it; else the layer's own */
     TD__KERAS_REGULARIZER,   /* ours + "_l1" and "_l2" */
     TD__KERAS_LAST_AXIS,     /* must be the last one */
     TD__KERAS_CHANNELS_LAST, /* must be "channels_last" */
     TD__KERAS_ONE,           /* must be 1, or [1] */
-    TD__KERAS_TRAINING,      /* must be 0: something we do not do in training */
 } td__keras_meaning;
 
 typedef struct td__keras_option {

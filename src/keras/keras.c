@@ -108,12 +108,25 @@ static const char *layer_name(const td_model *model, const td__keras_graph *grap
                : td_model_layer(model, (size_t)graph->entries[entry].layer)->name;
 }
 
-/* A layer of a model within the model may have a name that is taken. */
+/* Whether a layer of the outermost model has the name. */
+static bool is_outer_name(const td__keras_graph *graph, const char *name) {
+    for (size_t i = 0; i < graph->count; i++) {
+        const td__keras_entry *entry = &graph->entries[i];
+        if (entry->parent == TD__KERAS_TOP && entry->class && !strcmp(entry->name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A layer of a model within the model may have a name that another has: it then has its model's name
+ * too, whichever of them comes first. */
 static td_status choose_name(const td_model *model, const td__keras_graph *graph,
                              const td__keras_entry *entry, char *name, size_t size,
                              td_error *error) {
     int length = snprintf(name, size, "%s", entry->name);
-    if (td_model_find(model, name) >= 0 && entry->parent != TD__KERAS_TOP) {
+    if (entry->parent != TD__KERAS_TOP &&
+        (td_model_find(model, name) >= 0 || is_outer_name(graph, name))) {
         length = snprintf(name, size, "%s_%s", graph->entries[entry->parent].name, entry->name);
     }
     if ((size_t)length >= size) {

@@ -71,6 +71,28 @@ static bool read_numbers(const json_t *value, const char *key, td__keras_setting
     return true;
 }
 
+/* The batch's own size must be its own, or 1 would be one mask for all examples. */
+static bool read_batch_shape(const json_t *value, const char *key, td__keras_settings *settings) {
+    size_t count = json_array_size(value);
+    if (count < 2 || count > TD_MAX_RANK || !json_is_null(json_array_get(value, 0)) ||
+        settings->used + count > TD__KERAS_MOST_NUMBERS) {
+        return false;
+    }
+    double *numbers = settings->numbers + settings->used;
+    for (size_t i = 1; i < count; i++) {
+        const json_t *item = json_array_get(value, i);
+        numbers[i - 1] = json_is_null(item) ? -1 : json_number_value(item);
+        if (!json_is_null(item) && !json_is_integer(item)) {
+            return false;
+        }
+    }
+    settings->used += count - 1;
+    td__keras_settings_add(
+        settings, key,
+        (td_value){.kind = TD_VALUE_NUMBERS, .numbers = numbers, .count = count - 1});
+    return true;
+}
+
 static bool is_word(const td__words *words, const char *text) {
     return text && td__word_find(words, text, "", NULL) >= 0;
 }
@@ -213,6 +235,10 @@ static bool read_option(const td__keras_option *rule, const json_t *value, const
         return read_word(&td__padding_words, value, ours, settings);
     case TD__KERAS_INTERPOLATION:
         return read_word(&td__interpolation_words, value, ours, settings);
+    case TD__KERAS_MERGE:
+        return read_word(&td__merge_mode_words, value, ours, settings);
+    case TD__KERAS_BATCH_SHAPE:
+        return read_batch_shape(value, ours, settings);
     case TD__KERAS_ACTIVATION:
         return read_activation(value, ours, keras2, settings);
     case TD__KERAS_INITIALIZER:
@@ -227,14 +253,8 @@ static bool read_option(const td__keras_option *rule, const json_t *value, const
         return json_is_string(value) && !strcmp(json_string_value(value), "channels_last");
     case TD__KERAS_ONE:
         return only_number(value) == 1;
-    case TD__KERAS_TRAINING:
-        break;
     }
-    if (!is_unset(value)) {
-        td__keras_settings_refuse(settings, "%s %.3g, of which training would do nothing here",
-                                  rule->key, json_number_value(value));
-    }
-    return true;
+    return false;
 }
 
 /* --- a layer ------------------------------------------------------------------------------ */

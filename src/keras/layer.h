@@ -15,6 +15,8 @@
 typedef enum td__keras_storage {
     TD__KERAS_VARS,     /* vars/0, vars/1, … */
     TD__KERAS_CELL,     /* cell/vars/0, … */
+    TD__KERAS_WRAPPED,  /* layer/vars/0, or layer/cell/vars/0 */
+    TD__KERAS_BOTH,     /* forward_layer/cell/vars/0, …, then backward_layer/cell/vars/0, … */
     TD__KERAS_ATTENTION /* query_dense/vars/0 (kernel), query_dense/vars/1 (bias), key_dense/… */
 } td__keras_storage;
 

@@ -95,26 +95,75 @@ static json_t *option_json(const td__keras_option *rule, const td_layer_info *la
     return NULL;
 }
 
-/* The borders of an image as a list of lists, those of steps as a list. */
-static json_t *borders_json(const td_layer_info *layer, const char *key, bool image) {
-    if (image) {
-        return json_pack("{s:[[i, i], [i, i]]}", key, (int)setting_number(layer, "top"),
-                         (int)setting_number(layer, "bottom"), (int)setting_number(layer, "left"),
-                         (int)setting_number(layer, "right"));
+/* Borders of steps as a list, of an image or a volume as a list of lists. */
+static json_t *borders_json(const td_layer_info *layer, const char *key, size_t axes) {
+    static const char *const steps[] = {"before", "after"};
+    static const char *const sides[] = {"front", "back", "top", "bottom", "left", "right"};
+    const char *const *first = axes == 1 ? steps : axes == 2 ? sides + 2 : sides;
+    json_t *list = json_array();
+    for (size_t i = 0; i < axes; i++) {
+        json_array_append_new(list, json_pack("[i, i]", (int)setting_number(layer, first[2 * i]),
+                                              (int)setting_number(layer, first[2 * i + 1])));
     }
-    return json_pack("{s:[i, i]}", key, (int)setting_number(layer, "before"),
-                     (int)setting_number(layer, "after"));
+    json_t *value = axes == 1 ? json_incref(json_array_get(list, 0)) : json_incref(list);
+    json_decref(list);
+    return json_pack("{s:o}", key, value);
 }
 
-/* What the tables do not say: borders, and an activation with a number of its own, which has a class
- * of its own. NULL: it is in the tables. */
-static json_t *special_json(const td_layer_info *layer, const char **class_name) {
-    bool image = layer->kind == TD_LAYER_ZERO_PADDING2D || layer->kind == TD_LAYER_CROPPING2D;
-    if (layer->kind == TD_LAYER_ZERO_PADDING2D || layer->kind == TD_LAYER_ZERO_PADDING1D) {
-        return borders_json(layer, "padding", image);
+/* A wrapper and the layer it wraps, whose settings stand among the wrapper's. */
+static json_t *wrapper_json(const td_layer_info *layer, char *reason) {
+    td_layer_info inner = *layer;
+    const td_value *word = find_setting(layer, "layer"), *merge = find_setting(layer, "merge_mode");
+    const char *class_name;
+    td__keras_storage storage;
+    if (td_layer_kind_find(word->text, &inner.kind, NULL)) {
+        return NULL;
     }
-    if (layer->kind == TD_LAYER_CROPPING2D || layer->kind == TD_LAYER_CROPPING1D) {
-        return borders_json(layer, "cropping", image);
+    json_t *config = td__keras_layer_write(&inner, &class_name, &storage, reason);
+    if (!config || storage == TD__KERAS_ATTENTION) {
+        json_decref(config);
+        return NULL;
+    }
+    json_object_set_new(config, "name", json_string(word->text));
+    json_t *json = json_pack("{s:{s:s, s:s, s:o, s:n}}", "layer", "module", "keras.layers",
+                             "class_name", class_name, "config", config, "registered_name");
+    if (merge) {
+        json_object_set_new(json, "merge_mode", json_string(merge->text));
+    }
+    return json;
+}
+
+/* [null, 1, 1, 64]: with the batch in front. */
+static json_t *dropout_json(const td_layer_info *layer, const td_value *shape) {
+    json_t *list = json_pack("[n]");
+    for (size_t i = 0; i < shape->count; i++) {
+        json_array_append_new(list, shape->numbers[i] < 0 ? json_null()
+                                                          : td__json_number(shape->numbers[i]));
+    }
+    return json_pack("{s:f, s:o}", "rate", setting_number(layer, "rate"), "noise_shape", list);
+}
+
+/* What the tables do not say: borders, wrapped layers, and an activation with a number of its own,
+ * which has a class of its own. NULL: it is in the tables. */
+static json_t *special_json(const td_layer_info *layer, const char **class_name, char *reason) {
+    static const struct {
+        td_layer_kind kind;
+        const char *key;
+        size_t axes;
+    } borders[] = {{TD_LAYER_ZERO_PADDING1D, "padding", 1}, {TD_LAYER_ZERO_PADDING2D, "padding", 2},
+                   {TD_LAYER_ZERO_PADDING3D, "padding", 3}, {TD_LAYER_CROPPING1D, "cropping", 1},
+                   {TD_LAYER_CROPPING2D, "cropping", 2},    {TD_LAYER_CROPPING3D, "cropping", 3}};
+    for (size_t i = 0; i < sizeof borders / sizeof *borders; i++) {
+        if (layer->kind == borders[i].kind) {
+            return borders_json(layer, borders[i].key, borders[i].axes);
+        }
+    }
+    if (layer->kind == TD_LAYER_TIME_DISTRIBUTED || layer->kind == TD_LAYER_BIDIRECTIONAL) {
+        return wrapper_json(layer, reason);
+    }
+    const td_value *noise = find_setting(layer, "noise_shape");
+    if (noise) {
+        return dropout_json(layer, noise);
     }
     if (layer->kind != TD_LAYER_ACTIVATION || !find_setting(layer, "alpha")) {
         return NULL;
@@ -142,8 +191,9 @@ json_t *td__keras_layer_write(const td_layer_info *layer, const char **class_nam
     }
     *class_name = class->name;
     *storage = class->storage;
-    json_t *special = special_json(layer, class_name);
-    json_t *config = special ? special : json_object();
+    json_t *special = special_json(layer, class_name, reason);
+    bool wraps = layer->kind == TD_LAYER_TIME_DISTRIBUTED || layer->kind == TD_LAYER_BIDIRECTIONAL;
+    json_t *config = special || wraps ? special : json_object();
     for (size_t i = 0; config && !special && i < class->count; i++) {
         json_t *value = option_json(&class->options[i], layer, reason);
         if (value && json_object_set_new(config, class->options[i].key, value)) {

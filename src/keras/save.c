@@ -20,13 +20,18 @@ static void add_layer(td__hdf5_maker *maker, const td_model *model,
                       const td__keras_plan_layer *planned) {
     const td_layer_info *layer = td_model_layer(model, planned->layer);
     char path[sizeof planned->group + TD__KERAS_PLACE_SIZE], place[TD__KERAS_PLACE_SIZE];
-    bool use_bias = layer->parameter_count == 8; /* of an attention */
+    bool use_bias = td__keras_has_bias(planned->storage, layer->parameter_count);
     for (size_t i = 0; i < layer->parameter_count; i++) {
         const td_parameter_info *parameter =
             td_model_parameter_at(model, layer->first_parameter + i);
         td__keras_place(planned->storage, use_bias, i, false, place);
         (void)snprintf(path, sizeof path, "%s/%s", planned->group, place);
         td__hdf5_add_array(maker, path, td_view_of(parameter->tensor));
+    }
+    if (layer->kind == TD_LAYER_NORMALIZATION) { /* how many examples its mean is of: unknown */
+        static const float none = 0;
+        (void)snprintf(path, sizeof path, "%s/vars/2", planned->group);
+        td__hdf5_add_array(maker, path, (td_view){.dtype = TD_FLOAT32, .data = &none});
     }
     (void)snprintf(path, sizeof path, "%s/vars", planned->group);
     td__hdf5_add_group(maker, path);

@@ -83,8 +83,15 @@ static const td_layer_info *info_of(const weights_reader *reader, const td__kera
 void td__keras_place(td__keras_storage storage, bool use_bias, size_t i, bool keras2,
                      char place[TD__KERAS_PLACE_SIZE]) {
     static const char *const parts[] = {"query", "key", "value", "output"};
-    size_t each = use_bias ? 2 : 1;
+    size_t each = use_bias ? 2 : 1, side = use_bias ? 3 : 2;
     switch (storage) {
+    case TD__KERAS_WRAPPED:
+        (void)snprintf(place, TD__KERAS_PLACE_SIZE, "layer/vars/%zu", i);
+        return;
+    case TD__KERAS_BOTH:
+        (void)snprintf(place, TD__KERAS_PLACE_SIZE, "%s_layer/cell/vars/%zu",
+                       i < side ? "forward" : "backward", i % side);
+        return;
     case TD__KERAS_ATTENTION:
         (void)snprintf(place, TD__KERAS_PLACE_SIZE, "%s%s_dense/vars/%zu", keras2 ? "_" : "",
                        parts[i / each % 4], i % each);
@@ -96,6 +103,15 @@ void td__keras_place(td__keras_storage storage, bool use_bias, size_t i, bool ke
         (void)snprintf(place, TD__KERAS_PLACE_SIZE, "vars/%zu", i);
         return;
     }
+}
+
+bool td__keras_has_bias(td__keras_storage storage, size_t parameters) {
+    return parameters == (storage == TD__KERAS_BOTH ? 6 : 8);
+}
+
+/* How many groups of variables a layer has, of equally many each. */
+static size_t parts_of(td__keras_storage storage) {
+    return storage == TD__KERAS_ATTENTION ? 4 : storage == TD__KERAS_BOTH ? 2 : 1;
 }
 
 /* Layers with weights, and models that have such. A model comes before its layers. */
@@ -144,7 +160,7 @@ static td_status read_layer(const weights_reader *reader, size_t index, td_error
     const td__keras_entry *entry = &reader->graph->entries[index];
     const td_layer_info *info = info_of(reader, entry);
     td__keras_storage storage = td__keras_class_storage(entry->class);
-    bool use_bias = info->parameter_count == 8; /* of an attention */
+    bool use_bias = td__keras_has_bias(storage, info->parameter_count);
     char path[PATH_SIZE + TD__KERAS_PLACE_SIZE], place[TD__KERAS_PLACE_SIZE];
     td_status status = TD_OK;
     for (size_t i = 0; i < info->parameter_count && !status; i++) {
@@ -221,12 +237,14 @@ static td_status check_rest(const weights_reader *reader, size_t index, td_error
         return list_group(reader, path, check_group, &list, error);
     }
     td__keras_storage storage = td__keras_class_storage(entry->class);
-    bool attention = storage == TD__KERAS_ATTENTION;
-    listing list = {.reader = reader, .most = info->parameter_count / (attention ? 4 : 1)};
+    size_t parts = parts_of(storage), each = info->parameter_count / parts;
+    bool use_bias = td__keras_has_bias(storage, info->parameter_count);
+    listing list = {.reader = reader, .most = each};
+    list.most += info->kind == TD_LAYER_NORMALIZATION; /* how many examples its mean is of */
     td_status status = TD_OK;
-    for (size_t part = 0; part < (attention ? 4 : 1) && !status; part++) {
+    for (size_t part = 0; part < parts && !status; part++) {
         char place[TD__KERAS_PLACE_SIZE];
-        td__keras_place(storage, list.most == 2, part * list.most, reader->graph->keras2, place);
+        td__keras_place(storage, use_bias, part * each, reader->graph->keras2, place);
         *strrchr(place, '/') = 0;
         (void)snprintf(path, sizeof path, "%s/%s", reader->groups[index], place);
         status = list_group(reader, path, check_var, &list, error);

@@ -79,8 +79,19 @@ static json_t *layers_json(const td_model *model) {
     for (size_t i = 0; i < td_model_layer_count(model); i++) {
         json_array_append_new(layers, layer_json(td_model_layer(model, i)));
     }
-    return json_pack("{s:s, s:o, s:o}", "name", td_model_name(model), "input", input, "layers",
-                     layers);
+    json_t *root = json_pack("{s:s, s:o, s:o}", "name", td_model_name(model), "input", input,
+                             "layers", layers);
+    size_t outputs = td_model_output_count(model);
+    if (root &&
+        (outputs > 1 || td_model_output_layer(model, 0) + 1 != td_model_layer_count(model))) {
+        json_t *names = json_array();
+        for (size_t i = 0; i < outputs; i++) {
+            const td_layer_info *layer = td_model_layer(model, td_model_output_layer(model, i));
+            json_array_append_new(names, json_string(layer->name));
+        }
+        json_object_set_new(root, "outputs", names);
+    }
+    return root;
 }
 
 char *td__architecture_write(const td_model *model) {
@@ -240,6 +251,22 @@ static td_status read_input(const json_t *list, td_shape *shape) {
     return TD_OK;
 }
 
+/* Without a list of them, the last layer is the output. */
+static td_status read_outputs(td_model *model, const json_t *list, const char *origin,
+                              td_error *error) {
+    const char *names[TD_MAX_OUTPUTS];
+    size_t count = json_array_size(list);
+    bool good = !list || (count >= 1 && count <= TD_MAX_OUTPUTS);
+    for (size_t i = 0; good && i < count; i++) {
+        names[i] = json_string_value(json_array_get(list, i));
+        good = names[i] != NULL;
+    }
+    if (!good) {
+        return td_error_set(error, TD_FORMAT, "%s: the architecture is malformed", origin);
+    }
+    return list ? td_model_set_outputs(model, count, names, error) : TD_OK;
+}
+
 /* Before memory is taken for them: what the file cannot fill is not believed. */
 static td_status count_parameters(const td_model *model, int64_t *left, const char *origin,
                                   td_error *error) {
@@ -306,6 +333,7 @@ td_model *td__architecture_read(const char *text, const char *origin, int64_t mo
         status = read_layer(model, json_array_get(layers, i), origin, error);
         status = status ? status : count_parameters(model, &most_elements, origin, error);
     }
+    status = status ? status : read_outputs(model, json_object_get(root, "outputs"), origin, error);
     if (!status) {
         status = td__model_build_raw(model, error);
     }

@@ -244,6 +244,7 @@ bool td_catalog_entry_at(td_catalog catalog, size_t index, td_catalog_entry *ent
 static const char *const types[] = {
     [TD__FIELD_INTEGER] = "whole number",
     [TD__FIELD_PAIR] = "one or two whole numbers",
+    [TD__FIELD_TRIPLE] = "one or three whole numbers",
     [TD__FIELD_NUMBER] = "number",
     [TD__FIELD_FLOAT] = "number",
     [TD__FIELD_SHARE] = "share",

@@ -18,6 +18,7 @@ static const char *const initializer_names[] = {TD_INITIALIZER_LIST(WORD_MEMBER)
 #undef WORD_MEMBER
 static const char *const padding_names[] = {"valid", "same", "causal"};
 static const char *const interpolation_names[] = {"nearest", "bilinear"};
+static const char *const merge_mode_names[] = {"concat", "sum", "mul", "ave"};
 
 const td__words td__activation_words = {"activation", activation_names, TD_ACTIVATION_COUNT, "silu",
                                         "swish"};
@@ -25,6 +26,8 @@ const td__words td__initializer_words = {"initializer", initializer_names, TD_IN
                                          NULL, NULL};
 const td__words td__padding_words = {"padding", padding_names, 3, NULL, NULL};
 const td__words td__interpolation_words = {"interpolation", interpolation_names, 2, NULL, NULL};
+const td__words td__merge_mode_words = {"merge_mode", merge_mode_names, TD_MERGE_MODE_COUNT, NULL,
+                                        NULL};
 
 /* --- access to a field -------------------------------------------------------------------- */
 
@@ -49,6 +52,10 @@ static_assert(sizeof(td_activation) == sizeof(int) && sizeof(td_fan) == sizeof(i
                   sizeof(td_interpolation) == sizeof(int),
               "enumerations are ints");
 
+size_t td__field_width(const td__field *field) {
+    return field->type == TD__FIELD_TRIPLE ? 3 : field->type == TD__FIELD_PAIR ? 2 : 1;
+}
+
 /* Whether a value that can be left out was not. */
 static void set_given(const td__field *field, void *options) {
     if (field->given_offset) {
@@ -69,14 +76,19 @@ static void fill_field(const td__field *field, void *options, bool always) {
         *integer = always || *integer == 0 ? (int64_t)field->standard : *integer;
         break;
     }
-    case TD__FIELD_PAIR: {
-        int64_t *pair = place;
+    case TD__FIELD_PAIR:
+    case TD__FIELD_TRIPLE: {
+        int64_t *each = place;
         if (is_given(field, options)) {
             break;
         }
-        pair[0] = always || pair[0] == 0 ? (int64_t)field->standard : pair[0];
-        pair[1] = always || pair[1] == 0 ? pair[0] : pair[1];
-        if (pair[0] || pair[1]) {
+        each[0] = always || each[0] == 0 ? (int64_t)field->standard : each[0];
+        bool any = each[0] != 0;
+        for (size_t i = 1; i < td__field_width(field); i++) {
+            each[i] = always || each[i] == 0 ? each[0] : each[i];
+            any = any || each[i] != 0;
+        }
+        if (any) {
             set_given(field, options);
         }
         break;
@@ -139,7 +151,8 @@ static bool extremes(const td__field *field, const void *options, double *least,
     case TD__FIELD_BYTES:
         break;
     case TD__FIELD_PAIR:
-        count = 2;
+    case TD__FIELD_TRIPLE:
+        count = td__field_width(field);
         break;
     case TD__FIELD_SHAPE:
         integers = ((const td_shape *)place)->dims;
@@ -158,7 +171,8 @@ static bool extremes(const td__field *field, const void *options, double *least,
 
 td_status td__field_check(const td__field *field, const void *options, td_error *error) {
     double least, most;
-    bool whole = field->type == TD__FIELD_INTEGER || field->type == TD__FIELD_PAIR;
+    bool whole = field->type == TD__FIELD_INTEGER || field->type == TD__FIELD_PAIR ||
+                 field->type == TD__FIELD_TRIPLE;
     if (!extremes(field, options, &least, &most)) {
         return TD_OK;
     }
@@ -215,12 +229,53 @@ td_status td__fields_check(const td__field *fields, size_t count, const void *op
     return TD_OK;
 }
 
+/* --- looking for them ---------------------------------------------------------------------- */
+
+const td_setting *td__setting_find(const td_setting *settings, size_t count, const char *key) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(settings[i].key, key) == 0) {
+            return &settings[i];
+        }
+    }
+    return NULL;
+}
+
+static bool same_text(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+bool td__values_equal(const td_value *a, const td_value *b) {
+    bool same = a->kind == b->kind && a->boolean == b->boolean && a->number == b->number &&
+                a->count == b->count;
+    if (a->kind == TD_VALUE_TEXT || a->kind == TD_VALUE_CHOICE) {
+        same = same && same_text(a->text, b->text);
+    }
+    for (size_t i = 0; same && i < a->count; i++) {
+        same = a->kind == TD_VALUE_NUMBERS ? a->numbers[i] == b->numbers[i]
+               : a->kind == TD_VALUE_TEXTS
+                   ? same_text(a->texts[i], b->texts[i])
+                   : same_text(a->settings[i].key, b->settings[i].key) &&
+                         td__values_equal(&a->settings[i].value, &b->settings[i].value);
+    }
+    return same;
+}
+
+bool td__fields_have(const td__field *fields, size_t count, const char *key) {
+    for (size_t i = 0; i < count; i++) {
+        if (!strcmp(key, fields[i].key) || (fields[i].alias && !strcmp(key, fields[i].alias))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- keys and values out ------------------------------------------------------------------ */
 
 static size_t numbers_of(const td__field *field) {
     switch (field->type) {
     case TD__FIELD_PAIR:
-        return 2;
+    case TD__FIELD_TRIPLE:
+        return td__field_width(field);
     case TD__FIELD_SHAPE:
         return TD_MAX_RANK;
     case TD__FIELD_NUMBERS:
@@ -253,7 +308,8 @@ td_value td__field_value(const td__field *field, const void *options, double *nu
     case TD__FIELD_FLOAT:
         return number_value((double)*(const float *)place);
     case TD__FIELD_PAIR:
-        return list_value(place, 2, numbers);
+    case TD__FIELD_TRIPLE:
+        return list_value(place, td__field_width(field), numbers);
     case TD__FIELD_SHAPE: {
         const td_shape *shape = place;
         return list_value(shape->dims, (size_t)shape->rank, numbers);
@@ -289,6 +345,7 @@ static bool is_empty(const td_value *value) {
            (value->kind == TD_VALUE_BOOL && !value->boolean) ||
            (value->kind == TD_VALUE_TEXT && !value->text) ||
            (value->kind == TD_VALUE_TEXTS && value->count == 0) ||
+           (value->kind == TD_VALUE_NUMBERS && value->count == 0) ||
            (value->kind == TD_VALUE_NUMBERS && value->count == 2 && value->numbers[0] == 0 &&
             value->numbers[1] == 0);
 }

@@ -10,6 +10,7 @@
 typedef enum td__field_type {
     TD__FIELD_INTEGER,    /* int64_t */
     TD__FIELD_PAIR,       /* int64_t[2]; a second of 0 is as the first */
+    TD__FIELD_TRIPLE,     /* int64_t[3]; a second and third of 0 are as the first */
     TD__FIELD_NUMBER,     /* double */
     TD__FIELD_FLOAT,      /* float */
     TD__FIELD_SHARE,      /* double: 0.05 or 5% */
@@ -42,7 +43,7 @@ typedef struct td__field {
 } td__field;
 
 extern const td__words td__activation_words, td__initializer_words, td__padding_words,
-    td__interpolation_words;
+    td__interpolation_words, td__merge_mode_words;
 
 /* The four that a field with an initialiser needs (initializer.c). */
 void td__initializer_fill(td_initializer *initializer, td_initializer_kind standard, bool always);
@@ -66,6 +67,13 @@ const td__field *td__optimizer_fields(td_optimizer_kind kind, size_t *count);
 void td__fields_fill(const td__field *fields, size_t count, void *options, bool everywhere);
 /* Makes zeros survive a later filling of defaults: TD_ZERO in their place. */
 void td__fields_protect(const td__field *fields, size_t count, void *options);
+/* NULL when there is none of that key. */
+const td_setting *td__setting_find(const td_setting *settings, size_t count, const char *key);
+bool td__values_equal(const td_value *a, const td_value *b);
+/* How many integers a field of them has. */
+size_t td__field_width(const td__field *field);
+/* Whether one of the fields has this key, or understands it. */
+bool td__fields_have(const td__field *fields, size_t count, const char *key);
 /* The field with this key; NULL, and the error, which names the nearest, when there is none. */
 const td__field *td__field_find(const td__field *fields, size_t count, const char *key,
                                 const char *where, td_error *error);

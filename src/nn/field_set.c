@@ -19,6 +19,7 @@ static void *at(void *options, size_t offset) {
 static const char *const wanted_texts[] = {
     [TD__FIELD_INTEGER] = "a whole number",
     [TD__FIELD_PAIR] = "one or two whole numbers",
+    [TD__FIELD_TRIPLE] = "one or three whole numbers",
     [TD__FIELD_NUMBER] = "a number",
     [TD__FIELD_FLOAT] = "a number",
     [TD__FIELD_SHARE] = "a share such as 0.05 or 5%",
@@ -86,15 +87,14 @@ static size_t whole_numbers(const td_value *value, size_t most, int64_t *integer
 
 static td_status set_integers(const td__field *field, void *options, const td_value *value,
                               td_error *error) {
-    size_t most = field->type == TD__FIELD_PAIR ? 2 : 1;
-    int64_t given[2], *integers = at(options, field->offset);
+    size_t most = td__field_width(field);
+    int64_t given[3], *integers = at(options, field->offset);
     size_t count = whole_numbers(value, most, given);
-    if (!count) {
+    if (count != 1 && count != most) {
         return refuse(field, value, error);
     }
-    memcpy(integers, given, count * sizeof *integers);
-    if (count < most) {
-        integers[1] = given[0];
+    for (size_t i = 0; i < most; i++) {
+        integers[i] = given[count == 1 ? 0 : i];
     }
     return TD_OK;
 }
@@ -240,13 +240,21 @@ static td_status set_initializer(const td__field *field, void *options, const td
 }
 
 static td_status (*const setters[])(const td__field *, void *, const td_value *, td_error *) = {
-    [TD__FIELD_INTEGER] = set_integers, [TD__FIELD_PAIR] = set_integers,
-    [TD__FIELD_NUMBER] = set_number,    [TD__FIELD_FLOAT] = set_number,
-    [TD__FIELD_SHARE] = set_share,      [TD__FIELD_BYTES] = set_bytes,
-    [TD__FIELD_BOOL] = set_bool,        [TD__FIELD_NOT] = set_bool,
-    [TD__FIELD_WORD] = set_word_of,     [TD__FIELD_TEXT] = set_text,
-    [TD__FIELD_TEXTS] = set_texts,      [TD__FIELD_SHAPE] = set_shape,
-    [TD__FIELD_NUMBERS] = set_numbers,  [TD__FIELD_INITIALIZER] = set_initializer,
+    [TD__FIELD_INTEGER] = set_integers,
+    [TD__FIELD_PAIR] = set_integers,
+    [TD__FIELD_TRIPLE] = set_integers,
+    [TD__FIELD_NUMBER] = set_number,
+    [TD__FIELD_FLOAT] = set_number,
+    [TD__FIELD_SHARE] = set_share,
+    [TD__FIELD_BYTES] = set_bytes,
+    [TD__FIELD_BOOL] = set_bool,
+    [TD__FIELD_NOT] = set_bool,
+    [TD__FIELD_WORD] = set_word_of,
+    [TD__FIELD_TEXT] = set_text,
+    [TD__FIELD_TEXTS] = set_texts,
+    [TD__FIELD_SHAPE] = set_shape,
+    [TD__FIELD_NUMBERS] = set_numbers,
+    [TD__FIELD_INITIALIZER] = set_initializer,
 };
 
 td_status td__field_set(const td__field *field, void *options, const td_value *value,

@@ -3,6 +3,9 @@
  * A kind is a row of tables and two functions. `plan` runs once, when a layer is added: it settles
  * options that follow from others, checks the input shapes, and gives the output shape and the
  * parameters. `forward` runs in every step and calls operations; its parameters are in layer->slot.
+ *
+ * A mask says which steps of a sequence count: 1 or 0 for each, of the output's shape without its
+ * last axis. It runs beside the outputs through the kinds that have a `mask` function.
  */
 #ifndef TAPEDECK_NN_LAYER_H
 #define TAPEDECK_NN_LAYER_H
@@ -28,6 +31,13 @@ typedef struct td__layer_kind {
      * shapes: of one example of each input. NULL: ONNX has none. */
     const char *(*operators)(const td__layer *layer, struct td__operators *to,
                              const char *const *inputs, const td_shape *shapes);
+    /* The mask of its output, from those of its inputs in layer->masks; NULL: it has none. Runs after
+     * forward. */
+    td_tensor *(*mask)(td__layer *layer, td_tape *tape, td_tensor *const *inputs);
+    /* Whether its output has a mask, where any of its inputs has; NULL: it has then, with `mask`. */
+    bool (*has_mask)(const td__layer *layer, bool any);
+    bool reads_mask;                               /* forward heeds the masks of its inputs */
+    bool wraps;                                    /* another layer: layer->inner */
     size_t (*parameter_room)(const void *options); /* NULL: TD__LAYER_MOST_PARAMETERS are enough */
     void (*release)(void *options);                /* what the options own; may be NULL */
 } td__layer_kind;
@@ -64,9 +74,13 @@ struct td__layer {
     bool keep_preactivation;
     td_tensor **slot;   /* NULL: left out; as many as parameters have room */
     bool integer_input; /* reads indices */
+    bool masked;        /* its output has a mask */
+    td__layer *inner;   /* what a wrapper wraps; never in a model by itself */
 
     /* Of the last forward pass. */
     td_tensor *output, *preactivation;
+    td_tensor *mask;               /* NULL: all steps count */
+    td_tensor *masks[TD_MAX_FROM]; /* of its inputs, while it runs */
 };
 
 /* Every kind is defined in a file of layers/. */
@@ -89,6 +103,15 @@ td_status td__layer_need_last(const td__layer *layer, const td_shape *input, int
 td__parameter_plan *td__layer_parameter(td__layer *layer, int slot, const char *name,
                                         td_shape shape, td_initializer initializer, double l1,
                                         double l2);
+
+/* --- masks (layers/masking.c) -------------------------------------------------------------- */
+
+/* Passes on the mask of the first input. */
+td_tensor *td__mask_pass(td__layer *layer, td_tape *tape, td_tensor *const *inputs);
+/* A mask of x's shape without its last axis; values not set, no gradient. */
+td_tensor *td__mask_create(td_tape *tape, const td_tensor *x);
+/* x times the mask, which is broadcast over the axes that it lacks. */
+td_tensor *td__mask_apply(td_tape *tape, td_tensor *x, td_tensor *mask);
 
 /* --- initialisers (initializer.c) --------------------------------------------------------- */
 
@@ -119,6 +142,11 @@ td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, u
         .quiet = true                                                                              \
     }
 
+#define TD__TRIPLE(struct_type, member, another_key, default_value, least)                         \
+    {                                                                                              \
+        .key = #member, .alias = another_key, .type = TD__FIELD_TRIPLE,                            \
+        .offset = offsetof(struct_type, member), .standard = default_value, .minimum = least       \
+    }
 #define TD__INTEGER(struct_type, member, another_key, default_value, least)                        \
     {                                                                                              \
         .key = #member, .alias = another_key, .type = TD__FIELD_INTEGER,                           \
@@ -133,6 +161,12 @@ td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, u
     {                                                                                              \
         .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member),         \
         .standard = default_value                                                                  \
+    }
+/* A share that is dropped in training; not written when there is none. */
+#define TD__RATE(struct_type, member)                                                              \
+    {                                                                                              \
+        .key = #member, .type = TD__FIELD_NUMBER, .offset = offsetof(struct_type, member),         \
+        .quiet = true                                                                              \
     }
 #define TD__BOOL(struct_type, member)                                                              \
     { .key = #member, .type = TD__FIELD_BOOL, .offset = offsetof(struct_type, member) }

@@ -1,5 +1,6 @@
 /* A model inside. Layers only read layers before them, so their order is an order to run them in.
- * model_build.c makes it, model_run.c runs it, model_info.c answers questions. */
+ * model_layer.c makes a layer ready, model_build.c makes the model, model_run.c runs it, model_info.c
+ * answers questions. */
 #ifndef TAPEDECK_NN_MODEL_H
 #define TAPEDECK_NN_MODEL_H
 
@@ -13,6 +14,9 @@ typedef struct td__parameter {
 struct td_model {
     char *name;
     td_shape input_shape; /* of one example; -1: any */
+    size_t input_count;   /* layers of kind input, which come first; 0: one unnamed input */
+    int32_t outputs[TD_MAX_OUTPUTS]; /* layers; output_count 0: the last one */
+    size_t output_count;
     td__layer **layers;
     size_t layer_count, layer_capacity;
     uint32_t
@@ -30,8 +34,24 @@ struct td_model {
 
     td_model_watcher *watcher;
     void *watcher_user;
-    td_tensor *input; /* of the last forward pass */
+    td_tensor *input;        /* of the last forward pass; NULL where each came by itself */
+    td_tensor *const *given; /* while it runs: each input by itself; NULL: parts of input */
 };
+
+#define TD__MAXIMUM_LAYER_NAME 256
+#define TD__MAXIMUM_DIMENSION 2147483647 /* so that a product of two fits int64_t */
+
+/* A layer without a model: options zero. NULL when memory is exhausted. */
+td__layer *td__layer_create(td_layer_kind kind, td_error *error);
+/* Accepts NULL. */
+void td__layer_destroy(td__layer *layer);
+/* Options from keys and values, the rest by default; where goes in front of messages. */
+td_status td__layer_set(const td_model *model, td__layer *layer, const td_setting *settings,
+                        size_t count, const char *where, td_error *error);
+/* Makes the layer that a wrapper's options name, with the options they point to. */
+td_status td__layer_wrap(td__layer *layer, td_error *error);
+/* Everything but joining the model. options are copied by now, with defaults filled in. */
+td_status td__layer_complete(const td_model *model, td__layer *layer, td_error *error);
 
 /* Makes room for the last layer's name among the slots, and puts it there; false when memory is
  * exhausted. */
@@ -47,5 +67,8 @@ bool td__model_custom(const td_model *model, size_t layer, td_custom_forward **f
 td_status td__layer_write_settings(td__layer *layer, td_error *error);
 /* Which activation a layer's forward applies itself. */
 void td__layer_choose_fused(td__layer *layer);
+/* Which steps of a layer's output count, in the last forward pass: 1 and 0, of the output's shape
+ * without its last axis; NULL: all do. */
+const td_tensor *td__model_mask(const td_model *model, size_t layer);
 
 #endif

@@ -13,6 +13,18 @@ td_shape td_model_input_shape(const td_model *model) {
     return model->input_shape;
 }
 
+size_t td_model_input_count(const td_model *model) {
+    return model->input_count;
+}
+
+size_t td_model_output_count(const td_model *model) {
+    return model->output_count ? model->output_count : model->layer_count > 0;
+}
+
+size_t td_model_output_layer(const td_model *model, size_t output) {
+    return model->output_count ? (size_t)model->outputs[output] : model->layer_count - 1;
+}
+
 td_dtype td_model_input_dtype(const td_model *model) {
     for (size_t i = 0; i < model->layer_count; i++) {
         const td__layer *layer = model->layers[i];
@@ -105,7 +117,7 @@ td_status td_model_freeze(td_model *model, const char *layer, bool frozen, td_er
     for (size_t i = 0; i < model->layer_count && !status; i++) {
         td__layer *each = model->layers[i];
         td_plain_layer *options = each->options;
-        if (layer && (ptrdiff_t)i != only) {
+        if (layer && (ptrdiff_t)i != only && each->info.shares != (int32_t)only) {
             continue;
         }
         bool before = options->frozen;
@@ -124,6 +136,10 @@ td_tensor *td_model_output_at(const td_model *model, size_t layer) {
 
 td_tensor *td_model_preactivation_at(const td_model *model, size_t layer) {
     return layer < model->layer_count ? model->layers[layer]->preactivation : NULL;
+}
+
+const td_tensor *td__model_mask(const td_model *model, size_t layer) {
+    return layer < model->layer_count ? model->layers[layer]->mask : NULL;
 }
 
 td_tensor *td_model_output(const td_model *model, const char *layer) {

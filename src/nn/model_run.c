@@ -2,20 +2,90 @@
  * allocates; tensors are the tape's. */
 #include "nn/model.h"
 
-static bool fits(const td_model *model, const td_shape *shape) {
-    const td_shape *wanted = &model->input_shape;
-    bool same = shape->rank == wanted->rank + 1;
+/* Whether a batch is of examples of a shape. */
+static bool fits(const td_shape *wanted, const td_shape *batch) {
+    bool same = batch->rank == wanted->rank + 1;
     for (int32_t i = 0; same && i < wanted->rank; i++) {
-        same = wanted->dims[i] < 0 || wanted->dims[i] == shape->dims[i + 1];
+        same = wanted->dims[i] < 0 || wanted->dims[i] == batch->dims[i + 1];
     }
     return same;
 }
 
-static td_tensor *refuse_input(const td_model *model, td_tape *tape, const td_tensor *input) {
+static td_tensor *refuse_input(const td_model *model, td_tape *tape, const td_shape *shape,
+                               const char *name, const td_tensor *input) {
     char got[TD_SHAPE_TEXT_SIZE], text[TD_SHAPE_TEXT_SIZE];
-    const char *wanted = td_shape_text(&model->input_shape, text) + 1; /* without "(" */
-    return td__fail(tape, TD_BAD_SHAPE, "model '%s' takes input (batch%s%s, got %s", model->name,
-                    model->input_shape.rank ? ", " : "", wanted, td_shape_text(&input->shape, got));
+    const char *wanted = td_shape_text(shape, text) + 1; /* without "(" */
+    return td__fail(tape, TD_BAD_SHAPE, "model '%s' takes input%s%s (batch%s%s, got %s",
+                    model->name, name ? " " : "", name ? name : "", shape->rank ? ", " : "", wanted,
+                    td_shape_text(&input->shape, got));
+}
+
+/* Elements of one example, open dimensions as 1; *open counts those. */
+static int64_t elements_of(const td_shape *shape, size_t *open) {
+    int64_t elements = 1;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        *open += shape->dims[i] < 0;
+        elements *= shape->dims[i] < 0 ? 1 : shape->dims[i];
+    }
+    return elements;
+}
+
+/* Which part of a row of `width` elements an input is. One open dimension among all inputs takes what
+ * the others leave; false when that does not come out. */
+static bool find_part(const td_model *model, size_t index, int64_t width, td_shape *shape,
+                      int64_t *begin) {
+    int64_t known = 0, flexible = 0;
+    size_t open = 0;
+    for (size_t i = 0; i < model->input_count; i++) {
+        size_t own = 0;
+        int64_t elements = elements_of(&model->layers[i]->info.output, &own);
+        known += own ? 0 : elements;
+        flexible = own ? elements : flexible;
+        open += own;
+    }
+    int64_t rest = width - known;
+    if (open > 1 || rest < 0 || (flexible > 0 ? rest % flexible != 0 : rest != 0)) {
+        return false;
+    }
+    *begin = 0;
+    for (size_t i = 0; i <= index; i++) {
+        size_t own = 0;
+        *shape = model->layers[i]->info.output;
+        int64_t elements = elements_of(shape, &own);
+        *begin += i == index ? 0 : own ? rest : elements;
+    }
+    for (int32_t i = 0; i < shape->rank; i++) {
+        shape->dims[i] = shape->dims[i] < 0 ? rest / flexible : shape->dims[i];
+    }
+    return true;
+}
+
+/* One of several inputs: given by itself, or its part of the example's row. */
+static td_tensor *run_input(const td_model *model, td_tape *tape, size_t index) {
+    const td_layer_info *info = &model->layers[index]->info;
+    if (model->given) {
+        td_tensor *given = model->given[index];
+        return !given || fits(&info->output, &given->shape)
+                   ? given
+                   : refuse_input(model, tape, &info->output, info->name, given);
+    }
+    int64_t rows = model->input->shape.dims[0], width = model->input->shape.dims[1];
+    td_shape shape;
+    int64_t begin[2] = {0};
+    size_t open = 0;
+    if (!find_part(model, index, width, &shape, &begin[1])) {
+        return td__fail(tape, TD_BAD_SHAPE,
+                        "a row of %lld elements does not say how large input '%s' is: give each "
+                        "input by itself",
+                        (long long)width, info->name);
+    }
+    td_tensor *part =
+        td_slice(tape, model->input, begin, (const int64_t[]){rows, elements_of(&shape, &open)});
+    td_shape whole = {.rank = shape.rank + 1, .dims = {rows}};
+    for (int32_t i = 0; i < shape.rank; i++) {
+        whole.dims[i + 1] = shape.dims[i];
+    }
+    return td_reshape(tape, part, whole);
 }
 
 /* Borrows the name; a tensor that a layer only passes on keeps its own. */
@@ -33,14 +103,21 @@ static void tell(const td_model *model, size_t layer, td_layer_signal signal, td
     }
 }
 
+/* The mask of a layer's output, once that is there. */
+static td_tensor *run_mask(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return layer->masked && layer->kind->mask ? layer->kind->mask(layer, tape, inputs) : NULL;
+}
+
 static td_tensor *run_layer(const td_model *model, td_tape *tape, size_t index) {
     td__layer *layer = model->layers[index];
     td_tensor *inputs[TD_MAX_FROM];
     for (size_t i = 0; i < layer->info.input_count; i++) {
         int32_t from = layer->inputs[i];
         inputs[i] = from < 0 ? model->input : model->layers[from]->output;
+        layer->masks[i] = from < 0 ? NULL : model->layers[from]->mask;
     }
-    td_tensor *y = layer->kind->forward(layer, tape, inputs);
+    td_tensor *y = index < model->input_count ? run_input(model, tape, index)
+                                              : layer->kind->forward(layer, tape, inputs);
     if (!y) {
         return NULL;
     }
@@ -54,34 +131,64 @@ static td_tensor *run_layer(const td_model *model, td_tape *tape, size_t index) 
     }
     if (y) {
         layer->output = y;
+        layer->mask = run_mask(layer, tape, inputs);
         name_tensor(y, inputs, layer->output_name, layer->error_name);
         tell(model, index, TD_LAYER_OUTPUT, y);
     }
     return y;
 }
 
-td_tensor *td_model_forward(td_model *model, td_tape *tape, td_tensor *input) {
-    if (!model->built) {
-        return td__fail(tape, TD_STATE, "model '%s' is not built: call td_model_build first",
-                        model->name);
-    }
-    for (size_t i = 0; i < model->layer_count; i++) {
-        model->layers[i]->output = NULL;
-        model->layers[i]->preactivation = NULL;
-    }
-    model->input = input;
-    if (!input) {
-        return NULL;
-    }
-    if (!fits(model, &input->shape)) {
-        return refuse_input(model, tape, input);
-    }
-    td_tensor *output = input;
-    for (size_t i = 0; i < model->layer_count && output; i++) {
+static td_tensor *run(td_model *model, td_tape *tape) {
+    td_tensor *output = NULL;
+    for (size_t i = 0; i < model->layer_count && (i == 0 || output); i++) {
         td__label(tape, model->layers[i]->label);
         output = run_layer(model, tape, i);
     }
     td__label(tape, NULL);
+    return output ? model->layers[td_model_output_layer(model, 0)]->output : NULL;
+}
+
+/* False (and the tape's error) when it cannot run. */
+static bool begin(td_model *model, td_tape *tape) {
+    for (size_t i = 0; i < model->layer_count; i++) {
+        td__layer *layer = model->layers[i];
+        layer->output = layer->preactivation = layer->mask = NULL;
+    }
+    model->input = NULL;
+    model->given = NULL;
+    if (!model->built) {
+        (void)td__fail(tape, TD_STATE, "model '%s' is not built: call td_model_build first",
+                       model->name);
+    }
+    return model->built;
+}
+
+td_tensor *td_model_forward(td_model *model, td_tape *tape, td_tensor *input) {
+    if (!begin(model, tape) || !input) {
+        return NULL;
+    }
+    model->input = input;
+    if (!fits(&model->input_shape, &input->shape)) {
+        return refuse_input(model, tape, &model->input_shape, NULL, input);
+    }
+    return run(model, tape);
+}
+
+td_tensor *td_model_forward_inputs(td_model *model, td_tape *tape, size_t count,
+                                   td_tensor *const inputs[]) {
+    if (model->input_count == 0 && count == 1) {
+        return td_model_forward(model, tape, inputs[0]);
+    }
+    if (!begin(model, tape)) {
+        return NULL;
+    }
+    if (count != model->input_count) {
+        return td__fail(tape, TD_INVALID, "model '%s' has %zu inputs, %zu are given", model->name,
+                        model->input_count ? model->input_count : 1, count);
+    }
+    model->given = inputs;
+    td_tensor *output = run(model, tape);
+    model->given = NULL;
     return output;
 }
 

@@ -207,6 +207,9 @@ const char *td__operator_parameter(td__operators *to, const td__layer *layer, in
     if (!tensor) {
         return NULL;
     }
+    if (layer->info.shares >= 0) {
+        return tensor->name; /* written with the layer's first use */
+    }
     message m = {0};
     put_tensor(to, &m, FLOAT, (size_t)tensor->shape.rank, tensor->shape.dims, tensor->data,
                (size_t)tensor->count * sizeof(float));
@@ -420,6 +423,9 @@ static const char *write_layer(td__operators *to, const td_model *model, const t
     if (!layer->kind->operators) {
         return td__operator_refuse(to, "no operators for it");
     }
+    if (layer->masked) {
+        return td__operator_refuse(to, "a mask of steps, which ONNX does not have");
+    }
     const char *y = layer->kind->operators(layer, to, inputs, shapes);
     return y && layer->kind->has_activation ? td__operator_activation(to, y, layer->activation, 0)
                                             : y;
@@ -430,6 +436,12 @@ static td_status write_layers(td__operators *to, const td_model *model, const ch
                               td_error *error) {
     char reasons[MOST_REASONS] = "";
     size_t refused = 0, length = 0;
+    if (td_model_output_count(model) > 1 ||
+        td_model_output_layer(model, 0) + 1 != model->layer_count) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "a model whose only output is not its last layer cannot be written as "
+                            "ONNX");
+    }
     for (size_t i = 0; i < model->layer_count && !to->exhausted; i++) {
         const td__layer *layer = model->layers[i];
         *to->reason = 0;

@@ -1,6 +1,7 @@
 #include "pass/pass.h"
 
 #include "base/memory.h"
+#include "nn/model.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -114,12 +115,32 @@ static td_view truth_of(const td__pass *pass) {
     return truth;
 }
 
-/* The objective's, with the weights of the batch's examples. */
-static td_loss_options loss_options(td__pass *pass) {
+/* Steps that do not count have no weight, and the mean is over those that do: mask * steps / those that
+ * count, times the weight of each example, as in Keras. */
+static td_tensor *masked_weight(td_tape *tape, const td_tensor *mask, const td_tensor *weight) {
+    td_tensor *all = td__output(tape, TD_FLOAT32, &mask->shape);
+    double valid = 0;
+    for (int64_t i = 0; i < mask->count; i++) {
+        valid += (double)td__floats(mask)[i];
+    }
+    float share = valid > 0 ? (float)((double)mask->count / valid) : 0;
+    int64_t steps = mask->shape.dims[0] ? mask->count / mask->shape.dims[0] : 0;
+    for (int64_t i = 0; all && i < all->count; i++) {
+        float own = weight ? td__floats(weight)[i / steps] : 1;
+        td__floats(all)[i] = td__floats(mask)[i] * share * own;
+    }
+    return all;
+}
+
+/* The objective's, with the weights of the batch's examples and of steps that count. */
+static td_loss_options loss_options(td__pass *pass, const td_tensor *mask) {
     td_loss_options options = pass->objective->options;
     if (pass->batch->weight.data) {
         td__tensor_point(pass->weight, &pass->batch->weight);
         options.sample_weight = pass->weight;
+    }
+    if (mask) {
+        options.sample_weight = masked_weight(pass->tape, mask, options.sample_weight);
     }
     return options;
 }
@@ -129,6 +150,7 @@ td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *erro
     pass->batch = batch;
     pass->bare = pass->loss = NULL;
     pass->prediction = NULL;
+    pass->mask = NULL;
     td_status status = set_input(pass, error);
     if (status) {
         return status;
@@ -148,13 +170,48 @@ td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *erro
     }
     td_view truth = pass->prediction && pass->objective ? truth_of(pass) : (td_view){.data = NULL};
     if (truth.data) {
-        td_loss_options options = loss_options(pass);
+        size_t output = td_model_output_layer(pass->model, 0);
+        pass->mask = td__model_mask(pass->model, output);
+        td_loss_options options = loss_options(pass, pass->mask);
         td__tensor_point(pass->truth, &truth);
         pass->bare = td_loss_compute(pass->tape, pass->objective->loss, pass->prediction,
                                      pass->truth, &options);
-        pass->loss = td_model_regularize(pass->model, pass->tape, pass->bare);
+        td_tensor *loss =
+            pass->more_loss ? pass->more_loss(pass->more_user, pass->tape, pass->bare) : pass->bare;
+        pass->loss = td_model_regularize(pass->model, pass->tape, loss);
     }
     return td_tape_status(pass->tape, error);
+}
+
+/* Of x, whose first axes are the mask's, the rows that count: (rows, rest). */
+static td_tensor *counted(td_tape *tape, const td_tensor *x, const td_tensor *mask, int64_t rows) {
+    int64_t width = x->count / mask->count, kept = 0;
+    td_shape shape = x->shape.rank > mask->shape.rank ? TD_SHAPE(rows, width) : TD_SHAPE(rows);
+    td_tensor *y = td__output(tape, x->dtype, &shape);
+    size_t size = (size_t)width * td_dtype_size(x->dtype);
+    for (int64_t i = 0; y && i < mask->count; i++) {
+        if (td__floats(mask)[i] != 0) {
+            memcpy((char *)y->data + (size_t)kept++ * size,
+                   (const char *)x->data + (size_t)i * size, size);
+        }
+    }
+    return y;
+}
+
+bool td__pass_counted(const td__pass *pass, const td_tensor **prediction, const td_tensor **truth) {
+    const td_tensor *mask = pass->mask;
+    int64_t rows = 0;
+    *prediction = pass->prediction;
+    *truth = pass->truth;
+    if (!mask || pass->prediction->count % mask->count || pass->truth->count % mask->count) {
+        return true;
+    }
+    for (int64_t i = 0; i < mask->count; i++) {
+        rows += td__floats(mask)[i] != 0;
+    }
+    *prediction = rows ? counted(pass->tape, pass->prediction, mask, rows) : NULL;
+    *truth = rows ? counted(pass->tape, pass->truth, mask, rows) : NULL;
+    return *prediction && *truth;
 }
 
 td_status td__pass_example_losses(td__pass *pass, const td_tensor **losses, td_error *error) {

@@ -16,6 +16,9 @@ typedef struct td__pass {
     td_model *model;                /* borrowed */
     const td__objective *objective; /* borrowed; NULL: there is no loss */
     td__pass_signals *signals;      /* borrowed; connected to a deck; NULL: nobody is told */
+    /* What else the loss consists of, before penalties; may be NULL. */
+    td_tensor *(*more_loss)(void *user, td_tape *tape, td_tensor *loss);
+    void *more_user;
     td_tape *tape;
     td_tensor *input, *truth; /* heads over the batch */
     td_tensor *weight;        /* the same, of how much its examples count */
@@ -28,7 +31,8 @@ typedef struct td__pass {
     /* Between forward and end. */
     const td_batch *batch;
     td_tensor *prediction;
-    td_tensor *bare; /* the loss without penalties */
+    const td_tensor *mask; /* which of its steps count; NULL: all */
+    td_tensor *bare;       /* the loss without penalties */
     td_tensor *loss; /* both NULL where there is no objective, or the batch has no label for it */
 } td__pass;
 
@@ -45,6 +49,9 @@ TD_NODISCARD td_status td__pass_forward(td__pass *pass, const td_batch *batch, t
 TD_NODISCARD td_status td__pass_backward(td__pass *pass, size_t count, td_tensor *const targets[],
                                          td_tensor *gradients[], td_signal *const tell[],
                                          td_error *error);
+/* What metrics compare: prediction and truth, of a masked sequence the steps that count. False when
+ * none does, or memory is exhausted. */
+bool td__pass_counted(const td__pass *pass, const td_tensor **prediction, const td_tensor **truth);
 /* The loss of each example, without penalties: *losses is (batch, …), gone with the pass's end. */
 TD_NODISCARD td_status td__pass_example_losses(td__pass *pass, const td_tensor **losses,
                                                td_error *error);

@@ -6,11 +6,12 @@
 #include <string.h>
 
 static bool check_activation(td_tape *tape, const char *op, td_activation activation) {
-    if ((unsigned)activation < TD_ACTIVATION_COUNT && td__kernels()->activate[activation]) {
+    if ((unsigned)activation < TD_ACTIVATION_COUNT &&
+        (td__kernels()->activate[activation] || activation == TD_SOFTMAX)) {
         return true;
     }
     const char *name = td_activation_name(activation);
-    td__fail(tape, TD_INVALID, "%s: activation %s is not one of single elements", op,
+    td__fail(tape, TD_INVALID, "%s: activation %s is not one of single elements, nor softmax", op,
              name ? name : "(unknown)");
     return false;
 }
@@ -107,6 +108,32 @@ static bool allocate(td_tape *tape, td__recurrent *r) {
     return r->states || !td__is_recording(tape);
 }
 
+/* Mask and scale, checked. */
+static bool take_masks(td_tape *tape, const char *op, td__recurrent *r,
+                       const td_recurrent_options *options) {
+    char text[TD_SHAPE_TEXT_SIZE];
+    td_tensor *given[] = {options->mask, options->state_scale};
+    static const char *const roles[] = {"mask", "state scale"};
+    const td_shape wanted[] = {TD_SHAPE(r->batch, r->time), TD_SHAPE(r->batch, r->units)};
+    const float **places[] = {&r->mask, &r->scale};
+    for (int i = 0; i < 2; i++) {
+        if (given[i] && !td__check_float(tape, op, roles[i], given[i])) {
+            return false;
+        }
+        if (given[i] && !td_shape_equal(&given[i]->shape, &wanted[i])) {
+            td__fail(tape, TD_BAD_SHAPE, "%s: %s %s must be (%lld, %lld)", op, roles[i],
+                     td_shape_text(&given[i]->shape, text), (long long)wanted[i].dims[0],
+                     (long long)wanted[i].dims[1]);
+            return false;
+        }
+        *places[i] = given[i] ? td__floats(given[i]) : NULL;
+    }
+    if (r->scale) {
+        r->scaled = td__scratch(tape, (size_t)(r->batch * r->units) * sizeof(float));
+    }
+    return r->scaled || !r->scale;
+}
+
 td__recurrent *td__recurrent_begin(td_tape *tape, const char *op, int64_t gates,
                                    td_tensor *const inputs[TD__RNN_INPUTS],
                                    const td_recurrent_options *options, size_t saved_size) {
@@ -127,9 +154,12 @@ td__recurrent *td__recurrent_begin(td_tape *tape, const char *op, int64_t gates,
     r->sequences = options->return_sequences;
     r->backwards = options->go_backwards;
     r->activation = options->activation || options->linear ? options->activation : TD_TANH;
-    r->gate_activation = options->recurrent_activation ? options->recurrent_activation : TD_SIGMOID;
+    r->gate_activation = options->recurrent_activation || options->linear_gates
+                             ? options->recurrent_activation
+                             : TD_SIGMOID;
     return check_activation(tape, op, r->activation) &&
-                   check_activation(tape, op, r->gate_activation) && allocate(tape, r)
+                   check_activation(tape, op, r->gate_activation) &&
+                   take_masks(tape, op, r, options) && allocate(tape, r)
                ? r
                : NULL;
 }
@@ -170,15 +200,25 @@ void td__recurrent_product(const td__recurrent *r, int64_t step, int64_t begin, 
 
 void td__recurrent_back(const td__recurrent *r, int64_t begin, int64_t end, const float *rows,
                         int64_t width, const float *packed, bool add, float *states) {
+    float *to = states + begin * r->units, *product = r->scale ? r->scaled + begin * r->units : to;
     td__gemm_packed(&(td__gemm_arguments){.m = end - begin,
                                           .n = r->units,
                                           .k = width,
                                           .a = rows + begin * width,
                                           .lda = width,
-                                          .c = states + begin * r->units,
+                                          .c = product,
                                           .ldc = r->units,
-                                          .flags = add ? TD__TILE_ADD : 0},
+                                          .flags = add && !r->scale ? TD__TILE_ADD : 0},
                     packed);
+    if (r->scale) {
+        const float *scale = r->scale + begin * r->units;
+        int64_t count = (end - begin) * r->units;
+        if (add) {
+            td__kernels()->multiply_add(count, product, scale, to);
+        } else {
+            td__kernels()->multiply(count, product, scale, to);
+        }
+    }
 }
 
 td__buffer *td__recurrent_pack(td_tape *tape, const float *kernel, int64_t ld, bool transpose,
@@ -190,6 +230,38 @@ td__buffer *td__recurrent_pack(td_tape *tape, const float *kernel, int64_t ld, b
     return packed;
 }
 
+const float *td__recurrent_read(const td__recurrent *r, int64_t begin, int64_t end) {
+    int64_t first = begin * r->units, count = (end - begin) * r->units;
+    if (!r->scale) {
+        return r->current;
+    }
+    td__kernels()->multiply(count, r->current + first, r->scale + first, r->scaled + first);
+    return r->scaled;
+}
+
+void td__recurrent_apply(td_activation activation, int64_t n, const float *x, float *y) {
+    if (activation == TD_SOFTMAX) {
+        td__kernels()->softmax(1, n, x, y);
+    } else {
+        td__kernels()->activate[activation](n, td__activation_alpha(activation, 0), x, y);
+    }
+}
+
+void td__recurrent_apply_backward(td_activation activation, int64_t n, const float *values,
+                                  const float *g, bool add, float *dx) {
+    if (activation == TD_SOFTMAX) {
+        td__kernels()->softmax_backward(1, n, values, g, add, dx);
+    } else {
+        td__kernels()->activate_backward[activation](n, td__activation_alpha(activation, 0), values,
+                                                     g, add, dx);
+    }
+}
+
+/* How many columns an activation takes at once: softmax those of one gate. */
+static int64_t columns_at_once(const td__recurrent *r, td_activation activation, int64_t count) {
+    return activation == TD_SOFTMAX ? r->units : count;
+}
+
 void td__recurrent_activate(const td__recurrent *r, td_activation activation, int64_t example,
                             int64_t step, int64_t first, int64_t count) {
     float *row = td__gate_row(r, r->gates, r->width, example, step) + first;
@@ -197,15 +269,19 @@ void td__recurrent_activate(const td__recurrent *r, td_activation activation, in
         memcpy(td__gate_row(r, r->before, r->width, example, step) + first, row,
                (size_t)count * sizeof *row);
     }
-    td__kernels()->activate[activation](count, td__activation_alpha(activation, 0), row, row);
+    for (int64_t n = columns_at_once(r, activation, count), at = 0; at < count; at += n) {
+        td__recurrent_apply(activation, n, row + at, row + at);
+    }
 }
 
 void td__recurrent_derive(const td__recurrent *r, td_activation activation, int64_t example,
                           int64_t step, int64_t first, int64_t count, float *row) {
     float *from = td__activation_uses_output(activation) ? r->gates : r->before;
     const float *values = td__gate_row(r, from, r->width, example, step) + first;
-    td__kernels()->activate_backward[activation](count, td__activation_alpha(activation, 0), values,
-                                                 row + first, false, row + first);
+    float *d = row + first;
+    for (int64_t n = columns_at_once(r, activation, count), at = 0; at < count; at += n) {
+        td__recurrent_apply_backward(activation, n, values + at, d + at, false, d + at);
+    }
 }
 
 void td__recurrent_keep(const td__recurrent *r, int64_t example, int64_t step) {
@@ -225,8 +301,9 @@ td_status td__recurrent_gradients_begin(td_tape *tape, const td__recurrent *r, i
                                         td__recurrent_gradients *d) {
     int64_t gates = r->batch * r->time * r->width, previous = r->batch * r->time * r->units;
     int64_t row = r->batch * r->width, state = r->batch * r->units;
-    d->memory =
-        td__temporary(tape, (size_t)(gates + previous + row + state + extra) * sizeof(float));
+    int64_t held = r->mask ? state : 0;
+    d->memory = td__temporary(tape, (size_t)(gates + previous + row + state + held + extra) *
+                                        sizeof(float));
     if (!d->memory) {
         return TD_MEMORY;
     }
@@ -234,7 +311,8 @@ td_status td__recurrent_gradients_begin(td_tape *tape, const td__recurrent *r, i
     d->previous = d->gates + gates;
     d->row = d->previous + previous;
     d->state = d->row + row;
-    d->extra = d->state + state;
+    d->held = d->state + state;
+    d->extra = d->held + held;
     memset(d->state, 0, (size_t)state * sizeof(float));
     return TD_OK;
 }
@@ -255,9 +333,30 @@ void td__recurrent_gradients_keep(const td__recurrent *r, const td_tensor *initi
                                   int64_t step, td__recurrent_gradients *d) {
     memcpy(td__gate_row(r, d->gates, r->width, example, step), d->row + example * r->width,
            (size_t)r->width * sizeof(float));
-    memcpy(td__gate_row(r, d->previous, r->units, example, step),
-           td__state_row(r, r->states, initial, example, step - 1),
+    float *previous = td__gate_row(r, d->previous, r->units, example, step);
+    memcpy(previous, td__state_row(r, r->states, initial, example, step - 1),
            (size_t)r->units * sizeof(float));
+    if (r->scale) {
+        td__kernels()->multiply(r->units, previous, r->scale + example * r->units, previous);
+    }
+}
+
+void td__recurrent_gradients_skip(const td__recurrent *r, const td_tensor *initial, int64_t example,
+                                  int64_t step, td__recurrent_gradients *d) {
+    memcpy(d->held + example * r->units, d->state + example * r->units,
+           (size_t)r->units * sizeof(float));
+    memset(d->row + example * r->width, 0, (size_t)r->width * sizeof(float));
+    td__recurrent_gradients_keep(r, initial, example, step, d);
+}
+
+void td__recurrent_gradients_resume(const td__recurrent *r, int64_t step, int64_t begin,
+                                    int64_t end, td__recurrent_gradients *d) {
+    for (int64_t i = begin; r->mask && i < end; i++) {
+        if (td__recurrent_skips(r, i, step)) {
+            memcpy(d->state + i * r->units, d->held + i * r->units,
+                   (size_t)r->units * sizeof(float));
+        }
+    }
 }
 
 td_status td__recurrent_gradient_kernel(td_tape *tape, const td__recurrent *r, const float *left,

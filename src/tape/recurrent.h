@@ -26,6 +26,9 @@ typedef struct td__recurrent {
     float *states;      /* (batch, time, units); NULL without a history */
     float *current;     /* (batch, units): the state of the step under way */
     const float *zeros; /* (units,) */
+    const float *mask;  /* (batch, time) in the order of the input: 0 skips a step; NULL: none is */
+    const float *scale; /* (batch, units) on the state that products read; NULL: 1 */
+    float *scaled;      /* (batch, units): the state so read; with scale only */
     td_tensor *output;
 } td__recurrent;
 
@@ -54,6 +57,18 @@ static inline const float *td__state_row(const td__recurrent *r, const float *ro
     }
     return initial ? td__floats(initial) + example * r->units : r->zeros;
 }
+/* Whether state and output of an example stay as they were. */
+static inline bool td__recurrent_skips(const td__recurrent *r, int64_t example, int64_t step) {
+    int64_t place = r->backwards ? r->time - 1 - step : step;
+    return r->mask && r->mask[example * r->time + place] == 0;
+}
+/* The current state as products read it, for examples [begin, end); (batch, units). */
+const float *td__recurrent_read(const td__recurrent *r, int64_t begin, int64_t end);
+/* An activation over one gate's units, softmax included; and its way back, of what
+ * td__activation_uses_output says. */
+void td__recurrent_apply(td_activation activation, int64_t n, const float *x, float *y);
+void td__recurrent_apply_backward(td_activation activation, int64_t n, const float *values,
+                                  const float *g, bool add, float *dx);
 /* For examples [begin, end): c (+)= a b, b packed; c is row (begin, step) of gates, column on. */
 void td__recurrent_product(const td__recurrent *r, int64_t step, int64_t begin, int64_t end,
                            const float *a, const float *packed, int64_t columns, float *gates,
@@ -81,6 +96,7 @@ typedef struct td__recurrent_gradients {
     float *previous; /* (batch, time, units): states before each step, in the order of gates */
     float *row;      /* (batch, width): the gates' of the step under way */
     float *state;    /* (batch, units) */
+    float *held;     /* (batch, units): of examples that skip the step; with a mask only */
     float *extra;    /* as many floats as asked for */
 } td__recurrent_gradients;
 
@@ -92,6 +108,12 @@ void td__recurrent_gradients_step(const td__recurrent *r, const float *g, int64_
 /* Remembers an example's row of gate gradients and the state before it. */
 void td__recurrent_gradients_keep(const td__recurrent *r, const td_tensor *initial, int64_t example,
                                   int64_t step, td__recurrent_gradients *d);
+/* A step that an example skips: nothing reaches its gates, and its state's gradient stays. */
+void td__recurrent_gradients_skip(const td__recurrent *r, const td_tensor *initial, int64_t example,
+                                  int64_t step, td__recurrent_gradients *d);
+/* Puts back the state's gradient of examples [begin, end) that skipped, after a product wrote it. */
+void td__recurrent_gradients_resume(const td__recurrent *r, int64_t step, int64_t begin,
+                                    int64_t end, td__recurrent_gradients *d);
 /* dx and dkernel from d->gates; the initial state's from d->state. */
 td_status td__recurrent_gradients_input(td_tape *tape, td__node *node, const td__recurrent *r,
                                         const td__recurrent_gradients *d);

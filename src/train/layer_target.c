@@ -1,11 +1,22 @@
-/* LAYER.loss: the mean squared error of a layer's output against a target of its own, by the rows
- * of the training file. */
+/* LAYER.loss: the mean squared error of a layer's output against a target of its own, by the rows of
+ * the training file; recorded, and with a weight part of the training's loss. */
 #include "train/trainer.h"
 
 #include "base/memory.h"
+#include "tape/op.h"
 #include "tensor/tensor.h"
 
-td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *path,
+/* LAYER.loss and LAYER.loss.error. */
+static bool add_signals(td_trainer *trainer, size_t layer, int64_t elements) {
+    const char *name = td_model_layer(trainer->model, layer)->name;
+    td__signal_entry loss = {.kind = TD_SIGNAL_METRIC, .order = layer + 1};
+    td__signal_entry error = {
+        .kind = TD_SIGNAL_UNKNOWN, .order = layer + 1, .elements = elements, .batched = true};
+    return td__pass_signals_add(&trainer->signals, "", name, ".loss", loss) &&
+           td__pass_signals_add(&trainer->signals, "", name, ".loss.error", error);
+}
+
+td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *path, double weight,
                                td_error *error) {
     td__layer_target *target = &trainer->layer_targets[trainer->layer_target_count];
     for (size_t i = 0; i < trainer->layer_target_count; i++) {
@@ -35,40 +46,94 @@ td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *pa
         td_dataset_close(data);
         return status;
     }
-    float *rows = td__calloc((size_t)trainer->feed.info->batch * (size_t)want, sizeof *rows);
-    if (!rows) {
-        td_dataset_close(data);
+    size_t count = (size_t)trainer->feed.info->batch * (size_t)want;
+    float nothing = 0;
+    *target = (td__layer_target){
+        .layer = layer,
+        .entry = trainer->signals.count,
+        .data = data,
+        .rows = td__calloc(count, sizeof(float)),
+        .error = td__calloc(count, sizeof(float)),
+        .weight = weight,
+        .truth = td_tensor_borrow("target", TD_FLOAT32, TD_SHAPE(1), &nothing, error)};
+    trainer->layer_target_count++;
+    if (!target->rows || !target->error || !target->truth || !add_signals(trainer, layer, want)) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    *target = (td__layer_target){
-        .layer = layer, .entry = trainer->signals.count, .data = data, .rows = rows};
-    trainer->layer_target_count++;
     trainer->signals.layer_done = td__layer_target_record;
     trainer->signals.user = trainer;
     return TD_OK;
+}
+
+void td__layer_targets_release(td_trainer *trainer) {
+    for (size_t i = 0; i < trainer->layer_target_count; i++) {
+        td__layer_target *target = &trainer->layer_targets[i];
+        td_dataset_close(target->data);
+        td__free(target->rows);
+        td__free(target->error);
+        td_tensor_destroy(target->truth);
+    }
+    td__free(trainer->layer_targets);
+}
+
+/* The batch's rows of the target; false, and the error said, when they cannot be read. */
+static bool read_rows(td_trainer *trainer, td__layer_target *target) {
+    const td_batch *batch = trainer->pass.batch;
+    td_error error = {0};
+    if (td_dataset_read(target->data, TD_TRAINING, batch->rows, batch->count, target->rows, NULL,
+                        &error)) {
+        td__trainer_unrecorded(trainer, &error);
+        return false;
+    }
+    return true;
+}
+
+/* error = 2 (output - rows) / count; returns the mean of the squares. */
+static double compare(const td__layer_target *target, const td_tensor *output) {
+    const float *values = td__floats(output);
+    double sum = 0, count = (double)output->count;
+    for (int64_t k = 0; k < output->count; k++) {
+        double difference = (double)values[k] - (double)target->rows[k];
+        sum += difference * difference;
+        target->error[k] = (float)(2 * difference / count);
+    }
+    return sum / count;
 }
 
 void td__layer_target_record(void *user, size_t layer, const td_tensor *output) {
     td_trainer *trainer = user;
     for (size_t i = 0; i < trainer->layer_target_count; i++) {
         td__layer_target *target = &trainer->layer_targets[i];
-        td_signal *signal = trainer->signals.entries[target->entry].signal;
-        if (target->layer != layer || !td_signal_wants(signal)) {
+        const td__signal_entry *entries = &trainer->signals.entries[target->entry];
+        bool wanted = td_signal_wants(entries[0].signal) || td_signal_wants(entries[1].signal);
+        if (target->layer != layer || !wanted || !read_rows(trainer, target)) {
             continue;
         }
-        const td_batch *batch = trainer->pass.batch;
-        td_error error = {0};
-        if (td_dataset_read(target->data, TD_TRAINING, batch->rows, batch->count, target->rows,
-                            NULL, &error)) {
-            td__trainer_unrecorded(trainer, &error);
-            continue;
+        (void)td_signal_scalar(entries[0].signal, compare(target, output));
+        if (td_signal_wants(entries[1].signal)) {
+            (void)td_signal_record(
+                entries[1].signal,
+                (td_view){.dtype = TD_FLOAT32, .shape = output->shape, .data = target->error});
         }
-        const float *values = td__floats(output);
-        double sum = 0;
-        for (int64_t k = 0; k < output->count; k++) {
-            double difference = (double)values[k] - (double)target->rows[k];
-            sum += difference * difference;
-        }
-        (void)td_signal_scalar(signal, sum / (double)output->count);
     }
+}
+
+td_tensor *td__layer_target_loss(void *user, td_tape *tape, td_tensor *loss) {
+    td_trainer *trainer = user;
+    for (size_t i = 0; i < trainer->layer_target_count; i++) {
+        td__layer_target *target = &trainer->layer_targets[i];
+        td_tensor *output = td_model_output_at(trainer->model, target->layer);
+        if (target->weight == 0 || !output) {
+            continue;
+        }
+        if (!read_rows(trainer, target)) {
+            return td__fail(tape, TD_IO, "the target of layer '%s' cannot be read",
+                            td_model_layer(trainer->model, target->layer)->name);
+        }
+        td_view view = {.dtype = TD_FLOAT32, .shape = output->shape, .data = target->rows};
+        td__tensor_point(target->truth, &view);
+        td_tensor *own = td_mse(tape, output, target->truth, NULL);
+        loss = td_add(tape, loss, td_affine(tape, own, (float)target->weight, 0));
+    }
+    return loss;
 }

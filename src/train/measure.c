@@ -99,9 +99,13 @@ td_status td__measure_add(const td__measures *measures, td__measure *measure, co
     double count = (double)pass->batch->count;
     measure->loss += (double)td_tensor_scalar(pass->loss) * count;
     measure->examples += count;
+    const td_tensor *prediction, *truth;
+    if (measures->count == 0 || !td__pass_counted(pass, &prediction, &truth)) {
+        return td_tape_status(pass->tape, error);
+    }
     td_status status = TD_OK;
     for (size_t i = 0; !status && i < measures->count; i++) {
-        status = td_metric_update(measure->metrics[i], pass->prediction, pass->truth, error);
+        status = td_metric_update(measure->metrics[i], prediction, truth, error);
     }
     return status;
 }

@@ -79,7 +79,7 @@ td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
 
 static td__yaml_node *place_of(const td_trainer *trainer, const char *section, const char *key) {
     td__yaml_node *node = td__yaml_get(td__yaml_root(trainer->experiment->yaml), section);
-    td__yaml_node *inner = node ? td__yaml_get(node, key) : NULL;
+    td__yaml_node *inner = node && key ? td__yaml_get(node, key) : NULL;
     return inner ? inner : node;
 }
 
@@ -120,8 +120,22 @@ static void check_stopping(const td_trainer *trainer) {
     }
 }
 
+/* As Keras warns: what was masked counts again behind such a layer. */
+static void check_masks(const td_trainer *trainer) {
+    for (size_t i = 0; i < trainer->layer_count; i++) {
+        const td_layer_info *layer = td_model_layer(trainer->model, i);
+        if (layer->mask_dropped) {
+            td__trainer_remark(trainer, place_of(trainer, "model", NULL),
+                               "model: layer '%s' (%s) can do nothing with the mask of what it "
+                               "reads: behind it, all steps count",
+                               layer->name, td_layer_kind_name(layer->kind));
+        }
+    }
+}
+
 td_status td__trainer_check_sense(td_trainer *trainer, td_error *error) {
     (void)error;
+    check_masks(trainer);
     const td_data_info *info = trainer->feed.info;
     if (info->batch > info->training) {
         td__trainer_remark(trainer, place_of(trainer, "data", "batch"),

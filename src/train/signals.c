@@ -60,6 +60,32 @@ static bool add_number(td_trainer *trainer, const char *name, size_t *place) {
                                 (td__signal_entry){.kind = TD_SIGNAL_METRIC});
 }
 
+/* The layers' own losses, which are part of the training's. */
+static td_status add_layer_losses(td_trainer *trainer, td_error *error) {
+    const td__train_spec *train = &trainer->experiment->train;
+    for (size_t i = 0; i < train->layer_loss_count; i++) {
+        const td__layer_loss *loss = &train->layer_losses[i];
+        ptrdiff_t layer = td_model_find(trainer->model, loss->layer);
+        td_error reason = {0};
+        if (layer < 0) {
+            return td__experiment_problem(trainer->experiment, loss->node, TD_NOT_FOUND, error,
+                                          "train.layer_losses: there is no layer '%s'",
+                                          loss->layer);
+        }
+        td_status status =
+            td__layer_target_add(trainer, (size_t)layer, loss->target, loss->weight, &reason);
+        if (status) {
+            return td__experiment_problem(trainer->experiment, loss->node, status, error,
+                                          "train.layer_losses: %s: %s", loss->layer, reason.text);
+        }
+    }
+    if (train->layer_loss_count) {
+        trainer->pass.more_loss = td__layer_target_loss;
+        trainer->pass.more_user = trainer;
+    }
+    return TD_OK;
+}
+
 td_status td__trainer_signals_list(td_trainer *trainer, td_error *error) {
     td__values *values = &trainer->values;
     bool good =
@@ -74,7 +100,8 @@ td_status td__trainer_signals_list(td_trainer *trainer, td_error *error) {
          add_number(trainer, "gradient_norm", &values->gradient_norm)) &&
         td__pass_signals_add_model(&trainer->signals, trainer->model, trainer->feed.info,
                                    &trainer->experiment->train.objective, true);
-    return good ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    return good ? add_layer_losses(trainer, error)
+                : td_error_set(error, TD_MEMORY, "out of memory");
 }
 
 /* ---- Checking -------------------------------------------------------------------------------- */
@@ -175,15 +202,10 @@ static td_status check_layer_loss(td_trainer *trainer, const td__track_spec *tra
                                           what);
         }
         td_error reason = {0};
-        td_status status = td__layer_target_add(trainer, i, track->target, &reason);
-        if (status) {
-            return td__experiment_problem(trainer->experiment, track->node, status, error,
-                                          "record: %s: %s", what, reason.text);
-        }
-        return td__pass_signals_add(&trainer->signals, "", what, "",
-                                    (td__signal_entry){.kind = TD_SIGNAL_METRIC, .order = i + 1})
-                   ? TD_OK
-                   : td_error_set(error, TD_MEMORY, "out of memory");
+        td_status status = td__layer_target_add(trainer, i, track->target, 0, &reason);
+        return status ? td__experiment_problem(trainer->experiment, track->node, status, error,
+                                               "record: %s: %s", what, reason.text)
+                      : TD_OK;
     }
     return unknown_layer(trainer, track, what, length, error);
 }

@@ -207,14 +207,6 @@ td_trainer *td_trainer_create(td_experiment *experiment, const td_trainer_option
     return trainer;
 }
 
-static void release_layer_targets(td_trainer *trainer) {
-    for (size_t i = 0; i < trainer->layer_target_count; i++) {
-        td_dataset_close(trainer->layer_targets[i].data);
-        td__free(trainer->layer_targets[i].rows);
-    }
-    td__free(trainer->layer_targets);
-}
-
 void td_trainer_destroy(td_trainer *trainer) {
     if (!trainer) {
         return;
@@ -223,7 +215,7 @@ void td_trainer_destroy(td_trainer *trainer) {
     td__norms_destroy(trainer->recording.norms);
     td__free(trainer->recording.folder);
     td__pass_signals_release(&trainer->signals);
-    release_layer_targets(trainer);
+    td__layer_targets_release(trainer);
     release_learner(&trainer->learner);
     td__pass_release(&trainer->pass);
     td__pass_release(&trainer->check);

@@ -38,12 +38,16 @@
 
 #include <signal.h>
 
-/* A layer's own target: LAYER.loss is the mean squared error of its output against it. */
+/* A layer's own target: LAYER.loss is the mean squared error of its output against it, LAYER.loss.error
+ * the gradient of that with respect to the output. */
 typedef struct td__layer_target {
     size_t layer;
-    size_t entry;     /* of the signals */
+    size_t entry;     /* of the signals: the loss, and behind it its error */
     td_dataset *data; /* rows as the training file's */
     float *rows;      /* of one batch */
+    float *error;     /* the same size */
+    double weight;    /* in the training's loss; 0: only recorded */
+    td_tensor *truth; /* a head over rows */
 } td__layer_target;
 
 /* The data, and how long training lasts. */
@@ -202,9 +206,13 @@ void td__model_keep_best(td_trainer *trainer);
 bool td__checkpoint_is_cheap(double spent, double cost, double elapsed);
 
 /* layer_target.c */
+/* Also adds its signals. weight 0: it is no part of the training's loss. */
 TD_NODISCARD td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *path,
-                                            td_error *error);
-/* Records the layer's loss if wanted; a td__pass_signals' layer_done. */
+                                            double weight, td_error *error);
+/* Records the layer's loss and its error if wanted; a td__pass_signals' layer_done. */
 void td__layer_target_record(void *trainer, size_t layer, const td_tensor *output);
+/* The loss with the layers' own; a td__pass's more_loss. */
+td_tensor *td__layer_target_loss(void *trainer, td_tape *tape, td_tensor *loss);
+void td__layer_targets_release(td_trainer *trainer);
 
 #endif

@@ -1,5 +1,6 @@
-/* Every layer against PyTorch: output, the error at its input, gradients of its parameters, and
- * what it leaves behind (moving averages). */
+/* Every layer against PyTorch (layers.txt) or Keras (keras_layers.txt): output, the error at the model's
+ * input, gradients of its parameters, and what it leaves behind (moving averages). The layer is called
+ * `it`, and is the last. */
 #include "golden.h"
 
 static double tolerance(const char *name) {
@@ -54,7 +55,8 @@ static void run_case(const golden_case *c, bool keep_preactivation) {
     if (td_tape_status(tape, &error)) {
         fail_msg("%s: %s", c->name, error.text);
     }
-    td_shape planned = td_model_layer(model, 0)->output, got = td_tensor_shape(y);
+    td_shape planned = td_model_layer(model, td_model_layer_count(model) - 1)->output;
+    td_shape got = td_tensor_shape(y);
     assert_int_equal(planned.rank + 1, got.rank);
     for (int32_t i = 0; i < planned.rank; i++) {
         assert_int_equal(planned.dims[i], got.dims[i + 1]);
@@ -66,41 +68,53 @@ static void run_case(const golden_case *c, bool keep_preactivation) {
     td_model_destroy(model);
 }
 
-static void run_all(bool keep_preactivation) {
-    FILE *file = golden_open("layers.txt");
+static size_t run_file(const char *name, bool keep_preactivation, bool *seen) {
+    FILE *file = golden_open(name);
     static golden_case c;
     size_t count = 0;
-    bool seen[TD_LAYER_KIND_COUNT] = {0};
     for (; golden_next(file, &c); count++) {
-        td_layer_kind kind;
-        assert_ok(td_layer_kind_find(c.layers[0].kind, &kind, NULL), (td_error){0});
-        seen[kind] = true;
+        for (size_t i = 0; i < c.layer_count; i++) {
+            td_layer_kind kind;
+            assert_ok(td_layer_kind_find(c.layers[i].kind, &kind, NULL), (td_error){0});
+            seen[kind] = true;
+        }
         run_case(&c, keep_preactivation);
         golden_release(&c);
     }
     (void)fclose(file);
-    assert_true(count > 60);
+    return count;
+}
+
+/* An input has no values of its own. */
+static bool has_values(int kind) {
+    return kind != TD_LAYER_CUSTOM && kind != TD_LAYER_INPUT;
+}
+
+static void run_all(bool keep_preactivation) {
+    bool seen[TD_LAYER_KIND_COUNT] = {0};
+    assert_true(run_file("layers.txt", keep_preactivation, seen) > 60);
+    assert_true(run_file("keras_layers.txt", keep_preactivation, seen) > 50);
     for (int i = 0; i < TD_LAYER_KIND_COUNT; i++) {
-        if (!seen[i] && i != TD_LAYER_CUSTOM) {
+        if (!seen[i] && has_values(i)) {
             fail_msg("no golden values for %s", td_layer_kind_name((td_layer_kind)i));
         }
     }
 }
 
-static void layers_agree_with_pytorch(void **state) {
+static void layers_agree_with_pytorch_and_keras(void **state) {
     (void)state;
     run_all(false);
 }
 
-static void layers_agree_with_pytorch_when_preactivations_are_kept(void **state) {
+static void layers_agree_with_others_when_preactivations_are_kept(void **state) {
     (void)state;
     run_all(true);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_agree_with_pytorch),
-        cmocka_unit_test(layers_agree_with_pytorch_when_preactivations_are_kept),
+        cmocka_unit_test(layers_agree_with_pytorch_and_keras),
+        cmocka_unit_test(layers_agree_with_others_when_preactivations_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

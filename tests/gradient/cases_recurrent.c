@@ -157,7 +157,7 @@ static const setting after_both = {.reset_after = true, .sequences = true, .back
 static const setting linear = {.linear = true, .gates = TD_HARD_SIGMOID};
 static const setting swish = {.sequences = true, .activation = TD_SWISH};
 static const setting after_swish = {.sequences = true, .reset_after = true, .gates = TD_SWISH};
-static const setting softmax = {.activation = TD_SOFTMAX};
+static const setting log_softmax = {.activation = TD_LOG_SOFTMAX};
 
 #define NONE                                                                                       \
     { .optional = true }
@@ -232,8 +232,8 @@ static const op_mistake mistakes[] = {
     MISTAKE(lstm, "initial state", &last, (2, 4, 3), (3, 20), (5, 20), NONE, SMALL(1, 5),
             TD_BAD_SHAPE,
             "lstm: initial state (1, 5) does not fit input (2, 4, 3): it must be (2, 5)"),
-    MISTAKE(lstm, "softmax", &softmax, (2, 4, 3), (3, 20), (5, 20), NONE, NONE, TD_INVALID,
-            "lstm: activation softmax is not one of single elements"),
+    MISTAKE(lstm, "log_softmax", &log_softmax, (2, 4, 3), (3, 20), (5, 20), NONE, NONE, TD_INVALID,
+            "lstm: activation log_softmax is not one of single elements, nor softmax"),
 };
 
 const op_group cases_recurrent = {OP_LIST(cases), OP_LIST(mistakes)};

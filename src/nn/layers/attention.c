@@ -17,6 +17,7 @@ static const td__field fields[] = {
     TD__INITIALIZER(td_multi_head_attention_layer, kernel_initializer, TD_GLOROT_UNIFORM),
     TD__INITIALIZER(td_multi_head_attention_layer, bias_initializer, TD_ZEROS),
     TD__REGULARIZERS(td_multi_head_attention_layer),
+    TD__RATE(td_multi_head_attention_layer, dropout),
 };
 
 /* Slots of kernels; each bias is in the next. */
@@ -54,6 +55,9 @@ static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error)
         if (status) {
             return status;
         }
+    }
+    if (options->dropout >= 1) {
+        return td__layer_error(layer, error, TD_RANGE, "'dropout' must be less than 1");
     }
     if (key->dims[0] >= 0 && value->dims[0] >= 0 && key->dims[0] != value->dims[0]) {
         char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
@@ -97,6 +101,52 @@ static td_tensor *project(td__layer *layer, td_tape *tape, td_tensor *x, int slo
     return td_transpose(tape, split, (const int32_t[]){0, 2, 1, 3});
 }
 
+/* 1 where a position is not after another: (1, 1, rows, columns). */
+static td_tensor *causal_mask(td_tape *tape, int64_t rows, int64_t columns) {
+    td_tensor *mask = td__output(tape, TD_FLOAT32, &TD_SHAPE(1, 1, rows, columns));
+    for (int64_t i = 0; mask && i < mask->count; i++) {
+        td__floats(mask)[i] = i % columns > i / columns ? 0 : 1;
+    }
+    return mask;
+}
+
+/* 1 for scores of steps that count, and not of those after a step where a causal mask is asked for:
+ * (batch, 1, steps or 1, steps of the value); NULL: all count. */
+static td_tensor *score_mask(const td__layer *layer, td_tape *tape, td_tensor *causal) {
+    size_t value = value_input(layer), key = key_input(layer);
+    td_tensor *query_mask = layer->masks[0];
+    td_tensor *value_mask = layer->masks[value];
+    td_tensor *key_mask = key == value ? NULL : layer->masks[key];
+    td_tensor *all = causal;
+    td_tensor *const each[] = {query_mask, value_mask, key_mask};
+    for (int i = 0; i < 3; i++) {
+        if (each[i]) {
+            int64_t batch = each[i]->shape.dims[0], steps = each[i]->shape.dims[1];
+            td_tensor *mask =
+                td_reshape(tape, each[i],
+                           i == 0 ? TD_SHAPE(batch, 1, steps, 1) : TD_SHAPE(batch, 1, 1, steps));
+            all = all ? td_multiply(tape, all, mask) : mask;
+        }
+    }
+    return all;
+}
+
+/* The attention's weights as a tensor of their own, of which a share is dropped. A score that does not
+ * count is -1e9, as in Keras, whatever it was: no gradient goes that way. */
+static td_tensor *attend_apart(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v,
+                               td_tensor *mask, float rate) {
+    if (!q) {
+        return NULL;
+    }
+    td_matmul_options transposed = {.size = sizeof transposed, .transpose_b = true};
+    td_tensor *scores = td_matmul(tape, q, k, &transposed);
+    scores = td_affine(tape, scores, 1.0f / sqrtf((float)q->shape.dims[3]), 0);
+    if (mask) {
+        scores = td_add(tape, td_multiply(tape, scores, mask), td_affine(tape, mask, 1e9f, -1e9f));
+    }
+    return td_matmul(tape, td_dropout(tape, td_softmax(tape, scores, -1), rate), v, NULL);
+}
+
 static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_multi_head_attention_layer *options = layer->options;
     int64_t heads = options->heads, value_width = options->value_dim;
@@ -104,9 +154,20 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     td_tensor *q = project(layer, tape, x, QUERY, heads, options->key_dim);
     td_tensor *k = project(layer, tape, inputs[key_input(layer)], KEY, heads, options->key_dim);
     td_tensor *v = project(layer, tape, inputs[value_input(layer)], VALUE, heads, value_width);
-    td_attention_options attention = {.size = sizeof attention, .causal = options->causal};
-    td_tensor *mixed = td_attention(tape, q, k, v, &attention); /* (batch, heads, steps, width) */
-    if (!mixed) {
+    bool drops = options->dropout > 0 && td_tape_is_training(tape);
+    bool masked =
+        layer->masks[0] || layer->masks[value_input(layer)] || layer->masks[key_input(layer)];
+    td_tensor *mixed;
+    if (masked || drops) {
+        int64_t rows = x->shape.dims[1], columns = inputs[key_input(layer)]->shape.dims[1];
+        td_tensor *causal = options->causal ? causal_mask(tape, rows, columns) : NULL;
+        mixed = attend_apart(tape, q, k, v, score_mask(layer, tape, causal),
+                             drops ? (float)options->dropout : 0);
+    } else {
+        td_attention_options attention = {.size = sizeof attention, .causal = options->causal};
+        mixed = td_attention(tape, q, k, v, &attention);
+    }
+    if (!mixed) { /* (batch, heads, steps, width) */
         return NULL;
     }
     td_tensor *joined =
@@ -181,5 +242,9 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
 }
 
 const td__layer_kind td__multi_head_attention_kind = {
-    TD__KIND(fields, td_multi_head_attention_layer, plan, forward), .least_from = 1, .most_from = 3,
-    .operators = operators};
+    TD__KIND(fields, td_multi_head_attention_layer, plan, forward),
+    .least_from = 1,
+    .most_from = 3,
+    .operators = operators,
+    .mask = td__mask_pass,
+    .reads_mask = true};

@@ -1,5 +1,5 @@
-/* zero_padding1d, zero_padding2d, cropping1d, cropping2d: zeros around steps or an image, or as many
- * of its borders taken away */
+/* zero_padding1d, 2d and 3d, cropping1d, 2d and 3d: zeros around steps, an image or a volume, or as
+ * many of its borders taken away */
 #include "nn/operators.h"
 
 static const td__field fields1[] = {
@@ -15,10 +15,20 @@ static const td__field fields2[] = {
     TD__INTEGER(td_zero_padding2d_layer, right, NULL, 0, 0),
 };
 
+static const td__field fields3[] = {
+    TD__LAYER_FIELDS,
+    TD__INTEGER(td_zero_padding3d_layer, front, NULL, 0, 0),
+    TD__INTEGER(td_zero_padding3d_layer, back, NULL, 0, 0),
+    TD__INTEGER(td_zero_padding3d_layer, top, NULL, 0, 0),
+    TD__INTEGER(td_zero_padding3d_layer, bottom, NULL, 0, 0),
+    TD__INTEGER(td_zero_padding3d_layer, left, NULL, 0, 0),
+    TD__INTEGER(td_zero_padding3d_layer, right, NULL, 0, 0),
+};
+
 /* The borders of each axis of a batch: (batch, …, channels). */
 typedef struct borders {
     int32_t rank;
-    int64_t before[4], after[4];
+    int64_t before[5], after[5];
 } borders;
 
 static borders borders_of(const td__layer *layer) {
@@ -26,15 +36,22 @@ static borders borders_of(const td__layer *layer) {
         const td_zero_padding1d_layer *options = layer->options;
         return (borders){3, {0, options->before}, {0, options->after}};
     }
+    if (layer->kind->size == sizeof(td_zero_padding3d_layer)) {
+        const td_zero_padding3d_layer *options = layer->options;
+        return (borders){5,
+                         {0, options->front, options->top, options->left},
+                         {0, options->back, options->bottom, options->right}};
+    }
     const td_zero_padding2d_layer *options = layer->options;
     return (borders){4, {0, options->top, options->left}, {0, options->bottom, options->right}};
 }
 
 static td_status plan(td__layer *layer, const td_shape *inputs, int sign, td_error *error) {
     borders around = borders_of(layer);
-    td_status status = td__layer_need_rank(
-        layer, inputs, around.rank - 1,
-        around.rank == 3 ? "(steps, channels)" : "(height, width, channels)", error);
+    static const char *const meanings[] = {"(steps, channels)", "(height, width, channels)",
+                                           "(depth, height, width, channels)"};
+    td_status status =
+        td__layer_need_rank(layer, inputs, around.rank - 1, meanings[around.rank - 3], error);
     if (status) {
         return status;
     }
@@ -68,7 +85,7 @@ static td_tensor *forward_padding(td__layer *layer, td_tape *tape, td_tensor *co
 }
 static td_tensor *forward_cropping(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     borders around = borders_of(layer);
-    int64_t size[4];
+    int64_t size[5];
     for (int32_t i = 0; i < around.rank; i++) {
         size[i] = inputs[0]->shape.dims[i] - around.before[i] - around.after[i];
     }
@@ -79,7 +96,7 @@ static const char *operators_padding(const td__layer *layer, td__operators *to,
                                      const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     borders around = borders_of(layer);
-    int64_t pads[8];
+    int64_t pads[10];
     for (int32_t i = 0; i < around.rank; i++) {
         pads[i] = around.before[i];
         pads[around.rank + i] = around.after[i];
@@ -91,7 +108,7 @@ static const char *operators_cropping(const td__layer *layer, td__operators *to,
                                       const char *const *inputs, const td_shape *shapes) {
     (void)shapes;
     borders around = borders_of(layer);
-    int64_t ends[4];
+    int64_t ends[5];
     for (int32_t i = 0; i < around.rank; i++) {
         ends[i] = around.after[i] ? -around.after[i] : INT64_MAX;
     }
@@ -111,4 +128,10 @@ const td__layer_kind td__cropping1d_kind = {
     .operators = operators_cropping};
 const td__layer_kind td__cropping2d_kind = {
     TD__KIND_OF_ONE(fields2, td_cropping2d_layer, plan_cropping, forward_cropping),
+    .operators = operators_cropping};
+const td__layer_kind td__zero_padding3d_kind = {
+    TD__KIND_OF_ONE(fields3, td_zero_padding3d_layer, plan_padding, forward_padding),
+    .operators = operators_padding};
+const td__layer_kind td__cropping3d_kind = {
+    TD__KIND_OF_ONE(fields3, td_cropping3d_layer, plan_cropping, forward_cropping),
     .operators = operators_cropping};

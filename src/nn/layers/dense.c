@@ -44,4 +44,5 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
 }
 
 const td__layer_kind td__dense_kind = {TD__KIND_OF_ONE(fields, td_dense_layer, plan, forward),
-                                       .has_activation = true, .operators = operators};
+                                       .has_activation = true, .operators = operators,
+                                       .mask = td__mask_pass};

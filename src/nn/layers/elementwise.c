@@ -6,6 +6,11 @@
 static const td__field dropout_fields[] = {
     TD__LAYER_FIELDS,
     TD__NUMBER(td_dropout_layer, rate, 0),
+    {.key = "noise_shape",
+     .type = TD__FIELD_SHAPE,
+     .offset = offsetof(td_dropout_layer, noise_shape),
+     .minimum = -1,
+     .quiet = true},
 };
 static const td__field noise_fields[] = {
     TD__LAYER_FIELDS,
@@ -48,11 +53,35 @@ static td_status plan_dropout(td__layer *layer, const td_shape *inputs, td_error
         return td__layer_error(layer, error, TD_RANGE, "'rate' is %g, it must be less than 1",
                                options->rate);
     }
+    const td_shape *noise = &options->noise_shape;
+    bool fits = noise->rank == 0 || noise->rank == inputs[0].rank;
+    for (int32_t i = 0; fits && i < noise->rank; i++) {
+        fits = noise->dims[i] == 1 || noise->dims[i] == -1 || noise->dims[i] == inputs[0].dims[i];
+    }
+    if (!fits) {
+        char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
+        return td__layer_error(layer, error, TD_BAD_SHAPE,
+                               "'noise_shape' %s does not fit its input %s: each dimension is 1 or "
+                               "as there (of one example)",
+                               td_shape_text(noise, a), td_shape_text(inputs, b));
+    }
     return plan_same(layer, inputs, error);
 }
 static td_tensor *forward_dropout(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_dropout_layer *options = layer->options;
-    return td_dropout(tape, inputs[0], (float)options->rate);
+    td_tensor *x = inputs[0];
+    if (options->noise_shape.rank == 0 || !td_tape_is_training(tape)) {
+        return td_dropout(tape, x, (float)options->rate);
+    }
+    td_shape shape = x->shape;
+    for (int32_t i = 1; i < shape.rank; i++) {
+        shape.dims[i] = options->noise_shape.dims[i - 1] == 1 ? 1 : shape.dims[i];
+    }
+    td_tensor *ones = td__output(tape, TD_FLOAT32, &shape);
+    for (int64_t i = 0; ones && i < ones->count; i++) {
+        td__floats(ones)[i] = 1;
+    }
+    return td_multiply(tape, x, td_dropout(tape, ones, (float)options->rate));
 }
 
 static td_tensor *forward_noise(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
@@ -98,13 +127,13 @@ static const char *operators_rescaling(const td__layer *layer, td__operators *to
 
 const td__layer_kind td__dropout_kind = {
     TD__KIND_OF_ONE(dropout_fields, td_dropout_layer, plan_dropout, forward_dropout),
-    .operators = operators_same};
+    .operators = operators_same, .mask = td__mask_pass};
 const td__layer_kind td__activation_kind = {
     TD__KIND_OF_ONE(activation_fields, td_activation_layer, plan_same, forward_activation),
-    .operators = operators_activation};
+    .operators = operators_activation, .mask = td__mask_pass};
 const td__layer_kind td__rescaling_kind = {
     TD__KIND_OF_ONE(rescaling_fields, td_rescaling_layer, plan_same, forward_rescaling),
-    .operators = operators_rescaling};
+    .operators = operators_rescaling, .mask = td__mask_pass};
 const td__layer_kind td__gaussian_noise_kind = {
     TD__KIND_OF_ONE(noise_fields, td_gaussian_noise_layer, plan_same, forward_noise),
-    .operators = operators_same};
+    .operators = operators_same, .mask = td__mask_pass};

@@ -6,6 +6,10 @@ static const td__field fields[] = {
     TD__INTEGER(td_embedding_layer, vocabulary, "input_dim", 0, 1),
     TD__INTEGER(td_embedding_layer, width, "output_dim", 0, 1),
     TD__INITIALIZER(td_embedding_layer, embeddings_initializer, TD_RANDOM_UNIFORM),
+    {.key = "mask_zero",
+     .type = TD__FIELD_BOOL,
+     .offset = offsetof(td_embedding_layer, mask_zero),
+     .quiet = true},
 };
 
 static td_status plan(td__layer *layer, const td_shape *inputs, td_error *error) {
@@ -58,6 +62,26 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
     return TD__OPERATOR(to, "Gather", td__operator_parameter(to, layer, 0), indices);
 }
 
+static bool has_mask(const td__layer *layer, bool any) {
+    const td_embedding_layer *options = layer->options;
+    (void)any;
+    return options->mask_zero;
+}
+
+/* 1 where the index is not 0. */
+static td_tensor *mask(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_tensor *x = inputs[0];
+    td_tensor *counts = td__output(tape, TD_FLOAT32, &x->shape);
+    (void)layer;
+    for (int64_t i = 0; counts && i < x->count; i++) {
+        bool zero = x->dtype == TD_FLOAT32 ? td__floats(x)[i] == 0
+                    : x->dtype == TD_INT64 ? ((const int64_t *)x->data)[i] == 0
+                                           : ((const int32_t *)x->data)[i] == 0;
+        td__floats(counts)[i] = zero ? 0 : 1;
+    }
+    return counts;
+}
+
 const td__layer_kind td__embedding_kind = {
     TD__KIND_OF_ONE(fields, td_embedding_layer, plan, forward), .integer_input = true,
-    .operators = operators};
+    .operators = operators, .mask = mask, .has_mask = has_mask};

@@ -109,6 +109,20 @@ static td_tensor *forward_average(td__layer *layer, td_tape *tape, td_tensor *co
     return td_affine(tape, sum, 1.0f / (float)layer->info.input_count, 0);
 }
 
+/* Steps that count in any of the inputs; none when one has no mask, as Keras has it. */
+static td_tensor *mask_any(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    td_tensor *any = NULL;
+    (void)inputs;
+    for (size_t k = 0; k < layer->info.input_count; k++) {
+        td_tensor *mask = layer->masks[k];
+        if (!mask || (any && !td_shape_equal(&any->shape, &mask->shape))) {
+            return NULL;
+        }
+        any = any ? td_maximum(tape, any, mask) : mask;
+    }
+    return any;
+}
+
 /* --- dot ----------------------------------------------------------------------------------- */
 
 /* The axis of one example, from 0; -1 when it is none. */
@@ -311,19 +325,43 @@ static const char *operators_concatenate(const td__layer *layer, td__operators *
     return td__operator(to, "Concat", layer->info.input_count, inputs, 1, &axis);
 }
 
-#define KIND(rows, struct_type, most, plan_function, name)                                         \
+/* Of the last axis: steps that count in any input, those without a mask counting all. Of another, the
+ * masks side by side. */
+static td_tensor *mask_joined(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_concatenate_layer *options = layer->options;
+    td_tensor *masks[TD_MAX_FROM];
+    int32_t rank = inputs[0]->shape.rank;
+    int32_t axis = (int32_t)options->axis + (options->axis < 0 ? rank : 0);
+    for (size_t k = 0; k < layer->info.input_count; k++) {
+        masks[k] = layer->masks[k] ? layer->masks[k] : td__mask_create(tape, inputs[k]);
+        if (!masks[k] || masks[k]->shape.rank != rank - 1) {
+            return NULL;
+        }
+        for (int64_t i = 0; !layer->masks[k] && i < masks[k]->count; i++) {
+            td__floats(masks[k])[i] = 1;
+        }
+        if (axis == rank - 1 && k > 0) {
+            masks[0] = td_maximum(tape, masks[0], masks[k]);
+        }
+    }
+    return axis == rank - 1 ? masks[0] : td_concatenate(tape, layer->info.input_count, masks, axis);
+}
+
+#define KIND(rows, struct_type, most, plan_function, name, mask_function)                          \
     {                                                                                              \
         TD__KIND(rows, struct_type, plan_function, forward_##name),                                \
-            .least_from = 2, .most_from = (most), .operators = operators_##name                    \
+            .least_from = 2, .most_from = (most), .operators = operators_##name,                   \
+            .mask = (mask_function)                                                                \
     }
-#define MERGE(name) KIND(plain_fields, td_plain_layer, TD_MAX_FROM, plan_merge, name)
+#define MERGE(name) KIND(plain_fields, td_plain_layer, TD_MAX_FROM, plan_merge, name, mask_any)
 const td__layer_kind td__add_kind = MERGE(add);
 const td__layer_kind td__subtract_kind =
-    KIND(plain_fields, td_plain_layer, 2, plan_merge, subtract);
+    KIND(plain_fields, td_plain_layer, 2, plan_merge, subtract, mask_any);
 const td__layer_kind td__multiply_kind = MERGE(multiply);
 const td__layer_kind td__average_kind = MERGE(average);
 const td__layer_kind td__maximum_kind = MERGE(maximum);
 const td__layer_kind td__minimum_kind = MERGE(minimum);
-const td__layer_kind td__dot_kind = KIND(dot_fields, td_dot_layer, 2, plan_dot, dot);
+const td__layer_kind td__dot_kind = KIND(dot_fields, td_dot_layer, 2, plan_dot, dot, NULL);
 const td__layer_kind td__concatenate_kind =
-    KIND(concatenate_fields, td_concatenate_layer, TD_MAX_FROM, plan_concatenate, concatenate);
+    KIND(concatenate_fields, td_concatenate_layer, TD_MAX_FROM, plan_concatenate, concatenate,
+         mask_joined);

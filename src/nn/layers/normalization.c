@@ -1,7 +1,9 @@
-/* batch_normalization, layer_normalization, group_normalization: gamma (x - mean) / sqrt(variance + epsilon) + beta */
+/* batch_normalization, layer_normalization, group_normalization: gamma (x - mean) / sqrt(variance +
+ * epsilon) + beta; normalization: (x - mean) / max(sqrt(variance), 1e-7), both given */
 #include "nn/operators.h"
 
 #include <float.h>
+#include <math.h>
 
 static const td__field batch_fields[] = {
     TD__LAYER_FIELDS,
@@ -80,6 +82,40 @@ static td_status plan_batch(td__layer *layer, const td_shape *inputs, td_error *
     return TD_OK;
 }
 
+/* Over the steps that count: mean = sum of m x / (sum of m + 1e-7), variance = sum of m (x - mean)^2 /
+ * (sum of m + 1e-7), as Keras has it. */
+static td_tensor *masked_batch(td__layer *layer, td_tape *tape, td_tensor *x,
+                               const td_batch_normalization_options *options) {
+    td_reduce_options rows = {.size = sizeof rows, .count = x->shape.rank - 1};
+    for (int32_t i = 0; i < rows.count; i++) {
+        rows.axes[i] = i;
+    }
+    const float *mask = td__floats(layer->masks[0]);
+    float counted = 0;
+    for (int64_t i = 0; i < layer->masks[0]->count; i++) {
+        counted += mask[i];
+    }
+    float share = 1.0f / (counted + 1e-7f);
+    td_tensor *mean =
+        td_affine(tape, td_sum(tape, td__mask_apply(tape, x, layer->masks[0]), &rows), share, 0);
+    td_tensor *apart = td_subtract(tape, x, mean);
+    td_tensor *squares = td__mask_apply(tape, td_square(tape, apart), layer->masks[0]);
+    td_tensor *variance = td_affine(tape, td_sum(tape, squares, &rows), share, 0);
+    td_tensor *deviation = td_sqrt(tape, td_affine(tape, variance, 1, options->epsilon));
+    td_tensor *y = td_divide(tape, apart, deviation);
+    y = layer->slot[GAMMA] ? td_multiply(tape, y, layer->slot[GAMMA]) : y;
+    y = layer->slot[BETA] ? td_add(tape, y, layer->slot[BETA]) : y;
+    td_tensor *moving[] = {layer->slot[MEAN], layer->slot[VARIANCE]};
+    const td_tensor *now[] = {mean, variance};
+    for (int k = 0; k < 2 && y; k++) {
+        for (int64_t i = 0; i < now[k]->count; i++) {
+            float *to = &td__floats(moving[k])[i];
+            *to = *to * options->momentum + td__floats(now[k])[i] * (1.0f - options->momentum);
+        }
+    }
+    return y;
+}
+
 static td_tensor *forward_batch(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_batch_normalization_layer *options = layer->options;
     td_batch_normalization_options operation = {.size = sizeof operation,
@@ -89,8 +125,11 @@ static td_tensor *forward_batch(td__layer *layer, td_tape *tape, td_tensor *cons
     if (layer->info.frozen) {
         td_tape_set_training(tape, false);
     }
-    td_tensor *y = td_batch_normalization(tape, inputs[0], layer->slot[GAMMA], layer->slot[BETA],
-                                          layer->slot[MEAN], layer->slot[VARIANCE], &operation);
+    td_tensor *y =
+        layer->masks[0] && td_tape_is_training(tape)
+            ? masked_batch(layer, tape, inputs[0], &operation)
+            : td_batch_normalization(tape, inputs[0], layer->slot[GAMMA], layer->slot[BETA],
+                                     layer->slot[MEAN], layer->slot[VARIANCE], &operation);
     td_tape_set_training(tape, training);
     return y;
 }
@@ -203,10 +242,47 @@ static const char *operators_group(const td__layer *layer, td__operators *to,
 
 const td__layer_kind td__batch_normalization_kind = {
     TD__KIND_OF_ONE(batch_fields, td_batch_normalization_layer, plan_batch, forward_batch),
-    .operators = operators_batch};
+    .operators = operators_batch, .mask = td__mask_pass, .reads_mask = true};
 const td__layer_kind td__layer_normalization_kind = {
     TD__KIND_OF_ONE(layer_fields, td_layer_normalization_layer, plan_layer, forward_layer),
-    .operators = operators_layer};
+    .operators = operators_layer, .mask = td__mask_pass};
 const td__layer_kind td__group_normalization_kind = {
     TD__KIND_OF_ONE(group_fields, td_group_normalization_layer, plan_group, forward_group),
-    .operators = operators_group};
+    .operators = operators_group, .mask = td__mask_pass};
+
+/* --- given mean and variance ----------------------------------------------------------------- */
+
+static const td__field given_fields[] = {
+    TD__LAYER_FIELDS,
+    {.key = "invert",
+     .type = TD__FIELD_BOOL,
+     .offset = offsetof(td_normalization_layer, invert),
+     .quiet = true},
+};
+
+static td_status plan_given(td__layer *layer, const td_shape *inputs, td_error *error) {
+    int64_t channels;
+    td_status status = td__layer_need_last(layer, inputs, &channels, error);
+    if (status) {
+        return status;
+    }
+    td_shape shape = TD_SHAPE(channels);
+    td__layer_parameter(layer, MEAN, "mean", shape, (td_initializer){.kind = TD_ZEROS}, 0, 0)
+        ->moving_average = true;
+    td__layer_parameter(layer, VARIANCE, "variance", shape, (td_initializer){.kind = TD_ONES}, 0, 0)
+        ->moving_average = true;
+    layer->info.output = inputs[0];
+    return TD_OK;
+}
+
+static td_tensor *forward_given(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_normalization_layer *options = layer->options;
+    td_tensor *deviation = td_clip(tape, td_sqrt(tape, layer->slot[VARIANCE]), 1e-7f, INFINITY);
+    return options->invert
+               ? td_add(tape, td_multiply(tape, inputs[0], deviation), layer->slot[MEAN])
+               : td_divide(tape, td_subtract(tape, inputs[0], layer->slot[MEAN]), deviation);
+}
+
+const td__layer_kind td__normalization_kind = {
+    TD__KIND_OF_ONE(given_fields, td_normalization_layer, plan_given, forward_given),
+    .mask = td__mask_pass};

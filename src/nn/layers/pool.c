@@ -166,7 +166,14 @@ static td_tensor *global_max_forward(td__layer *layer, td_tape *tape, td_tensor 
 static const td_reduce_options steps = {.size = sizeof(td_reduce_options), .count = 1, .axes = {1}};
 static td_tensor *global_average1_forward(td__layer *layer, td_tape *tape,
                                           td_tensor *const *inputs) {
-    return kept(layer, tape, td_mean(tape, inputs[0], &steps));
+    td_tensor *mask = layer->masks[0];
+    if (!mask) {
+        return kept(layer, tape, td_mean(tape, inputs[0], &steps));
+    }
+    td_reduce_options keep = steps;
+    keep.keep = true;
+    td_tensor *sum = td_sum(tape, td__mask_apply(tape, inputs[0], mask), &steps);
+    return kept(layer, tape, td_divide(tape, sum, td_sum(tape, mask, &keep)));
 }
 static td_tensor *global_max1_forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     return kept(layer, tape, td_max(tape, inputs[0], &steps));

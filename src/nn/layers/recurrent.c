@@ -9,7 +9,8 @@
         TD__INITIALIZER(td_lstm_layer, kernel_initializer, TD_GLOROT_UNIFORM),                     \
         TD__INITIALIZER(td_lstm_layer, recurrent_initializer, TD_ORTHOGONAL),                      \
         TD__INITIALIZER(td_lstm_layer, bias_initializer, TD_ZEROS),                                \
-        TD__REGULARIZERS(td_lstm_layer)
+        TD__REGULARIZERS(td_lstm_layer), TD__RATE(td_lstm_layer, dropout),                         \
+        TD__RATE(td_lstm_layer, recurrent_dropout)
 
 static const td__field simple_fields[] = {SHARED_FIELDS};
 static const td__field lstm_fields[] = {
@@ -38,9 +39,12 @@ static td_status plan(td__layer *layer, const td_shape *inputs, int64_t gates, t
     if (options->linear) {
         options->activation = TD_LINEAR;
     }
-    if (gates > 1 && options->recurrent_activation == TD_LINEAR) {
-        return td__layer_error(layer, error, TD_UNSUPPORTED,
-                               "'recurrent_activation' cannot be linear");
+    if (options->linear_gates) {
+        options->recurrent_activation = TD_LINEAR;
+    }
+    if (options->dropout >= 1 || options->recurrent_dropout >= 1) {
+        return td__layer_error(layer, error, TD_RANGE, "'%s' must be less than 1",
+                               options->dropout >= 1 ? "dropout" : "recurrent_dropout");
     }
     int64_t units = options->units;
     td__layer_parameter(layer, KERNEL, "kernel", TD_SHAPE(in, gates * units),
@@ -82,30 +86,54 @@ static td_status plan_gru(td__layer *layer, const td_shape *inputs, td_error *er
                 &bias, error);
 }
 
-static td_recurrent_options operation_options(const td__layer *layer) {
+/* Ones of which a share is dropped, the same at all steps; NULL outside of training. */
+static td_tensor *dropped(td_tape *tape, double rate, td_shape shape) {
+    if (rate == 0 || !td_tape_is_training(tape)) {
+        return NULL;
+    }
+    td_tensor *ones = td__output(tape, TD_FLOAT32, &shape);
+    for (int64_t i = 0; ones && i < ones->count; i++) {
+        td__floats(ones)[i] = 1;
+    }
+    return td_dropout(tape, ones, (float)rate);
+}
+
+/* What the operations take; *x is the input with what dropout leaves of it. */
+static td_recurrent_options operation_options(const td__layer *layer, td_tape *tape,
+                                              td_tensor **x) {
     const td_lstm_layer *options = layer->options;
+    const int64_t *dims = (*x)->shape.dims;
+    td_tensor *kept = dropped(tape, options->dropout, TD_SHAPE(dims[0], 1, dims[2]));
+    *x = kept ? td_multiply(tape, *x, kept) : *x;
     return (td_recurrent_options){.size = sizeof(td_recurrent_options),
                                   .return_sequences = options->return_sequences,
                                   .go_backwards = options->go_backwards,
                                   .activation = options->activation,
                                   .recurrent_activation = options->recurrent_activation,
-                                  .linear = options->activation == TD_LINEAR};
+                                  .linear = options->activation == TD_LINEAR,
+                                  .linear_gates = options->recurrent_activation == TD_LINEAR,
+                                  .mask = layer->masks[0],
+                                  .state_scale = dropped(tape, options->recurrent_dropout,
+                                                         TD_SHAPE(dims[0], options->units))};
 }
 
 static td_tensor *forward_simple(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    td_recurrent_options options = operation_options(layer);
-    return td_simple_rnn(tape, inputs[0], layer->slot[KERNEL], layer->slot[RECURRENT],
-                         layer->slot[BIAS], &options);
+    td_tensor *x = inputs[0];
+    td_recurrent_options options = operation_options(layer, tape, &x);
+    return td_simple_rnn(tape, x, layer->slot[KERNEL], layer->slot[RECURRENT], layer->slot[BIAS],
+                         &options);
 }
 static td_tensor *forward_lstm(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    td_recurrent_options options = operation_options(layer);
-    return td_lstm(tape, inputs[0], layer->slot[KERNEL], layer->slot[RECURRENT], layer->slot[BIAS],
+    td_tensor *x = inputs[0];
+    td_recurrent_options options = operation_options(layer, tape, &x);
+    return td_lstm(tape, x, layer->slot[KERNEL], layer->slot[RECURRENT], layer->slot[BIAS],
                    &options);
 }
 static td_tensor *forward_gru(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_lstm_layer *gru = layer->options;
-    td_recurrent_options options = operation_options(layer);
-    return td_gru(tape, inputs[0], layer->slot[KERNEL], layer->slot[RECURRENT], layer->slot[BIAS],
+    td_tensor *x = inputs[0];
+    td_recurrent_options options = operation_options(layer, tape, &x);
+    return td_gru(tape, x, layer->slot[KERNEL], layer->slot[RECURRENT], layer->slot[BIAS],
                   !gru->reset_before, &options);
 }
 
@@ -260,10 +288,16 @@ static const char *operators_gru(const td__layer *layer, td__operators *to,
                                &after);
 }
 
+static bool has_mask(const td__layer *layer, bool any) {
+    const td_lstm_layer *options = layer->options;
+    return any && options->return_sequences;
+}
+
 #define KIND(rows, plan_function, forward_function, operators_function)                            \
     {                                                                                              \
         TD__KIND_OF_ONE(rows, td_lstm_layer, plan_function, forward_function),                     \
-            .operators = (operators_function)                                                      \
+            .operators = (operators_function), .mask = td__mask_pass, .has_mask = has_mask,        \
+            .reads_mask = true                                                                     \
     }
 const td__layer_kind td__simple_rnn_kind =
     KIND(simple_fields, plan_simple, forward_simple, operators_simple);

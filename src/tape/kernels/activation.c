@@ -53,6 +53,16 @@ TD__INLINE float softsign_derivative(float x) {
     return 1.0f / (d * d);
 }
 
+TD__INLINE float mish_derivative(float x) {
+    float t = td__tanhf(td__softplusf(x));
+    return t + x * (1.0f - t * t) * td__sigmoidf(x);
+}
+
+TD__INLINE float tanh_shrink_derivative(float x) {
+    float t = td__tanhf(x);
+    return t * t;
+}
+
 /* NaN stays: all comparisons are written so that it takes the branch that keeps it. */
 DEFINE(linear, x, v == v ? 1.0f : v)
 DEFINE(relu, x <= 0.0f ? 0.0f : x, v > 0.0f ? 1.0f : 0.0f)
@@ -77,6 +87,38 @@ DEFINE(hard_sigmoid,
        v > 0.0f && v < 1.0f ? 1.0f / 6.0f : 0.0f)
 DEFINE(softsign, x / (1.0f + (x < 0.0f ? -x : x)), softsign_derivative(v))
 
+DEFINE(hard_silu,
+       x <= -3.0f  ? 0.0f
+       : x >= 3.0f ? x
+                   : x * (x * (1.0f / 6.0f) + 0.5f),
+       v <= -3.0f  ? 0.0f
+       : v >= 3.0f ? 1.0f
+                   : v * (1.0f / 3.0f) + 0.5f)
+DEFINE(hard_tanh, x<-1.0f ? -1.0f : x> 1.0f ? 1.0f : x, v >= -1.0f && v <= 1.0f ? 1.0f : 0.0f)
+DEFINE(hard_shrink, x >= -0.5f && x <= 0.5f ? 0.0f : x, v >= -0.5f && v <= 0.5f ? 0.0f : 1.0f)
+DEFINE(soft_shrink,
+       x > 0.5f    ? x - 0.5f
+       : x < -0.5f ? x + 0.5f
+                   : x - x,
+       v > 0.5f || v < -0.5f ? 1.0f : 0.0f)
+DEFINE(tanh_shrink, x - td__tanhf(x), tanh_shrink_derivative(v))
+DEFINE(mish, x *td__tanhf(td__softplusf(x)), mish_derivative(v))
+DEFINE(celu, x<0.0f ? td__expf(x) - 1.0f : x, v> 0.0f ? 1.0f : v + 1.0f)
+DEFINE(log_sigmoid, -td__softplusf(-x), td__sigmoidf(-v))
+DEFINE(squareplus, 0.5f * (x + __builtin_sqrtf(x * x + 4.0f)), 0.5f * (1.0f + v / __builtin_sqrtf(v * v + 4.0f)))
+DEFINE(sparse_plus,
+       x <= -1.0f  ? 0.0f
+       : x >= 1.0f ? x
+                   : 0.25f * (x + 1.0f) * (x + 1.0f),
+       v <= -1.0f  ? 0.0f
+       : v >= 1.0f ? 1.0f
+                   : 0.5f * (v + 1.0f))
+DEFINE(sparse_sigmoid,
+       x <= -1.0f  ? 0.0f
+       : x >= 1.0f ? 1.0f
+                   : 0.5f * (x + 1.0f),
+       v > -1.0f && v < 1.0f ? 0.5f : 0.0f)
+
 #define ENTRY(member, name)                                                                        \
     table->activate[TD_##member] = name;                                                           \
     table->activate_backward[TD_##member] = name##_backward
@@ -97,4 +139,15 @@ void TD__VARIANT(td__fill_activation)(td__kernels_table *table) {
     ENTRY(RELU6, relu6);
     ENTRY(HARD_SIGMOID, hard_sigmoid);
     ENTRY(SOFTSIGN, softsign);
+    ENTRY(HARD_SILU, hard_silu);
+    ENTRY(HARD_TANH, hard_tanh);
+    ENTRY(HARD_SHRINK, hard_shrink);
+    ENTRY(SOFT_SHRINK, soft_shrink);
+    ENTRY(TANH_SHRINK, tanh_shrink);
+    ENTRY(MISH, mish);
+    ENTRY(CELU, celu);
+    ENTRY(LOG_SIGMOID, log_sigmoid);
+    ENTRY(SQUAREPLUS, squareplus);
+    ENTRY(SPARSE_PLUS, sparse_plus);
+    ENTRY(SPARSE_SIGMOID, sparse_sigmoid);
 }

@@ -26,6 +26,7 @@ typedef struct gru_work {
     const float *packed_gates;     /* Rz and Rr, or their transpose on the way back */
     const float *packed_candidate; /* Rc, the same */
     const float *inner_bias;       /* b'c, or NULL */
+    const float *state;            /* (batch, units): h' as products read it */
     const float *g;
     const td_tensor *initial;
     td__recurrent_gradients *d;
@@ -47,7 +48,7 @@ static void reset_after_product(const gru_work *w, int64_t begin, int64_t end, i
     td__gemm_packed(&(td__gemm_arguments){.m = end - begin,
                                           .n = n,
                                           .k = n,
-                                          .a = r->current + begin * n,
+                                          .a = w->state + begin * n,
                                           .lda = n,
                                           .c = inner_row(w->saved, begin, step),
                                           .ldc = r->time * n},
@@ -69,7 +70,7 @@ static void reset_before_product(const gru_work *w, int64_t begin, int64_t end, 
     for (int64_t i = begin; i < end; i++) {
         const float *gates = td__gate_row(r, r->gates, r->width, i, step);
         float *product = w->row_candidate + i * n;
-        td__kernels()->multiply(n, gates + n, r->current + i * n, product);
+        td__kernels()->multiply(n, gates + n, w->state + i * n, product);
         memcpy(inner_row(w->saved, i, step), product, (size_t)n * sizeof *product);
     }
     td__recurrent_product(r, step, begin, end, w->row_candidate, w->packed_candidate, n, r->gates,
@@ -82,7 +83,8 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
     const td__recurrent *r = &w->saved->r;
     int64_t n = r->units;
     for (int64_t step = 0; step < r->time; step++) {
-        td__recurrent_product(r, step, begin, end, r->current, w->packed_gates, 2 * n, r->gates, 0);
+        (void)td__recurrent_read(r, begin, end);
+        td__recurrent_product(r, step, begin, end, w->state, w->packed_gates, 2 * n, r->gates, 0);
         for (int64_t i = begin; i < end; i++) {
             td__recurrent_activate(r, r->gate_activation, i, step, 0, 2 * n);
         }
@@ -94,7 +96,10 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; i++) {
             td__recurrent_activate(r, r->activation, i, step, 2 * n, n);
             float *state = r->current + i * n;
-            td__kernels()->gru_state(n, td__gate_row(r, r->gates, r->width, i, step), state, state);
+            if (!td__recurrent_skips(r, i, step)) {
+                td__kernels()->gru_state(n, td__gate_row(r, r->gates, r->width, i, step), state,
+                                         state);
+            }
             td__recurrent_keep(r, i, step);
         }
     }
@@ -107,6 +112,10 @@ static void derive_state(const gru_work *w, int64_t i, int64_t step) {
     const td__recurrent *r = &w->saved->r;
     int64_t n = r->units;
     float *row = w->d->row + i * r->width;
+    if (td__recurrent_skips(r, i, step)) {
+        memset(row, 0, (size_t)r->width * sizeof *row);
+        return;
+    }
     td__kernels()->gru_state_backward(n, td__gate_row(r, r->gates, r->width, i, step),
                                       td__state_row(r, r->states, w->initial, i, step - 1),
                                       w->d->state + i * n, row);
@@ -139,7 +148,7 @@ static void reset_before_backward(const gru_work *w, int64_t i, int64_t step) {
            (size_t)n * sizeof *row);
 }
 
-/* e = dc Rc^T for all examples. */
+/* e = dc Rc^T for all examples, and as the state was scaled. */
 static void back_through_candidate(const gru_work *w, int64_t begin, int64_t end) {
     const td__recurrent *r = &w->saved->r;
     td__gemm_packed(&(td__gemm_arguments){.m = end - begin,
@@ -150,6 +159,10 @@ static void back_through_candidate(const gru_work *w, int64_t begin, int64_t end
                                           .c = w->row_candidate + begin * r->units,
                                           .ldc = r->units},
                     w->packed_candidate);
+    if (r->scale) {
+        float *e = w->row_candidate + begin * r->units;
+        td__kernels()->multiply((end - begin) * r->units, e, r->scale + begin * r->units, e);
+    }
 }
 
 static void backward_part(void *context, int part, int64_t begin, int64_t end) {
@@ -323,6 +336,7 @@ static td_status run(td_tape *tape, const gru_saved *saved, td_tensor *const inp
     gru_work work = {.saved = saved,
                      .packed_gates = gates->data,
                      .packed_candidate = candidate->data,
+                     .state = r->scale ? r->scaled : r->current,
                      .row_candidate = row->data};
     if (bias && bias->shape.rank == 2) {
         work.inner_bias = td__floats(bias) + r->width + 2 * n;

@@ -34,10 +34,14 @@ static void step_forward(const lstm_work *w, int64_t i, int64_t step) {
     td__recurrent_activate(r, r->gate_activation, i, step, 3 * n, n);
     const float *gates = td__gate_row(r, r->gates, r->width, i, step);
     float *cell = w->saved->cells + (i * r->time + step) * n, *state = r->current + i * n;
-    kernels->lstm_cell(n, gates, td__state_row(r, w->saved->cells, w->initial_cell, i, step - 1),
-                       cell);
-    kernels->activate[r->activation](n, td__activation_alpha(r->activation, 0), cell, state);
-    kernels->multiply(n, state, gates + 3 * n, state);
+    const float *previous = td__state_row(r, w->saved->cells, w->initial_cell, i, step - 1);
+    if (td__recurrent_skips(r, i, step)) {
+        memcpy(cell, previous, (size_t)n * sizeof *cell);
+    } else {
+        kernels->lstm_cell(n, gates, previous, cell);
+        td__recurrent_apply(r->activation, n, cell, state);
+        kernels->multiply(n, state, gates + 3 * n, state);
+    }
     td__recurrent_keep(r, i, step);
 }
 
@@ -46,7 +50,8 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
     const lstm_work *w = context;
     const td__recurrent *r = &w->saved->r;
     for (int64_t step = 0; step < r->time; step++) {
-        td__recurrent_product(r, step, begin, end, r->current, w->packed, r->width, r->gates, 0);
+        td__recurrent_product(r, step, begin, end, td__recurrent_read(r, begin, end), w->packed,
+                              r->width, r->gates, 0);
         for (int64_t i = begin; i < end; i++) {
             step_forward(w, i, step);
         }
@@ -57,17 +62,19 @@ static void step_backward(const lstm_work *w, int64_t i, int64_t step) {
     const td__recurrent *r = &w->saved->r;
     const td__kernels_table *kernels = td__kernels();
     int64_t n = r->units;
-    float alpha = td__activation_alpha(r->activation, 0);
+    if (td__recurrent_skips(r, i, step)) {
+        td__recurrent_gradients_skip(r, w->initial, i, step, w->d);
+        return;
+    }
     const float *gates = td__gate_row(r, r->gates, r->width, i, step);
     const float *cell = td__state_row(r, w->saved->cells, NULL, i, step);
     const float *previous = td__state_row(r, w->saved->cells, w->initial_cell, i, step - 1);
     float *dh = w->d->state + i * n, *dc = w->cell + i * n, *row = w->d->row + i * r->width;
     float *shown = w->shown + i * n, *through = row; /* dh s(o), before row is written */
-    kernels->activate[r->activation](n, alpha, cell, shown);
+    td__recurrent_apply(r->activation, n, cell, shown);
     kernels->multiply(n, dh, gates + 3 * n, through);
     bool from_output = td__activation_uses_output(r->activation);
-    kernels->activate_backward[r->activation](n, alpha, from_output ? shown : cell, through, true,
-                                              dc);
+    td__recurrent_apply_backward(r->activation, n, from_output ? shown : cell, through, true, dc);
     kernels->lstm_cell_backward(n, gates, previous, shown, dh, dc, row);
     td__recurrent_derive(r, r->gate_activation, i, step, 0, 2 * n, row);
     td__recurrent_derive(r, r->activation, i, step, 2 * n, n, row);
@@ -85,6 +92,7 @@ static void backward_part(void *context, int part, int64_t begin, int64_t end) {
             step_backward(w, i, step);
         }
         td__recurrent_back(r, begin, end, w->d->row, r->width, w->packed, false, w->d->state);
+        td__recurrent_gradients_resume(r, step, begin, end, w->d);
     }
 }
 

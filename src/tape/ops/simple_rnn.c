@@ -22,11 +22,14 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
     const simple_rnn_work *w = context;
     const td__recurrent *r = w->r;
     for (int64_t step = 0; step < r->time; step++) {
-        td__recurrent_product(r, step, begin, end, r->current, w->packed, r->units, r->gates, 0);
+        td__recurrent_product(r, step, begin, end, td__recurrent_read(r, begin, end), w->packed,
+                              r->units, r->gates, 0);
         for (int64_t i = begin; i < end; i++) {
             td__recurrent_activate(r, r->activation, i, step, 0, r->units);
-            memcpy(r->current + i * r->units, td__gate_row(r, r->gates, r->units, i, step),
-                   (size_t)r->units * sizeof(float));
+            if (!td__recurrent_skips(r, i, step)) {
+                memcpy(r->current + i * r->units, td__gate_row(r, r->gates, r->units, i, step),
+                       (size_t)r->units * sizeof(float));
+            }
             td__recurrent_keep(r, i, step);
         }
     }
@@ -40,12 +43,17 @@ static void backward_part(void *context, int part, int64_t begin, int64_t end) {
     for (int64_t step = r->time - 1; step >= 0; step--) {
         td__recurrent_gradients_step(r, w->g, step, begin, end, d);
         for (int64_t i = begin; i < end; i++) {
+            if (td__recurrent_skips(r, i, step)) {
+                td__recurrent_gradients_skip(r, w->initial, i, step, d);
+                continue;
+            }
             memcpy(d->row + i * r->units, d->state + i * r->units,
                    (size_t)r->units * sizeof(float));
             td__recurrent_derive(r, r->activation, i, step, 0, r->units, d->row + i * r->units);
             td__recurrent_gradients_keep(r, w->initial, i, step, d);
         }
         td__recurrent_back(r, begin, end, d->row, r->width, w->packed, false, d->state);
+        td__recurrent_gradients_resume(r, step, begin, end, d);
     }
 }
 

@@ -45,13 +45,19 @@ static void layers_without_a_name_get_keras_names(void **state) {
     td_model_destroy(model);
 }
 
-static void shared_names_are_refused(void **state) {
+static void a_name_of_another_layer_is_refused(void **state) {
     (void)state;
     td_model *model = td_model_create("m", TD_SHAPE(4));
     td_add_dense(model, .name = "hidden", .units = 3);
-    td_add_dense(model, .name = "hidden", .units = 3);
+    td_add_dropout(model, .name = "hidden", .rate = 0.5);
     assert_string_equal(build_error(model, TD_EXISTS),
-                        "there is a layer 'hidden' already: give this dense layer another name");
+                        "there is a layer 'hidden' already: give this dropout layer another name");
+    model = td_model_create("m", TD_SHAPE(4));
+    td_add_dense(model, .name = "hidden", .units = 3);
+    td_add_dense(model, .name = "hidden", .units = 4);
+    assert_string_equal(build_error(model, TD_EXISTS),
+                        "layer 'hidden@2' (dense): there is a layer 'hidden' already, with another "
+                        "'units': give this one another name, or the same options to use it again");
     model = td_model_create("m", TD_SHAPE(4));
     td_add_dense(model, .name = "input", .units = 3);
     assert_non_null(strstr(build_error(model, TD_INVALID), "is not 'input'"));
@@ -465,7 +471,7 @@ static void bools_and_aliases_are_understood(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_without_a_name_get_keras_names),
-        cmocka_unit_test(shared_names_are_refused),
+        cmocka_unit_test(a_name_of_another_layer_is_refused),
         cmocka_unit_test(the_first_error_of_a_builder_sticks),
         cmocka_unit_test(bad_shapes_name_the_layer_and_both_shapes),
         cmocka_unit_test(sizes_that_would_overflow_are_refused),

@@ -1,0 +1,219 @@
+/* time_distributed: a layer over each step by itself, (batch, steps, …) as (batch * steps, …)
+ * bidirectional: a recurrent layer over the steps and one over them the other way round
+ *
+ * Their parameters are planned by the layer they wrap, and are theirs.
+ */
+#include "nn/layer.h"
+#include "tape/pick.h"
+
+static const char *const kind_names[] = {
+#define NAME(member, word, keras) #word,
+    TD_LAYER_LIST(NAME)
+#undef NAME
+};
+static const td__words kinds = {"layer", kind_names, TD_LAYER_KIND_COUNT, NULL, NULL};
+
+static const td__field step_fields[] = {
+    TD__LAYER_FIELDS,
+    TD__WORD(td_wrapper_layer, layer, kinds, TD_LAYER_DENSE),
+};
+static const td__field both_fields[] = {
+    TD__LAYER_FIELDS,
+    TD__WORD(td_wrapper_layer, layer, kinds, TD_LAYER_LSTM),
+    TD__WORD(td_wrapper_layer, merge_mode, td__merge_mode_words, TD_MERGE_CONCAT),
+};
+
+/* --- time_distributed ----------------------------------------------------------------------- */
+
+static td_shape without_steps(const td_shape *shape) {
+    td_shape step = {.rank = shape->rank - 1};
+    for (int32_t i = 0; i < step.rank; i++) {
+        step.dims[i] = shape->dims[i + 1];
+    }
+    return step;
+}
+
+static td_status plan_steps(td__layer *layer, const td_shape *inputs, td_error *error) {
+    td__layer *inner = layer->inner;
+    if (inputs[0].rank < 2) {
+        char text[TD_SHAPE_TEXT_SIZE];
+        return td__layer_error(layer, error, TD_BAD_SHAPE,
+                               "its input is %s, it must be (steps, …) (of one example)",
+                               td_shape_text(inputs, text));
+    }
+    td_shape step = without_steps(inputs);
+    td_status status = inner->kind->plan(inner, &step, error);
+    if (status) {
+        return status;
+    }
+    for (size_t i = 0; i < inner->info.parameter_count; i++) {
+        layer->parameters[layer->info.parameter_count++] = inner->parameters[i];
+    }
+    layer->activation = inner->activation;
+    td_shape output = {.rank = inner->info.output.rank + 1, .dims = {inputs[0].dims[0]}};
+    for (int32_t i = 1; i < output.rank && i < TD_MAX_RANK; i++) {
+        output.dims[i] = inner->info.output.dims[i - 1];
+    }
+    layer->info.output = output;
+    return TD_OK;
+}
+
+static bool has_averages(const td__layer *layer) {
+    for (size_t i = 0; i < layer->info.parameter_count; i++) {
+        if (layer->parameters[i].moving_average) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Steps [first, first + count) through the inner layer: (batch, count, …). */
+static td_tensor *run_steps(td__layer *inner, td_tape *tape, td_tensor *x, int64_t first,
+                            int64_t count) {
+    int64_t batch = x->shape.dims[0];
+    int64_t begin[TD_MAX_RANK] = {0, first}, size[TD_MAX_RANK] = {batch, count};
+    td_shape rows = without_steps(&x->shape);
+    rows.dims[0] = batch * count;
+    for (int32_t i = 2; i < x->shape.rank; i++) {
+        size[i] = x->shape.dims[i];
+    }
+    td_tensor *part = count == x->shape.dims[1] ? x : td_slice(tape, x, begin, size);
+    td_tensor *input = td_reshape(tape, part, rows);
+    td_tensor *y = input ? inner->kind->forward(inner, tape, &input) : NULL;
+    if (!y) {
+        return NULL;
+    }
+    td_shape shape = {.rank = y->shape.rank + 1, .dims = {batch, count}};
+    for (int32_t i = 2; i < shape.rank; i++) {
+        shape.dims[i] = y->shape.dims[i - 1];
+    }
+    return td_reshape(tape, y, shape);
+}
+
+static td_tensor *forward_steps(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    td__layer inner = *layer->inner;
+    td_tensor *x = inputs[0];
+    inner.slot = layer->slot;
+    inner.fused = layer->fused;
+    inner.info.frozen = layer->info.frozen;
+    int64_t steps = x->shape.dims[1];
+    if (!has_averages(layer) || !td_tape_is_training(tape) || layer->info.frozen) {
+        return run_steps(&inner, tape, x, 0, steps);
+    }
+    /* Averages move with each step by itself. */
+    td_tensor *all = run_steps(&inner, tape, x, 0, 1);
+    for (int64_t i = 1; i < steps && all; i++) {
+        td_tensor *parts[] = {all, run_steps(&inner, tape, x, i, 1)};
+        all = parts[1] ? td_concatenate(tape, 2, parts, 1) : NULL;
+    }
+    return all;
+}
+
+/* --- bidirectional -------------------------------------------------------------------------- */
+
+/* Names in the order in which a recurrent layer plans them, for each direction. */
+enum { EACH = 3 };
+static const char *const names[2][EACH] = {
+    {"forward_kernel", "forward_recurrent_kernel", "forward_bias"},
+    {"backward_kernel", "backward_recurrent_kernel", "backward_bias"}};
+
+static td_status plan_both(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_wrapper_layer *options = layer->options;
+    td__layer *inner = layer->inner;
+    if (inner->info.kind != TD_LAYER_LSTM && inner->info.kind != TD_LAYER_GRU &&
+        inner->info.kind != TD_LAYER_SIMPLE_RNN) {
+        return td__layer_error(layer, error, TD_UNSUPPORTED,
+                               "'layer' is %s, it must be lstm, gru or simple_rnn",
+                               td_layer_kind_name(inner->info.kind));
+    }
+    td_status status = inner->kind->plan(inner, inputs, error);
+    for (int side = 0; side < 2 && !status; side++) {
+        for (size_t i = 0; i < inner->info.parameter_count; i++) {
+            td__parameter_plan *plan = &layer->parameters[layer->info.parameter_count++];
+            *plan = inner->parameters[i];
+            plan->name = names[side][plan->slot];
+            plan->slot += side * EACH;
+        }
+    }
+    layer->info.output = inner->info.output;
+    if (!status && options->merge_mode == TD_MERGE_CONCAT) {
+        layer->info.output.dims[layer->info.output.rank - 1] *= 2;
+    }
+    return status;
+}
+
+/* Steps in the opposite order. */
+static td_tensor *reversed(td_tape *tape, td_tensor *x) {
+    int64_t *from = x ? td__scratch(tape, (size_t)x->count * sizeof *from) : NULL;
+    if (!from) {
+        return NULL;
+    }
+    int64_t steps = x->shape.dims[1], width = x->shape.dims[2];
+    for (int64_t i = 0; i < x->count; i++) {
+        int64_t step = i / width % steps;
+        from[i] = i + (steps - 1 - 2 * step) * width;
+    }
+    return td__pick(tape, x, x->shape, from);
+}
+
+/* One direction. Steps that do not count put out zeros. */
+static td_tensor *run_side(const td__layer *layer, td_tape *tape, td_tensor *const *inputs,
+                           int side) {
+    td__layer inner = *layer->inner;
+    td_lstm_layer options = *(const td_lstm_layer *)inner.options;
+    options.go_backwards = options.go_backwards != (side == 1);
+    inner.options = &options;
+    inner.slot = layer->slot + side * EACH;
+    inner.masks[0] = layer->masks[0];
+    td_tensor *y = inner.kind->forward(&inner, tape, inputs);
+    if (y && options.return_sequences && side == 1) {
+        y = reversed(tape, y);
+    }
+    return y && options.return_sequences && inner.masks[0] ? td__mask_apply(tape, y, inner.masks[0])
+                                                           : y;
+}
+
+static td_tensor *forward_both(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_wrapper_layer *options = layer->options;
+    td_tensor *sides[2] = {run_side(layer, tape, inputs, 0), run_side(layer, tape, inputs, 1)};
+    if (!sides[0] || !sides[1]) {
+        return NULL;
+    }
+    switch (options->merge_mode) {
+    case TD_MERGE_SUM:
+        return td_add(tape, sides[0], sides[1]);
+    case TD_MERGE_MUL:
+        return td_multiply(tape, sides[0], sides[1]);
+    case TD_MERGE_AVE:
+        return td_affine(tape, td_add(tape, sides[0], sides[1]), 0.5f, 0);
+    default:
+        return td_concatenate(tape, 2, sides, -1);
+    }
+}
+
+static bool both_have_mask(const td__layer *layer, bool any) {
+    const td_lstm_layer *inner = layer->inner->options;
+    return any && inner->return_sequences;
+}
+
+const td__layer_kind td__time_distributed_kind = {.fields = step_fields,
+                                                  .field_count = TD__COUNT(step_fields),
+                                                  .size = sizeof(td_wrapper_layer),
+                                                  .least_from = 1,
+                                                  .most_from = 1,
+                                                  .has_activation = true,
+                                                  .plan = plan_steps,
+                                                  .forward = forward_steps,
+                                                  .mask = td__mask_pass,
+                                                  .wraps = true};
+const td__layer_kind td__bidirectional_kind = {.fields = both_fields,
+                                               .field_count = TD__COUNT(both_fields),
+                                               .size = sizeof(td_wrapper_layer),
+                                               .least_from = 1,
+                                               .most_from = 1,
+                                               .plan = plan_both,
+                                               .forward = forward_both,
+                                               .mask = td__mask_pass,
+                                               .has_mask = both_have_mask,
+                                               .reads_mask = true,
+                                               .wraps = true};

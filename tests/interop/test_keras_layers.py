@@ -1,0 +1,171 @@
+"""Layers of sequences and volumes, wrappers and masks, beside Keras (see keras_case.py)."""
+import unittest
+
+import keras
+import numpy
+from keras import layers
+from keras_case import EXAMPLES, KerasCase, random
+
+
+def gappy(*shape):
+    """Sequences of random length, with zeros behind and now and then in between."""
+    x = random(*shape)
+    generator = numpy.random.default_rng(4)
+    for row in x:
+        row[generator.integers(2, shape[1] + 1):] = 0
+        row[generator.integers(1, shape[1])] = 0
+    return x
+
+
+class Layers(KerasCase):
+    def sequences(self, build, text, shape, x=None, **options):
+        inputs = keras.Input(shape)
+        model = keras.Model(inputs, build(inputs))
+        x = gappy(EXAMPLES, *shape) if x is None else x
+        y = random(EXAMPLES, *model.output.shape[1:], seed=9)
+        self.compare(model, text, x, y, keras.losses.MeanSquaredError(), "mse", **options)
+
+    def chain(self, *steps):
+        def build(value):
+            for step in steps:
+                value = step(value)
+            return value
+        return build
+
+    def test_every_activation_of_keras(self):
+        for function in ("hard_silu", "hard_tanh", "hard_shrink", "soft_shrink", "tanh_shrink", "mish", "celu",
+                         "log_sigmoid", "squareplus", "sparse_plus", "sparse_sigmoid"):
+            with self.subTest(function):
+                self.setUp()
+                self.stack(layers.Dense(6, activation=function, name="a"), layers.Dense(3, name="b"), shape=(5,),
+                           text=[f"dense: {{name: a, units: 6, activation: {function}}}",
+                                 "dense: {name: b, units: 3}"])
+
+    def test_bidirectional(self):
+        for kind, name, merge, sequences in ((layers.LSTM, "lstm", "concat", True), (layers.GRU, "gru", "sum", False),
+                                             (layers.SimpleRNN, "simple_rnn", "mul", True),
+                                             (layers.LSTM, "lstm", "ave", False), (layers.GRU, "gru", "concat", True)):
+            with self.subTest(f"{name} {merge} {sequences}"):
+                self.setUp()
+                self.stack(layers.Bidirectional(kind(4, return_sequences=sequences), merge_mode=merge, name="both"),
+                           layers.Dense(3, name="d"), shape=(6, 2),
+                           text=[f"bidirectional: {{name: both, layer: {name}, units: 4, "
+                                 f"return_sequences: {str(sequences).lower()}, merge_mode: {merge}}}",
+                                 "dense: {name: d, units: 3}"])
+
+    def test_time_distributed(self):
+        self.stack(layers.TimeDistributed(layers.Conv2D(4, 3, strides=2, activation="tanh"), name="c"),
+                   layers.TimeDistributed(layers.BatchNormalization(), name="n"),
+                   layers.TimeDistributed(layers.Flatten(), name="f"),
+                   layers.TimeDistributed(layers.Dense(5, activation="relu"), name="d"),
+                   layers.LSTM(3, name="r"), shape=(4, 7, 6, 2),
+                   text=["time_distributed: {name: c, layer: conv2d, filters: 4, kernel: 3, stride: 2, "
+                         "activation: tanh}",
+                         "time_distributed: {name: n, layer: batch_normalization}",
+                         "time_distributed: {name: f, layer: flatten}",
+                         "time_distributed: {name: d, layer: dense, units: 5, activation: relu}",
+                         "lstm: {name: r, units: 3}"])
+
+    def test_masks_through_recurrent_layers(self):
+        for kind, name in ((layers.LSTM, "lstm"), (layers.GRU, "gru"), (layers.SimpleRNN, "simple_rnn")):
+            with self.subTest(name):
+                self.setUp()
+                self.sequences(self.chain(layers.Masking(name="m"), kind(4, return_sequences=True, name="a"),
+                                          kind(4, go_backwards=True, name="b"), layers.Dense(3, name="d")),
+                               shape=(6, 2),
+                               text=["masking: {name: m}", f"{name}: {{name: a, units: 4, return_sequences: true}}",
+                                     f"{name}: {{name: b, units: 4, go_backwards: true}}",
+                                     "dense: {name: d, units: 3}"])
+
+    def test_masks_reach_losses_and_normalization(self):
+        self.sequences(self.chain(layers.Masking(name="m"), layers.LSTM(4, return_sequences=True, name="a"),
+                                  layers.BatchNormalization(name="n"), layers.Dense(5, activation="tanh", name="c"),
+                                  layers.LayerNormalization(name="l"),
+                                  layers.TimeDistributed(layers.Dense(3), name="d")), shape=(6, 2),
+                       text=["masking: {name: m}", "lstm: {name: a, units: 4, return_sequences: true}",
+                             "batch_normalization: {name: n}", "dense: {name: c, units: 5, activation: tanh}",
+                             "layer_normalization: {name: l}",
+                             "time_distributed: {name: d, layer: dense, units: 3}"])
+
+    def test_masks_in_both_directions(self):
+        self.sequences(self.chain(layers.Masking(name="m"),
+                                  layers.Bidirectional(layers.GRU(4, return_sequences=True), name="a"),
+                                  layers.Bidirectional(layers.LSTM(3), merge_mode="sum", name="b")), shape=(6, 2),
+                       text=["masking: {name: m}",
+                             "bidirectional: {name: a, layer: gru, units: 4, return_sequences: true}",
+                             "bidirectional: {name: b, layer: lstm, units: 3, merge_mode: sum}"])
+
+    def test_masks_in_attention_and_pooling(self):
+        def build(value):
+            value = layers.Masking(name="m")(value)
+            value = layers.Dense(4, name="d")(value)
+            value = layers.MultiHeadAttention(2, 3, name="h")(value, value, use_causal_mask=True)
+            return layers.GlobalAveragePooling1D(name="g")(value)
+        self.sequences(build, shape=(6, 2),
+                       text=["masking: {name: m}", "dense: {name: d, units: 4}",
+                             "multi_head_attention: {name: h, heads: 2, key_dim: 3, causal: true}",
+                             "global_average_pool1d: {name: g}"])
+
+    def test_embedding_masks_zero(self):
+        words = numpy.random.default_rng(3).integers(0, 5, (EXAMPLES, 7)).astype("float32")
+        words[:, 0] = 1
+        self.sequences(self.chain(layers.Embedding(5, 4, mask_zero=True, name="e"), layers.LSTM(4, name="a"),
+                                  layers.Dense(3, name="d")), shape=(7,), x=words,
+                       text=["embedding: {name: e, vocabulary: 5, width: 4, mask_zero: true}",
+                             "lstm: {name: a, units: 4}", "dense: {name: d, units: 3}"])
+
+    def test_masks_of_merged_sequences(self):
+        def build(value):
+            value = layers.Masking(name="m")(value)
+            a = layers.LSTM(4, return_sequences=True, name="a")(value)
+            b = layers.GRU(4, return_sequences=True, name="b")(value)
+            joined = layers.Concatenate(name="c")([layers.Add(name="s")([a, b]), b])
+            return layers.LSTM(3, name="r")(joined)
+        self.sequences(build, shape=(6, 2),
+                       text=["masking: {name: m}", "lstm: {name: a, units: 4, return_sequences: true}",
+                             "gru: {name: b, units: 4, return_sequences: true, from: m}",
+                             "add: {name: s, from: [a, b]}", "concatenate: {name: c, from: [s, b]}",
+                             "lstm: {name: r, units: 3}"])
+
+    def test_gates_and_states_with_any_activation(self):
+        for kind, name in ((layers.LSTM, "lstm"), (layers.GRU, "gru")):
+            for activation, gates in (("softmax", "linear"), ("relu", "softmax")):
+                with self.subTest(f"{name} {activation} {gates}"):
+                    self.setUp()
+                    self.stack(kind(3, activation=activation, recurrent_activation=gates, name="a"), shape=(5, 2),
+                               optimizer=keras.optimizers.SGD(0.01), our_optimizer="{sgd: {learning_rate: 0.01}}",
+                               text=[f"{name}: {{name: a, units: 3, activation: {activation}, "
+                                     f"recurrent_activation: {gates}}}"])
+
+    def test_volumes(self):
+        self.stack(layers.ZeroPadding3D(((0, 1), (1, 0), (2, 1)), name="z"),
+                   layers.Conv3D(4, 3, padding="same", strides=(2, 1, 2), activation="tanh", name="a"),
+                   layers.Conv3D(4, (2, 3, 1), groups=2, name="b"),
+                   # of several largest, the first gets the gradient here, each gets all of it in TensorFlow
+                   layers.MaxPooling3D((1, 2, 2), padding="same", name="m"), layers.UpSampling3D((1, 2, 2), name="u"),
+                   layers.Conv3D(4, 2, dilation_rate=(1, 2, 1), padding="same", use_bias=False, name="c"),
+                   layers.Cropping3D(((0, 1), (1, 0), (0, 1)), name="x"),
+                   layers.AveragePooling3D(2, strides=1, padding="same", name="p"),
+                   layers.Flatten(name="f"), layers.Dense(3, name="d"), shape=(6, 5, 7, 2),
+                   text=["zero_padding3d: {name: z, back: 1, top: 1, left: 2, right: 1}",
+                         "conv3d: {name: a, filters: 4, kernel: 3, padding: same, stride: [2, 1, 2], "
+                         "activation: tanh}",
+                         "conv3d: {name: b, filters: 4, kernel: [2, 3, 1], groups: 2}",
+                         "max_pool3d: {name: m, size: [1, 2, 2], padding: same}",
+                         "up_sampling3d: {name: u, size: [1, 2, 2]}",
+                         "conv3d: {name: c, filters: 4, kernel: 2, dilation: [1, 2, 1], padding: same, "
+                         "use_bias: false}",
+                         "cropping3d: {name: x, back: 1, top: 1, right: 1}",
+                         "average_pool3d: {name: p, size: 2, stride: 1, padding: same}",
+                         "flatten: {name: f}", "dense: {name: d, units: 3}"])
+
+    def test_pooling_all_of_a_volume(self):
+        for kind, name in ((layers.GlobalAveragePooling3D, "average"), (layers.GlobalMaxPooling3D, "max")):
+            with self.subTest(name):
+                self.setUp()
+                self.stack(layers.Conv3D(3, 2, name="a"), kind(name="g"), shape=(4, 4, 5, 2),
+                           text=["conv3d: {name: a, filters: 3, kernel: 2}", f"global_{name}_pool3d: {{name: g}}"])
+
+
+if __name__ == "__main__":
+    unittest.main()
