@@ -10,7 +10,7 @@ SCHEMA = {
     "Model": {7: "Graph", 8: "Opset"},
     "Graph": {1: "Node", 5: "Tensor", 11: "Info", 12: "Info", 13: "Info"},
     "Node": {5: "Attribute"},
-    "Attribute": {5: "Tensor", 10: "Tensor"},
+    "Attribute": {5: "Tensor", 6: "Graph", 10: "Tensor"},
     "Info": {2: "Type"},
     "Type": {1: "TensorType"},
     "TensorType": {2: "Shape"},
@@ -35,7 +35,8 @@ def read(pattern):
 class Onnx(unittest.TestCase):
     def test_mutations(self):
         fixtures = read(os.path.join(SOURCE, "tests", "fixtures", "models", "onnx", "*.onnx"))
-        trees = fixtures * 8 + read(OPERATORS)
+        nodes = read(os.path.join(SOURCE, "tests", "fixtures", "onnx_nodes", "*", "model.onnx"))
+        trees = fixtures * 8 + nodes * 3 + read(OPERATORS)
         self.assertGreater(len(trees), 1000)
         donors = [message for tree in trees for message in protobuf.messages(tree)]
         words = sorted({field[2] for message in donors for field in message
