@@ -263,7 +263,8 @@ static void describe_default(const td__field *field, td_catalog_option *info) {
     char *text = info->standard;
     size_t room = sizeof info->standard;
     bool number = field->type == TD__FIELD_INTEGER || field->type == TD__FIELD_PAIR ||
-                  field->type == TD__FIELD_NUMBER || field->type == TD__FIELD_FLOAT;
+                  field->type == TD__FIELD_TRIPLE || field->type == TD__FIELD_NUMBER ||
+                  field->type == TD__FIELD_FLOAT;
     info->required = (number && field->standard == 0 && field->minimum > 0 && !field->quiet) ||
                      field->type == TD__FIELD_SHAPE || field->type == TD__FIELD_NUMBERS;
     if (info->required) {
