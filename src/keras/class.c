@@ -79,6 +79,8 @@ static const td__keras_option dropout[] = {{"rate", TD__KERAS_NUMBER, "rate"},
                                            {"noise_shape", TD__KERAS_BATCH_SHAPE, "noise_shape"}};
 static const td__keras_option masking[] = {{"mask_value", TD__KERAS_NUMBER, "mask_value"}};
 static const td__keras_option normalization[] = {{"axis", TD__KERAS_LAST_AXIS, NULL},
+                                                 {"mean", TD__KERAS_IGNORED, NULL},
+                                                 {"variance", TD__KERAS_IGNORED, NULL},
                                                  {"invert", TD__KERAS_SWITCH, "invert"}};
 static const td__keras_option up3d[] = {{"size", TD__KERAS_NUMBERS, "size"}};
 /* `layer` is read and written by itself. */

@@ -494,6 +494,7 @@ void td__keras_graph_release(td__keras_graph *graph) {
     for (size_t i = 0; i < graph->count; i++) {
         td__free(graph->entries[i].name);
         td__free(graph->entries[i].class_name);
+        td__free(graph->entries[i].given);
     }
     td__free(graph->entries);
     td__free(graph->order);

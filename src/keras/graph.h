@@ -24,6 +24,8 @@ typedef struct td__keras_entry {
     int32_t inputs[TD_MAX_FROM]; /* entries that are layers, or TD__KERAS_INPUT */
     size_t input_count;
     int32_t layer; /* its number in our model, -1 when it has none */
+    float *given;  /* owned; values of its parameters that its configuration has, not the weights */
+    size_t given_count;
 } td__keras_entry;
 
 /* Layers that cannot be had, by class and reason. */

@@ -169,6 +169,65 @@ static td_status add_scaled(td_model *model, const td__keras_graph *graph,
     return TD_OK;
 }
 
+/* A list of numbers, or one. */
+static size_t numbers_in(const json_t *value, float *numbers) {
+    size_t count = json_is_array(value) ? json_array_size(value) : json_is_number(value);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *number = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!json_is_number(number)) {
+            return 0;
+        }
+        if (numbers) {
+            numbers[i] = (float)json_number_value(number);
+        }
+    }
+    return count;
+}
+
+/* A Normalization that was told its mean and variance has them in its configuration alone. */
+static td_status take_given(const td__keras_graph *graph, td__keras_entry *entry, td_error *error) {
+    const json_t *mean = json_object_get(entry->config, "mean"),
+                 *variance = json_object_get(entry->config, "variance");
+    if (strcmp(entry->class_name, "Normalization") != 0 || !mean || json_is_null(mean)) {
+        return TD_OK;
+    }
+    size_t count = numbers_in(mean, NULL);
+    if (!count || numbers_in(variance, NULL) != count) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "%s: layer '%s': its mean and variance are no lists of as many numbers",
+                            graph->origin, entry->name);
+    }
+    entry->given = td__calloc(2 * count, sizeof *entry->given);
+    if (!entry->given) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", graph->origin);
+    }
+    entry->given_count = 2 * count;
+    (void)numbers_in(mean, entry->given);
+    (void)numbers_in(variance, entry->given + count);
+    return TD_OK;
+}
+
+/* Parameters whose values are given: one for each element, or one for all. */
+static td_status fill_given(const td_model *model, const td__keras_graph *graph,
+                            const td__keras_entry *entry, td_error *error) {
+    const td_layer_info *info = td_model_layer(model, (size_t)entry->layer);
+    size_t count = entry->given_count / 2;
+    for (size_t i = 0; i < info->parameter_count; i++) {
+        const td_tensor *tensor = td_model_parameter_at(model, info->first_parameter + i)->tensor;
+        float *values = td_tensor_data(tensor);
+        int64_t elements = td_tensor_count(tensor);
+        if (info->parameter_count != 2 || (count != 1 && (int64_t)count != elements)) {
+            return td_error_set(error, TD_BAD_SHAPE,
+                                "%s: layer '%s' has a mean of %zu numbers for %lld channels",
+                                graph->origin, entry->name, count, (long long)elements);
+        }
+        for (int64_t k = 0; k < elements; k++) {
+            values[k] = entry->given[i * count + (count == 1 ? 0 : (size_t)k)];
+        }
+    }
+    return TD_OK;
+}
+
 static td_status add_layer(td_model *model, td__keras_graph *graph, td__keras_entry *entry,
                            td_error *error) {
     td__keras_settings settings;
@@ -187,6 +246,7 @@ static td_status add_layer(td_model *model, td__keras_graph *graph, td__keras_en
         return td__keras_graph_refused(graph, error);
     }
     td_status status = choose_name(model, graph, entry, name, sizeof name, error);
+    status = status ? status : take_given(graph, entry, error);
     for (size_t i = 0; i < entry->input_count; i++) {
         from[i] = layer_name(model, graph, entry->inputs[i]);
     }
@@ -243,7 +303,13 @@ static td_status make_parameters(td_model *model, const td__keras_graph *graph, 
         }
         elements += more;
     }
-    return td__model_build_raw(model, error);
+    td_status status = td__model_build_raw(model, error);
+    for (size_t i = 0; i < graph->count && !status; i++) {
+        if (graph->entries[i].given && graph->entries[i].layer >= 0) {
+            status = fill_given(model, graph, &graph->entries[i], error);
+        }
+    }
+    return status;
 }
 
 /* --- containers --------------------------------------------------------------------------- */

@@ -78,7 +78,7 @@ static td_status read_parameters(const weights_reader *reader, const td__keras_e
                                  bool trained, cursor *at, td_error *error) {
     const td_layer_info *info = td_model_layer(reader->model, (size_t)entry->layer);
     td_status status = TD_OK;
-    for (size_t i = 0; i < info->parameter_count && !status; i++) {
+    for (size_t i = 0; i < info->parameter_count && !status && !entry->given; i++) {
         const td_parameter_info *parameter =
             td_model_parameter_at(reader->model, info->first_parameter + i);
         if (parameter->trainable != trained) {
@@ -92,6 +92,11 @@ static td_status read_parameters(const weights_reader *reader, const td__keras_e
         status = status ? status
                         : td__keras_parameter_read(reader->graph, entry, parameter, reader->file,
                                                    found, name ? name : "weight_names", error);
+    }
+    /* How many examples a Normalization has seen is no parameter. */
+    const char *next = text_at(&at->names, at->used);
+    if (!trained && next && !strcmp(entry->class_name, "Normalization") && strstr(next, "count")) {
+        at->used++;
     }
     return status;
 }

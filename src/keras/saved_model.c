@@ -271,6 +271,9 @@ static td_status read_layer(saved *s, const td__keras_entry *entry, size_t at, t
     const td_layer_info *info = td_model_layer(s->model, (size_t)entry->layer);
     size_t list = 0, used = 0;
     char digits[24];
+    if (entry->given) {
+        return TD_OK;
+    }
     if (info->parameter_count && !find_child(s, at, "variables", &list)) {
         return td_error_set(error, TD_NOT_FOUND, "%s: layer '%s' has no variables", s->path,
                             entry->name);
@@ -285,7 +288,9 @@ static td_status read_layer(saved *s, const td__keras_entry *entry, size_t at, t
             }
         }
     }
-    (void)snprintf(digits, sizeof digits, "%zu", used);
+    /* A Normalization's third variable, how many examples it has seen, is no parameter. */
+    (void)snprintf(digits, sizeof digits, "%zu",
+                   used + !strcmp(entry->class_name, "Normalization"));
     if (!status && info->parameter_count && find_child(s, list, digits, &list)) {
         status = td_error_set(error, TD_FORMAT, "%s: layer '%s' has %zu parameters, the file more",
                               s->path, entry->name, used);

@@ -271,7 +271,9 @@ td_status td__keras_weights_read(td_model *model, const td__keras_graph *graph, 
         status = name_group(&reader, i, error);
     }
     for (size_t i = 0; i < graph->count && !status; i++) {
-        status = graph->entries[i].layer < 0 ? TD_OK : read_layer(&reader, i, error);
+        if (graph->entries[i].layer >= 0 && !graph->entries[i].given) {
+            status = read_layer(&reader, i, error);
+        }
     }
     if (!status && !reader.twice) {
         listing list = {.reader = &reader, .parent = TD__KERAS_TOP};
