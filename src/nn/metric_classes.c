@@ -45,7 +45,7 @@ static size_t class_sums(const td_metric_options *options, int64_t width) {
 static int64_t larger_in(const double *row, int64_t width, int64_t than) {
     int64_t larger = 0;
     for (int64_t i = 0; i < width; i++) {
-        larger += row[i] > row[than] || (row[i] == row[than] && i < than);
+        larger += row[i] > row[than] || (i < than && row[i] == row[than]);
     }
     return larger;
 }

@@ -272,7 +272,7 @@ const char *td__operator_channels_last(td__operators *to, const char *x, int spa
 }
 
 size_t td__operator_window(td__window *w, const td_shape *input) {
-    size_t spatial = (size_t)w->spatial, count = 0;
+    size_t spatial = (size_t)w->spatial, used = 0;
     bool known = true;
     for (size_t i = 0; i < spatial; i++) {
         int64_t span = (w->kernel[i] - 1) * w->dilation[i] + 1, size = input->dims[i];
@@ -283,11 +283,11 @@ size_t td__operator_window(td__window *w, const td_shape *input) {
         w->pads[spatial + i] = w->padding == TD_PADDING_CAUSAL ? 0 : missing - missing / 2;
         known = known && (size >= 0 || w->padding != TD_PADDING_SAME);
     }
-    w->attributes[count++] = (td__attribute){
+    w->attributes[used++] = (td__attribute){
         .name = "kernel_shape", .type = TD__INTS, .integers = w->kernel, .count = spatial};
-    w->attributes[count++] = (td__attribute){
+    w->attributes[used++] = (td__attribute){
         .name = "strides", .type = TD__INTS, .integers = w->stride, .count = spatial};
-    w->attributes[count++] =
+    w->attributes[used++] =
         known ? (td__attribute){.name = "pads",
                                 .type = TD__INTS,
                                 .integers = w->pads,
@@ -295,12 +295,12 @@ size_t td__operator_window(td__window *w, const td_shape *input) {
               : (td__attribute){.name = "auto_pad", .type = TD__STRING, .text = "SAME_UPPER"};
     for (size_t i = 0; i < spatial; i++) {
         if (w->dilation[i] != 1) {
-            w->attributes[count++] = (td__attribute){
+            w->attributes[used++] = (td__attribute){
                 .name = "dilations", .type = TD__INTS, .integers = w->dilation, .count = spatial};
             break;
         }
     }
-    return count;
+    return used;
 }
 
 /* --- activations -------------------------------------------------------------------------- */
@@ -372,15 +372,15 @@ const char *td__operator_activation(td__operators *to, const char *x, td_activat
                                    td__activation_words.words[activation]);
     }
     td__attribute attributes[2] = {{.name = "axis", .type = TD__INT, .integer = -1}};
-    size_t count = plain[activation].last;
+    size_t used = plain[activation].last;
     for (int i = 0; i < 2 && plain[activation].keys[i]; i++) {
         bool own = i == 0 && plain[activation].alpha && (alpha != 0 || signbit(alpha));
-        attributes[count++] =
+        attributes[used++] =
             (td__attribute){.name = plain[activation].keys[i],
                             .type = TD__REAL,
                             .number = own ? (float)alpha : plain[activation].numbers[i]};
     }
-    return td__operator(to, plain[activation].type, 1, &x, count, attributes);
+    return td__operator(to, plain[activation].type, 1, &x, used, attributes);
 }
 
 /* --- a model ------------------------------------------------------------------------------ */

@@ -190,16 +190,16 @@ static td_tensor *forward_transposed(td__layer *layer, td_tape *tape, td_tensor 
 
 /* x convolved, channels first in between; kernel has the operator's layout. */
 static const char *convolve(const td__layer *layer, td__operators *to, const char *type,
-                            const char *x, const char *kernel, td__window *window, size_t count,
+                            const char *x, const char *kernel, td__window *window, size_t used,
                             int64_t groups) {
     td__attribute attributes[TD__COUNT(window->attributes) + 1];
-    memcpy(attributes, window->attributes, count * sizeof *attributes);
+    memcpy(attributes, window->attributes, used * sizeof *attributes);
     if (groups != 1) {
-        attributes[count++] = (td__attribute){.name = "group", .type = TD__INT, .integer = groups};
+        attributes[used++] = (td__attribute){.name = "group", .type = TD__INT, .integer = groups};
     }
     const char *inputs[] = {td__operator_channels_first(to, x, window->spatial), kernel,
                             td__operator_parameter(to, layer, 1)};
-    const char *y = td__operator(to, type, layer->slot[1] ? 3 : 2, inputs, count, attributes);
+    const char *y = td__operator(to, type, layer->slot[1] ? 3 : 2, inputs, used, attributes);
     return td__operator_channels_last(to, y, window->spatial);
 }
 
@@ -240,7 +240,7 @@ static const char *operators_transposed(const td__layer *layer, td__operators *t
     const td_conv2d_layer *options = layer->options;
     td__window window = window_of(options, 2);
     window.padding = TD_PADDING_VALID;
-    size_t count = td__operator_window(&window, shapes);
+    size_t used = td__operator_window(&window, shapes);
     int64_t missing[2] = {0};
     for (int i = 0; i < 2; i++) {
         int64_t k = span(options, i), stride = options->stride[i]; /* reach: of the last window */
@@ -253,11 +253,11 @@ static const char *operators_transposed(const td__layer *layer, td__operators *t
         window.pads[i] = reach < k ? (k - reach) / 2 : 0;
         window.pads[2 + i] = reach < k ? k - reach - window.pads[i] : 0;
     }
-    window.attributes[count++] = (td__attribute){
+    window.attributes[used++] = (td__attribute){
         .name = "output_padding", .type = TD__INTS, .integers = missing, .count = 2};
     const char *kernel = td__operator_transpose(to, td__operator_parameter(to, layer, 0), 4,
                                                 (const int64_t[]){3, 2, 0, 1});
-    return convolve(layer, to, "ConvTranspose", inputs[0], kernel, &window, count, 1);
+    return convolve(layer, to, "ConvTranspose", inputs[0], kernel, &window, used, 1);
 }
 
 #define KIND(rows, plan_function, forward_function, operators_function)                            \

@@ -139,15 +139,15 @@ static const char *depthwise_operators(const td__layer *layer, td__operators *to
                          .stride = {options->stride[0], options->stride[1]},
                          .dilation = {options->dilation[0], options->dilation[1]},
                          .padding = options->padding};
-    size_t count = td__operator_window(&window, shape);
-    window.attributes[count++] =
+    size_t used = td__operator_window(&window, shape);
+    window.attributes[used++] =
         (td__attribute){.name = "group", .type = TD__INT, .integer = channels};
     const char *grouped = td__operator_reshape(
         to, td__operator_parameter(to, layer, KERNEL), 4,
         (const int64_t[]){window.kernel[0], window.kernel[1], 1, channels * options->multiplier});
     const char *inputs[] = {
         x, td__operator_transpose(to, grouped, 4, (const int64_t[]){3, 2, 0, 1}), bias};
-    return td__operator(to, "Conv", bias ? 3 : 2, inputs, count, window.attributes);
+    return td__operator(to, "Conv", bias ? 3 : 2, inputs, used, window.attributes);
 }
 
 static const char *operators_depthwise(const td__layer *layer, td__operators *to,

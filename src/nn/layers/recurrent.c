@@ -234,15 +234,15 @@ static const char *recurrent_operators(const td__layer *layer, td__operators *to
          .type = TD__STRING,
          .text = options->go_backwards ? "reverse" : "forward"},
         {.name = "activations", .type = TD__STRINGS, .texts = names, .count = function_count}};
-    size_t count = 3;
+    size_t used = 3;
     if (numbers) {
-        attributes[count++] = (td__attribute){
+        attributes[used++] = (td__attribute){
             .name = "activation_alpha", .type = TD__REALS, .numbers = alphas, .count = numbers};
-        attributes[count++] = (td__attribute){
+        attributes[used++] = (td__attribute){
             .name = "activation_beta", .type = TD__REALS, .numbers = betas, .count = numbers};
     }
     if (more) {
-        attributes[count++] = *more;
+        attributes[used++] = *more;
     }
     const char *inputs[] = {
         td__operator_transpose(to, x, 3, (const int64_t[]){1, 0, 2}),
@@ -251,7 +251,7 @@ static const char *recurrent_operators(const td__layer *layer, td__operators *to
                        order),
         bias_operator(layer, to, units, gates, order)};
     const char *outputs[2]; /* Y, Y_h (1, batch, units) */
-    td__operator_outputs(to, type, 4, inputs, count, attributes, 2, outputs);
+    td__operator_outputs(to, type, 4, inputs, used, attributes, 2, outputs);
     return options->return_sequences
                ? sequence_operator(to, outputs[0], options->go_backwards)
                : TD__OPERATOR(to, "Squeeze", outputs[1],
