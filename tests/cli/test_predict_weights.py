@@ -150,7 +150,7 @@ class PredictAndWeights(Case):
             "weights", "broken.safetensors", "--to", "w.csv", status=1).stderr)
         self.assertIn("model.safetensors", self.run_program(
             "weights", ".", "--to", "w.csv", status=1).stderr)
-        self.assertIn(".csv, .npz, .safetensors, .keras, .onnx or a folder/", self.run_program(
+        self.assertIn(".csv, .npz, .safetensors, .keras, .h5, .onnx or a folder/", self.run_program(
             "weights", "runs/small", "--to", "w.txt", status=1).stderr)
 
 

@@ -281,18 +281,6 @@ static void parameters_are_written_back_into_an_onnx_file(void **state) {
     }
 }
 
-static void only_what_came_from_onnx_goes_back(void **state) {
-    (void)state;
-    td_error error = {0};
-    td_model *model = td_model_create("dense", TD_SHAPE(3));
-    td_add_dense(model, .units = 2);
-    assert_ok(td_model_build(model, 1, &error), error);
-    assert_int_equal(td_weights_save(model, "never.onnx", &error), TD_UNSUPPORTED);
-    assert_string_equal(error.text, "never.onnx: only a model that came from an ONNX file can be "
-                                    "written as one");
-    td_model_destroy(model);
-}
-
 int main(void) {
     if (!mkdtemp(folder)) {
         return 1;
@@ -306,7 +294,6 @@ int main(void) {
         cmocka_unit_test(files_that_cannot_be_had_are_refused_with_a_sentence),
         cmocka_unit_test(a_model_survives_safetensors),
         cmocka_unit_test(parameters_are_written_back_into_an_onnx_file),
-        cmocka_unit_test(only_what_came_from_onnx_goes_back),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     (void)remove(folder);

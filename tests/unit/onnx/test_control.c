@@ -64,10 +64,11 @@ static void close_graph(ran *r) {
     td__onnx_graph_destroy(r->graph);
 }
 
-static void refuse(proto_bytes graph, td_status status, const char *words) {
+/* In so many MiB of memory. */
+static void refuse(proto_bytes graph, size_t memory, td_status status, const char *words) {
     ran r = open_graph(graph, 16);
     td_error error = {0};
-    td__tape_limit(r.tape, (size_t)4 << 20);
+    td__tape_limit(r.tape, memory << 20);
     td__onnx_run_set_work(r.run, (int64_t)1 << 24);
     assert_false(td__onnx_run_nodes(r.run, r.tape, 0, r.graph->node_count));
     assert_int_equal(td_tape_status(r.tape, &error), status);
@@ -136,7 +137,7 @@ static void a_loop_without_an_end_is_stopped(void **state) {
     put_message(&graph, 11, info_of("x", TD__ONNX_FLOAT, 1, (int64_t[]){2}));
     put_message(&graph, 1, loop);
     put_message(&graph, 12, info_of("y", TD__ONNX_FLOAT, 0, NULL));
-    refuse(graph, TD_RANGE, "takes too long");
+    refuse(graph, 64, TD_RANGE, "takes too long");
 }
 
 /* Each round puts the sequence's length into the sequence: the lists together grow with the square. */
@@ -155,7 +156,7 @@ static void a_sequence_that_grows_is_bounded_by_memory(void **state) {
     put_message(&graph, 1, node_of("SequenceEmpty", "", "s"));
     put_message(&graph, 1, loop);
     put_message(&graph, 12, info_of("y", TD__ONNX_FLOAT, 0, NULL));
-    refuse(graph, TD_MEMORY, "no memory left");
+    refuse(graph, 4, TD_MEMORY, "no memory left");
 }
 
 static void what_is_no_tensor_stays_with_those_who_know_it(void **state) {
@@ -165,7 +166,7 @@ static void what_is_no_tensor_stays_with_those_who_know_it(void **state) {
     put_message(&graph, 1, node_of("SequenceConstruct", "x x", "s"));
     put_message(&graph, 1, node_of("Add", "x s", "y"));
     put_message(&graph, 12, info_of("y", TD__ONNX_FLOAT, 0, NULL));
-    refuse(graph, TD_DTYPE, "input 1 is a sequence");
+    refuse(graph, 4, TD_DTYPE, "input 1 is a sequence");
 
     proto_bytes text = {0}, other = {0}, cast = node_of("Cast", "x", "t");
     put_int_attribute(&cast, "to", TD__ONNX_STRING);
@@ -173,7 +174,7 @@ static void what_is_no_tensor_stays_with_those_who_know_it(void **state) {
     put_message(&text, 1, cast);
     put_message(&text, 1, node_of("Add", "t t", "y"));
     put_message(&text, 12, info_of("y", TD__ONNX_FLOAT, 0, NULL));
-    refuse(text, TD_DTYPE, "input 0 is text");
+    refuse(text, 4, TD_DTYPE, "input 0 is text");
 
     cast = node_of("Cast", "x", "t");
     put_int_attribute(&cast, "to", TD__ONNX_STRING);
@@ -184,7 +185,7 @@ static void what_is_no_tensor_stays_with_those_who_know_it(void **state) {
     put_message(&other, 1, cast);
     put_message(&other, 1, mix);
     put_message(&other, 12, info_of("y", TD__ONNX_FLOAT, 0, NULL));
-    refuse(other, TD_DTYPE, "different types"); /* or numbers would be taken for addresses */
+    refuse(other, 4, TD_DTYPE, "different types"); /* or numbers would be taken for addresses */
 }
 
 /* A graph may use what was made before its node, and nothing else. */
