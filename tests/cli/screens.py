@@ -23,7 +23,7 @@ PROGRAM = os.path.abspath(os.environ["TAPEDECK"])
 SOURCE = os.path.abspath(os.environ["TD_SOURCE"])
 WIDTHS = {"show.md": 100, "models.md": 130}
 MODELS = {"model.keras": "keras/images.keras", "images.npy": "keras/images.input.npy",
-          "labels.npy": "keras/images.output.npy"}
+          "labels.npy": "keras/images.output.npy", "epoch1.pt": "weights/epoch1.pt", "epoch2.pt": "weights/epoch2.pt"}
 
 
 def screen(command, folder, width):
