@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/words.h"
+#include "data/dataset.h"
 #include "deck/glob.h"
 #include "pass/pass.h"
 #include "tape/tape.h"
@@ -38,13 +39,23 @@ static bool gives_logits(const td_model *model, td_loss loss) {
     return probabilities && !ends_with(model, probabilities);
 }
 
+/* An integer for each row of the output, such as the class of each step. */
+static bool are_classes_of_rows(const td_dataset *data, const td_shape *output) {
+    td_shape rows = *output;
+    rows.rank -= rows.rank > 0;
+    return rows.rank > 0 && td__labels_are_whole(data) &&
+           td_shape_equal(&rows, &td_dataset_info(data)->label);
+}
+
 /* What labels and output most likely mean: *what says why. */
-static td_loss likely_loss(const td_model *model, const td_data_info *info, const char **what) {
+static td_loss likely_loss(const td_model *model, const td_dataset *data, const char **what) {
+    const td_data_info *info = td_dataset_info(data);
     const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
     int64_t width = last->output.rank ? last->output.dims[last->output.rank - 1] : 1;
     int64_t label_width = info->label.rank ? info->label.dims[info->label.rank - 1] : 1;
     *what = "numbers as labels";
-    if (info->label_kind == TD_LABEL_CLASS && width > 1) {
+    if (width > 1 &&
+        (info->label_kind == TD_LABEL_CLASS || are_classes_of_rows(data, &last->output))) {
         *what = "class labels";
         return TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     }
@@ -67,7 +78,7 @@ static td_status guess_loss(td_gradients *g, td_error *error) {
     const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
     td_shape output = last->output, input = td_model_input_shape(model);
     const char *what;
-    objective->loss = likely_loss(model, info, &what);
+    objective->loss = likely_loss(model, g->saved.data, &what);
     if (info->label_kind == TD_LABEL_NONE) {
         what = "no labels, an output shaped like the input";
         objective->loss = TD_LOSS_MSE;

@@ -37,9 +37,11 @@ struct td_dataset {
 
 /* labels.c: decides what the labels are and checks them. */
 td_status td__labels_prepare(td_dataset *dataset, const td_data_options *options, td_error *error);
-/* Hands labels that are classes out as values or one-hot instead; before batches are made. Another
- * kind than class, or the one they have, changes nothing. */
+/* Hands labels that are classes out as values or one-hot instead, and values stored as integers as
+ * classes (an error when one is no class number); before batches are made. Nothing else changes. */
 td_status td__labels_as(td_dataset *dataset, td_label_kind kind, td_error *error);
+/* Whether labels are values that are stored as integers, such as a class for each step. */
+bool td__labels_are_whole(const td_dataset *dataset);
 /* The label of one row, in info's kind, to a place for info.label's elements. */
 void td__label_read(const td_dataset *dataset, int table, int64_t row, void *label);
 /* The class that element i of a row's label is. */

@@ -168,8 +168,27 @@ static td_status shape_of(const td_dataset *dataset, td_label_kind kind, td_shap
     return TD_OK;
 }
 
+bool td__labels_are_whole(const td_dataset *dataset) {
+    const td__table *table = &dataset->tables[0];
+    return dataset->info.label_kind == TD_LABEL_VALUES && table->label.data &&
+           (!td__element_is_float(table->label.element) || table->label_untyped);
+}
+
+/* Values that a loss of classes is to be taken of. */
+static td_status become_classes(td_dataset *dataset, td_error *error) {
+    td_status status = prepare_classes(dataset, &(td_data_options){0}, error);
+    if (!status) {
+        dataset->info.label_kind = TD_LABEL_CLASS;
+        status = shape_of(dataset, TD_LABEL_CLASS, &dataset->info.label, error);
+    }
+    return status;
+}
+
 td_status td__labels_as(td_dataset *dataset, td_label_kind kind, td_error *error) {
     td_shape shape;
+    if (kind == TD_LABEL_CLASS && td__labels_are_whole(dataset)) {
+        return become_classes(dataset, error);
+    }
     if (dataset->info.label_kind != TD_LABEL_CLASS || kind == TD_LABEL_CLASS) {
         return TD_OK;
     }

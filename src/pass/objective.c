@@ -4,7 +4,10 @@
 #include <strings.h>
 
 td_label_kind td__labels_for(td_loss loss, td_label_kind found) {
-    if (found != TD_LABEL_CLASS || loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
+    if (loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
+        return found == TD_LABEL_VALUES ? TD_LABEL_CLASS : found;
+    }
+    if (found != TD_LABEL_CLASS) {
         return found;
     }
     bool categories = loss == TD_LOSS_CATEGORICAL_CROSSENTROPY || loss == TD_LOSS_KL_DIVERGENCE ||

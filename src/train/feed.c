@@ -53,11 +53,12 @@ static td_status fit_labels(td_trainer *trainer, td_error *error) {
                                       "data.label, or give train.target: input");
     }
     if (trainer->experiment->data.label_kind == TD_LABEL_AUTO) {
-        kind = td__labels_for(objective->loss, kind);
-        td_status status = td__labels_as(trainer->feed.data, kind, error);
+        td_status status =
+            td__labels_as(trainer->feed.data, td__labels_for(objective->loss, kind), error);
         if (status) {
             return status;
         }
+        kind = trainer->feed.info->label_kind;
     }
     if (objective->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && kind != TD_LABEL_CLASS) {
         return td__experiment_problem(trainer->experiment, NULL, TD_INVALID, error,

@@ -1,4 +1,5 @@
 """Labels are looked at before the first step: file, line and value of the first that cannot be."""
+import os
 import unittest
 
 import numpy
@@ -65,6 +66,38 @@ class Labels(Case):
         done = self.train_on("train: d.csv, label: y, label_kind: class", "sparse_categorical_crossentropy",
                              units=2, status=2)
         self.assertIn("d.csv line 3 (row 2): the label is 1.5, which is no class number", done.stderr)
+
+    def steps(self, labels, status=0):
+        """A class for each of five steps."""
+        numpy.save(self.path("x.npy"), numpy.random.default_rng(1).standard_normal((8, 5, 2)).astype("float32"))
+        numpy.save(self.path("y.npy"), labels)
+        return self.train_on("train: x.npy, labels: y.npy", "sparse_categorical_crossentropy", units=3,
+                             activation="softmax", status=status)
+
+    def test_integers_for_each_step_are_classes(self):
+        labels = numpy.random.default_rng(2).integers(0, 3, (8, 5))
+        self.steps(labels)
+        os.rename(self.path("runs", "labels"), self.path("before"))
+        self.train(EXPERIMENT.format(data="train: x.npy, labels: y.npy", loss="sparse_categorical_crossentropy",
+                                     units=3, activation="softmax") + "weights: before/model.safetensors\n")
+        for model, loss, why in (("model", [], "as in training"), ("initial", [], "guessed: class labels"),
+                                 ("initial", ["--loss", "sparse_categorical_crossentropy"], "as asked for")):
+            with self.subTest(why):
+                done = self.run_program("gradients", f"runs/labels/{model}.safetensors", "x.npy", "--labels", "y.npy",
+                                        *loss, "--to", "g.npz")
+                self.assertIn(f"sparse_categorical_crossentropy over 8 examples ({why}", done.stdout)
+                error = numpy.load(self.path("g.npz"))["out.error"]
+                numpy.testing.assert_array_equal(error.argmin(-1), labels)
+
+    def test_a_step_without_a_class_is_named(self):
+        labels = numpy.zeros((8, 5), "int64")
+        labels[6, 3] = -1
+        self.assertIn("y.npy row 7: the label is -1, which is no class number", self.steps(labels, status=2).stderr)
+        labels[6, 3] = 3
+        self.assertIn("y.npy row 7: the label is 3; expected is a number from 0 to 2",
+                      self.steps(labels, status=2).stderr)
+        self.assertIn("needs class numbers, and the labels are other numbers",
+                      self.steps(labels.astype("float32"), status=2).stderr)
 
 
 if __name__ == "__main__":

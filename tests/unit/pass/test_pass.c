@@ -131,6 +131,8 @@ static void what_an_objective_means(void **state) {
     assert_int_equal(td__labels_for(TD_LOSS_CATEGORICAL_CROSSENTROPY, TD_LABEL_CLASS),
                      TD_LABEL_ONE_HOT);
     assert_int_equal(td__labels_for(TD_LOSS_MSE, TD_LABEL_CLASS), TD_LABEL_VALUES);
+    assert_int_equal(td__labels_for(TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, TD_LABEL_VALUES),
+                     TD_LABEL_CLASS);
     assert_string_equal(td__probabilities_by(TD_LOSS_BINARY_CROSSENTROPY), "sigmoid");
     assert_null(td__probabilities_by(TD_LOSS_MSE));
     td_model *model = make_model();
