@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/parse.h"
+#include "nn/keras_words.h"
 
 #include <assert.h>
 #include <math.h>
@@ -281,8 +282,9 @@ const td__field *td__field_find(const td__field *fields, size_t count, const cha
         keys[i] = fields[i].key;
     }
     char hint[TD__HINT_ROOM];
-    (void)td_error_set(error, TD_NOT_FOUND, "%sthere is no '%s'%s", where, key,
-                       td__word_hint(hint, key, keys, count));
+    const char *ours = td__keras_option_hint(key, fields, count);
+    (void)td_error_set(error, TD_NOT_FOUND, "%sthere is no '%s'%s%s", where, key, ours ? ": " : "",
+                       ours ? ours : td__word_hint(hint, key, keys, count));
     return NULL;
 }
 

@@ -1,6 +1,8 @@
 /* The table of layer kinds. */
 #include "nn/layer.h"
 
+#include <string.h>
+
 #define NAME(member, word, keras) #word,
 #define KERAS(member, word, keras) keras,
 #define KIND(member, word, keras) &td__##word##_kind,
@@ -24,9 +26,24 @@ const char *td_layer_kind_keras(td_layer_kind kind) {
     return (unsigned)kind < TD_LAYER_KIND_COUNT ? keras_names[kind] : NULL;
 }
 
+/* Says more of a name that is a class of Keras, or a function of its layer Activation. */
+static void explain(const char *name, td_error *error) {
+    for (int i = 0; i < TD_LAYER_KIND_COUNT; i++) {
+        if (keras_names[i] && !strcmp(name, keras_names[i])) {
+            td_error_set(error, TD_NOT_FOUND, "there is no layer '%s': it is '%s'", name, names[i]);
+            return;
+        }
+    }
+    if (td__word_find(&td__activation_words, name, "", NULL) >= 0) {
+        td_error_set(error, TD_NOT_FOUND,
+                     "there is no layer '%s': it is 'activation: {function: %s}'", name, name);
+    }
+}
+
 td_status td_layer_kind_find(const char *name, td_layer_kind *kind, td_error *error) {
     int found = td__word_find(&words, name, "", error);
     if (found < 0) {
+        explain(name, error);
         return TD_NOT_FOUND;
     }
     *kind = (td_layer_kind)found;

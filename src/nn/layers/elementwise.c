@@ -20,7 +20,12 @@ static const td__field noise_fields[] = {
 };
 static const td__field activation_fields[] = {
     TD__LAYER_FIELDS,
-    TD__WORD(td_activation_layer, function, td__activation_words, TD_LINEAR),
+    {.key = "function",
+     .alias = "activation",
+     .type = TD__FIELD_WORD,
+     .offset = offsetof(td_activation_layer, function),
+     .standard = TD_LINEAR,
+     .words = &td__activation_words},
     {.key = "alpha",
      .alias = "negative_slope",
      .type = TD__FIELD_NUMBER,

@@ -172,6 +172,22 @@ static void every_mistake_is_said_where_it_stands(void **state) {
         {DATA "model: [{a: {}, b: {}}]\n" TRAIN,
          "model[0]: expected a layer, NAME or {NAME: {…}}, not a map with several names"},
         {DATA "model: [dense: 3]\n" TRAIN, "model[0].dense: expected a map"},
+        {DATA "model: [dense: {units: 2, trainable: false}]\n" TRAIN,
+         "there is no 'trainable': it is the opposite of 'frozen'"},
+        {DATA "model: [dense: {units: 2, kernel_regularizer: l2}]\n" TRAIN,
+         "there is no 'kernel_regularizer': it is a number for 'kernel_l1', 'kernel_l2' or both"},
+        {DATA "model: [zero_padding1d: {padding: 1}]\n" TRAIN,
+         "there is no 'padding': it is 'before' and 'after'"},
+        {DATA "model: [zero_padding2d: {padding: 1}]\n" TRAIN,
+         "there is no 'padding': it is 'top', 'bottom', 'left' and 'right'"},
+        {DATA "model: [cropping3d: {cropping: 1}]\n" TRAIN,
+         "there is no 'cropping': it is 'front', 'back', 'top'"},
+        {DATA "model: [InputLayer: {shape: 2}]\n" TRAIN,
+         "there is no layer 'InputLayer': it is 'input'"},
+        {DATA "model: [leaky_relu: {alpha: 0.1}]\n" TRAIN,
+         "there is no layer 'leaky_relu': it is 'activation: {function: leaky_relu}'"},
+        {DATA MODEL "train: {loss: mse, epochs: 1, optimizer: {adam: {global_clipnorm: 1}}}\n",
+         "there is no 'global_clipnorm': it is 'clip_norm' of 'train'"},
         {DATA MODEL "train: {loss: mes, epochs: 1}\n",
          "train.loss: there is no loss 'mes'; did you mean 'mse'?"},
         {DATA MODEL "train:\n  loss:\n    mse:\n      delta: 2\n  epochs: 1\n",
@@ -193,8 +209,14 @@ static void every_mistake_is_said_where_it_stands(void **state) {
     }
 }
 
+static void an_activation_is_spelt_as_in_keras_too(void **state) {
+    (void)state;
+    td_experiment_destroy(read_good(DATA "model: [activation: {activation: relu}]\n" TRAIN));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_activation_is_spelt_as_in_keras_too),
         cmocka_unit_test(what_is_not_said_has_defaults),
         cmocka_unit_test(every_key_reaches_its_member),
         cmocka_unit_test(every_mistake_is_said_where_it_stands),
