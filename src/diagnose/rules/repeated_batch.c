@@ -7,7 +7,7 @@ static void look(td__case *of) {
     bool workers =
         td__loop_number(of, "loader", "workers") > 1 && td__loop_is(of, "loader", "stream");
     bool drawn_anew =
-        !batches && repeated > 2 && td__loop_number(of, "batches", "copies") == repeated;
+        batches == 0 && repeated > 2 && td__loop_number(of, "batches", "copies") == repeated;
     if (updates < 2 || repeated < updates - 1 || workers || !(batches > 1 || drawn_anew)) {
         return;
     }

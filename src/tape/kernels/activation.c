@@ -105,7 +105,8 @@ DEFINE(tanh_shrink, x - td__tanhf(x), tanh_shrink_derivative(v))
 DEFINE(mish, x *td__tanhf(td__softplusf(x)), mish_derivative(v))
 DEFINE(celu, x<0.0f ? td__expf(x) - 1.0f : x, v> 0.0f ? 1.0f : v + 1.0f)
 DEFINE(log_sigmoid, -td__softplusf(-x), td__sigmoidf(-v))
-DEFINE(squareplus, 0.5f * (x + __builtin_sqrtf(x * x + 4.0f)), 0.5f * (1.0f + v / __builtin_sqrtf(v * v + 4.0f)))
+DEFINE(squareplus, 0.5f * (x + __builtin_sqrtf(x * x + 4.0f)),
+       0.5f * (1.0f + v / __builtin_sqrtf(v * v + 4.0f)))
 DEFINE(sparse_plus,
        x <= -1.0f  ? 0.0f
        : x >= 1.0f ? x
