@@ -69,6 +69,8 @@ def mixed(model, seed=5):
 
 
 class KerasCase(Case):
+    steps = STEPS
+
     def setUp(self):
         super().setUp()
         keras.utils.set_random_seed(1)
@@ -80,7 +82,7 @@ class KerasCase(Case):
         start = {name: weight.numpy() for name, weight in parameters(model).items()}
         save_file(start, self.path("start.safetensors"))
         self.train(EXPERIMENT.format(
-            batch=BATCH, model="\n".join("  - " + line for line in text), loss=ours, steps=STEPS,
+            batch=BATCH, model="\n".join("  - " + line for line in text), loss=ours, steps=self.steps,
             from_logits=str(from_logits).lower(), train=train,
             optimizer=our_optimizer or "{sgd: {learning_rate: 0.05}}"), "--quiet")
         losses, outputs, errors, gradients = self.fit(
@@ -112,11 +114,11 @@ class KerasCase(Case):
     def fit(self, model, x, y, loss, optimizer):
         """Keras's side: a loop with tf.GradientTape that watches every layer's output."""
         named = [layer for layer in model.layers if not isinstance(layer, layers.InputLayer)]
-        inside = keras.Model(model.inputs, [layer.output for layer in named])
+        inside = keras.Model(model.input, [layer.output for layer in named])
         losses, outputs, errors, gradients, step = [], {}, {}, {}, 0
-        while step < STEPS:
+        while step < self.steps:
             for begin in range(0, EXAMPLES, BATCH):
-                if step == STEPS:
+                if step == self.steps:
                     break
                 with tensorflow.GradientTape() as tape:
                     values = keras.tree.flatten(inside(x[begin:begin + BATCH], training=True))
