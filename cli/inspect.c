@@ -61,11 +61,12 @@ static row *parameter_rows(const td_inspection *about) {
 
 static bool print_parameters(const td_inspection *about) {
     row *rows = parameter_rows(about);
-    if (rows) {
+    bool good = rows != NULL;
+    if (good) {
         print_rows("parameter", rows, td_model_parameter_count(about->model), false);
     }
     free(rows);
-    return rows;
+    return good;
 }
 
 static void print_findings(const td_inspection *about) {

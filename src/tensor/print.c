@@ -175,11 +175,11 @@ static void choose_format(printer *out) {
 }
 
 static void print_name(const td_tensor *tensor, FILE *stream) {
-    const char *own = tensor->gradient ? tensor->gradient_name : NULL;
-    const char *name = own ? own : tensor->name, *dot = *name ? "." : "";
+    bool named = tensor->gradient && tensor->gradient_name; /* with a name of its own */
+    const char *name = named ? tensor->gradient_name : tensor->name;
     td__print_visible(stream, name, strlen(name));
-    if (tensor->gradient && !own) {
-        fprintf(stream, "%sgradient ", dot);
+    if (tensor->gradient && !named) {
+        fprintf(stream, "%sgradient ", *name ? "." : "");
     } else {
         fputs(*name ? " " : "", stream);
     }
