@@ -95,7 +95,7 @@ static bool is_among(const char *globs, const char *name) {
     return td_run_matches(globs, name);
 }
 
-static bool is_wanted(const td__rule *rule, const char *only, const char *ignore) {
+bool td__rule_is_wanted(const td__rule *rule, const char *only, const char *ignore) {
     return (!only || is_among(only, rule->info.name)) &&
            (!ignore || !is_among(ignore, rule->info.name));
 }
@@ -103,11 +103,11 @@ static bool is_wanted(const td__rule *rule, const char *only, const char *ignore
 static void look(td__case *of, const char *only, const char *ignore) {
     for (size_t i = 0; td__rules[i]; i++) {
         const td__rule *rule = td__rules[i];
-        bool wanted = rule->info.symptom || is_wanted(rule, only, ignore);
+        bool wanted = rule->info.symptom || td__rule_is_wanted(rule, only, ignore);
         if (wanted && (of->history || !rule->after)) {
             of->rule = rule;
             rule->look(of);
-            of->diagnosis->rule_count += is_wanted(rule, only, ignore);
+            of->diagnosis->rule_count += td__rule_is_wanted(rule, only, ignore);
         }
     }
 }

@@ -22,7 +22,9 @@ struct td_diagnosis {
 /* Tries what rules suspect, and decides. */
 TD_NODISCARD td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error);
 /* Accepts what the symptoms alone point to. */
-void td__link(td__case *of);
+void td__link(td__case *of, const char *only, const char *ignore);
+/* Whether the rule is among the names and globs that are asked for. */
+bool td__rule_is_wanted(const td__rule *rule, const char *only, const char *ignore);
 /* What was accepted, as findings, most important first. */
 TD_NODISCARD td_status td__report(td__case *of, td_error *error);
 /* Puts findings into the table of a run. */

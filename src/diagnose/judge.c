@@ -325,14 +325,14 @@ static void place_origin(td__case *of) {
 }
 
 /* What was seen and what cannot be meant stands by itself; the rest is what symptoms point to. */
-static void judge_untried(td__case *of) {
+static void judge_untried(td__case *of, const td_diagnose_options *options) {
     for (size_t i = 0; i < of->suspicion_count; i++) {
         td__suspicion *s = &of->suspicions[i];
         if (s->strength >= TD__CONTRADICTION) {
             accept(s, s->strength == TD__FACT ? TD_SURE : TD_LIKELY, 20 + (double)s->strength);
         }
     }
-    td__link(of);
+    td__link(of, options->only, options->ignore);
 }
 
 td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error) {
@@ -344,7 +344,7 @@ td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *
                 .each = seconds / 4,
                 .usual = NAN};
     if (!of->repeated) {
-        judge_untried(of);
+        judge_untried(of, options);
         return TD_OK;
     }
     judge_contradictions(&t);

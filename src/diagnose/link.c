@@ -52,7 +52,7 @@ static bool is_suspected(const td__case *of, const char *cause) {
     return false;
 }
 
-void td__link(td__case *of) {
+void td__link(td__case *of, const char *only, const char *ignore) {
     uint32_t there = 0, known = explained(of);
     for (size_t i = 0; i < of->symptom_count; i++) {
         there |= 1U << of->symptoms[i].index;
@@ -61,7 +61,7 @@ void td__link(td__case *of) {
         const pointer *l = &links[i];
         of->rule = td__rule_of(l->cause);
         if ((there & l->all) != l->all || (known & l->all) == l->all || !of->rule ||
-            is_suspected(of, l->cause)) {
+            !td__rule_is_wanted(of->rule, only, ignore) || is_suspected(of, l->cause)) {
             continue;
         }
         td__suspicion *s = td__suspect(of, TD__TUNING, -1, l->remedy);

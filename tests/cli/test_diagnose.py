@@ -83,6 +83,8 @@ class Diagnose(program.Case):
         self.assertEqual(found["findings"][0]["cause"], "learning_rate_too_high")
         self.assertIn("divergence", found["findings"][0]["symptoms"])
         self.assertIn("cannot be repeated", found["notes"][0])
+        # what symptoms point to is chosen by name, too
+        self.assertEqual(self.diagnosed(run, "--only", "dead_relu", status=0)["findings"], [])
 
     def test_event_files_are_diagnosed_too(self):
         run = self.trained(DIVERGES + "record:\n  - {what: loss, to: [tensorboard]}\n")
