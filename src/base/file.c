@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -163,6 +164,14 @@ bool td__sync(int (*sync)(int file), int file) {
         result = sync(file);
     } while (result != 0 && errno == EINTR);
     return result == 0;
+}
+
+void td__mapped_let_go(const void *data, size_t size) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)data;
+    uintptr_t first = (from + page - 1) & ~(page - 1), last = (from + size) & ~(page - 1);
+    if (first < last) {
+        (void)madvise((void *)first, last - first, MADV_DONTNEED);
+    }
 }
 
 td_status td__draft_create(td__draft *draft, int folder, const char *name, td_error *error) {

@@ -292,6 +292,12 @@ const td__named_view *td__safetensors_find(const td__safetensors *file, const ch
     return NULL;
 }
 
+void td__safetensors_let_go(const td__safetensors *file, const td__named_view *tensor) {
+    if (file->map) {
+        td__mapped_let_go(tensor->view.data, (size_t)tensor_bytes(tensor));
+    }
+}
+
 const char *td__safetensors_text(const td__safetensors *file, const char *key) {
     return json_string_value(json_object_get(json_object_get(file->header, METADATA), key));
 }
@@ -320,7 +326,7 @@ static json_t *tensor_entry(const td__named_view *tensor, int64_t offset) {
 
 /* The header's text, from json_dumps; NULL when memory is exhausted or a text is not UTF-8. */
 static char *header_text(size_t count, const td__named_view *tensors, size_t text_count,
-                         const td__text_pair *texts, int64_t *data_bytes) {
+                         const td__text_pair *texts) {
     json_t *header = json_object(), *metadata = json_object();
     bool good = header && metadata;
     for (size_t i = 0; i < text_count && good; i++) {
@@ -335,44 +341,59 @@ static char *header_text(size_t count, const td__named_view *tensors, size_t tex
     char *text = good ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(metadata);
     json_decref(header);
-    *data_bytes = offset;
     return text;
+}
+
+/* What stands before the data: the header's length, and the header, padded with spaces so that the
+ * data begins at a multiple of 64. NULL as header_text. */
+static unsigned char *head_bytes(size_t count, const td__named_view *tensors, size_t text_count,
+                                 const td__text_pair *texts, size_t *size) {
+    char *header = header_text(count, tensors, text_count, texts);
+    size_t length = header ? strlen(header) : 0, padded = (8 + length + 63) / 64 * 64 - 8;
+    unsigned char *bytes = header ? td__calloc(8 + padded, 1) : NULL;
+    if (bytes) {
+        for (int i = 0; i < 8; i++) {
+            bytes[i] = (unsigned char)(padded >> (8 * i));
+        }
+        memcpy(bytes + 8, header, length);
+        memset(bytes + 8 + length, ' ', padded - length);
+    }
+    free(header); // NOLINT: jansson's own
+    *size = 8 + padded;
+    return bytes;
+}
+
+/* Tensors are written from where they lie: a file takes no memory of its size. */
+static bool write_tensors(int file, size_t count, const td__named_view *tensors, int64_t at) {
+    bool good = true;
+    for (size_t i = 0; i < count && good; i++) {
+        int64_t size = tensor_bytes(&tensors[i]);
+        good = size == 0 || td__write_all(file, tensors[i].view.data, (size_t)size, at);
+        at += size;
+    }
+    return good;
 }
 
 td_status td__safetensors_write(const char *path, size_t count, const td__named_view *tensors,
                                 size_t text_count, const td__text_pair *texts, td_error *error) {
-    int64_t data_bytes = 0;
-    char *header = header_text(count, tensors, text_count, texts, &data_bytes);
-    size_t length = header ? strlen(header) : 0;
-    size_t padded = (8 + length + 63) / 64 * 64 - 8;
-    unsigned char *bytes = header ? td__calloc(1, 8 + padded + (size_t)data_bytes) : NULL;
-    if (!bytes) {
-        free(header); // NOLINT: jansson's own
+    size_t size = 0;
+    unsigned char *head = head_bytes(count, tensors, text_count, texts, &size);
+    if (!head) {
         return td_error_set(error, TD_MEMORY, "%s: out of memory, or a name that is not UTF-8",
                             path);
     }
-    for (int i = 0; i < 8; i++) {
-        bytes[i] = (unsigned char)(padded >> (8 * i));
-    }
-    memcpy(bytes + 8, header, length);
-    memset(bytes + 8 + length, ' ', padded - length);
-    free(header); // NOLINT: jansson's own
-    unsigned char *at = bytes + 8 + padded;
-    for (size_t i = 0; i < count; i++) {
-        size_t part = (size_t)tensor_bytes(&tensors[i]);
-        if (part) {
-            memcpy(at, tensors[i].view.data, part);
-        }
-        at += part;
-    }
+    td__draft draft;
     const char *name;
     int folder = td__folder_of(path, &name, error);
-    td_status status = folder < 0 ? TD_IO
-                                  : td__file_publish(folder, name, bytes,
-                                                     8 + padded + (size_t)data_bytes, true, error);
+    td_status status = folder < 0 ? TD_IO : td__draft_create(&draft, folder, name, error);
+    if (!status) {
+        bool good = td__write_all(draft.file, head, size, 0) &&
+                    write_tensors(draft.file, count, tensors, (int64_t)size);
+        status = td__draft_end(&draft, good, true, error);
+    }
     if (folder >= 0) {
         close(folder);
     }
-    td__free(bytes);
+    td__free(head);
     return status;
 }

@@ -1,4 +1,6 @@
-/* Packs the right operand into panels, then lets threads share the tiles.
+/* Packs the right operand into panels, and lets threads share the panels, or the rows where panels are
+ * few. A panel that one thread alone needs is packed when its turn comes: the right operand, which
+ * may be a network's largest kernel, is never there twice.
  *
  * The left operand is read where it is: rows through tile_dot, or columns (transpose_a) through
  * tile_outer. The inner dimension is cut into blocks: the panel of one stays in the cache, and
@@ -75,7 +77,8 @@ void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int
 typedef struct product {
     const td__gemm_arguments *arguments;
     const td__kernels_table *kernels;
-    float *packed; /* panels of the whole b, to be filled; NULL: b is such already */
+    float *packed; /* to be filled: where threads share panels one for each of them, else all of b;
+                    * NULL: b is panels already */
     const float *panels;
     int64_t panel_stride, ldb; /* floats between panels, and between rows of a panel */
     float *padded_bias;        /* bias filled up to whole panels, or NULL */
@@ -86,11 +89,10 @@ typedef struct product {
 static const int64_t no_offset = 0;
 
 /* One tile over rows [row, row + rows) and panel p. */
-static void tile(const product *x, int64_t row, int rows, int64_t p) {
+static void tile(const product *x, int64_t row, int rows, int64_t p, const float *panel) {
     const td__gemm_arguments *g = x->arguments;
     int64_t width = x->kernels->panel_width, column = p * width;
     int columns = (int)(g->n - column < width ? g->n - column : width);
-    const float *panel = x->panels + p * x->panel_stride;
     float *c = g->c + row * g->ldc + column;
     int64_t done = 0;
     do {
@@ -115,18 +117,33 @@ static void tile(const product *x, int64_t row, int rows, int64_t p) {
     } while (done < g->k);
 }
 
-/* Panels outside, rows inside: a panel stays in the cache while all rows pass it. */
-static void tiles(const product *x, int64_t first_row, int64_t last_row, int64_t first_panel,
-                  int64_t last_panel) {
+static void tiles(const product *x, int64_t first_row, int64_t last_row, int64_t p,
+                  const float *panel) {
     int most = x->kernels->tile_rows;
-    for (int64_t p = first_panel; p < last_panel; p++) {
-        for (int64_t row = first_row; row < last_row;) {
-            int64_t left = last_row - row;
-            /* Two tiles of like size beat a full one and a thin one. */
-            int rows = (int)(left >= 2 * most ? most : left > most ? (left + 1) / 2 : left);
-            tile(x, row, rows, p);
-            row += rows;
+    for (int64_t row = first_row; row < last_row;) {
+        int64_t left = last_row - row;
+        /* Two tiles of like size beat a full one and a thin one. */
+        int rows = (int)(left >= 2 * most ? most : left > most ? (left + 1) / 2 : left);
+        tile(x, row, rows, p, panel);
+        row += rows;
+    }
+}
+
+/* Panels outside, rows inside: a panel stays in the cache while all rows pass it. */
+static void all_tiles(const product *x, int64_t first_row, int64_t last_row) {
+    for (int64_t p = 0; p < x->panel_count; p++) {
+        tiles(x, first_row, last_row, p, x->panels + p * x->panel_stride);
+    }
+}
+
+/* A thread's panels, each packed where the one before it was: it is done with. */
+static void multiply_panels(const product *x, float *packed, int64_t begin, int64_t end) {
+    const td__gemm_arguments *g = x->arguments;
+    for (int64_t p = begin; p < end; p++) {
+        if (packed) {
+            td__pack_panels(g->b, g->ldb, g->transpose_b, g->n, g->k, p, p + 1, 0, packed);
         }
+        tiles(x, 0, g->m, p, packed ? packed : x->panels + p * x->panel_stride);
     }
 }
 
@@ -141,12 +158,10 @@ static void pack_part(void *context, int part, int64_t begin, int64_t end) {
 static void multiply_part(void *context, int part, int64_t begin, int64_t end) {
     product *x = context;
     if (x->split_panels) {
-        if (x->packed) {
-            pack_part(context, part, begin, end);
-        }
-        tiles(x, 0, x->arguments->m, begin, end);
+        float *packed = x->packed ? x->packed + part * x->panel_stride : NULL;
+        multiply_panels(x, packed, begin, end);
     } else {
-        tiles(x, begin, end, 0, x->panel_count);
+        all_tiles(x, begin, end);
     }
 }
 
@@ -172,7 +187,10 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     product x = {.arguments = g, .kernels = td__kernels(), .panel_count = td__panel_count(g->n)};
     bool as_it_is =
         !g->transpose_b && g->n % x.kernels->vector_width == 0 && g->m <= x.kernels->tile_rows;
-    size_t panels = as_it_is ? 0 : td__panels_bytes(g->n, g->k);
+    x.split_panels = x.panel_count >= 2 * td_threads();
+    int64_t width = x.kernels->panel_width;
+    int64_t packed = as_it_is ? 0 : x.split_panels ? td_threads() : x.panel_count;
+    size_t panels = (size_t)(packed * width * g->k) * sizeof(float);
     size_t bias = g->bias ? td__panels_bytes(g->n, 1) : 0;
     td__buffer *memory = td__temporary(tape, panels + bias);
     if (!memory) {
@@ -180,20 +198,18 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     }
     x.packed = as_it_is ? NULL : memory->data;
     x.panels = as_it_is ? g->b : x.packed;
-    x.ldb = as_it_is ? g->ldb : x.kernels->panel_width;
-    x.panel_stride = as_it_is ? x.kernels->panel_width : g->k * x.ldb;
+    x.ldb = as_it_is ? g->ldb : width;
+    x.panel_stride = as_it_is ? width : g->k * width;
     if (g->bias) {
         x.padded_bias = memory->data + panels / sizeof(float);
         memset(x.padded_bias, 0, bias);
         memcpy(x.padded_bias, g->bias, (size_t)g->n * sizeof(float));
     }
-    x.split_panels = x.panel_count >= 2 * td_threads();
     int64_t count = x.split_panels ? x.panel_count : g->m;
     int64_t work = g->m * g->n * g->k / count; /* per panel, or per row */
     int64_t minimum = TD__PRODUCT_GRAIN / (work ? work : 1) + 1;
     if (!x.split_panels && x.packed) {
-        td__parallel(x.panel_count, 1, (1 << 18) / (g->k * x.kernels->panel_width) + 1, pack_part,
-                     &x);
+        td__parallel(x.panel_count, 1, (1 << 18) / (g->k * width) + 1, pack_part, &x);
     }
     td__parallel(count, x.split_panels ? 1 : x.kernels->tile_rows, minimum, multiply_part, &x);
     td__buffer_drop(tape, memory);
@@ -228,7 +244,7 @@ void td__gemm_panels(const td__gemm_arguments *g, td__panels panels) {
     if (g->k == 0) {
         fill_empty(g);
     } else {
-        tiles(&x, 0, g->m, 0, x.panel_count);
+        all_tiles(&x, 0, g->m);
     }
 }
 

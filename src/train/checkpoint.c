@@ -345,6 +345,7 @@ static td_status read_tensor(const td__safetensors *file, const char *prefix, co
     }
     memcpy((void *)(uintptr_t)into.data, found->view.data,
            (size_t)count * td_dtype_size(into.dtype));
+    td__safetensors_let_go(file, found);
     return TD_OK;
 }
 

@@ -4,6 +4,8 @@
 #include "base/memory.h"
 #include "model/weights.h"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/td_safetensors_XXXXXX";
@@ -144,12 +146,52 @@ static void a_failed_write_leaves_the_old_file(void **state) {
     assert_int_equal(td__safetensors_write("/nowhere/x", 1, &tensor, 0, NULL, &error), TD_IO);
 }
 
+/* Pages of this program that are in memory. */
+static long resident_pages(void) {
+    long all = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%ld %ld", &all, &resident), 2);
+    (void)fclose(file);
+    return resident;
+}
+
+/* A checkpoint is as large as a model and its optimizer: it is written from where the tensors lie and
+ * need not stay in memory once it is read. */
+static void a_file_takes_no_memory_of_its_size(void **state) {
+    (void)state;
+    enum { BYTES = 64 << 20 };
+    td_error error = {0};
+    long page = sysconf(_SC_PAGESIZE), most = BYTES / 4 / page;
+    void *zeros = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(zeros != MAP_FAILED);
+    const td__named_view tensor = {"x", {TD_UINT8, TD_SHAPE(BYTES), zeros, NULL, NULL}};
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    assert_ok(td__safetensors_write(path, 1, &tensor, 0, NULL, &error), error);
+    getrusage(RUSAGE_SELF, &after);
+    assert_true((after.ru_maxrss - before.ru_maxrss) * 1024 / page < most);
+
+    td__safetensors *file = td__safetensors_open(path, &error);
+    assert_non_null(file);
+    const td__named_view *found = td__safetensors_find(file, "x");
+    long first = resident_pages();
+    assert_memory_equal(found->view.data, zeros, BYTES);
+    assert_true(resident_pages() - first > 2 * most);
+    td__safetensors_let_go(file, found);
+    assert_true(resident_pages() - first < most);
+    assert_memory_equal(found->view.data, zeros, BYTES);
+    td__safetensors_close(file);
+    munmap(zeros, BYTES);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_and_texts_read_back),
         cmocka_unit_test(malformed_files_are_refused),
         cmocka_unit_test(halves_become_floats),
         cmocka_unit_test(a_failed_write_leaves_the_old_file),
+        cmocka_unit_test(a_file_takes_no_memory_of_its_size),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,8 +1,10 @@
 /* Matrix products against sums written out. */
 #include "test.h"
 
+#include "base/arena.h"
 #include "base/random.h"
 #include "tape/gemm.h"
+#include "tape/tape.h"
 
 static td__random generator;
 
@@ -139,6 +141,35 @@ static void long_sums_keep_their_digits(void **state) {
     td_tape_destroy(tape);
 }
 
+/* A kernel may be most of a network: multiplying by it does not take its memory once more. */
+static void a_large_right_operand_is_not_copied(void **state) {
+    (void)state;
+    enum { M = 20, N = 4000, K = 300 };
+    td_error error = {0};
+    float *a = random_floats((int64_t)M * K), *b = random_floats((int64_t)N * K);
+    float *c = random_floats((int64_t)M * N);
+    for (int i = 0; i < 4; i++) {
+        td_tape *tape = td_tape_create(NULL, &error);
+        td_threads_set(1 + i / 2);
+        assert_int_equal(td__gemm(tape, &(td__gemm_arguments){.m = M,
+                                                              .n = N,
+                                                              .k = K,
+                                                              .a = a,
+                                                              .lda = K,
+                                                              .b = b,
+                                                              .ldb = i % 2 ? K : N,
+                                                              .transpose_b = i % 2,
+                                                              .c = c,
+                                                              .ldc = N}),
+                         TD_OK);
+        assert_true(td__arena_capacity(tape->arena) < (size_t)N * K * sizeof *b / 8);
+        td_tape_destroy(tape);
+    }
+    free(a);
+    free(b);
+    free(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_agree_with_sums_written_out),
@@ -146,6 +177,7 @@ int main(void) {
         cmocka_unit_test(threads_share_rows_or_panels),
         cmocka_unit_test(a_few_rows_need_no_packing),
         cmocka_unit_test(long_sums_keep_their_digits),
+        cmocka_unit_test(a_large_right_operand_is_not_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
