@@ -71,6 +71,7 @@ typedef enum td__unary {
     TD__SQUARE,
     TD__ABSOLUTE,
     TD__CLIP, /* to [p, q] */
+    TD__ERF,
     TD__UNARY_COUNT
 } td__unary;
 

@@ -76,6 +76,9 @@ uint64_t td__random_key(td_tape *tape);
 /* Prefix of messages while a layer runs, e.g. "layer 'conv1'"; NULL ends it. Borrowed. */
 void td__label(td_tape *tape, const char *label);
 
+/* y = erf(x): what others make GELU of. */
+td_tensor *td__erf(td_tape *tape, td_tensor *x);
+
 /* --- backward ----------------------------------------------------------------------------- */
 
 /* Whether the gradient of input i is needed. */

@@ -140,4 +140,28 @@ TD__INLINE float td__normal_cdff(float x) {
     return t < 0.93f ? near : x != x ? x : far;
 }
 
+/* The error function: z + z P(z^2) near 0, else 1 - e^(Q(|z|) - z^2), which rounds to 1 from 4 on. */
+TD__INLINE float td__erff(float z) {
+    float t = z < 0.0f ? -z : z, s = z * z;
+    float p = -1.02098757e-05f;
+    p = p * s + 0.000114315488f;
+    p = p * s - 0.000850384415f;
+    p = p * s + 0.00522219576f;
+    p = p * s - 0.0268657804f;
+    p = p * s + 0.112837873f;
+    p = p * s - 0.376126379f;
+    p = p * s + 0.128379166f;
+    float q = 1.56466876e-06f;
+    q = q * t - 4.46243575e-05f;
+    q = q * t + 0.000584718131f;
+    q = q * t - 0.00470298203f;
+    q = q * t + 0.0262603778f;
+    q = q * t - 0.109797329f;
+    q = q * t + 0.367873728f;
+    q = q * t - 1.13005781f;
+    q = q * t + 0.000276859006f;
+    float far = t > 4.1f ? 1.0f : 1.0f - td__expf(q - s);
+    return t < 0.93f ? z + z * p : z != z ? z : z < 0.0f ? -far : far;
+}
+
 #endif

@@ -37,6 +37,7 @@ DEFINE(logarithm, td__logf(x), 1.0f / x)
 DEFINE(square_root, __builtin_sqrtf(x), 0.5f / y)
 DEFINE(square, x *x, 2.0f * x)
 DEFINE(absolute, __builtin_fabsf(x), x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f)
+DEFINE(error_function, td__erff(x), 1.12837917f * td__expf(-x * x))
 /* Not at the bounds' outside; NaN stays. */
 DEFINE(clip, x<p ? p : x> q ? q : x, x >= p && x <= q ? 1.0f : 0.0f)
 
@@ -52,4 +53,5 @@ void TD__VARIANT(td__fill_unary)(td__kernels_table *table) {
     ENTRY(SQUARE, square);
     ENTRY(ABSOLUTE, absolute);
     ENTRY(CLIP, clip);
+    ENTRY(ERF, error_function);
 }

@@ -1,4 +1,4 @@
-/* affine, exp, log, sqrt, square, absolute, clip: y = f(x), element by element; dx = g f'(x).
+/* affine, exp, log, sqrt, square, absolute, clip, erf: y = f(x), element by element; dx = g f'(x).
  * Equations and derivatives stand in kernels/unary.c.
  *
  * stop_gradient: y = x, dx = 0
@@ -77,6 +77,12 @@ static const td__op affine_op = {.name = "affine", .backward = unary_backward};
 
 td_tensor *td_affine(td_tape *tape, td_tensor *x, float scale, float offset) {
     return unary(tape, &affine_op, x, (unary_saved){TD__AFFINE, scale, offset});
+}
+
+static const td__op erf_op = {.name = "erf", .backward = unary_backward};
+
+td_tensor *td__erf(td_tape *tape, td_tensor *x) {
+    return unary(tape, &erf_op, x, (unary_saved){.kind = TD__ERF});
 }
 
 static const td__op clip_op = {.name = "clip", .backward = unary_backward};

@@ -83,6 +83,7 @@ static float at(kernel *compute, float x) {
     }
 UNARY(kernel_exp, EXP)
 UNARY(kernel_log, LOG)
+UNARY(kernel_erf, ERF)
 ACTIVATION(kernel_tanh, TANH)
 ACTIVATION(kernel_sigmoid, SIGMOID)
 ACTIVATION(kernel_softplus, SOFTPLUS)
@@ -176,6 +177,17 @@ static void softplus_is_within_3_units(void **state) {
     assert_true(isnan(at(kernel_softplus, NAN)));
 }
 
+static void erf_is_within_2_units(void **state) {
+    (void)state;
+    fill_linear(x, -5, 5);
+    expect_units(kernel_erf, erf, x, 2);
+    fill_magnitudes(x, 1e-30, 1e30);
+    expect_units(kernel_erf, erf, x, 2);
+    assert_true(at(kernel_erf, INFINITY) == 1);
+    assert_true(at(kernel_erf, -INFINITY) == -1);
+    assert_true(isnan(at(kernel_erf, NAN)));
+}
+
 /* The left tail comes from a subtraction of exponents and ends at -5.8: absolute there. */
 static void gelu_is_within_a_millionth(void **state) {
     (void)state;
@@ -221,6 +233,7 @@ int main(void) {
         cmocka_unit_test(tanh_is_within_3_units),
         cmocka_unit_test(sigmoid_is_within_3_units),
         cmocka_unit_test(softplus_is_within_3_units),
+        cmocka_unit_test(erf_is_within_2_units),
         cmocka_unit_test(gelu_is_within_a_millionth),
         cmocka_unit_test(gelu_tanh_is_within_a_millionth),
         cmocka_unit_test(every_length_gives_the_same_values),
