@@ -15,7 +15,7 @@ static void forward(worker *w) {
 }
 
 static void start_model(worker *w, const char *path) {
-    td_tape_options inference = {.size = sizeof inference, .no_history = true};
+    td_tape_options inference = {.size = sizeof inference, .inference = true};
     w->model = td_model_load(path, &w->error);
     w->tape = w->model ? td_tape_create(&inference, &w->error) : NULL;
     if (!w->tape) {

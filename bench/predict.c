@@ -29,7 +29,7 @@ static void start_forward(worker *w, const struct network *network, int64_t batc
     resized.batch = batch;
     start(w, &resized);
     td_tape_destroy(w->tape);
-    td_tape_options inference = {.size = sizeof inference, .no_history = true};
+    td_tape_options inference = {.size = sizeof inference, .inference = true};
     w->tape = td_tape_create(&inference, &w->error);
     if (!w->tape) {
         fail("start", &w->error);

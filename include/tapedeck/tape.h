@@ -31,7 +31,10 @@ typedef struct td_tape td_tape;
 typedef struct td_tape_options {
     size_t size;     /* sizeof(td_tape_options) */
     uint64_t seed;   /* of dropout and other random operations */
-    bool no_history; /* run operations without remembering them: inference */
+    bool no_history; /* run operations without remembering them */
+    bool inference;  /* the same, with a promise: parameters of models that run on it keep their
+                        values and stay where they are as long as the tape lives. What operations
+                        make of them (packed weights) is made once. */
 } td_tape_options;
 
 /* options may be NULL. NULL on failure. */

@@ -257,7 +257,7 @@ static td_status open_graph(graph_run *g, const char *model, int64_t memory, td_
     td__bytes_release(&bytes);
     if (!status) {
         g->tape = td_tape_create(
-            &(td_tape_options){.size = sizeof(td_tape_options), .no_history = true}, error);
+            &(td_tape_options){.size = sizeof(td_tape_options), .inference = true}, error);
         g->inputs = td__calloc(g->graph->input_count + 1, sizeof(td_tensor *));
         status = g->tape && g->inputs ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     }

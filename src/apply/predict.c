@@ -142,7 +142,7 @@ static td_status list_signals(predictor *p, td_error *error) {
 }
 
 static td_status prepare(predictor *p, const td_predict_options *options, td_error *error) {
-    td_tape_options inference = {.size = sizeof inference, .no_history = true};
+    td_tape_options inference = {.size = sizeof inference, .inference = true};
     const td_data_info *info = td_dataset_info(p->saved.data);
     td_status status = td__pass_init(&p->pass, p->saved.model, NULL, &inference, error);
     p->pass.fixed = p->saved.fixed_batch;

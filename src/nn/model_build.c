@@ -233,6 +233,7 @@ static td_status build_parameter(td_model *model, size_t layer_index,
                                  .moving_average = plan->moving_average},
                         .l1 = plan->l1,
                         .l2 = plan->l2};
+    tensor->weight = true;
     layer->slot[plan->slot] = tensor;
     if (!seed) {
         return TD_OK;

@@ -218,6 +218,7 @@ static td_status own_constants(td__onnx_source *source, td_error *error) {
             return TD_MEMORY;
         }
         td_tensor_destroy(constant->tensor);
+        copy->weight = true;
         constant->tensor = copy;
         td__onnx_run_preset(source->run, (int32_t)v,
                             (td__onnx_value){.type = constant->type, .plain = copy});
@@ -315,6 +316,7 @@ static td_status keep_outputs(td__onnx_source *source, td_tape *tape, const td__
             if (!tensor) {
                 return TD_MEMORY;
             }
+            tensor->weight = true;
             source->graph->values[v].constant = (td__onnx_constant){type, tensor};
         }
         td__onnx_run_preset(source->run, v, (td__onnx_value){.type = type, .plain = tensor});

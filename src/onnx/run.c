@@ -180,6 +180,9 @@ static td__onnx_run *create(const td__onnx_graph *graph, td__onnx_run *outermost
     }
     for (size_t i = 0; i < graph->value_count; i++) {
         const td__onnx_constant *constant = &graph->values[i].constant;
+        if (constant->tensor) {
+            constant->tensor->weight = true;
+        }
         run->presets[i] = (td__onnx_value){.type = constant->type, .plain = constant->tensor};
     }
     mark_read(run);

@@ -4,6 +4,7 @@
 #include "tape/channelwise.h"
 #include "tape/gemm.h"
 #include "tape/parallel.h"
+#include "tape/prepared.h"
 #include "tape/winograd.h"
 
 #include <string.h>
@@ -264,12 +265,23 @@ td_status td__conv_forward(td_tape *tape, const td__conv *c, const float *x, con
     td_status status = TD_OK;
     for (int64_t group = 0; group < c->groups && !status; group++) {
         pack packed;
-        status = make_pack(tape, n, k, segments, bias ? bias + group * n : NULL, &packed);
+        td__prepared *kept =
+            c->kernel_is_weight && c->batch * c->out[0] * c->out[1] < TD__PREPARED_ROWS
+                ? td__prepare(tape, kernel + group * n, TD__PREPARED_PANELS, td__panels_bytes(n, k))
+                : NULL;
+        status =
+            make_pack(tape, n, kept ? 0 : k, segments, bias ? bias + group * n : NULL, &packed);
         if (status) {
             break;
         }
-        td__pack_panels(kernel + group * n, c->filters, false, n, k, 0, td__panel_count(n),
-                        k * td__kernels()->panel_width, packed.panels);
+        packed.panels = kept ? kept->data : packed.panels;
+        if (!kept || !kept->made) {
+            td__pack_panels(kernel + group * n, c->filters, false, n, k, 0, td__panel_count(n),
+                            k * td__kernels()->panel_width, packed.panels);
+        }
+        if (kept) {
+            kept->made = true;
+        }
         for (int64_t s = 0; s < segments; s++) {
             int64_t ky = long_runs ? s : s / c->kernel[1], kx = long_runs ? 0 : s % c->kernel[1];
             packed.offsets[s] =

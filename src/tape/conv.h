@@ -19,6 +19,7 @@ typedef struct td__conv {
     int64_t stride[2], dilation[2];
     int64_t before[2]; /* padding above and on the left; what is needed after follows from out */
     int64_t out[2];
+    bool kernel_is_weight; /* a model's: what is made of it may be kept */
 } td__conv;
 
 /* Output size and padding along one axis as Keras has them; false when the kernel does not fit. */

@@ -62,9 +62,10 @@ td_tensor *td__conv_run(td_tape *tape, const td__op *op, const td__conv *conv, b
     }
     *saved = (td__conv_saved){
         .conv = *conv, .transposed = transposed, .linear = td__linear_begin(tape, y, activation)};
+    saved->conv.kernel_is_weight = kernel->weight;
     product *run = transposed ? td__conv_to_input : td__conv_forward;
     if (!saved->linear ||
-        run(tape, conv, td__floats(x), td__floats(kernel), bias ? td__floats(bias) : NULL,
+        run(tape, &saved->conv, td__floats(x), td__floats(kernel), bias ? td__floats(bias) : NULL,
             saved->linear->z, saved->linear->fused_relu ? TD__TILE_RELU : 0)) {
         return NULL;
     }

@@ -10,6 +10,7 @@
 #include "tape/gemm.h"
 
 #include "tape/parallel.h"
+#include "tape/prepared.h"
 
 #include <assert.h>
 #include <string.h>
@@ -155,6 +156,28 @@ static void pack_part(void *context, int part, int64_t begin, int64_t end) {
                     g->k * x->kernels->panel_width, x->packed);
 }
 
+static void pack_all(product *x) {
+    int64_t floats = x->arguments->k * x->kernels->panel_width;
+    td__parallel(x->panel_count, 1, (1 << 18) / floats + 1, pack_part, x);
+}
+
+/* Panels of a model's weights that the tape keeps; NULL: it does not. */
+static const float *kept_panels(td_tape *tape, const product *x) {
+    const td__gemm_arguments *g = x->arguments;
+    td__prepared *kept =
+        g->b_is_weight && g->m < TD__PREPARED_ROWS
+            ? td__prepare(tape, g->b, g->transpose_b ? TD__PREPARED_TURNED : TD__PREPARED_PANELS,
+                          td__panels_bytes(g->n, g->k))
+            : NULL;
+    if (kept && !kept->made) {
+        product packing = *x;
+        packing.packed = kept->data;
+        pack_all(&packing);
+        kept->made = true;
+    }
+    return kept ? kept->data : NULL;
+}
+
 static void multiply_part(void *context, int part, int64_t begin, int64_t end) {
     product *x = context;
     if (x->split_panels) {
@@ -185,19 +208,20 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
         return TD_OK;
     }
     product x = {.arguments = g, .kernels = td__kernels(), .panel_count = td__panel_count(g->n)};
-    bool as_it_is =
-        !g->transpose_b && g->n % x.kernels->vector_width == 0 && g->m <= x.kernels->tile_rows;
+    const float *kept = kept_panels(tape, &x);
+    bool as_it_is = !kept && !g->transpose_b && g->n % x.kernels->vector_width == 0 &&
+                    g->m <= x.kernels->tile_rows;
     x.split_panels = x.panel_count >= 2 * td_threads();
     int64_t width = x.kernels->panel_width;
-    int64_t packed = as_it_is ? 0 : x.split_panels ? td_threads() : x.panel_count;
+    int64_t packed = kept || as_it_is ? 0 : x.split_panels ? td_threads() : x.panel_count;
     size_t panels = (size_t)(packed * width * g->k) * sizeof(float);
     size_t bias = g->bias ? td__panels_bytes(g->n, 1) : 0;
     td__buffer *memory = td__temporary(tape, panels + bias);
     if (!memory) {
         return TD_MEMORY;
     }
-    x.packed = as_it_is ? NULL : memory->data;
-    x.panels = as_it_is ? g->b : x.packed;
+    x.packed = kept || as_it_is ? NULL : memory->data;
+    x.panels = kept ? kept : as_it_is ? g->b : x.packed;
     x.ldb = as_it_is ? g->ldb : width;
     x.panel_stride = as_it_is ? width : g->k * width;
     if (g->bias) {
@@ -209,7 +233,7 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     int64_t work = g->m * g->n * g->k / count; /* per panel, or per row */
     int64_t minimum = TD__PRODUCT_GRAIN / (work ? work : 1) + 1;
     if (!x.split_panels && x.packed) {
-        td__parallel(x.panel_count, 1, (1 << 18) / (g->k * width) + 1, pack_part, &x);
+        pack_all(&x);
     }
     td__parallel(count, x.split_panels ? 1 : x.kernels->tile_rows, minimum, multiply_part, &x);
     td__buffer_drop(tape, memory);

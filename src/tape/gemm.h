@@ -13,6 +13,7 @@ typedef struct td__gemm_arguments {
     const float *b; /* (k, n), or (n, k) with transpose_b */
     int64_t ldb;
     bool transpose_b;
+    bool b_is_weight;  /* a model's: what is packed may be kept */
     const float *bias; /* (n,), added to each row, or NULL */
     float *c;          /* (m, n) */
     int64_t ldc;

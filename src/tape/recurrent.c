@@ -178,6 +178,7 @@ td_status td__recurrent_input(td_tape *tape, td__recurrent *r,
                                                 .lda = r->in,
                                                 .b = td__floats(inputs[TD__RNN_KERNEL]),
                                                 .ldb = r->width,
+                                                .b_is_weight = inputs[TD__RNN_KERNEL]->weight,
                                                 .bias = bias,
                                                 .c = r->gates,
                                                 .ldc = r->width});

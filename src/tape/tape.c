@@ -47,7 +47,11 @@ td_tape *td_tape_create(const td_tape_options *options, td_error *error) {
     td_tape_options given;
     (void)td__options(&given, sizeof given, options);
     tape->seed = given.seed;
-    tape->no_history = given.no_history;
+    tape->no_history = given.no_history || given.inference;
+    tape->inference = given.inference;
+    if (given.inference) {
+        tape->prepared.memory = td__arena_create(); /* without it weights are packed each time */
+    }
     return tape;
 }
 
@@ -63,6 +67,7 @@ void td_tape_destroy(td_tape *tape) {
     td__free(tape->slots);
     td__free(tape->leaves);
     td__free(tape->free_buffers);
+    td__prepared_release(&tape->prepared);
     td__free(tape);
 }
 
@@ -221,9 +226,14 @@ td__buffer *td__temporary(td_tape *tape, size_t bytes) {
     return buffer;
 }
 
+/* A quarter is enough for the weights of whatever runs within the rest. */
 void td__tape_limit(td_tape *tape, size_t bytes) {
+    size_t kept = tape->prepared.memory ? bytes / 4 : 0;
+    if (tape->prepared.memory) {
+        td__arena_limit(tape->prepared.memory, kept);
+    }
     if (tape->arena) {
-        td__arena_limit(tape->arena, bytes);
+        td__arena_limit(tape->arena, bytes - kept);
     }
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "tape/op.h"
+#include "tape/prepared.h"
 
 typedef struct td__slot {
     td_tensor *tensor;
@@ -51,7 +52,9 @@ struct td_tape {
     td_error error;    /* the first since the last reset */
     const char *label; /* the layer that is running, or NULL */
     uint64_t seed, step, random_count;
+    td__prepared_table prepared;
     bool no_history;
+    bool inference; /* what td_tape_options promises of it */
     bool training;
 };
 

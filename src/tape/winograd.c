@@ -3,6 +3,7 @@
 
 #include "tape/gemm.h"
 #include "tape/parallel.h"
+#include "tape/prepared.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -219,23 +220,46 @@ static void transform_back(const float *m, int64_t pairs, bool add, float *dw) {
 
 /* --- the three products --------------------------------------------------------------------- */
 
+/* The transformed kernel in u, as panels: where it is, in packing (packed floats for each place), or, to
+ * be kept, one panel behind the other in any case. */
+static void make_panels(plan *p, bool transposed, int64_t packed, bool keep, const float *u,
+                        float *packing) {
+    int64_t pairs = p->in * p->out, ld = transposed ? p->in : p->out;
+    for (int place = 0; place < PLACES; place++) {
+        float *to = packing + place * packed;
+        if (keep) {
+            td__pack(u + place * pairs, ld, transposed, p->out, p->in, to);
+        } else {
+            p->panels[place] = td__panels_of(u + place * pairs, ld, transposed, p->out, p->in, to);
+        }
+    }
+}
+
 /* transposed: panels of a kernel whose rows are the results' channels. */
 static td_status run(td_tape *tape, const td__conv *c, plan *p, const float *kernel,
                      bool transposed) {
     set_sizes(c, p);
-    int64_t pairs = p->in * p->out;
+    int64_t pairs = p->in * p->out, width = p->kernels->panel_width;
     int64_t packed = (int64_t)(td__panels_bytes(p->out, p->in) / sizeof(float));
-    int64_t floats = PLACES * (pairs + packed) + p->room * td_threads();
+    td__prepared *kept = c->kernel_is_weight && !transposed
+                             ? td__prepare(tape, kernel, TD__PREPARED_WINOGRAD,
+                                           (size_t)(PLACES * packed) * sizeof(float))
+                             : NULL;
+    bool made = kept && kept->made;
+    int64_t floats = (made ? 0 : PLACES * (pairs + packed)) + p->room * td_threads();
     td__buffer *memory = td__temporary(tape, (size_t)floats * sizeof(float));
     if (!memory) {
         return TD_MEMORY;
     }
-    float *u = memory->data, *packing = u + PLACES * pairs;
-    p->rooms = packing + PLACES * packed;
-    transform_kernel(kernel, pairs, transposed, u);
-    for (int place = 0; place < PLACES; place++) {
-        p->panels[place] = td__panels_of(u + place * pairs, transposed ? p->in : p->out, transposed,
-                                         p->out, p->in, packing + place * packed);
+    p->rooms = memory->data;
+    float *u = p->rooms + p->room * td_threads(), *panels = kept ? kept->data : u + PLACES * pairs;
+    if (!made) {
+        transform_kernel(kernel, pairs, transposed, u);
+        make_panels(p, transposed, packed, kept, u, panels);
+    }
+    for (int place = 0; kept && place < PLACES; place++) {
+        p->panels[place] = (td__panels){panels + place * packed, p->in * width, width};
+        kept->made = true;
     }
     int64_t work = PLACES * pairs;
     td__parallel(p->tile_count, 1, TD__PRODUCT_GRAIN / work + 1, multiply_part, p);

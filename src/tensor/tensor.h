@@ -19,6 +19,7 @@ struct td_tensor {
     bool gradient;     /* of the tensor it is named after */
     bool disconnected; /* a gradient that is zero because the loss does not depend on the target */
     bool owns_data;    /* heap tensors: data is freed with the tensor */
+    bool weight;       /* a parameter or constant of a model, or a view of one */
 };
 
 static inline td_view td__view_of(const td_tensor *tensor) {

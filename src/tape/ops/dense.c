@@ -92,6 +92,7 @@ td_tensor *td_dense(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *b
                                              .lda = in,
                                              .b = td__floats(kernel),
                                              .ldb = out,
+                                             .b_is_weight = kernel->weight,
                                              .bias = bias ? td__floats(bias) : NULL,
                                              .c = saved->z,
                                              .ldc = out,

@@ -39,5 +39,8 @@ td_tensor *td_reshape(td_tape *tape, td_tensor *x, td_shape shape) {
                         td_shape_text(&x->shape, a), td_shape_text(&shape, b));
     }
     td_tensor *y = td__output_over(tape, TD_FLOAT32, &wanted, x->data);
+    if (y) {
+        y->weight = x->weight;
+    }
     return y ? td__record(tape, &reshape_op, y, 1, &x, NULL) : NULL;
 }
