@@ -4,12 +4,13 @@
 #include "tape/channelwise.h"
 #include "tape/gemm.h"
 #include "tape/parallel.h"
+#include "tape/pointwise.h"
 #include "tape/prepared.h"
 #include "tape/winograd.h"
 
 #include <string.h>
 
-enum { MAXIMUM_TILE_ROWS = 16 };
+enum { MAXIMUM_TILE_ROWS = 16, LONGEST_SUM = 640 };
 
 bool td__conv_axis(int64_t size, int64_t kernel, int64_t stride, int64_t dilation,
                    td_padding padding, int64_t *out, int64_t *before) {
@@ -135,16 +136,43 @@ typedef struct patch_tile {
     int64_t first, last; /* segments */
 } patch_tile;
 
-/* Multiplies what was collected with all panels. */
-static void flush_tile(const patches *p, patch_tile *tile) {
-    int64_t width = p->kernels->panel_width, k = p->segments * p->segment;
-    int64_t skipped = tile->first * p->segment * width;
-    for (int64_t column = 0; column < p->n && tile->count > 0; column += width) {
+/* Segments [first, first + count) from `within` on, `length` floats of each, times all panels. */
+static void multiply_tile(const patches *p, const patch_tile *tile, int64_t first, int64_t count,
+                          int64_t within, int64_t length, int flags) {
+    int64_t width = p->kernels->panel_width, k = p->segments * p->segment, offset;
+    const int64_t *offsets = p->offsets + first;
+    if (within > 0) {
+        offset = *offsets + within;
+        offsets = &offset;
+    }
+    bool begins = first == tile->first && within == 0;
+    for (int64_t column = 0; column < p->n; column += width) {
         int columns = (int)(p->n - column < width ? p->n - column : width);
-        p->kernels->tile_dot(
-            tile->count, columns, tile->last - tile->first, p->segment, p->offsets + tile->first,
-            tile->starts, p->panels + column * k + skipped, width,
-            p->bias ? p->bias + column : NULL, tile->result + column, p->pixel_stride, p->flags);
+        p->kernels->tile_dot(tile->count, columns, count, length, offsets, tile->starts,
+                             p->panels + column * k + (first * p->segment + within) * width, width,
+                             p->bias && begins ? p->bias + column : NULL, tile->result + column,
+                             p->pixel_stride, begins ? flags : flags | TD__TILE_ADD);
+    }
+}
+
+/* Multiplies what was collected, all at once or, where sums are long, in blocks: sums of sums lose fewer
+ * digits. */
+static void flush_tile(const patches *p, patch_tile *tile) {
+    int64_t count = tile->last - tile->first, within = 0;
+    if (tile->count > 0 && count * p->segment <= LONGEST_SUM) {
+        multiply_tile(p, tile, tile->first, count, 0, p->segment, p->flags);
+    } else if (tile->count > 0) {
+        for (int64_t s = tile->first; s < tile->last; s += count) {
+            count = LONGEST_SUM / p->segment;
+            count = count < 1 ? 1 : count < tile->last - s ? count : tile->last - s;
+            for (int64_t length; within < p->segment; within += length) {
+                length = p->segment - within < LONGEST_SUM ? p->segment - within : LONGEST_SUM;
+                bool ends = s + count == tile->last && within + length == p->segment;
+                multiply_tile(p, tile, s, count, within, length,
+                              ends ? p->flags : p->flags & ~TD__TILE_RELU);
+            }
+            within = 0;
+        }
     }
     tile->count = 0;
 }
@@ -257,6 +285,9 @@ td_status td__conv_forward(td_tape *tape, const td__conv *c, const float *x, con
     }
     if (td__winograd_fits(c, false)) {
         return td__winograd_forward(tape, c, x, kernel, bias, y, flags);
+    }
+    if (td__pointwise_fits(c)) {
+        return td__pointwise_forward(tape, c, x, kernel, bias, y, flags);
     }
     if (pad_input(tape, c, x, &source)) {
         return TD_MEMORY;
@@ -406,6 +437,9 @@ td_status td__conv_to_input(td_tape *tape, const td__conv *c, const float *dz, c
     if (td__winograd_fits(c, false)) {
         return td__winograd_to_input(tape, c, dz, kernel, bias, dx, flags);
     }
+    if (td__pointwise_fits(c)) {
+        return td__pointwise_to_input(tape, c, dz, kernel, bias, dx, flags);
+    }
     int64_t before[2], after[2];
     reach(c, 0, &before[0], &after[0]);
     reach(c, 1, &before[1], &after[1]);
@@ -525,7 +559,6 @@ static td_status run_kernel_group(td_tape *tape, kernel_work *w) {
     int64_t depth = c->channels / c->groups, n = c->filters / c->groups;
     int64_t size = c->kernel[0] * c->kernel[1] * depth * c->filters;
     int64_t work = pixels * c->kernel[0] * c->kernel[1] * depth * n;
-    w->split_rows = threads > 1 && w->tile_count < 4 * threads;
     if (!w->split_rows) {
         td__parallel(w->tile_count, 1, TD__PRODUCT_GRAIN / (work / w->tile_count + 1) + 1,
                      kernel_part, w);
@@ -563,6 +596,13 @@ td_status td__conv_to_kernel(td_tape *tape, const td__conv *c, const float *x, c
         return td__winograd_to_kernel(tape, c, x, dz, add, dw);
     }
     kernel_work w = {.conv = c, .kernels = td__kernels(), .dw = dw, .add = add};
+    w.run = has_long_runs(c) ? c->kernel[1] * depth : depth;
+    w.tiles_per_run = (w.run + w.kernels->tile_rows - 1) / w.kernels->tile_rows;
+    w.tile_count = size / c->filters / w.run * w.tiles_per_run;
+    w.split_rows = td_threads() > 1 && w.tile_count < 4 * td_threads();
+    if (td__pointwise_fits(c) && !w.split_rows) {
+        return td__pointwise_to_kernel(tape, c, x, dz, add, dw);
+    }
     if (pad_input(tape, c, x, &w.source)) {
         return TD_MEMORY;
     }
@@ -576,9 +616,6 @@ td_status td__conv_to_kernel(td_tape *tape, const td__conv *c, const float *x, c
                 w.source.data + (b * w.source.height + i) * w.source.width * c->channels;
         }
     }
-    w.run = has_long_runs(c) ? c->kernel[1] * depth : depth;
-    w.tiles_per_run = (w.run + w.kernels->tile_rows - 1) / w.kernels->tile_rows;
-    w.tile_count = size / c->filters / w.run * w.tiles_per_run;
     for (w.group = 0; w.group < c->groups && !status; w.group++) {
         td__buffer *widened = NULL;
         status = widen(tape, c, dz, w.group, &w, &widened);

@@ -1,11 +1,13 @@
-/* Packs the right operand into panels, and lets threads share the panels, or the rows where panels are
- * few. A panel that one thread alone needs is packed when its turn comes: the right operand, which
- * may be a network's largest kernel, is never there twice.
+/* Blocks of the operands, small enough to stay in a cache, then tiles of them.
  *
  * The left operand is read where it is: rows through tile_dot, or columns (transpose_a) through
- * tile_outer. The inner dimension is cut into blocks: the panel of one stays in the cache, and
- * sums of sums lose fewer digits than one long one. Of a left operand of a few rows the right one is
- * read where it is, too, where its rows are whole vectors: it is only read once.
+ * tile_outer. The right one is packed into panels, or read where it is when few rows pass it and its
+ * own rows are whole vectors; it may be a network's largest kernel and is never there twice.
+ * From the outside in: columns, the inner dimension, rows, panels, tiles.
+ * Sums of sums over blocks of the inner dimension also lose fewer digits than one long one.
+ *
+ * Threads share a grid of rows by panels, each packs for itself: nobody waits for anybody, and an
+ * element is the same sum whoever computes it.
  */
 #include "tape/gemm.h"
 
@@ -16,7 +18,13 @@
 #include <string.h>
 
 enum {
-    BLOCK_K = 256, /* rows of a panel: 256 x 32 floats are 32 KiB */
+    DOT_BLOCK = 256,   /* of the inner dimension: a panel of 256 x 32 floats is 32 KiB */
+    OUTER_BLOCK = 128, /* a's columns take as many cache lines again */
+    ROW_TILES = 4,     /* tiles of rows that pass a block's panels together */
+    PACKED_PANELS = 16,
+    FEW_TILES = 16, /* of rows: with fewer, packing costs more than it saves */
+    NEAR_ROWS =
+        1024, /* floats between b's rows; from farther apart they push each other out of a cache */
     MAXIMUM_TILE_ROWS = 16
 };
 
@@ -78,114 +86,136 @@ void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int
 typedef struct product {
     const td__gemm_arguments *arguments;
     const td__kernels_table *kernels;
-    float *packed; /* to be filled: where threads share panels one for each of them, else all of b;
-                    * NULL: b is panels already */
-    const float *panels;
-    int64_t panel_stride, ldb; /* floats between panels, and between rows of a panel */
-    float *padded_bias;        /* bias filled up to whole panels, or NULL */
+    const float *bias; /* filled up to whole panels, or NULL */
     int64_t panel_count;
-    bool split_panels; /* threads share panels, otherwise rows */
+    int row_parts, panel_parts; /* the grid */
+    td__panels b;               /* where it is read as it is, or as it was kept */
+    float *rooms;               /* otherwise to pack it in, one for each cell of the grid */
+    int64_t room;
 } product;
+
+/* Rows and panels of a product. */
+typedef struct cell {
+    int64_t first_row, last_row, first_panel, last_panel;
+} cell;
 
 static const int64_t no_offset = 0;
 
-/* One tile over rows [row, row + rows) and panel p. */
-static void tile(const product *x, int64_t row, int rows, int64_t p, const float *panel) {
+/* One tile over rows [row, row + rows), `columns` columns from `column`, and k in [done, done + block). */
+static void tile(const product *x, int64_t row, int rows, int64_t column, int columns, int64_t done,
+                 int64_t block, const float *b, int64_t ldb) {
     const td__gemm_arguments *g = x->arguments;
-    int64_t width = x->kernels->panel_width, column = p * width;
-    int columns = (int)(g->n - column < width ? g->n - column : width);
     float *c = g->c + row * g->ldc + column;
-    int64_t done = 0;
-    do {
-        int64_t block = g->k - done < BLOCK_K ? g->k - done : BLOCK_K;
-        bool last = done + block == g->k;
-        int flags =
-            (done ? TD__TILE_ADD : g->flags & TD__TILE_ADD) | (last ? g->flags & TD__TILE_RELU : 0);
-        if (g->transpose_a) {
-            const float *start = g->a + done * g->lda + row;
-            x->kernels->tile_outer(rows, columns, 1, block, g->lda, &start, 0,
-                                   panel + done * x->ldb, x->ldb, c, g->ldc, flags);
-        } else {
-            const float *starts[MAXIMUM_TILE_ROWS];
-            for (int r = 0; r < rows; r++) {
-                starts[r] = g->a + (row + r) * g->lda + done;
-            }
-            const float *bias = x->padded_bias && !done ? x->padded_bias + column : NULL;
-            x->kernels->tile_dot(rows, columns, 1, block, &no_offset, starts, panel + done * x->ldb,
-                                 x->ldb, bias, c, g->ldc, flags);
-        }
-        done += block;
-    } while (done < g->k);
+    bool last = done + block == g->k;
+    int flags =
+        (done ? TD__TILE_ADD : g->flags & TD__TILE_ADD) | (last ? g->flags & TD__TILE_RELU : 0);
+    if (g->transpose_a) {
+        const float *start = g->a + done * g->lda + row;
+        x->kernels->tile_outer(rows, columns, 1, block, g->lda, &start, 0, b, ldb, c, g->ldc,
+                               flags);
+        return;
+    }
+    const float *starts[MAXIMUM_TILE_ROWS];
+    for (int r = 0; r < rows; r++) {
+        starts[r] = g->a + (row + r) * g->lda + done;
+    }
+    const float *bias = x->bias && !done ? x->bias + column : NULL;
+    x->kernels->tile_dot(rows, columns, 1, block, &no_offset, starts, b, ldb, bias, c, g->ldc,
+                         flags);
 }
 
-static void tiles(const product *x, int64_t first_row, int64_t last_row, int64_t p,
-                  const float *panel) {
+/* k in [done, done + block), whose panels from the cell's first on are b: a few tiles of rows pass all
+ * of them, so that a is read once and each panel while it is near. */
+static void multiply_block(const product *x, const cell *part, int64_t done, int64_t block,
+                           td__panels b) {
+    int64_t width = x->kernels->panel_width, n = x->arguments->n;
     int most = x->kernels->tile_rows;
-    for (int64_t row = first_row; row < last_row;) {
-        int64_t left = last_row - row;
-        /* Two tiles of like size beat a full one and a thin one. */
-        int rows = (int)(left >= 2 * most ? most : left > most ? (left + 1) / 2 : left);
-        tile(x, row, rows, p, panel);
-        row += rows;
-    }
-}
-
-/* Panels outside, rows inside: a panel stays in the cache while all rows pass it. */
-static void all_tiles(const product *x, int64_t first_row, int64_t last_row) {
-    for (int64_t p = 0; p < x->panel_count; p++) {
-        tiles(x, first_row, last_row, p, x->panels + p * x->panel_stride);
-    }
-}
-
-/* A thread's panels, each packed where the one before it was: it is done with. */
-static void multiply_panels(const product *x, float *packed, int64_t begin, int64_t end) {
-    const td__gemm_arguments *g = x->arguments;
-    for (int64_t p = begin; p < end; p++) {
-        if (packed) {
-            td__pack_panels(g->b, g->ldb, g->transpose_b, g->n, g->k, p, p + 1, 0, packed);
+    for (int64_t first = part->first_row, last; first < part->last_row; first = last) {
+        last = part->last_row - first < 2 * ROW_TILES * most ? part->last_row
+                                                             : first + ROW_TILES * most;
+        const float *panel = b.data;
+        for (int64_t p = part->first_panel; p < part->last_panel; p++, panel += b.stride) {
+            int columns = (int)(n - p * width < width ? n - p * width : width);
+            for (int64_t row = first; row < last;) {
+                int64_t left = last - row;
+                /* Two tiles of like size beat a full one and a thin one. */
+                int rows = (int)(left >= 2 * most ? most : left > most ? (left + 1) / 2 : left);
+                tile(x, row, rows, p * width, columns, done, block, panel, b.row);
+                row += rows;
+            }
         }
-        tiles(x, 0, g->m, p, packed ? packed : x->panels + p * x->panel_stride);
     }
 }
 
-static void pack_part(void *context, int part, int64_t begin, int64_t end) {
-    (void)part;
-    product *x = context;
-    const td__gemm_arguments *g = x->arguments;
-    td__pack_panels(g->b, g->ldb, g->transpose_b, g->n, g->k, begin, end,
-                    g->k * x->kernels->panel_width, x->packed);
+static int64_t block_of(const td__gemm_arguments *g) {
+    return g->transpose_a ? OUTER_BLOCK : DOT_BLOCK;
 }
 
-static void pack_all(product *x) {
-    int64_t floats = x->arguments->k * x->kernels->panel_width;
-    td__parallel(x->panel_count, 1, (1 << 18) / floats + 1, pack_part, x);
-}
-
-/* Panels of a model's weights that the tape keeps; NULL: it does not. */
-static const float *kept_panels(td_tape *tape, const product *x) {
+/* With all panels of b at hand. */
+static void multiply(const product *x, const cell *part, td__panels b) {
     const td__gemm_arguments *g = x->arguments;
-    td__prepared *kept =
-        g->b_is_weight && g->m < TD__PREPARED_ROWS
-            ? td__prepare(tape, g->b, g->transpose_b ? TD__PREPARED_TURNED : TD__PREPARED_PANELS,
-                          td__panels_bytes(g->n, g->k))
-            : NULL;
-    if (kept && !kept->made) {
-        product packing = *x;
-        packing.packed = kept->data;
-        pack_all(&packing);
-        kept->made = true;
+    int64_t most = block_of(g), block;
+    for (int64_t done = 0; done < g->k; done += block) {
+        block = g->k - done < most ? g->k - done : most;
+        td__panels rows = {b.data + part->first_panel * b.stride + done * b.row, b.stride, b.row};
+        multiply_block(x, part, done, block, rows);
     }
-    return kept ? kept->data : NULL;
 }
 
+/* Packs a block of b, multiplies with it, and goes on to the next. */
+static void pack_and_multiply(const product *x, const cell *part, float *room) {
+    const td__gemm_arguments *g = x->arguments;
+    int64_t width = x->kernels->panel_width, most = block_of(g), block;
+    cell some = *part;
+    for (; some.first_panel < part->last_panel; some.first_panel = some.last_panel) {
+        int64_t count = part->last_panel - some.first_panel, column = some.first_panel * width;
+        count = count < PACKED_PANELS ? count : PACKED_PANELS;
+        some.last_panel = some.first_panel + count;
+        for (int64_t done = 0; done < g->k; done += block) {
+            block = g->k - done < most ? g->k - done : most;
+            const float *b =
+                g->transpose_b ? g->b + column * g->ldb + done : g->b + done * g->ldb + column;
+            td__pack_panels(b, g->ldb, g->transpose_b, g->n - column, block, 0, count,
+                            block * width, room);
+            multiply_block(x, &some, done, block, (td__panels){room, block * width, width});
+        }
+    }
+}
+
+/* Cells [begin, end) of the grid. */
 static void multiply_part(void *context, int part, int64_t begin, int64_t end) {
-    product *x = context;
-    if (x->split_panels) {
-        float *packed = x->packed ? x->packed + part * x->panel_stride : NULL;
-        multiply_panels(x, packed, begin, end);
-    } else {
-        all_tiles(x, begin, end);
+    const product *x = context;
+    const td__gemm_arguments *g = x->arguments;
+    int64_t unit = x->kernels->tile_rows, tiles = (g->m + unit - 1) / unit;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t row = i / x->panel_parts, column = i % x->panel_parts;
+        cell share = {.first_row = tiles * row / x->row_parts * unit,
+                      .last_row = tiles * (row + 1) / x->row_parts * unit,
+                      .first_panel = x->panel_count * column / x->panel_parts,
+                      .last_panel = x->panel_count * (column + 1) / x->panel_parts};
+        share.last_row = share.last_row < g->m ? share.last_row : g->m;
+        if (x->rooms) {
+            pack_and_multiply(x, &share, x->rooms + part * x->room);
+        } else {
+            multiply(x, &share, x->b);
+        }
     }
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* As many cells as threads are worth it: tall ones, since each packs its panels; then by panels; and
+ * by rows as far as there are tiles. */
+static void set_grid(product *x) {
+    const td__gemm_arguments *g = x->arguments;
+    int64_t unit = x->kernels->tile_rows, tiles = (g->m + unit - 1) / unit;
+    int64_t threads = least(td_threads(), g->m * g->n * g->k / TD__PRODUCT_GRAIN);
+    threads = threads > 1 ? threads : 1;
+    int64_t tall = least(threads, tiles / FEW_TILES);
+    x->panel_parts = (int)least(x->panel_count, tall > 1 ? threads / tall : threads);
+    x->row_parts = (int)least(tiles, threads / x->panel_parts);
 }
 
 /* An empty inner dimension: the sum of nothing. */
@@ -199,6 +229,39 @@ static void fill_empty(const td__gemm_arguments *g) {
     }
 }
 
+/* Whether b is read where it is: no tile may read past a row's end. */
+static bool reads_in_place(const product *x) {
+    const td__gemm_arguments *g = x->arguments;
+    int64_t unit = x->kernels->tile_rows;
+    return !g->transpose_b && g->n % x->kernels->vector_width == 0 &&
+           (g->m <= unit || (g->m <= FEW_TILES * unit && g->ldb <= NEAR_ROWS));
+}
+
+static void keep_part(void *context, int part, int64_t begin, int64_t end) {
+    (void)part;
+    const product *x = context;
+    const td__gemm_arguments *g = x->arguments;
+    td__pack_panels(g->b, g->ldb, g->transpose_b, g->n, g->k, begin, end, x->b.stride, x->rooms);
+}
+
+/* Panels of a model's weights that the tape keeps; NULL: it does not. */
+static const float *kept_panels(td_tape *tape, const product *x) {
+    const td__gemm_arguments *g = x->arguments;
+    td__prepared *kept =
+        g->b_is_weight && g->m < TD__PREPARED_ROWS
+            ? td__prepare(tape, g->b, g->transpose_b ? TD__PREPARED_TURNED : TD__PREPARED_PANELS,
+                          td__panels_bytes(g->n, g->k))
+            : NULL;
+    if (kept && !kept->made) {
+        product packing = *x;
+        packing.b.stride = g->k * x->kernels->panel_width;
+        packing.rooms = kept->data;
+        td__parallel(x->panel_count, 1, (1 << 18) / packing.b.stride + 1, keep_part, &packing);
+        kept->made = true;
+    }
+    return kept ? kept->data : NULL;
+}
+
 td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     if (g->m == 0 || g->n == 0) {
         return TD_OK;
@@ -208,34 +271,26 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
         return TD_OK;
     }
     product x = {.arguments = g, .kernels = td__kernels(), .panel_count = td__panel_count(g->n)};
-    const float *kept = kept_panels(tape, &x);
-    bool as_it_is = !kept && !g->transpose_b && g->n % x.kernels->vector_width == 0 &&
-                    g->m <= x.kernels->tile_rows;
-    x.split_panels = x.panel_count >= 2 * td_threads();
+    set_grid(&x);
+    int cells = x.row_parts * x.panel_parts;
     int64_t width = x.kernels->panel_width;
-    int64_t packed = kept || as_it_is ? 0 : x.split_panels ? td_threads() : x.panel_count;
-    size_t panels = (size_t)(packed * width * g->k) * sizeof(float);
-    size_t bias = g->bias ? td__panels_bytes(g->n, 1) : 0;
-    td__buffer *memory = td__temporary(tape, panels + bias);
+    const float *kept = kept_panels(tape, &x);
+    bool packs = !kept && !reads_in_place(&x);
+    x.b = kept ? (td__panels){kept, g->k * width, width} : (td__panels){g->b, width, g->ldb};
+    x.room = packs ? least(g->k, block_of(g)) * least(x.panel_count, PACKED_PANELS) * width : 0;
+    int64_t bias = g->bias ? x.panel_count * width : 0;
+    td__buffer *memory = td__temporary(tape, (size_t)(cells * x.room + bias) * sizeof(float));
     if (!memory) {
         return TD_MEMORY;
     }
-    x.packed = kept || as_it_is ? NULL : memory->data;
-    x.panels = kept ? kept : as_it_is ? g->b : x.packed;
-    x.ldb = as_it_is ? g->ldb : width;
-    x.panel_stride = as_it_is ? width : g->k * width;
+    x.rooms = packs ? memory->data : NULL;
     if (g->bias) {
-        x.padded_bias = memory->data + panels / sizeof(float);
-        memset(x.padded_bias, 0, bias);
-        memcpy(x.padded_bias, g->bias, (size_t)g->n * sizeof(float));
+        float *padded = memory->data + cells * x.room;
+        memset(padded + bias - width, 0, (size_t)width * sizeof(float));
+        memcpy(padded, g->bias, (size_t)g->n * sizeof(float));
+        x.bias = padded;
     }
-    int64_t count = x.split_panels ? x.panel_count : g->m;
-    int64_t work = g->m * g->n * g->k / count; /* per panel, or per row */
-    int64_t minimum = TD__PRODUCT_GRAIN / (work ? work : 1) + 1;
-    if (!x.split_panels && x.packed) {
-        pack_all(&x);
-    }
-    td__parallel(count, x.split_panels ? 1 : x.kernels->tile_rows, minimum, multiply_part, &x);
+    td__parallel(cells, 1, 1, multiply_part, &x);
     td__buffer_drop(tape, memory);
     return TD_OK;
 }
@@ -259,16 +314,11 @@ td__panels td__panels_of(const float *b, int64_t ldb, bool transpose, int64_t n,
 
 void td__gemm_panels(const td__gemm_arguments *g, td__panels panels) {
     assert(!g->bias);
-    product x = {.arguments = g,
-                 .kernels = td__kernels(),
-                 .panels = panels.data,
-                 .panel_stride = panels.stride,
-                 .ldb = panels.row,
-                 .panel_count = td__panel_count(g->n)};
+    product x = {.arguments = g, .kernels = td__kernels()};
     if (g->k == 0) {
         fill_empty(g);
     } else {
-        all_tiles(&x, 0, g->m);
+        multiply(&x, &(cell){.last_row = g->m, .last_panel = td__panel_count(g->n)}, panels);
     }
 }
 

@@ -329,6 +329,58 @@ static void a_batch_that_keeps_two_threads_busy_agrees_too(void **state) {
     td_tape_destroy(tape);
 }
 
+/* One result of all-alike products: rounding to one side adds up, and not in what the sums are made of. */
+static void check_long_sum(td_tape *tape, int64_t channels, int64_t kernel, int64_t dilation) {
+    int64_t size = (kernel - 1) * dilation + 1, count = size * size * channels;
+    td__conv c = {.batch = 1,
+                  .height = size,
+                  .width = size,
+                  .channels = channels,
+                  .groups = 1,
+                  .kernel = {kernel, kernel},
+                  .filters = 1,
+                  .stride = {1, 1},
+                  .dilation = {dilation, dilation},
+                  .out = {1, 1}};
+    float *x = malloc((size_t)count * sizeof *x), *w = malloc((size_t)count * sizeof *w), y[1];
+    for (int64_t i = 0; i < count; i++) {
+        x[i] = 1.0001f;
+        w[i] = 1;
+    }
+    assert_int_equal(td__conv_forward(tape, &c, x, w, (float[]){1}, y, 0), TD_OK);
+    double products = (double)(kernel * kernel * channels) * (double)1.0001f;
+    assert_close(y[0], 1 + products, 8e-6, 0);
+    /* Negative on the way, not in the end: a relu looks at the whole sum. */
+    for (int64_t i = 0; i < channels / 3; i++) {
+        w[i] = -1;
+    }
+    assert_int_equal(td__conv_forward(tape, &c, x, w, (float[]){-1}, y, TD__TILE_RELU), TD_OK);
+    assert_close(y[0], products - 1 - 2 * (double)(channels / 3) * (double)1.0001f, 1e-5, 0);
+    free(x);
+    free(w);
+    td_tape_reset(tape);
+}
+
+static void long_sums_keep_their_digits(void **state) {
+    (void)state;
+    td_tape *tape = td_tape_create(NULL, NULL);
+    assert_non_null(tape);
+    check_long_sum(tape, 8192, 1, 1); /* a product */
+    check_long_sum(tape, 4096, 3, 1); /* rows of taps longer than a block */
+    check_long_sum(tape, 4096, 3, 2); /* taps longer than one */
+    check_long_sum(tape, 150, 6, 1);  /* blocks of two rows */
+    td__random random;
+    td__random_seed(&random, 5, 5);
+    td__conv c = {.batch = 2, .height = 5, .width = 4, .channels = 150, .groups = 1};
+    c.kernel[0] = c.kernel[1] = 3;
+    c.filters = 37;
+    c.stride[0] = c.stride[1] = c.dilation[0] = c.dilation[1] = c.before[0] = c.before[1] = 1;
+    c.out[0] = 5;
+    c.out[1] = 4;
+    check(tape, &random, &c);
+    td_tape_destroy(tape);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_agree_with_sums_written_out),
@@ -338,6 +390,7 @@ int main(void) {
         cmocka_unit_test(winograd_is_nearly_as_exact_as_sums_written_out),
         cmocka_unit_test(tiles_of_3x3_have_the_same_bits_for_any_number_of_threads),
         cmocka_unit_test(a_batch_that_keeps_two_threads_busy_agrees_too),
+        cmocka_unit_test(long_sums_keep_their_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

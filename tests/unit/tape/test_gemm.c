@@ -92,9 +92,13 @@ static void threads_share_rows_or_panels(void **state) {
     td_error error = {0};
     td_tape *tape = td_tape_create(NULL, &error);
     td_threads_set(2);
-    check(tape, 300, 33, 130, false, true, true, 0);  /* rows */
-    check(tape, 40, 300, 130, false, false, true, 0); /* panels */
+    check(tape, 700, 33, 130, false, true, true, 0);  /* rows */
+    check(tape, 40, 500, 130, false, false, true, 0); /* panels */
     check(tape, 130, 300, 60, true, false, false, TD__TILE_ADD);
+    td_threads_set(7); /* both; more columns than are packed at a time */
+    check(tape, 600, 700, 300, false, true, true, TD__TILE_RELU);
+    check(tape, 600, 96, 300, true, false, false, TD__TILE_ADD);
+    check(tape, 90, 700, 300, true, true, false, 0);
     td_tape_destroy(tape);
 }
 
@@ -144,7 +148,7 @@ static void long_sums_keep_their_digits(void **state) {
 /* A kernel may be most of a network: multiplying by it does not take its memory once more. */
 static void a_large_right_operand_is_not_copied(void **state) {
     (void)state;
-    enum { M = 20, N = 4000, K = 300 };
+    enum { M = 20, N = 16000, K = 300 };
     td_error error = {0};
     float *a = random_floats((int64_t)M * K), *b = random_floats((int64_t)N * K);
     float *c = random_floats((int64_t)M * N);
