@@ -50,10 +50,10 @@ DEFINE_KERNEL(avx512, 16, __attribute__((target("avx512f"))))
 
 static kernel widest(void) {
 #ifdef __x86_64__
-    if (td__cpu_has_avx512()) {
+    if (td__cpu_has(TD__CPU_AVX512)) {
         return (kernel){avx512, 16};
     }
-    if (td__cpu_has_avx2()) {
+    if (td__cpu_has(TD__CPU_AVX2)) {
         return (kernel){avx2, 8};
     }
 #endif

@@ -298,7 +298,9 @@ typedef void digit_finder(const uint32_t bits[BATCH], float_digits *found);
 /* NULL: one at a time is faster. */
 static digit_finder *finder_here(void) {
 #if defined(__x86_64__)
-    return td__cpu_has_avx512() ? find_digits_avx512 : td__cpu_has_avx2() ? find_digits_avx2 : NULL;
+    return td__cpu_has(TD__CPU_AVX512) ? find_digits_avx512
+           : td__cpu_has(TD__CPU_AVX2) ? find_digits_avx2
+                                       : NULL;
 #else
     return NULL;
 #endif

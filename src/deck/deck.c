@@ -3,6 +3,7 @@
 #include "deck/summary.h"
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/number.h"
@@ -455,7 +456,7 @@ static td_status check_options(const td_deck_options *options, td_error *error) 
     if ((uint32_t)options->policy > TD_POLICY_DEGRADE || !(options->overhead >= 0)) {
         return td_error_set(error, TD_INVALID, "deck: policy or overhead is not valid");
     }
-    return TD_OK;
+    return td__cpu_check(error);
 }
 
 /* Signals belong to the program's own threads. */
@@ -479,6 +480,8 @@ static void note_start(td_deck *deck) {
                 (void)outlet->class->note(outlet->sink, "started", started, NULL);
             }
             (void)outlet->class->note(outlet->sink, "state", "running", NULL);
+            (void)outlet->class->note(outlet->sink, "environment.kernels",
+                                      td__cpu_name(td__cpu_chosen()), NULL);
             outlet->dirty = true;
         }
     }

@@ -1,9 +1,9 @@
 /* Compute kernels, in one variant per instruction set, chosen when first used.
  *
- * The sources in kernels/ are plain C (with GCC's vector types), compiled once for the baseline
- * and, on x86-64, again for AVX2+FMA and AVX-512. TAPEDECK_CPU=portable|avx2|avx512 in the
- * environment chooses a lesser one than the machine has; tests use it. Kernels are single-threaded;
- * operations split work with td__parallel (parallel.h).
+ * The sources in kernels/ are plain C (with GCC's vector types), compiled once for any machine, to
+ * the same bits on all of them, and again for sets of instructions (base/cpu.h): AVX2+FMA and AVX-512
+ * on x86-64, NEON with fused multiply-adds on arm64. TAPEDECK_CPU chooses another than the best; tests
+ * use it. Kernels are single-threaded; operations split work with td__parallel (parallel.h).
  */
 #ifndef TAPEDECK_TAPE_KERNELS_H
 #define TAPEDECK_TAPE_KERNELS_H
@@ -136,8 +136,6 @@ typedef struct td__nadam {
 #define TD__MASK_BLOCK 256
 
 typedef struct td__kernels {
-    const char *name; /* "portable", "avx2", "avx512" */
-
     /* Rows of n elements of two operands (which may repeat, but not both at once); rows of the
      * result, of g and of d are `row` apart. Side 0: the derivative in a, side 1: in b. The result
      * may be an operand with the same rows, d may be g. */
@@ -302,8 +300,6 @@ typedef struct td__kernels {
 
 /* The variant for this machine. */
 const td__kernels_table *td__kernels(void);
-/* "avx512", …: the last digits of results depend on it. */
-const char *td__kernels_name(void);
 /* Whether an activation's backward kernel wants the output (and so can run in place forward). */
 bool td__activation_uses_output(td_activation activation);
 

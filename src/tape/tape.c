@@ -1,6 +1,7 @@
 /* Recording: lifecycle, memory of a step, slots and nodes. */
 #include "tape/tape.h"
 
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "base/options.h"
 
@@ -36,6 +37,9 @@ static bool add_arena(td_tape *tape) {
 }
 
 td_tape *td_tape_create(const td_tape_options *options, td_error *error) {
+    if (td__cpu_check(error)) {
+        return NULL;
+    }
     td_tape *tape = td__calloc(1, sizeof *tape);
     if (!tape || !add_arena(tape)) {
         td_tape_destroy(tape);

@@ -131,7 +131,7 @@ static int32_t collect(td__bin_counts *table, const td_stats *stats, td_bin *bin
 
 void td__reduce(const td_view *view, int64_t count, const td__reduction *to) {
     bool floats = view->dtype == TD_FLOAT32;
-    reducing state = {.bin = to->bins ? td__stats_kernels_here()->bin : NULL,
+    reducing state = {.bin = to->bins ? td__stats_kernels_of(td__cpu_chosen())->bin : NULL,
                       .table = table_of_thread,
                       .copy = floats ? to->copy : NULL};
     td__stats_walk(view, count, to->stats, state.bin || state.copy ? reduce_block : NULL, &state);

@@ -127,7 +127,7 @@ static void put_moments(td_stats *stats, const moments *all) {
 
 void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__each_block *each,
                     void *context) {
-    const td__stats_kernels *kernels = td__stats_kernels_here();
+    const td__stats_kernels *kernels = td__stats_kernels_of(td__cpu_chosen());
     moments all = {0};
     *stats = (td_stats){.count = count, .first_nonfinite = -1};
     for (int64_t first = 0; first < count; first += TD__BLOCK) {

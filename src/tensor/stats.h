@@ -3,6 +3,7 @@
 #ifndef TAPEDECK_TENSOR_STATS_H
 #define TAPEDECK_TENSOR_STATS_H
 
+#include "base/cpu.h"
 #include "tapedeck/stats.h"
 
 #define TD__BLOCK 2048 /* elements */
@@ -30,12 +31,8 @@ typedef struct td__stats_kernels {
     td__bin_kernel *bin;
 } td__stats_kernels;
 
-/* All sets, for tests to compare; NULL where the machine lacks the instructions. */
-const td__stats_kernels *td__stats_kernels_portable(void);
-const td__stats_kernels *td__stats_kernels_avx2(void);
-const td__stats_kernels *td__stats_kernels_avx512(void);
-/* The best that this machine runs. */
-const td__stats_kernels *td__stats_kernels_here(void);
+/* For a set of instructions that the machine has. */
+const td__stats_kernels *td__stats_kernels_of(td__cpu cpu);
 
 /* Everything that one pass over a view can yield; NULL: not wanted. */
 typedef struct td__reduction {

@@ -1,4 +1,4 @@
-/* Block kernels in plain C with vectors of four, and in AVX2 and AVX-512 chosen at run time.
+/* Block kernels in plain C with vectors of four, and in AVX2 and AVX-512.
  *
  * A block is read twice: first its sum, minimum, maximum and zeros; then, about the mean m found,
  * d = x - m:  mean = m + sum(d)/n,  m2 = sum(d^2) - sum(d)^2/n.  The second pass costs little (the
@@ -8,8 +8,6 @@
  * NaN and infinities are not looked for: they make the sum non-finite, and only then does somebody
  * else count them. */
 #include "tensor/stats.h"
-
-#include "base/cpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -139,12 +137,7 @@ static void portable_bin(const float *x, size_t count, td__bin_counts *table) {
     }
 }
 
-const td__stats_kernels *td__stats_kernels_portable(void) {
-    static const td__stats_kernels kernels = {portable_block, portable_bin};
-    return &kernels;
-}
-
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 
 #define AVX2 __attribute__((target("avx2,fma")))
@@ -243,11 +236,6 @@ AVX2 static bool avx2_block(const float *x, size_t count, td__block *block) {
     return true;
 }
 
-const td__stats_kernels *td__stats_kernels_avx2(void) {
-    static const td__stats_kernels kernels = {avx2_block, portable_bin};
-    return td__cpu_has_avx2() ? &kernels : NULL;
-}
-
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,popcnt")))
 
 /* The bins of what is not zero, one after another; returns how many those are. */
@@ -299,22 +287,19 @@ AVX512 static void avx512_bin(const float *x, size_t count, td__bin_counts *tabl
     portable_bin(x + whole, count - whole, table);
 }
 
-/* Statistics are AVX2's: on both the same bits, and as fast as memory is. */
-const td__stats_kernels *td__stats_kernels_avx512(void) {
-    static const td__stats_kernels kernels = {avx2_block, avx512_bin};
-    return td__cpu_has_avx512() ? &kernels : NULL;
-}
-#else
-const td__stats_kernels *td__stats_kernels_avx2(void) {
-    return NULL;
-}
-const td__stats_kernels *td__stats_kernels_avx512(void) {
-    return NULL;
-}
 #endif
 
-const td__stats_kernels *td__stats_kernels_here(void) {
-    const td__stats_kernels *best = td__stats_kernels_avx512();
-    best = best ? best : td__stats_kernels_avx2();
-    return best ? best : td__stats_kernels_portable();
+/* Vectors of four are NEON's. Statistics with AVX-512 are AVX2's: the same bits, and as fast as memory
+ * is. */
+static const td__stats_kernels sets[TD__CPU_COUNT] = {
+    [TD__CPU_PORTABLE] = {portable_block, portable_bin},
+    [TD__CPU_NEON] = {portable_block, portable_bin},
+#if defined(__x86_64__)
+    [TD__CPU_AVX2] = {avx2_block, portable_bin},
+    [TD__CPU_AVX512] = {avx2_block, avx512_bin},
+#endif
+};
+
+const td__stats_kernels *td__stats_kernels_of(td__cpu cpu) {
+    return &sets[cpu];
 }

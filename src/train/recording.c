@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "deck/deck.h"
 #include "deck/folder.h"
-#include "tape/kernels.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,7 +95,6 @@ static void add_notes(td_trainer *trainer) {
     note_number(trainer, "experiment.parameters", elements);
     note_number(trainer, "experiment.steps", trainer->feed.steps);
     note_number(trainer, "environment.threads", td_threads());
-    (void)td_deck_note(trainer->recording.deck, "environment.kernels", td__kernels_name());
 }
 
 static td_status claim_folder(td_trainer *trainer, td_error *error) {

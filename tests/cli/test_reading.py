@@ -414,6 +414,16 @@ class Compare(Reading):
         done = self.tapedeck("compare", "runs/small", "runs/small-2", "--tolerance", "1", status=None)
         self.assertIn("small-2: kernels: portable", done.stdout)
 
+    def test_kernels_that_the_machine_does_not_have_are_an_error(self):
+        self.addCleanup(os.environ.pop, "TAPEDECK_CPU")
+        self.write("small.yaml", SMALL + RECORD)
+        for wish in ("nonsense", "AVX2", "portable "):
+            os.environ["TAPEDECK_CPU"] = wish
+            refused = self.tapedeck("train", "small.yaml", status=2)
+            self.assertIn(f"TAPEDECK_CPU is {wish}, but this machine has portable", refused.stderr)
+        os.environ["TAPEDECK_CPU"] = "" # as if it were not set
+        self.train()
+
     def test_another_seed_parts_at_the_first_step(self):
         self.train()
         self.train("--set", "seed=4")

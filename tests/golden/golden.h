@@ -152,7 +152,7 @@ static inline const golden_tensor *golden_find(const golden_case *c, const char 
 }
 
 /* What sums of numbers around 1 that cancel out leave in float32. */
-#define GOLDEN_CANCELLED 1e-6
+#define GOLDEN_CANCELLED 2e-6
 
 /* Fails when an element is off by more than relative, of itself or of a tenth of the largest. */
 static inline void golden_compare(const char *case_name, const golden_tensor *expected,

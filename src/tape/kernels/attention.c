@@ -2,8 +2,26 @@
  *
  * p = softmax(scale s + mask); ds = scale p (dp - sum dp p)
  */
-#include "tape/kernels/math.h"
-#include "tape/kernels/variant.h"
+#include "tape/kernels/vector.h"
+
+/* x = scale x + added, n of them; same stands for what is added where that is NULL. Returns the largest
+ * as td__largest does. */
+TD__INLINE float scale_scores(int64_t n, float scale, const float *added, float same, float *x) {
+    td__vec best = TD__LEAST;
+    int64_t i = 0;
+    for (; i + TD__LANES <= n; i += TD__LANES) {
+        td__vec v = td__load(x + i) * scale;
+        v = added ? v + td__load(added + i) : v + same;
+        td__store(x + i, v);
+        best = td__choose(v > best, v, best);
+    }
+    float most = td__largest_lane(best);
+    for (; i < n; i++) {
+        x[i] = x[i] * scale + (added ? added[i] : same);
+        most = x[i] > most ? x[i] : most;
+    }
+    return most;
+}
 
 /* scale x + mask over the columns that row r sees, and -inf up to whole vectors. Returns how many that
  * are; *most is the largest. */
@@ -16,23 +34,9 @@ TD__INLINE int64_t finish_scores(const td__scores *s, int64_t r, float *x, float
         x[i] = s->scale < 0.0f ? __builtin_inff() : -__builtin_inff();
     }
     const float *added = s->mask ? s->mask + (s->first + r) * s->mask_strides[0] : NULL;
-    float scale = s->scale, largest = -__builtin_inff();
-    if (added && s->mask_strides[1]) {
-#pragma omp simd reduction(max : largest)
-        for (int64_t i = 0; i < whole; i++) {
-            float score = x[i] * scale + added[i];
-            x[i] = score;
-            largest = score > largest ? score : largest;
-        }
-    } else {
-        float same = added ? added[0] : 0.0f;
-#pragma omp simd reduction(max : largest)
-        for (int64_t i = 0; i < whole; i++) {
-            float score = x[i] * scale + same;
-            x[i] = score;
-            largest = score > largest ? score : largest;
-        }
-    }
+    float largest = added && s->mask_strides[1]
+                        ? scale_scores(whole, s->scale, added, 0.0f, x)
+                        : scale_scores(whole, s->scale, NULL, added ? added[0] : 0.0f, x);
     /* Without any (all are -inf) probabilities are zero. */
     *most = largest < -3.40282347e+38f ? 0.0f : largest;
     for (int64_t i = whole; i < s->n; i++) {

@@ -4,8 +4,7 @@
  * Probabilities are clipped to [epsilon, 1 - epsilon] as Keras does; outside, the derivative is 0.
  * Long sums run in lanes and blocks.
  */
-#include "tape/kernels/math.h"
-#include "tape/kernels/variant.h"
+#include "tape/kernels/vector.h"
 
 enum { BLOCK = 4096 };
 #define EPSILON 1e-7f
@@ -343,11 +342,7 @@ TD__INLINE float row_sum(int64_t n, const float *x) {
 /* m, the maximum, and ln sum e^(z - m): apart, because their sum would lose digits of the second
  * where logits are large */
 TD__INLINE float log_sum_exp(int64_t n, const float *z, float *maximum) {
-    float most = z[0], total = 0;
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) {
-        most = z[i] > most ? z[i] : most;
-    }
+    float most = td__largest(n, z), total = 0;
     most = most < -3.40282347e+38f ? 0.0f : most; /* a row of -inf */
 #pragma omp simd reduction(+ : total)
     for (int64_t i = 0; i < n; i++) {

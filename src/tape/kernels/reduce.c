@@ -3,8 +3,7 @@
  * Sums are reordered: lanes or groups of rows first, and long ones in blocks, so that rounding
  * errors grow with the number of blocks and not with the length.
  */
-#include "tape/kernels/math.h"
-#include "tape/kernels/variant.h"
+#include "tape/kernels/vector.h"
 
 enum { BLOCK = 4096, ROWS = 64, COLUMNS = 256, NARROW = 16 };
 
@@ -95,11 +94,23 @@ static void reduce_sum(int64_t outer, int64_t size, int64_t inner, const float *
 }
 
 /* A NaN wins. Narrow rows run side by side, as above. */
-#define DEFINE_EXTREME(name, better, reduction)                                                    \
+#define DEFINE_EXTREME(name, better)                                                               \
     static float name##_line(int64_t n, const float *x) {                                          \
+        td__vec bests = x[0] - (td__vec){0}; /* -0 stays */                                        \
+        td__mask strange = {0};                                                                    \
+        int64_t i = 0;                                                                             \
+        for (; i + TD__LANES <= n; i += TD__LANES) {                                               \
+            td__vec v = td__load(x + i);                                                           \
+            bests = td__choose(v better bests, v, bests);                                          \
+            strange |= v != v;                                                                     \
+        }                                                                                          \
         float best = x[0];                                                                         \
         int32_t nans = 0;                                                                          \
-        _Pragma(reduction) for (int64_t i = 0; i < n; i++) {                                       \
+        for (int l = 0; l < TD__LANES; l++) {                                                      \
+            best = bests[l] better best ? bests[l] : best;                                         \
+            nans |= strange[l];                                                                    \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
             best = x[i] better best ? x[i] : best;                                                 \
             nans |= x[i] != x[i];                                                                  \
         }                                                                                          \
@@ -134,8 +145,8 @@ static void reduce_sum(int64_t outer, int64_t size, int64_t inner, const float *
             }                                                                                      \
         }                                                                                          \
     }
-DEFINE_EXTREME(max, >, "omp simd reduction(max : best) reduction(| : nans)")
-DEFINE_EXTREME(min, <, "omp simd reduction(min : best) reduction(| : nans)")
+DEFINE_EXTREME(max, >)
+DEFINE_EXTREME(min, <)
 
 static float dot(int64_t n, const float *a, const float *b) {
     double total = 0;

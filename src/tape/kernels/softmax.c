@@ -3,21 +3,11 @@
  * y = e^(x - m) / sum e^(x - m), m the row's maximum; dx = y (g - sum g y)
  * y = x - m - ln sum e^(x - m); dx = g - e^y sum g
  */
-#include "tape/kernels/math.h"
-#include "tape/kernels/variant.h"
-
-static float row_max(int64_t n, const float *x) {
-    float best = x[0];
-#pragma omp simd reduction(max : best)
-    for (int64_t i = 0; i < n; i++) {
-        best = x[i] > best ? x[i] : best;
-    }
-    return best;
-}
+#include "tape/kernels/vector.h"
 
 /* A row of -inf (everything masked) has no maximum to subtract. */
 static float safe_max(int64_t n, const float *x) {
-    float best = row_max(n, x);
+    float best = td__largest(n, x);
     return best < -3.40282347e+38f ? 0.0f : best;
 }
 

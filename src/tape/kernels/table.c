@@ -1,13 +1,9 @@
 /* Puts one variant's table together. */
 #include "tape/kernels/variant.h"
 
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-
 void TD__VARIANT(td__fill_kernels)(td__kernels_table *table);
 
 void TD__VARIANT(td__fill_kernels)(td__kernels_table *table) {
-    table->name = TEXT(TD_VARIANT);
     TD__VARIANT(td__fill_elementwise)(table);
     TD__VARIANT(td__fill_binary)(table);
     TD__VARIANT(td__fill_unary)(table);

@@ -1,4 +1,4 @@
-/* Names of the kernels in one variant: TD_VARIANT is set by the build (portable, avx2, avx512). */
+/* Names of the kernels in one variant: TD_VARIANT is set by the build (base/cpu.h). */
 #ifndef TAPEDECK_TAPE_KERNELS_VARIANT_H
 #define TAPEDECK_TAPE_KERNELS_VARIANT_H
 

@@ -26,6 +26,32 @@ TD__INLINE td__vec td__choose(td__mask mask, td__vec a, td__vec b) {
     return (td__vec)(((td__mask)a & mask) | ((td__mask)b & ~mask));
 }
 
+/* Less than every number, in each lane. */
+#define TD__LEAST ((td__vec){0} - __builtin_inff())
+
+TD__INLINE float td__largest_lane(td__vec v) {
+    float most = v[0];
+    for (int l = 1; l < TD__LANES; l++) {
+        most = v[l] > most ? v[l] : most;
+    }
+    return most;
+}
+
+/* The largest of n numbers: NaN is passed over, none gives -inf. */
+TD__INLINE float td__largest(int64_t n, const float *x) {
+    td__vec best = TD__LEAST;
+    int64_t i = 0;
+    for (; i + TD__LANES <= n; i += TD__LANES) {
+        td__vec v = td__load(x + i);
+        best = td__choose(v > best, v, best);
+    }
+    float most = td__largest_lane(best);
+    for (; i < n; i++) {
+        most = x[i] > most ? x[i] : most;
+    }
+    return most;
+}
+
 /* Lane l of the result is lane index[l] of v. */
 TD__INLINE td__vec td__shuffle(td__vec v, td__mask index) {
 #if defined(__clang__)

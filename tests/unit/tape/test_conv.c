@@ -274,8 +274,9 @@ static void winograd_is_nearly_as_exact_as_sums_written_out(void **state) {
     each_product(&c, sum_products, &a);
     double largest = 0, worst = 0;
     for (int64_t i = 0; i < a.y_count; i++) {
-        largest = fmax(largest, fabs(a.y_sum[i]));
-        worst = fmax(worst, fabs((double)a.y[i] - a.y_sum[i]));
+        double size = fabs(a.y_sum[i]), off = fabs((double)a.y[i] - a.y_sum[i]);
+        largest = size > largest ? size : largest;
+        worst = off <= worst ? worst : off; /* NaN is the worst */
     }
     assert_true(worst < 1e-6 * largest);
     free_arrays(&a);
