@@ -145,12 +145,15 @@ static td_status read_inputs(graph_run *g, size_t count, const td_named_file *fi
 
 /* ---- Outputs --------------------------------------------------------------------------------- */
 
-/* The type that an array has in a file; halves are written as what they are kept in. */
+/* The type that an array has in a file; smaller ones than numpy has are written as what
+ * they are kept in, or in a byte. */
 static td_dtype written_type(td__onnx_type type) {
     static const td_dtype types[] = {
         [TD__ONNX_UINT8] = TD_UINT8, [TD__ONNX_INT8] = TD_INT8,     [TD__ONNX_UINT16] = TD_UINT16,
         [TD__ONNX_INT16] = TD_INT16, [TD__ONNX_INT32] = TD_INT32,   [TD__ONNX_INT64] = TD_INT64,
-        [TD__ONNX_BOOL] = TD_BOOL,   [TD__ONNX_UINT32] = TD_UINT32, [TD__ONNX_UINT64] = TD_UINT64};
+        [TD__ONNX_BOOL] = TD_BOOL,   [TD__ONNX_UINT32] = TD_UINT32, [TD__ONNX_UINT64] = TD_UINT64,
+        [TD__ONNX_UINT4] = TD_UINT8, [TD__ONNX_INT4] = TD_INT8,     [TD__ONNX_UINT2] = TD_UINT8,
+        [TD__ONNX_INT2] = TD_INT8};
     td_dtype storage = td__onnx_storage(type);
     return storage == TD_INT64 ? types[type] : storage;
 }

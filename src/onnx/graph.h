@@ -25,10 +25,22 @@ typedef enum td__onnx_type {
     TD__ONNX_UINT32 = 12,
     TD__ONNX_UINT64 = 13,
     TD__ONNX_BFLOAT16 = 16,
+    TD__ONNX_FLOAT8E4M3FN = 17,
+    TD__ONNX_FLOAT8E4M3FNUZ = 18,
+    TD__ONNX_FLOAT8E5M2 = 19,
+    TD__ONNX_FLOAT8E5M2FNUZ = 20,
+    TD__ONNX_UINT4 = 21,
+    TD__ONNX_INT4 = 22,
+    TD__ONNX_FLOAT4E2M1 = 23,
+    TD__ONNX_FLOAT8E8M0 = 24,
+    TD__ONNX_UINT2 = 25,
+    TD__ONNX_INT2 = 26,
+    TD__ONNX_FLOAT6E2M3 = 27,
+    TD__ONNX_FLOAT6E3M2 = 28,
 } td__onnx_type;
 
-/* Values are kept in one of three element types, whatever type they have in ONNX: float and the two
- * halves in float32, double in float64, all integers and bool (0, 1) in int64. Of text, int64 has the
+/* Values are kept in one of three element types, whatever type they have in ONNX: float and those
+ * that are smaller in float32, double in float64, all integers and bool (0, 1) in int64. Of text, int64 has the
  * addresses (td__onnx_text_at). What does not fit (complex numbers, uint64 above int64) is not
  * supported. */
 td_dtype td__onnx_storage(td__onnx_type type);
@@ -41,6 +53,13 @@ void td__onnx_put_text(td_tensor *text, int64_t i, const char *value);
 const char *td__onnx_type_name(td__onnx_type type);
 /* Wraps integers and rounds halves to what the ONNX type can hold, in place. */
 void td__onnx_settle(td__onnx_type type, int64_t count, void *values);
+
+/* Floats of 8 bits and less (small.c). One from its bits, of which there are `width`. */
+bool td__onnx_is_small(td__onnx_type type);
+float td__onnx_small_decode(td__onnx_type type, unsigned bits, unsigned width);
+/* To the nearest that the type has, ties to even; what is too large becomes the largest or, without
+ * saturate, what the type has beyond. mode counts for FLOAT8E8M0 alone: 'u'p, 'd'own, 'n'earest. */
+float td__onnx_small_round(td__onnx_type type, float value, bool saturate, char mode);
 
 /* A constant: initialiser or attribute. */
 typedef struct td__onnx_constant {

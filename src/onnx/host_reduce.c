@@ -123,12 +123,13 @@ bool td__onnx_host_reduce(td__onnx_call *call, const bool reduced[TD_MAX_RANK], 
     if (!reals) {
         return false;
     }
+    double start = type == TD__ONNX_BOOL ? fmin(fmax(f->start, 0), 1) : f->start;
     for (int64_t i = 0; i < y->count; i++) {
-        reals[i] = f->start;
-        td__onnx_put_real(y, i, f->start);
+        reals[i] = start;
+        td__onnx_put_real(y, i, start);
     }
     fold(f, x, strides, reals, in_integers ? y->data : NULL);
-    double each = y->count ? (double)(x->count / y->count) : 1; /* elements that make one */
+    double each = y->count ? (double)(x->count / y->count) : 1; /* elements that make one; 0: NaN */
     for (int64_t i = 0; !in_integers && i < y->count; i++) {
         double value = f->mean ? reals[i] / each : reals[i];
         td__onnx_put_real(y, i, f->finish ? f->finish(value) : value);

@@ -119,6 +119,7 @@ bool td__onnx_run_inner(td__onnx_call *call, const char *attribute, const td__on
     X(functions)                                                                                   \
     X(generators)                                                                                  \
     X(indexing)                                                                                    \
+    X(language)                                                                                    \
     X(layers)                                                                                      \
     X(losses)                                                                                      \
     X(normalizations)                                                                              \
@@ -130,6 +131,7 @@ bool td__onnx_run_inner(td__onnx_call *call, const char *attribute, const td__on
     X(recurrent)                                                                                   \
     X(reductions)                                                                                  \
     X(resizes)                                                                                     \
+    X(rotations)                                                                                   \
     X(samplers)                                                                                    \
     X(sequences)                                                                                   \
     X(shapes)                                                                                      \

@@ -1,7 +1,7 @@
 /* What the parts of the ONNX parser share: a budget of memory, and errors that name the file.
  *
  * Whatever a file claims, reading it takes at most 32 MiB and TD__ONNX_WIDENED times the bytes that are there
- * (a byte of a quantised weight is kept as eight): every allocation is charged before it is made.
+ * (a number of 4 bits is kept in 64): every allocation is charged before it is made.
  */
 #ifndef TAPEDECK_ONNX_PARSE_H
 #define TAPEDECK_ONNX_PARSE_H
@@ -9,7 +9,7 @@
 #include "base/proto.h"
 #include "onnx/graph.h"
 
-enum { TD__ONNX_WIDENED = 9 };
+enum { TD__ONNX_WIDENED = 17 };
 
 typedef struct td__onnx_chunk td__onnx_chunk;
 typedef struct td__onnx_file td__onnx_file;
@@ -58,13 +58,22 @@ void td__onnx_read_type(td__proto message, td__onnx_info *info);
 
 /* How numbers of a type are written in a file. */
 typedef struct td__onnx_encoding {
-    uint8_t size;  /* of one element in raw data */
+    uint8_t bits;  /* of one element in raw data; below 8, the first has a byte's lowest */
     uint8_t field; /* of TensorProto, when they are written as numbers */
     uint8_t wire;  /* of that field */
 } td__onnx_encoding;
 
 /* NULL for a type that is not stored. */
 const td__onnx_encoding *td__onnx_encoding_of(td__onnx_type type);
+/* How many elements share a number of a list: those of 4 and 2 bits do. */
+static inline size_t td__onnx_sharers(const td__onnx_encoding *encoding) {
+    return encoding->bits < 8 && 8 % encoding->bits == 0 ? 8u / encoding->bits : 1;
+}
+/* Bytes of so many elements in raw data. */
+static inline size_t td__onnx_raw_size(const td__onnx_encoding *encoding, int64_t count) {
+    return encoding->bits < 8 ? ((size_t)count * encoding->bits + 7) / 8
+                              : (size_t)count * (encoding->bits / 8);
+}
 /* One number from its bits in a file into the storage of its type. False: it does not fit. */
 bool td__onnx_decode(td__onnx_type type, uint64_t bits, void *values, int64_t at);
 

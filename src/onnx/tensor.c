@@ -112,7 +112,7 @@ static td_status read_field(td__onnx_parser *parser, const td__proto_field *fiel
 
 /* Raw data of a tensor that is in another file. */
 static td_status find_external(td__onnx_parser *parser, tensor_draft *draft) {
-    size_t needed = (size_t)draft->count * td__onnx_encoding_of(draft->type)->size;
+    size_t needed = td__onnx_raw_size(td__onnx_encoding_of(draft->type), draft->count);
     const uint8_t *data;
     size_t size;
     if (!draft->location) {
@@ -149,7 +149,9 @@ static td_status count_listed(td__onnx_parser *parser, td__proto message, tensor
             list = field;
         }
     }
-    if (bad || count != (size_t)draft->count) {
+    size_t wanted =
+        ((size_t)draft->count + td__onnx_sharers(encoding) - 1) / td__onnx_sharers(encoding);
+    if (bad || count != wanted) {
         char text[TD_SHAPE_TEXT_SIZE];
         return td__onnx_malformed(parser, "tensor '%.200s' of shape %s has %zu values", draft->name,
                                   td_shape_text(&draft->shape, text), count);
@@ -163,13 +165,24 @@ static td_status count_listed(td__onnx_parser *parser, td__proto message, tensor
     return TD_OK;
 }
 
+/* Element i of those that are smaller than a byte, the first in the lowest bits. */
+static uint64_t bits_at(const uint8_t *bytes, unsigned width, int64_t i) {
+    size_t at = (size_t)i * width;
+    unsigned shift = at % 8, first = bytes[at / 8];
+    unsigned next = shift + width > 8 ? bytes[at / 8 + 1] : 0;
+    return (first | next << 8) >> shift & ((1u << width) - 1);
+}
+
 static bool decode_raw(const tensor_draft *draft, void *values) {
-    size_t size = td__onnx_encoding_of(draft->type)->size;
+    size_t width = td__onnx_encoding_of(draft->type)->bits, size = width / 8;
     bool fits = true;
     for (int64_t i = 0; i < draft->count; i++) {
         const uint8_t *at = draft->raw + (size_t)i * size;
         uint64_t bits = 0;
         switch (size) {
+        case 0:
+            bits = bits_at(draft->raw, (unsigned)width, i);
+            break;
         case 1:
             bits = *at;
             break;
@@ -202,6 +215,16 @@ static td_status read_texts(td__onnx_parser *parser, td__proto message, td_tenso
     return TD_OK;
 }
 
+/* One number of a list: an element, or the byte that several share. */
+static bool decode_number(const tensor_draft *draft, uint64_t bits, void *values, int64_t *at) {
+    const td__onnx_encoding *encoding = td__onnx_encoding_of(draft->type);
+    bool fits = true;
+    for (size_t i = 0; i < td__onnx_sharers(encoding) && *at < draft->count; i++) {
+        fits &= td__onnx_decode(draft->type, bits >> i * encoding->bits, values, (*at)++);
+    }
+    return fits;
+}
+
 /* The lists have been counted: they hold draft->count numbers unless a varint is cut off. */
 static bool decode_listed(td__proto message, const tensor_draft *draft, void *values, bool *bad) {
     const td__onnx_encoding *encoding = td__onnx_encoding_of(draft->type);
@@ -212,12 +235,12 @@ static bool decode_listed(td__proto message, const tensor_draft *draft, void *va
             continue;
         }
         if (field.wire == encoding->wire) {
-            fits &= td__onnx_decode(draft->type, field.bits, values, at++);
+            fits &= decode_number(draft, field.bits, values, &at);
             continue;
         }
         td__proto packed = td__proto_in(&field);
         for (uint64_t bits; td__onnx_next_number(&packed, encoding->wire, &bits);) {
-            fits &= td__onnx_decode(draft->type, bits, values, at++);
+            fits &= decode_number(draft, bits, values, &at);
         }
         *bad = *bad || packed.bad;
     }
@@ -329,7 +352,7 @@ td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const
     } else if (!draft.has_raw) {
         status = count_listed(parser, message, &draft);
     }
-    if (!status && draft.has_raw && draft.raw_size != (size_t)draft.count * encoding->size) {
+    if (!status && draft.has_raw && draft.raw_size != td__onnx_raw_size(encoding, draft.count)) {
         char text[TD_SHAPE_TEXT_SIZE];
         status = td__onnx_malformed(parser, "tensor '%.200s' of shape %s and type %s has %zu bytes",
                                     name, td_shape_text(&draft.shape, text),

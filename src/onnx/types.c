@@ -8,25 +8,37 @@
 static const struct {
     const char *name;
     td_dtype storage;
-    td__onnx_encoding encoding; /* size 0: not stored */
+    td__onnx_encoding encoding; /* bits 0: not stored */
 } types[] = {
     [TD__ONNX_UNDEFINED] = {.name = "undefined"},
-    [TD__ONNX_FLOAT] = {"float", TD_FLOAT32, {4, 4, TD__FIXED32}},
-    [TD__ONNX_UINT8] = {"uint8", TD_INT64, {1, 5, TD__VARINT}},
-    [TD__ONNX_INT8] = {"int8", TD_INT64, {1, 5, TD__VARINT}},
-    [TD__ONNX_UINT16] = {"uint16", TD_INT64, {2, 5, TD__VARINT}},
-    [TD__ONNX_INT16] = {"int16", TD_INT64, {2, 5, TD__VARINT}},
-    [TD__ONNX_INT32] = {"int32", TD_INT64, {4, 5, TD__VARINT}},
-    [TD__ONNX_INT64] = {"int64", TD_INT64, {8, 7, TD__VARINT}},
-    [TD__ONNX_STRING] = {"string", TD_INT64, {8, 6, TD__BYTES}},
-    [TD__ONNX_BOOL] = {"bool", TD_INT64, {1, 5, TD__VARINT}},
-    [TD__ONNX_FLOAT16] = {"float16", TD_FLOAT32, {2, 5, TD__VARINT}},
-    [TD__ONNX_DOUBLE] = {"double", TD_FLOAT64, {8, 10, TD__FIXED64}},
-    [TD__ONNX_UINT32] = {"uint32", TD_INT64, {4, 11, TD__VARINT}},
-    [TD__ONNX_UINT64] = {"uint64", TD_INT64, {8, 11, TD__VARINT}},
+    [TD__ONNX_FLOAT] = {"float", TD_FLOAT32, {32, 4, TD__FIXED32}},
+    [TD__ONNX_UINT8] = {"uint8", TD_INT64, {8, 5, TD__VARINT}},
+    [TD__ONNX_INT8] = {"int8", TD_INT64, {8, 5, TD__VARINT}},
+    [TD__ONNX_UINT16] = {"uint16", TD_INT64, {16, 5, TD__VARINT}},
+    [TD__ONNX_INT16] = {"int16", TD_INT64, {16, 5, TD__VARINT}},
+    [TD__ONNX_INT32] = {"int32", TD_INT64, {32, 5, TD__VARINT}},
+    [TD__ONNX_INT64] = {"int64", TD_INT64, {64, 7, TD__VARINT}},
+    [TD__ONNX_STRING] = {"string", TD_INT64, {64, 6, TD__BYTES}},
+    [TD__ONNX_BOOL] = {"bool", TD_INT64, {8, 5, TD__VARINT}},
+    [TD__ONNX_FLOAT16] = {"float16", TD_FLOAT32, {16, 5, TD__VARINT}},
+    [TD__ONNX_DOUBLE] = {"double", TD_FLOAT64, {64, 10, TD__FIXED64}},
+    [TD__ONNX_UINT32] = {"uint32", TD_INT64, {32, 11, TD__VARINT}},
+    [TD__ONNX_UINT64] = {"uint64", TD_INT64, {64, 11, TD__VARINT}},
     [14] = {.name = "complex64"},
     [15] = {.name = "complex128"},
-    [TD__ONNX_BFLOAT16] = {"bfloat16", TD_FLOAT32, {2, 5, TD__VARINT}},
+    [TD__ONNX_BFLOAT16] = {"bfloat16", TD_FLOAT32, {16, 5, TD__VARINT}},
+    [TD__ONNX_FLOAT8E4M3FN] = {"float8e4m3fn", TD_FLOAT32, {8, 5, TD__VARINT}},
+    [TD__ONNX_FLOAT8E4M3FNUZ] = {"float8e4m3fnuz", TD_FLOAT32, {8, 5, TD__VARINT}},
+    [TD__ONNX_FLOAT8E5M2] = {"float8e5m2", TD_FLOAT32, {8, 5, TD__VARINT}},
+    [TD__ONNX_FLOAT8E5M2FNUZ] = {"float8e5m2fnuz", TD_FLOAT32, {8, 5, TD__VARINT}},
+    [TD__ONNX_UINT4] = {"uint4", TD_INT64, {4, 5, TD__VARINT}},
+    [TD__ONNX_INT4] = {"int4", TD_INT64, {4, 5, TD__VARINT}},
+    [TD__ONNX_FLOAT4E2M1] = {"float4e2m1", TD_FLOAT32, {4, 5, TD__VARINT}},
+    [TD__ONNX_FLOAT8E8M0] = {"float8e8m0", TD_FLOAT32, {8, 5, TD__VARINT}},
+    [TD__ONNX_UINT2] = {"uint2", TD_INT64, {2, 5, TD__VARINT}},
+    [TD__ONNX_INT2] = {"int2", TD_INT64, {2, 5, TD__VARINT}},
+    [TD__ONNX_FLOAT6E2M3] = {"float6e2m3", TD_FLOAT32, {6, 5, TD__VARINT}},
+    [TD__ONNX_FLOAT6E3M2] = {"float6e3m2", TD_FLOAT32, {6, 5, TD__VARINT}},
 };
 
 static bool is_known(td__onnx_type type) {
@@ -34,7 +46,7 @@ static bool is_known(td__onnx_type type) {
 }
 
 const td__onnx_encoding *td__onnx_encoding_of(td__onnx_type type) {
-    return is_known(type) && types[type].encoding.size ? &types[type].encoding : NULL;
+    return is_known(type) && types[type].encoding.bits ? &types[type].encoding : NULL;
 }
 
 bool td__onnx_is_stored(td__onnx_type type) {
@@ -98,6 +110,14 @@ static int64_t wrap(td__onnx_type type, uint64_t bits) {
         return (uint32_t)bits;
     case TD__ONNX_INT32:
         return (int32_t)bits;
+    case TD__ONNX_UINT4:
+        return (int64_t)(bits & 15);
+    case TD__ONNX_INT4:
+        return (int64_t)((bits & 15) ^ 8) - 8;
+    case TD__ONNX_UINT2:
+        return (int64_t)(bits & 3);
+    case TD__ONNX_INT2:
+        return (int64_t)((bits & 3) ^ 2) - 2;
     case TD__ONNX_BOOL:
         return bits != 0;
     default:
@@ -105,14 +125,19 @@ static int64_t wrap(td__onnx_type type, uint64_t bits) {
     }
 }
 
+static float round_to(td__onnx_type type, float value) {
+    return type == TD__ONNX_FLOAT16    ? round_float16(value)
+           : type == TD__ONNX_BFLOAT16 ? round_bfloat16(value)
+                                       : td__onnx_small_round(type, value, false, 'u');
+}
+
 /* Writes only what changes: a view's elements are another value's, settled already, and may lie in
  * memory that cannot be written. */
 void td__onnx_settle(td__onnx_type type, int64_t count, void *values) {
-    if (type == TD__ONNX_FLOAT16 || type == TD__ONNX_BFLOAT16) {
-        float (*round)(float) = type == TD__ONNX_FLOAT16 ? round_float16 : round_bfloat16;
+    if (td__onnx_storage(type) == TD_FLOAT32 && type != TD__ONNX_FLOAT) {
         float *numbers = values;
         for (int64_t i = 0; i < count; i++) {
-            float rounded = round(numbers[i]);
+            float rounded = round_to(type, numbers[i]);
             if (numbers[i] != rounded) {
                 numbers[i] = rounded;
             }
@@ -129,6 +154,12 @@ void td__onnx_settle(td__onnx_type type, int64_t count, void *values) {
 }
 
 bool td__onnx_decode(td__onnx_type type, uint64_t bits, void *values, int64_t at) {
+    if (td__onnx_is_small(type)) {
+        unsigned width = types[type].encoding.bits;
+        ((float *)values)[at] =
+            td__onnx_small_decode(type, (unsigned)(bits & ((1u << width) - 1)), width);
+        return true;
+    }
     switch (type) {
     case TD__ONNX_FLOAT:
         ((float *)values)[at] = td__float_of((uint32_t)bits);

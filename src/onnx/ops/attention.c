@@ -1,5 +1,6 @@
-/* Attention: ONNX's own and onnxruntime's, which differ in how queries, keys and values come in and in
- * what their masks mean. Inside they are (batch, heads, steps, size). */
+/* Attention as onnxruntime has it, which differs from ONNX's own (attention_onnx.c) in how queries, keys
+ * and values come in and in what masks mean; and rotary positions. Inside, queries, keys and values are
+ * (batch, heads, steps, size). */
 #include "onnx/ops/attention.h"
 
 #include "onnx/host.h"
@@ -21,7 +22,7 @@ td_tensor *td__onnx_split_heads(td__onnx_call *call, td_tensor *x, int64_t heads
     return td_transpose(call->tape, parts, (int32_t[]){0, 2, 1, 3});
 }
 
-static td_tensor *join_heads(td__onnx_call *call, td_tensor *x) {
+td_tensor *td__onnx_join_heads(td__onnx_call *call, td_tensor *x) {
     td_tensor *y = td_transpose(call->tape, x, (int32_t[]){0, 2, 1, 3});
     if (!y) {
         return NULL;
@@ -30,13 +31,11 @@ static td_tensor *join_heads(td__onnx_call *call, td_tensor *x) {
     return td_reshape(call->tape, y, TD_SHAPE(d[0], d[1], d[2] * d[3]));
 }
 
-/* What was kept of the steps before, and these. */
-static td_tensor *after(td__onnx_call *call, td_tensor *past, td_tensor *x) {
+td_tensor *td__onnx_after(td__onnx_call *call, td_tensor *past, td_tensor *x) {
     return past && x ? td_concatenate(call->tape, 2, (td_tensor *[]){past, x}, 2) : x;
 }
 
-/* Keys and values that several heads share, once for each. */
-static td_tensor *repeat_heads(td__onnx_call *call, td_tensor *x, int64_t heads) {
+td_tensor *td__onnx_repeat_heads(td__onnx_call *call, td_tensor *x, int64_t heads) {
     int64_t own = x->shape.dims[1], times = own ? heads / own : 0;
     if (heads == own) {
         return x;
@@ -110,32 +109,20 @@ static bool mask_keys(td__onnx_call *call, const attention *a, size_t input, flo
 
 /* --- the product -------------------------------------------------------------------------- */
 
-/* softmax(cap(scale q k^T) + mask) v as (batch, steps, heads * size) */
+/* softmax(scale q k^T + mask) v as (batch, steps, heads * size) */
 static td_tensor *attend(td__onnx_call *call, const attention *a) {
-    td_tape *tape = call->tape;
-    td_tensor *k = repeat_heads(call, a->k, a->q->shape.dims[1]);
-    td_tensor *v = repeat_heads(call, a->v, a->q->shape.dims[1]);
+    td_tensor *k = td__onnx_repeat_heads(call, a->k, a->q->shape.dims[1]);
+    td_tensor *v = td__onnx_repeat_heads(call, a->v, a->q->shape.dims[1]);
     if (!k || !v) {
         return NULL;
     }
-    float scale = a->scale != 0 ? a->scale : 1 / sqrtf((float)a->q->shape.dims[3]);
-    td_tensor *y;
-    if (a->cap > 0) {
-        td_matmul_options turned = {.size = sizeof turned, .transpose_b = true};
-        td_tensor *scores = td_matmul(tape, a->q, k, &turned);
-        scores = td_tanh(tape, td_affine(tape, scores, scale / a->cap, 0));
-        scores = td_affine(tape, scores, a->cap, 0);
-        scores = a->mask ? td_add(tape, scores, a->mask) : scores;
-        y = td_matmul(tape, td_softmax(tape, scores, -1), v, NULL);
-    } else {
-        td_attention_options options = {.size = sizeof options, .scale = scale, .mask = a->mask};
-        y = td_attention(tape, a->q, k, v, &options);
-    }
-    return y ? join_heads(call, y) : NULL;
+    td_attention_options options = {
+        .size = sizeof options, .scale = td__onnx_attention_scale(a), .mask = a->mask};
+    td_tensor *y = td_attention(call->tape, a->q, k, v, &options);
+    return y ? td__onnx_join_heads(call, y) : NULL;
 }
 
-/* Sizes from the tensors; false when they do not fit. */
-static bool measure(td__onnx_call *call, attention *a) {
+bool td__onnx_measure(td__onnx_call *call, attention *a) {
     if (!a->q || !a->k || !a->v || a->q->shape.rank != 4 || a->k->shape.rank != 4 ||
         a->v->shape.rank != 4) {
         return td__onnx_fail(call, TD_BAD_SHAPE,
@@ -150,7 +137,7 @@ static bool measure(td__onnx_call *call, attention *a) {
 
 bool td__onnx_attend(td__onnx_call *call, attention *a, size_t mask_input, size_t bias_input,
                      bool causal, size_t present) {
-    if (!measure(call, a)) {
+    if (!td__onnx_measure(call, a)) {
         return false;
     }
     td_tape *tape = call->tape;
@@ -177,122 +164,6 @@ bool td__onnx_attend(td__onnx_call *call, attention *a, size_t mask_input, size_
         good = td__onnx_output(call, present + 1, TD__ONNX_FLOAT, a->v);
     }
     return good;
-}
-
-/* --- ONNX's own --------------------------------------------------------------------------- */
-
-/* Booleans say what is seen, floats are added; axes that are missing come first. */
-static td_tensor *given_mask(td__onnx_call *call, const attention *a, size_t input) {
-    td_tensor *m = td__onnx_plain(call, input);
-    if (!m) {
-        return NULL;
-    }
-    if (m->dtype == TD_INT64) {
-        td_tensor *added = td__output(call->tape, TD_FLOAT32, &m->shape);
-        for (int64_t i = 0; added && i < m->count; i++) {
-            td__floats(added)[i] = ((const int64_t *)m->data)[i] ? 0 : -FLT_MAX;
-        }
-        m = added;
-    }
-    int64_t last = m && m->shape.rank ? m->shape.dims[m->shape.rank - 1] : 0;
-    if (m && last != 1 && last < a->keys) { /* what it does not reach is hidden */
-        int64_t none[TD_MAX_RANK] = {0}, more[TD_MAX_RANK] = {0};
-        more[m->shape.rank - 1] = a->keys - last;
-        m = td_pad(call->tape, m, none, more, -FLT_MAX);
-    }
-    return m;
-}
-
-/* Of a cache that is longer than what is in it: keys from here on are padding. */
-static bool mask_padding(td__onnx_call *call, const attention *a, size_t input, bool causal,
-                         td_tensor *mask) {
-    const td_tensor *lengths = td__onnx_plain(call, input);
-    if (!lengths || lengths->dtype != TD_INT64 || lengths->count != a->batch) {
-        return td__onnx_fail(call, TD_BAD_SHAPE, "its lengths do not fit its batch");
-    }
-    for (int64_t b = 0; b < a->batch; b++) {
-        int64_t length = ((const int64_t *)lengths->data)[b];
-        for (int64_t i = 0; i < a->steps; i++) {
-            float *row = td__floats(mask) + (b * a->steps + i) * a->keys;
-            for (int64_t t = 0; t < a->keys; t++) {
-                bool seen = t < length && (!causal || t <= i + length - a->steps);
-                row[t] = seen ? row[t] : -FLT_MAX;
-            }
-        }
-    }
-    return true;
-}
-
-/* Queries that see nothing put out nothing. */
-static td_tensor *quieten(td__onnx_call *call, const attention *a, td_tensor *y) {
-    const td_tensor *m = a->mask;
-    int32_t rank = m ? m->shape.rank : 0;
-    if (!y || rank < 2 || m->shape.dims[rank - 1] != a->keys ||
-        m->shape.dims[rank - 2] != a->steps || (rank == 4 && m->shape.dims[1] != 1) || rank == 3) {
-        return y; /* one mask for all queries, or one for each head: then there is none */
-    }
-    td_tensor *kept = td__onnx_filled(call->tape, TD_SHAPE(a->batch, a->steps, 1), 1);
-    bool any = false;
-    int64_t batches = rank == 4 ? m->shape.dims[0] : 1;
-    for (int64_t row = 0; kept && row < a->batch * a->steps; row++) {
-        int64_t from = batches == 1 ? row % a->steps : row;
-        bool seen = false;
-        for (int64_t t = 0; t < a->keys; t++) {
-            seen = seen || td__floats(m)[from * a->keys + t] > -FLT_MAX / 2;
-        }
-        td__floats(kept)[row] = seen;
-        any = any || !seen;
-    }
-    return any ? td_multiply(call->tape, y, kept) : y;
-}
-
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS };
-
-static bool onnx_attention(td__onnx_call *call) {
-    bool causal = td__onnx_int(call->node, "is_causal", 0) != 0;
-    bool flat = td__onnx_shape(call, Q).rank == 3;
-    attention a = {.scale = td__onnx_float(call->node, "scale", 0),
-                   .cap = td__onnx_float(call->node, "softcap", 0)};
-    td_tensor *parts[3];
-    for (size_t i = 0; i < 3; i++) {
-        if (!td__onnx_is_float(call, i)) {
-            return td__onnx_fail(call, TD_UNSUPPORTED, "only of type float");
-        }
-        parts[i] = td__onnx_plain(call, i);
-        int64_t heads = td__onnx_int(call->node, i ? "kv_num_heads" : "q_num_heads", 0);
-        parts[i] = flat ? td__onnx_split_heads(call, parts[i], heads) : parts[i];
-    }
-    a.q = parts[0];
-    a.k = after(call, td__onnx_plain(call, PAST_KEY), parts[1]);
-    a.v = after(call, td__onnx_plain(call, PAST_VALUE), parts[2]);
-    if (!measure(call, &a) || td__onnx_wants(call, 3) ||
-        td__onnx_int(call->node, "left_window_size", -1) >= 0 ||
-        td__onnx_int(call->node, "right_window_size", -1) >= 0) {
-        return td__onnx_fail(call, TD_UNSUPPORTED, "scores as an output, or windows");
-    }
-    a.before = parts[1] ? a.keys - parts[1]->shape.dims[2] : 0;
-    td_tensor *given = given_mask(call, &a, MASK);
-    bool padded = td__onnx_input(call, LENGTHS) != NULL;
-    td_tensor *own = causal || padded ? mask_of(call, &a) : NULL;
-    if ((td__onnx_input(call, MASK) && !given) || ((causal || padded) && !own)) {
-        return false;
-    }
-    if (padded && !mask_padding(call, &a, LENGTHS, causal, own)) {
-        return false;
-    }
-    if (causal && !padded) {
-        mask_later(&a, own);
-    }
-    a.mask = own && given ? td_add(call->tape, own, given) : own ? own : given;
-    td__onnx_type type = td__onnx_input(call, Q)->type;
-    td_tensor *y = quieten(call, &a, attend(call, &a));
-    int64_t heads = a.q->shape.dims[1];
-    y = y && !flat ? td__onnx_split_heads(call, y, heads) : y;
-    bool good = y && td__onnx_output(call, 0, type, y);
-    good = good && (!td__onnx_wants(call, 1) ||
-                    td__onnx_output(call, 1, td__onnx_input(call, K)->type, a.k));
-    return good && (!td__onnx_wants(call, 2) ||
-                    td__onnx_output(call, 2, td__onnx_input(call, V)->type, a.v));
 }
 
 /* --- rotary positions --------------------------------------------------------------------- */
@@ -412,8 +283,8 @@ bool td__onnx_packed_attention(td__onnx_call *call, td_tensor *qkv, size_t mask,
     a.q = td__onnx_split_heads(call, columns(call, qkv, 0, first), heads);
     a.k = td__onnx_split_heads(call, columns(call, qkv, first, second), heads);
     a.v = td__onnx_split_heads(call, columns(call, qkv, first + second, third), heads);
-    a.k = after(call, kept_part(call, past, 0), a.k);
-    a.v = after(call, kept_part(call, past, 1), a.v);
+    a.k = td__onnx_after(call, kept_part(call, past, 0), a.k);
+    a.v = td__onnx_after(call, kept_part(call, past, 1), a.v);
     bool causal = td__onnx_int(call->node, "unidirectional", 0) != 0;
     if (!a.q || !a.k || !a.v || !td__onnx_attend(call, &a, mask, bias, causal, 0)) {
         return false;
@@ -462,14 +333,13 @@ static bool ms_multi_head_attention(td__onnx_call *call) {
     attention a = {.scale = td__onnx_float(call->node, "scale", 0)};
     td_tensor *bias = td__onnx_plain(call, 3);
     a.q = ms_part(call, 0, bias, &begin, heads);
-    a.k = after(call, td__onnx_plain(call, 6), ms_part(call, 1, bias, &begin, heads));
-    a.v = after(call, td__onnx_plain(call, 7), ms_part(call, 2, bias, &begin, heads));
+    a.k = td__onnx_after(call, td__onnx_plain(call, 6), ms_part(call, 1, bias, &begin, heads));
+    a.v = td__onnx_after(call, td__onnx_plain(call, 7), ms_part(call, 2, bias, &begin, heads));
     bool causal = td__onnx_int(call->node, "unidirectional", 0) != 0;
     return a.q && a.k && a.v && td__onnx_attend(call, &a, 4, 5, causal, 1);
 }
 
-const td__onnx_operator td__onnx_attentions[] = {
-    {"Attention", onnx_attention, 3, 7, 4, 23, 0},
+const td__onnx_operator td__onnx_rotations[] = {
     {"RotaryEmbedding", rotary_embedding, 3, 4, 1, 23, 0},
     {0},
 };

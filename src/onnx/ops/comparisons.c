@@ -237,6 +237,17 @@ static bool from_text(td__onnx_call *call, td__onnx_type type) {
     return td__onnx_output(call, 0, type, y);
 }
 
+/* What is too large for a float of few bits is its largest, unless the node says otherwise. */
+static bool output_rounded(td__onnx_call *call, td__onnx_type type, td_tensor *y, bool last) {
+    const char *mode = td__onnx_text(call->node, "round_mode", "up");
+    bool saturate = td__onnx_int(call->node, "saturate", 1) != 0;
+    for (int64_t i = 0; y && td__onnx_is_small(type) && i < y->count; i++) {
+        float *at = td__floats(y) + i;
+        *at = td__onnx_small_round(type, *at, saturate, mode[0]);
+    }
+    return td__onnx_output_either(call, 0, type, y, last);
+}
+
 static bool convert(td__onnx_call *call, int64_t to) {
     td__onnx_type from = td__onnx_input(call, 0)->type, type = (td__onnx_type)to;
     if (to == TD__ONNX_STRING) {
@@ -254,8 +265,8 @@ static bool convert(td__onnx_call *call, int64_t to) {
         /* The gradient flows on; what is rounded is a copy. */
         bool last, same = from == type || type == TD__ONNX_FLOAT;
         td_tensor *x = td__onnx_either(call, 0, &last);
-        return td__onnx_output_either(call, 0, type, same ? x : td_affine(call->tape, x, 1, 0),
-                                      last);
+        return same ? td__onnx_output_either(call, 0, type, x, last)
+                    : output_rounded(call, type, td_affine(call->tape, x, 1, 0), last);
     }
     td_tensor *x = td__onnx_plain(call, 0);
     td_tensor *y = x ? td__onnx_new(call, type, x->shape) : NULL;
@@ -268,7 +279,7 @@ static bool convert(td__onnx_call *call, int64_t to) {
             td__onnx_put_real(y, i, td__onnx_real(x, i));
         }
     }
-    return td__onnx_output(call, 0, type, y);
+    return output_rounded(call, type, y, false);
 }
 
 static bool cast(td__onnx_call *call) {

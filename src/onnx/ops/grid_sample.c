@@ -1,4 +1,4 @@
-/* GridSample: the pixels of an image at given places, -1 to 1 along each side. */
+/* GridSample: the pixels of an image, or of a volume, at given places, -1 to 1 along each side. */
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
 
@@ -9,7 +9,8 @@ typedef enum outside_rule { ZEROS, BORDER, REFLECTION } outside_rule;
 
 typedef struct sampling {
     const td_tensor *x;
-    int64_t size[2]; /* height, width */
+    int axes;
+    int64_t size[3]; /* height, width; of a volume: depth, height, width */
     outside_rule outside;
     bool align; /* -1 and 1 are the centres of the border's pixels, not their edges */
 } sampling;
@@ -38,24 +39,40 @@ static double to_pixels(const sampling *s, int axis, double at) {
     return s->align ? (at + 1) / 2 * (size - 1) : ((at + 1) * size - 1) / 2;
 }
 
-/* A pixel of the plane that begins at base; 0 outside. */
-static double pixel(const sampling *s, int64_t base, double row, double column) {
-    if (!(row >= 0 && row < (double)s->size[0] && column >= 0 && column < (double)s->size[1])) {
-        return 0;
+/* A pixel of the plane or volume that begins at base; 0 outside. */
+static double pixel(const sampling *s, int64_t base, const double at[3]) {
+    int64_t offset = 0;
+    for (int i = 0; i < s->axes; i++) {
+        if (!(at[i] >= 0 && at[i] < (double)s->size[i])) {
+            return 0;
+        }
+        offset = offset * s->size[i] + (int64_t)at[i];
     }
-    return td__onnx_real(s->x, base + (int64_t)row * s->size[1] + (int64_t)column);
+    return td__onnx_real(s->x, base + offset);
 }
 
-static double nearest(const sampling *s, int64_t base, double y, double x) {
-    return pixel(s, base, rint(bring_inside(s, 0, y)), rint(bring_inside(s, 1, x)));
+static double nearest(const sampling *s, int64_t base, const double at[3]) {
+    double place[3] = {0};
+    for (int i = 0; i < s->axes; i++) {
+        place[i] = rint(bring_inside(s, i, at[i]));
+    }
+    return pixel(s, base, place);
 }
 
-static double bilinear(const sampling *s, int64_t base, double y, double x) {
-    y = bring_inside(s, 0, y);
-    x = bring_inside(s, 1, x);
-    double top = floor(y), left = floor(x), v = y - top, h = x - left;
-    return (1 - v) * ((1 - h) * pixel(s, base, top, left) + h * pixel(s, base, top, left + 1)) +
-           v * ((1 - h) * pixel(s, base, top + 1, left) + h * pixel(s, base, top + 1, left + 1));
+/* Every corner of the box around the place, by how near it is. */
+static double linear(const sampling *s, int64_t base, const double at[3]) {
+    double sum = 0;
+    for (int corner = 0; corner < 1 << s->axes; corner++) {
+        double place[3] = {0}, weight = 1;
+        for (int i = 0; i < s->axes; i++) {
+            double inside = bring_inside(s, i, at[i]), low = floor(inside);
+            bool upper = corner >> i & 1;
+            place[i] = low + upper;
+            weight *= upper ? inside - low : 1 - (inside - low);
+        }
+        sum += weight != 0 ? weight * pixel(s, base, place) : 0;
+    }
+    return sum;
 }
 
 /* Keys's kernel with a = -0.75 for the pixels at -1, 0, 1 and 2. */
@@ -68,55 +85,67 @@ static void cubic_weights(double t, double weights[4]) {
     }
 }
 
-static double bicubic(const sampling *s, int64_t base, double y, double x) {
-    double top = floor(y), left = floor(x), v[4], h[4], sum = 0;
-    cubic_weights(y - top, v);
-    cubic_weights(x - left, h);
+static double bicubic(const sampling *s, int64_t base, const double at[3]) {
+    double top = floor(at[0]), left = floor(at[1]), v[4], h[4], sum = 0;
+    cubic_weights(at[0] - top, v);
+    cubic_weights(at[1] - left, h);
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < 4; k++) {
-            sum += v[i] * h[k] *
-                   pixel(s, base, rint(bring_inside(s, 0, top + i - 1)),
-                         rint(bring_inside(s, 1, left + k - 1)));
+            double place[3] = {rint(bring_inside(s, 0, top + i - 1)),
+                               rint(bring_inside(s, 1, left + k - 1))};
+            sum += v[i] * h[k] * pixel(s, base, place);
         }
     }
     return sum;
 }
 
-typedef double sampler(const sampling *s, int64_t base, double y, double x);
+typedef double sampler(const sampling *s, int64_t base, const double at[3]);
 
 static sampler *sampler_of(td__onnx_call *call) {
     const char *mode = td__onnx_text(call->node, "mode", "bilinear");
     return !strcmp(mode, "nearest")                             ? nearest
            : !strcmp(mode, "bicubic") || !strcmp(mode, "cubic") ? bicubic
-                                                                : bilinear;
+                                                                : linear;
 }
 
-/* x (n, c, h, w), grid (n, rows, columns, 2): x and y -> (n, c, rows, columns) */
+/* x (n, c, h, w), grid (n, rows, columns, 2): x and y -> (n, c, rows, columns); or a volume, (n, c, d, h, w)
+ * and (n, …, 3): x, y and z */
 static bool grid_sample(td__onnx_call *call) {
     td_tensor *x[2];
     if (!td__onnx_plains(call, 2, false, x)) {
         return false;
     }
     const int64_t *d = x[0]->shape.dims, *g = x[1]->shape.dims;
-    if (x[0]->shape.rank != 4 || x[1]->shape.rank != 4 || d[0] != g[0] || g[3] != 2) {
+    int32_t rank = x[0]->shape.rank, axes = rank - 2;
+    sampler *sample = sampler_of(call);
+    if (rank < 4 || rank > 5 || x[1]->shape.rank != rank || d[0] != g[0] || g[rank - 1] != axes ||
+        (axes == 3 && sample == bicubic)) {
         return td__onnx_fail(call, TD_BAD_SHAPE, "its grid does not fit its images");
     }
     const char *outside = td__onnx_text(call->node, "padding_mode", "zeros");
     sampling s = {.x = x[0],
-                  .size = {d[2], d[3]},
+                  .axes = axes,
                   .outside = *outside == 'b'   ? BORDER
                              : *outside == 'r' ? REFLECTION
                                                : ZEROS,
                   .align = td__onnx_int(call->node, "align_corners", 0)};
-    sampler *sample = sampler_of(call);
+    td_shape shape = x[0]->shape;
+    int64_t places = 1, pixels = 1;
+    for (int32_t i = 0; i < axes; i++) {
+        s.size[i] = d[i + 2];
+        shape.dims[i + 2] = g[i + 1];
+        places *= g[i + 1];
+        pixels *= d[i + 2];
+    }
     td__onnx_type type = td__onnx_input(call, 0)->type;
-    td_tensor *y = td__onnx_new(call, type, TD_SHAPE(d[0], d[1], g[1], g[2]));
-    int64_t places = g[1] * g[2];
+    td_tensor *y = td__onnx_new(call, type, shape);
     for (int64_t i = 0; y && i < y->count; i++) {
-        int64_t plane = i / places, at = (plane / d[1] * places + i % places) * 2;
-        double column = to_pixels(&s, 1, td__onnx_real(x[1], at));
-        double row = to_pixels(&s, 0, td__onnx_real(x[1], at + 1));
-        td__onnx_put_real(y, i, sample(&s, plane * d[2] * d[3], row, column));
+        int64_t plane = i / places, at = (plane / d[1] * places + i % places) * axes;
+        double place[3] = {0};
+        for (int32_t k = 0; k < axes; k++) { /* the grid has them the other way round */
+            place[k] = to_pixels(&s, k, td__onnx_real(x[1], at + axes - 1 - k));
+        }
+        td__onnx_put_real(y, i, sample(&s, plane * pixels, place));
     }
     return td__onnx_output(call, 0, type, y);
 }

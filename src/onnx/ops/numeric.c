@@ -162,31 +162,47 @@ static bool has_parts(td__onnx_call *call, const td_tensor *x, int64_t *parts) {
            td__onnx_fail(call, TD_BAD_SHAPE, "its last axis must hold 1 or 2 parts of a number");
 }
 
+/* From opset 20 on an input says it; never the last, which holds the parts of a number. */
+static bool transform_axis(td__onnx_call *call, int32_t rank, int32_t *axis) {
+    int64_t said = td__onnx_int(call->node, "axis", 1);
+    size_t given = 0;
+    if (call->opset >= 20) {
+        said = -2;
+        if (!td__onnx_input_ints(call, 2, &said, 1, &given)) {
+            return false;
+        }
+    }
+    if (!td__onnx_axis(call, said, rank, axis)) {
+        return false;
+    }
+    return *axis < rank - 1 || td__onnx_fail(call, TD_RANGE, "along its last axis");
+}
+
 /* (…, n, …, parts) along an axis */
 static bool dft(td__onnx_call *call) {
     td_tensor *x = td__onnx_plain(call, 0);
     int64_t parts, length;
     size_t given;
     int32_t axis;
-    if (!x || !has_parts(call, x, &parts) ||
-        !td__onnx_axis(call, td__onnx_int(call->node, "axis", 1), x->shape.rank - 1, &axis) ||
+    if (!x || !has_parts(call, x, &parts) || !transform_axis(call, x->shape.rank, &axis) ||
         !td__onnx_input_ints(call, 1, &length, 1, &given)) {
         return false;
     }
     bool inverse = td__onnx_int(call->node, "inverse", 0);
-    bool onesided = td__onnx_int(call->node, "onesided", 0);
-    int64_t had = x->shape.dims[axis], n = given ? length : had;
+    bool onesided = td__onnx_int(call->node, "onesided", 0), real = inverse && onesided;
+    int64_t had = x->shape.dims[axis];
+    int64_t n = given ? length : real ? 2 * (had - 1) : had;
     if (had < 1) {
         return td__onnx_fail(call, TD_BAD_SHAPE, "of nothing");
     }
     int64_t lines = x->count / had / parts;
     fourier f;
-    if (!fourier_init(call, n, lines, inverse, onesided, &f)) {
+    if (!fourier_init(call, n, lines, inverse, onesided && !inverse, &f)) {
         return false;
     }
     td_shape shape = x->shape;
     shape.dims[axis] = f.kept;
-    shape.dims[shape.rank - 1] = 2;
+    shape.dims[shape.rank - 1] = real ? 1 : 2;
     td__onnx_type type = td__onnx_input(call, 0)->type;
     td_tensor *y = td__onnx_new(call, type, shape);
     int64_t stride = axis_stride(&x->shape, axis) / parts;
@@ -196,11 +212,16 @@ static bool dft(td__onnx_call *call) {
             int64_t at = (outer * had + k) * stride + inner;
             f.in[k] = k < had ? read_complex(x, at, parts) : 0;
         }
+        for (int64_t k = n / 2 + 1; real && k < n; k++) { /* the other side mirrors this one */
+            f.in[k] = conj(f.in[n - k]);
+        }
         transform(f.in, n, f.roots, f.out, f.kept, f.scale);
         for (int64_t k = 0; k < f.kept; k++) {
             int64_t at = (outer * f.kept + k) * stride + inner;
-            td__onnx_put_real(y, 2 * at, creal(f.out[k]));
-            td__onnx_put_real(y, 2 * at + 1, cimag(f.out[k]));
+            td__onnx_put_real(y, (real ? 1 : 2) * at, creal(f.out[k]));
+            if (!real) {
+                td__onnx_put_real(y, 2 * at + 1, cimag(f.out[k]));
+            }
         }
     }
     return td__onnx_output(call, 0, type, y);
@@ -246,7 +267,7 @@ static bool stft(td__onnx_call *call) {
 
 const td__onnx_operator td__onnx_numeric[] = {
     {"CumSum", cumulative_sum, 2, 2, 1, 11, 0},
-    {"DFT", dft, 1, 2, 1, 17, 0},
+    {"DFT", dft, 1, 3, 1, 17, 0},
     {"Det", det, 1, 1, 1, 11, 0},
     {"STFT", stft, 2, 4, 1, 17, 0},
     {0},

@@ -7,14 +7,16 @@
 
 #include <math.h>
 
-/* A scale or zero point: one number, or one for each place along an axis. */
+/* A scale or zero point: one number, one for each place along an axis, or one for each block of places,
+ * with as many as the input has along the other axes. */
 typedef struct per_axis {
     const td_tensor *x; /* NULL: none given */
     int64_t inner, size;
+    int64_t block, blocks; /* places in a block, blocks along the axis; 0: no blocks */
 } per_axis;
 
 static bool read_per_axis(td__onnx_call *call, size_t input, const td_shape *shape, int64_t axis,
-                          per_axis *out) {
+                          int64_t block, per_axis *out) {
     const td_tensor *x = td__onnx_plain(call, input);
     *out = (per_axis){.x = x, .inner = 1, .size = 1};
     if (!x) {
@@ -24,34 +26,53 @@ static bool read_per_axis(td__onnx_call *call, size_t input, const td_shape *sha
         return true;
     }
     int32_t resolved;
-    if (!td__onnx_axis(call, axis, shape->rank, &resolved)) {
-        return false;
+    if (block < 0 || !td__onnx_axis(call, axis, shape->rank, &resolved)) {
+        return block >= 0 ? false : td__onnx_fail(call, TD_RANGE, "a negative block_size");
     }
     for (int32_t i = resolved + 1; i < shape->rank; i++) {
         out->inner *= shape->dims[i];
     }
     out->size = shape->dims[resolved];
-    return x->count == out->size ||
-           td__onnx_fail(call, TD_BAD_SHAPE, "%lld scales or zero points for an axis of size %lld",
-                         (long long)x->count, (long long)out->size);
+    if (!block) {
+        return x->count == out->size ||
+               td__onnx_fail(call, TD_BAD_SHAPE,
+                             "%lld scales or zero points for an axis of size %lld",
+                             (long long)x->count, (long long)out->size);
+    }
+    td_shape wanted = *shape;
+    out->block = block;
+    out->blocks = wanted.dims[resolved] = out->size / block + (out->size % block != 0);
+    char has[TD_SHAPE_TEXT_SIZE], needs[TD_SHAPE_TEXT_SIZE];
+    return td_shape_equal(&x->shape, &wanted) ||
+           td__onnx_fail(call, TD_BAD_SHAPE, "scales or zero points %s of blocks that are %s",
+                         td_shape_text(&x->shape, has), td_shape_text(&wanted, needs));
+}
+
+static int64_t place_for(const per_axis *values, int64_t i) {
+    int64_t place = i / values->inner % values->size;
+    return values->block
+               ? (i / values->inner / values->size * values->blocks + place / values->block) *
+                         values->inner +
+                     i % values->inner
+               : place;
 }
 
 static double real_for(const per_axis *values, int64_t i) {
-    return td__onnx_real(values->x, i / values->inner % values->size);
+    return td__onnx_real(values->x, place_for(values, i));
 }
 
 static int64_t zero_for(const per_axis *values, int64_t i) {
-    return values->x ? td__onnx_integer(values->x, i / values->inner % values->size) : 0;
+    return values->x ? td__onnx_integer(values->x, place_for(values, i)) : 0;
 }
 
 int64_t td__onnx_saturate(td__onnx_type type, double value) {
     static const struct {
         td__onnx_type type;
         double least, most;
-    } ranges[] = {{TD__ONNX_INT8, -128, 127},
-                  {TD__ONNX_UINT8, 0, 255},
-                  {TD__ONNX_INT16, -32768, 32767},
-                  {TD__ONNX_UINT16, 0, 65535}};
+    } ranges[] = {{TD__ONNX_INT8, -128, 127},      {TD__ONNX_UINT8, 0, 255},
+                  {TD__ONNX_INT16, -32768, 32767}, {TD__ONNX_UINT16, 0, 65535},
+                  {TD__ONNX_INT4, -8, 7},          {TD__ONNX_UINT4, 0, 15},
+                  {TD__ONNX_INT2, -2, 1},          {TD__ONNX_UINT2, 0, 3}};
     double least = INT32_MIN, most = INT32_MAX;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         least = ranges[i].type == type ? ranges[i].least : least;
@@ -61,61 +82,85 @@ int64_t td__onnx_saturate(td__onnx_type type, double value) {
     return isnan(value) ? 0 : (int64_t)fmin(fmax(value, least), most);
 }
 
-static bool quantize(td__onnx_call *call) {
-    td_tensor *x = td__onnx_plain(call, 0);
-    per_axis scale, zero;
-    int64_t axis = td__onnx_int(call->node, "axis", 1);
-    if (!x || !read_per_axis(call, 1, &x->shape, axis, &scale) ||
-        !read_per_axis(call, 2, &x->shape, axis, &zero)) {
-        return false;
-    }
-    td__onnx_type type = zero.x ? td__onnx_input(call, 2)->type : TD__ONNX_UINT8;
+/* Sets output 0 to x in a type of few bits. */
+static bool output_quantized(td__onnx_call *call, const td_tensor *x, td__onnx_type type,
+                             const per_axis *scale, const per_axis *zero) {
+    bool saturate = td__onnx_int(call->node, "saturate", 1) != 0, small = td__onnx_is_small(type);
     td_tensor *y = td__onnx_new(call, type, x->shape);
     for (int64_t i = 0; y && i < y->count; i++) {
         /* In float, as the reference does: a tie may only be one in that. */
-        float ratio = (float)td__onnx_real(x, i) / (float)real_for(&scale, i);
-        td__onnx_put_integer(
-            y, i, td__onnx_saturate(type, (double)rintf(ratio) + (double)zero_for(&zero, i)));
+        float ratio = (float)td__onnx_real(x, i) / (float)real_for(scale, i);
+        if (small) {
+            ratio += zero->x ? (float)real_for(zero, i) : 0;
+            td__onnx_put_real(y, i, td__onnx_small_round(type, ratio, saturate, 'u'));
+        } else {
+            td__onnx_put_integer(
+                y, i, td__onnx_saturate(type, (double)rintf(ratio) + (double)zero_for(zero, i)));
+        }
     }
     return td__onnx_output(call, 0, type, y);
 }
 
-td_tensor *td__onnx_dequantized(td__onnx_call *call, size_t input, size_t scale_input,
-                                size_t zero_input, int64_t axis) {
+static bool quantize(td__onnx_call *call) {
+    td_tensor *x = td__onnx_plain(call, 0);
+    per_axis scale, zero;
+    const td__onnx_node *node = call->node;
+    int64_t axis = td__onnx_int(node, "axis", 1), block = td__onnx_int(node, "block_size", 0);
+    int64_t type = td__onnx_int(node, "output_dtype", TD__ONNX_UNDEFINED);
+    if (!x || !read_per_axis(call, 1, &x->shape, axis, block, &scale) ||
+        !read_per_axis(call, 2, &x->shape, axis, block, &zero)) {
+        return false;
+    }
+    type = zero.x ? td__onnx_input(call, 2)->type : type ? type : TD__ONNX_UINT8;
+    if (type < 0 || type > INT32_MAX || !td__onnx_is_stored((td__onnx_type)type)) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "to type %lld", (long long)type);
+    }
+    return output_quantized(call, x, (td__onnx_type)type, &scale, &zero);
+}
+
+static td_tensor *dequantized(td__onnx_call *call, size_t input, size_t scale_input,
+                              size_t zero_input, int64_t axis, int64_t block, td__onnx_type type) {
     td_tensor *x = td__onnx_plain(call, input);
     per_axis scale, zero;
-    if (!x || !read_per_axis(call, scale_input, &x->shape, axis, &scale) ||
-        !read_per_axis(call, zero_input, &x->shape, axis, &zero) || !scale.x) {
+    if (!x || !read_per_axis(call, scale_input, &x->shape, axis, block, &scale) ||
+        !read_per_axis(call, zero_input, &x->shape, axis, block, &zero) || !scale.x) {
         return NULL;
     }
-    td_tensor *y = td__onnx_new(call, td__onnx_input(call, scale_input)->type, x->shape);
+    td_tensor *y = td__onnx_new(call, type, x->shape);
     for (int64_t i = 0; y && i < y->count; i++) {
-        double value = td__onnx_real(x, i) - (double)zero_for(&zero, i);
+        double value = td__onnx_real(x, i) - (zero.x ? real_for(&zero, i) : 0);
         td__onnx_put_real(y, i, value * real_for(&scale, i));
     }
     return y;
 }
 
+td_tensor *td__onnx_dequantized(td__onnx_call *call, size_t input, size_t scale_input,
+                                size_t zero_input, int64_t axis) {
+    return dequantized(call, input, scale_input, zero_input, axis, 0,
+                       td__onnx_input(call, scale_input)->type);
+}
+
 static bool dequantize(td__onnx_call *call) {
-    td_tensor *y = td__onnx_dequantized(call, 0, 1, 2, td__onnx_int(call->node, "axis", 1));
-    return td__onnx_output(call, 0, td__onnx_input(call, 1)->type, y);
+    const td__onnx_node *node = call->node;
+    int64_t axis = td__onnx_int(node, "axis", 1), block = td__onnx_int(node, "block_size", 0);
+    int64_t type = td__onnx_int(node, "output_dtype", td__onnx_input(call, 1)->type);
+    if (type != TD__ONNX_FLOAT && type != TD__ONNX_FLOAT16 && type != TD__ONNX_BFLOAT16 &&
+        type != TD__ONNX_DOUBLE) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "to type %lld", (long long)type);
+    }
+    td_tensor *y = dequantized(call, 0, 1, 2, axis, block, (td__onnx_type)type);
+    return td__onnx_output(call, 0, (td__onnx_type)type, y);
 }
 
 bool td__onnx_output_quantized(td__onnx_call *call, const td_tensor *x, size_t scale_input,
                                size_t zero_input) {
     per_axis scale, zero;
-    if (!x || !read_per_axis(call, scale_input, &x->shape, 0, &scale) ||
-        !read_per_axis(call, zero_input, &x->shape, 0, &zero) || !scale.x) {
+    if (!x || !read_per_axis(call, scale_input, &x->shape, 0, 0, &scale) ||
+        !read_per_axis(call, zero_input, &x->shape, 0, 0, &zero) || !scale.x) {
         return false;
     }
     td__onnx_type type = zero.x ? td__onnx_input(call, zero_input)->type : TD__ONNX_UINT8;
-    td_tensor *y = td__onnx_new(call, type, x->shape);
-    for (int64_t i = 0; y && i < y->count; i++) {
-        float ratio = (float)td__onnx_real(x, i) / (float)real_for(&scale, i);
-        td__onnx_put_integer(
-            y, i, td__onnx_saturate(type, (double)rintf(ratio) + (double)zero_for(&zero, i)));
-    }
-    return td__onnx_output(call, 0, type, y);
+    return output_quantized(call, x, type, &scale, &zero);
 }
 
 td_tensor *td__onnx_quantize_range(td__onnx_call *call, const td_tensor *x, float *scale,
@@ -159,7 +204,7 @@ static bool dynamic_quantize(td__onnx_call *call) {
 td_tensor *td__onnx_centred(td__onnx_call *call, size_t input, size_t zero_input, int64_t axis) {
     td_tensor *x = td__onnx_plain(call, input);
     per_axis zero;
-    if (!x || !read_per_axis(call, zero_input, &x->shape, axis, &zero)) {
+    if (!x || !read_per_axis(call, zero_input, &x->shape, axis, 0, &zero)) {
         return NULL;
     }
     td__onnx_type type = td__onnx_input(call, input)->type;
@@ -252,10 +297,10 @@ static bool matmul_integer(td__onnx_call *call) {
 static bool requantize(td__onnx_call *call, const td_tensor *x, size_t scale_a, size_t scale_b,
                        int64_t axis, size_t scale_y, size_t zero_y) {
     per_axis a, b, out, zero;
-    if (!x || !read_per_axis(call, scale_a, &x->shape, -2, &a) ||
-        !read_per_axis(call, scale_b, &x->shape, axis, &b) ||
-        !read_per_axis(call, scale_y, &x->shape, axis, &out) ||
-        !read_per_axis(call, zero_y, &x->shape, axis, &zero)) {
+    if (!x || !read_per_axis(call, scale_a, &x->shape, -2, 0, &a) ||
+        !read_per_axis(call, scale_b, &x->shape, axis, 0, &b) ||
+        !read_per_axis(call, scale_y, &x->shape, axis, 0, &out) ||
+        !read_per_axis(call, zero_y, &x->shape, axis, 0, &zero)) {
         return false;
     }
     td__onnx_type type = td__onnx_input(call, zero_y)->type;

@@ -121,7 +121,11 @@ static bool reduce(td__onnx_call *call, reduction *function) {
     for (int32_t i = 0; i < shape.rank; i++) {
         reduced[i] = reduced[i] || !given;
     }
-    if (!td__onnx_is_float(call, 0)) {
+    bool nothing = false; /* of which there is a least and a greatest all the same */
+    for (int32_t i = 0; i < shape.rank; i++) {
+        nothing = nothing || shape.dims[i] == 0;
+    }
+    if (!td__onnx_is_float(call, 0) || nothing) {
         return td__onnx_host_reduce(call, reduced, keep);
     }
     bool last = td__onnx_is_last(call, 0) && (keep || is_plain_after(reduced, shape.rank));

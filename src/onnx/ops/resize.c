@@ -1,5 +1,6 @@
 /* Resize and its forerunner Upsample: along each axis, every place of the result has a place in the
  * input, and the elements around it give the value. */
+#include "base/memory.h"
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
 #include "tape/resample.h"
@@ -10,6 +11,7 @@
 typedef enum place_rule {
     HALF_PIXEL,
     PYTORCH_HALF_PIXEL,
+    HALF_PIXEL_SYMMETRIC,
     ALIGN_CORNERS,
     ASYMMETRIC,
     TF_HALF_PIXEL_FOR_NN,
@@ -20,6 +22,7 @@ typedef enum place_rule {
 static const char *const place_rules[] = {
     [HALF_PIXEL] = "half_pixel",
     [PYTORCH_HALF_PIXEL] = "pytorch_half_pixel",
+    [HALF_PIXEL_SYMMETRIC] = "half_pixel_symmetric",
     [ALIGN_CORNERS] = "align_corners",
     [ASYMMETRIC] = "asymmetric",
     [TF_HALF_PIXEL_FOR_NN] = "tf_half_pixel_for_nn",
@@ -29,9 +32,11 @@ static const char *const place_rules[] = {
 typedef struct resizing {
     td_shape from, to;         /* in ONNX's layout */
     double scale[TD_MAX_RANK]; /* of each axis */
-    const td_tensor *region;   /* of tf_crop_and_resize: starts, then ends */
+    double start[TD_MAX_RANK]; /* of tf_crop_and_resize: the region, 0 to 1 along each axis */
+    double end[TD_MAX_RANK];
     place_rule rule;
     char mode;            /* 'n'earest, 'l'inear, 'c'ubic */
+    bool smooth;          /* where it becomes smaller, the kernel becomes wider */
     const char *rounding; /* of nearest */
 } resizing;
 
@@ -54,10 +59,7 @@ static bool find_rule(td__onnx_call *call, resizing *r) {
     if (r->rule == PLACE_RULES || !r->mode || !strchr("nlc", r->mode)) {
         return td__onnx_fail(call, TD_UNSUPPORTED, "mode '%.40s', '%.40s'", mode, name);
     }
-    if (td__onnx_int(call->node, "antialias", 0) ||
-        strcmp(td__onnx_text(call->node, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0) {
-        return td__onnx_fail(call, TD_UNSUPPORTED, "antialias or an aspect ratio policy");
-    }
+    r->smooth = td__onnx_int(call->node, "antialias", 0) != 0;
     return true;
 }
 
@@ -94,6 +96,23 @@ static bool axis_of(td__onnx_call *call, size_t i, size_t count, int32_t rank, i
     return td__onnx_axis(call, listed ? axes[i] : (int64_t)i, rank, axis);
 }
 
+/* The one scale of all axes that keeps proportions; 0: each has its own. */
+static double kept_scale(td__onnx_call *call, const resizing *r, const int64_t *sizes,
+                         size_t count) {
+    const char *policy = td__onnx_text(call->node, "keep_aspect_ratio_policy", "stretch");
+    bool least = !strcmp(policy, "not_larger"), most = !strcmp(policy, "not_smaller");
+    double kept = 0;
+    for (size_t i = 0; (least || most) && i < count; i++) {
+        int32_t axis;
+        if (!axis_of(call, i, count, r->from.rank, &axis) || r->from.dims[axis] < 1) {
+            return 0;
+        }
+        double each = (double)sizes[i] / (double)r->from.dims[axis];
+        kept = i == 0 ? each : least ? fmin(kept, each) : fmax(kept, each);
+    }
+    return kept;
+}
+
 static bool find_sizes(td__onnx_call *call, resizing *r) {
     double scales[TD_MAX_RANK];
     int64_t sizes[TD_MAX_RANK];
@@ -111,30 +130,46 @@ static bool find_sizes(td__onnx_call *call, resizing *r) {
     if (count == 0) {
         return td__onnx_fail(call, TD_INVALID, "neither scales nor sizes");
     }
+    double kept = size_count ? kept_scale(call, r, sizes, size_count) : 0;
     for (size_t i = 0; i < count; i++) {
         int32_t axis;
         if (!axis_of(call, i, count, r->from.rank, &axis)) {
             return false;
         }
         int64_t from = r->from.dims[axis];
-        double to = size_count ? (double)sizes[i] : floor((double)from * scales[i]);
+        double to = kept > 0     ? floor((double)from * kept + 0.5)
+                    : size_count ? (double)sizes[i]
+                                 : floor((double)from * scales[i]);
         if (!(to >= 1 && to < 0x1p40) || from < 1 || from >= INT64_C(1) << 40) {
             return td__onnx_fail(call, TD_RANGE, "axis %d of size %lld to %g", (int)axis,
                                  (long long)from, to);
         }
         r->to.dims[axis] = (int64_t)to;
-        r->scale[axis] = size_count ? to / (double)from : scales[i];
+        r->scale[axis] = kept > 0 ? kept : size_count ? to / (double)from : scales[i];
     }
     return true;
 }
 
 static bool find_region(td__onnx_call *call, resizing *r) {
-    if (r->rule != TF_CROP_AND_RESIZE) {
-        return true;
+    const td_tensor *region = r->rule == TF_CROP_AND_RESIZE ? td__onnx_plain(call, 1) : NULL;
+    const int64_t *axes;
+    size_t listed = td__onnx_ints(call->node, "axes", &axes);
+    size_t count = listed ? listed : (size_t)r->from.rank;
+    for (int32_t i = 0; i < r->from.rank; i++) {
+        r->end[i] = 1;
     }
-    r->region = td__onnx_plain(call, 1);
-    return (r->region && r->region->count == 2 * r->from.rank) ||
-           td__onnx_fail(call, TD_BAD_SHAPE, "its region must have two numbers for each axis");
+    if (r->rule == TF_CROP_AND_RESIZE && (!region || region->count != 2 * (int64_t)count)) {
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its region must have two numbers for each axis");
+    }
+    for (size_t i = 0; region && i < count; i++) {
+        int32_t axis;
+        if (!td__onnx_axis(call, listed ? axes[i] : (int64_t)i, r->from.rank, &axis)) {
+            return false;
+        }
+        r->start[axis] = td__onnx_real(region, (int64_t)i);
+        r->end[axis] = td__onnx_real(region, (int64_t)(i + count));
+    }
+    return true;
 }
 
 /* --- places ------------------------------------------------------------------------------- */
@@ -149,11 +184,14 @@ static double source_of(const resizing *r, int32_t axis, int64_t i) {
         return count > 1 ? (x + 0.5) / scale - 0.5 : 0;
     case ALIGN_CORNERS: /* of the size before it was rounded down */
         return from * scale == 1 ? 0 : x * (from - 1) / (from * scale - 1);
+    case HALF_PIXEL_SYMMETRIC: { /* what rounding down took away is missing on both sides */
+        double centre = from / 2 * (1 - (double)count / (from * scale));
+        return centre + (x + 0.5) / scale - 0.5;
+    }
     case TF_HALF_PIXEL_FOR_NN:
         return (x + 0.5) / scale;
     case TF_CROP_AND_RESIZE: {
-        double start = td__onnx_real(r->region, axis);
-        double end = td__onnx_real(r->region, axis + r->from.rank);
+        double start = r->start[axis], end = r->end[axis];
         return count > 1 ? (start + x * (end - start) / (double)(count - 1)) * (from - 1)
                          : 0.5 * (start + end) * (from - 1);
     }
@@ -175,43 +213,47 @@ static int64_t nearest(const resizing *r, double place, int64_t size) {
     return inside(rounded, size);
 }
 
-/* Keys's kernel for the elements at -1, 0, 1 and 2; linear for those at 0 and 1. */
-static void weigh(char mode, double t, double a, double weights[4]) {
+/* Keys's kernel, and the triangle, at a distance. */
+static double weigh(char mode, double distance, double a) {
+    double d = fabs(distance);
     if (mode == 'l') {
-        weights[0] = 1 - t;
-        weights[1] = t;
-        return;
+        return d < 1 ? 1 - d : 0;
     }
-    for (int i = 0; i < 4; i++) {
-        double d = fabs(t - (i - 1));
-        weights[i] = d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1
-                            : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
-    }
+    return d <= 1  ? ((a + 2) * d - (a + 3)) * d * d + 1
+           : d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+                   : 0;
 }
 
+/* The elements around a place that count: as many as the kernel is wide. */
 static bool make_taps(td__onnx_call *call, const resizing *r, int32_t axis, td__resampling *taps) {
     int64_t size = r->from.dims[axis];
-    *taps = (td__resampling){.count = r->to.dims[axis], .width = r->mode == 'l' ? 2 : 4};
-    size_t count = (size_t)(taps->count * taps->width);
-    taps->places = td__scratch(call->tape, count * sizeof *taps->places);
-    taps->weights = td__scratch(call->tape, count * sizeof *taps->weights);
+    double reach = r->mode == 'l' ? 1 : 2, narrow = r->smooth ? fmin(r->scale[axis], 1) : 1;
+    double wide = ceil(reach / narrow);
+    *taps = (td__resampling){.count = r->to.dims[axis], .width = 2 * (int64_t)fmin(wide, 0x1p31)};
+    int64_t count;
+    if (!td__multiply(taps->count, taps->width, &count)) {
+        return td__onnx_fail(call, TD_RANGE, "axis %d becomes too small", (int)axis);
+    }
+    taps->places = td__scratch(call->tape, (size_t)count * sizeof *taps->places);
+    taps->weights = td__scratch(call->tape, (size_t)count * sizeof *taps->weights);
     if (!taps->places || !taps->weights) {
         return false;
     }
     double a = (double)td__onnx_float(call->node, "cubic_coeff_a", -0.75f);
     bool exclude = td__onnx_int(call->node, "exclude_outside", 0);
     for (int64_t i = 0; i < taps->count; i++) {
-        double place = source_of(r, axis, i), base = floor(place), weights[4] = {0}, sum = 0;
-        weigh(r->mode, place - base, a, weights);
+        double place = source_of(r, axis, i), base = floor(place), sum = 0;
+        float *weights = taps->weights + i * taps->width;
         for (int64_t t = 0; t < taps->width; t++) {
-            double at = base + (double)(r->mode == 'l' ? t : t - 1);
+            double at = base + (double)(t - taps->width / 2 + 1);
             bool out = at < 0 || at > (double)(size - 1);
-            weights[t] = exclude && out ? 0 : weights[t];
-            sum += weights[t];
+            double weight = exclude && out ? 0 : weigh(r->mode, (at - place) * narrow, a);
+            sum += weight;
+            weights[t] = (float)weight;
             taps->places[i * taps->width + t] = inside(at, size);
         }
-        for (int64_t t = 0; t < taps->width; t++) {
-            taps->weights[i * taps->width + t] = (float)(exclude ? weights[t] / sum : weights[t]);
+        for (int64_t t = 0; (exclude || r->smooth) && t < taps->width; t++) {
+            weights[t] = (float)((double)weights[t] / sum);
         }
     }
     return true;
