@@ -181,7 +181,26 @@ TD_API const char *td_initializer_kind_name(td_initializer_kind kind);
     X(GLOBAL_MAX_POOL3D, global_max_pool3d, "GlobalMaxPooling3D")                                  \
     X(ZERO_PADDING3D, zero_padding3d, "ZeroPadding3D")                                             \
     X(CROPPING3D, cropping3d, "Cropping3D")                                                        \
-    X(UP_SAMPLING3D, up_sampling3d, "UpSampling3D")
+    X(UP_SAMPLING3D, up_sampling3d, "UpSampling3D")                                                \
+    X(CONV1D_TRANSPOSE, conv1d_transpose, "Conv1DTranspose")                                       \
+    X(CONV3D_TRANSPOSE, conv3d_transpose, "Conv3DTranspose")                                       \
+    X(DEPTHWISE_CONV1D, depthwise_conv1d, "DepthwiseConv1D")                                       \
+    X(SEPARABLE_CONV1D, separable_conv1d, "SeparableConv1D")                                       \
+    X(UP_SAMPLING1D, up_sampling1d, "UpSampling1D")                                                \
+    X(REPEAT_VECTOR, repeat_vector, "RepeatVector")                                                \
+    X(PERMUTE, permute, "Permute")                                                                 \
+    X(SPATIAL_DROPOUT1D, spatial_dropout1d, "SpatialDropout1D")                                    \
+    X(SPATIAL_DROPOUT2D, spatial_dropout2d, "SpatialDropout2D")                                    \
+    X(SPATIAL_DROPOUT3D, spatial_dropout3d, "SpatialDropout3D")                                    \
+    X(GAUSSIAN_DROPOUT, gaussian_dropout, "GaussianDropout")                                       \
+    X(ALPHA_DROPOUT, alpha_dropout, "AlphaDropout")                                                \
+    X(RELU, relu, "ReLU")                                                                          \
+    X(PRELU, prelu, "PReLU")                                                                       \
+    X(IDENTITY, identity, "Identity")                                                              \
+    X(UNIT_NORMALIZATION, unit_normalization, "UnitNormalization")                                 \
+    X(RMS_NORMALIZATION, rms_normalization, "RMSNormalization")                                    \
+    X(ATTENTION, attention, "Attention")                                                           \
+    X(ADDITIVE_ATTENTION, additive_attention, "AdditiveAttention")
 
 typedef enum td_layer_kind {
 #define TD_LAYER_MEMBER(name, word, keras) TD_LAYER_##name,
@@ -231,7 +250,7 @@ typedef struct td_conv2d_layer {
     int64_t kernel[2];
     int64_t stride[2];   /* 1 */
     int64_t dilation[2]; /* 1 */
-    int64_t groups;      /* 1; not conv2d_transpose */
+    int64_t groups;      /* 1 */
     td_padding padding;  /* valid; causal is for conv1d */
     td_activation activation;
     bool no_bias;
@@ -243,8 +262,10 @@ typedef struct td_conv2d_layer {
 } td_conv2d_layer;
 /* kernel (size, in / groups, filters); the second of each pair is not used */
 typedef td_conv2d_layer td_conv1d_layer;
-/* kernel (height, width, filters, in) */
+/* kernel (height, width, filters / groups, in) */
 typedef td_conv2d_layer td_conv2d_transpose_layer;
+/* kernel (size, filters / groups, in); the second of each pair is not used */
+typedef td_conv2d_layer td_conv1d_transpose_layer;
 
 typedef struct td_max_pool2d_layer {
     TD_LAYER_FIELDS
@@ -286,6 +307,9 @@ typedef struct td_depthwise_conv2d_layer {
     td_initializer pointwise_initializer;
 } td_depthwise_conv2d_layer;
 typedef td_depthwise_conv2d_layer td_separable_conv2d_layer;
+/* Over (steps, channels): kernels without a width; the second of each pair is not used. */
+typedef td_depthwise_conv2d_layer td_depthwise_conv1d_layer;
+typedef td_depthwise_conv2d_layer td_separable_conv1d_layer;
 
 /* kernel (depth, height, width, in / groups, filters), bias (filters) */
 typedef struct td_conv3d_layer {
@@ -301,7 +325,11 @@ typedef struct td_conv3d_layer {
     td_initializer kernel_initializer;
     td_initializer bias_initializer;
     TD_REGULARIZER_FIELDS
+    int64_t output_padding[3]; /* conv3d_transpose */
+    bool output_padding_given; /* an output padding of 0, 0, 0 is meant */
 } td_conv3d_layer;
+/* kernel (depth, height, width, filters / groups, in) */
+typedef td_conv3d_layer td_conv3d_transpose_layer;
 
 typedef struct td_max_pool3d_layer {
     TD_LAYER_FIELDS
@@ -318,6 +346,14 @@ typedef struct td_up_sampling3d_layer {
     TD_LAYER_FIELDS
     int64_t factor[3]; /* 2; key `size` */
 } td_up_sampling3d_layer;
+
+/* Each step repeated; or an example of one axis, as so many steps. */
+typedef struct td_repeat_layer {
+    TD_LAYER_FIELDS
+    int64_t times; /* up_sampling1d: 2, key `size`; repeat_vector: key `n` */
+} td_repeat_layer;
+typedef td_repeat_layer td_up_sampling1d_layer;
+typedef td_repeat_layer td_repeat_vector_layer;
 
 /* The same of a volume (depth, height, width, channels). */
 typedef struct td_zero_padding3d_layer {
@@ -393,6 +429,7 @@ typedef struct td_plain_layer {
     TD_LAYER_FIELDS
 } td_plain_layer;
 typedef td_plain_layer td_flatten_layer;
+typedef td_plain_layer td_identity_layer;
 typedef td_plain_layer td_add_layer;
 typedef td_plain_layer td_subtract_layer;
 typedef td_plain_layer td_multiply_layer;
@@ -431,6 +468,37 @@ typedef struct td_dropout_layer {
         noise_shape; /* of one example: dimensions of 1 are dropped or kept as a whole; -1: as the
                              input's; rank 0: all by itself */
 } td_dropout_layer;
+
+/* As dropout, of whole channels: spatial_dropout1d (steps, channels), …2d, …3d. */
+typedef struct td_rate_layer {
+    TD_LAYER_FIELDS
+    double rate;
+} td_rate_layer;
+typedef td_rate_layer td_spatial_dropout1d_layer;
+typedef td_rate_layer td_spatial_dropout2d_layer;
+typedef td_rate_layer td_spatial_dropout3d_layer;
+/* In training, multiplied by random numbers of mean 1 and variance rate / (1 - rate). */
+typedef td_rate_layer td_gaussian_dropout_layer;
+/* In training, a share is set to the least value of selu; mean and variance stay. */
+typedef td_dropout_layer td_alpha_dropout_layer;
+
+/* The axes of an example in another order, counted from 1: {2, 1} swaps two. */
+typedef struct td_permute_layer {
+    TD_LAYER_FIELDS
+    td_shape order; /* key `dims` */
+} td_permute_layer;
+
+/* Divided by the root of the sum of squares along the axes (of the batch's shape, -1 the last). */
+typedef struct td_unit_normalization_layer {
+    TD_LAYER_FIELDS
+    td_shape axis; /* rank 0: the last */
+} td_unit_normalization_layer;
+
+/* scale (channels): x * scale / sqrt(mean of x^2 over the last axis + epsilon) */
+typedef struct td_rms_normalization_layer {
+    TD_LAYER_FIELDS
+    double epsilon; /* 1e-6 */
+} td_rms_normalization_layer;
 
 /* gamma, beta, moving_mean, moving_variance (channels). Frozen, it runs as in inference. */
 typedef struct td_batch_normalization_layer {
@@ -506,6 +574,22 @@ typedef struct td_activation_layer {
     bool alpha_given; /* an alpha of 0 is meant, as with TD_ZERO */
 } td_activation_layer;
 
+/* x above the threshold, at most max_value; below it negative_slope * (x - threshold). */
+typedef struct td_relu_layer {
+    TD_LAYER_FIELDS
+    double max_value;
+    bool max_given; /* without it there is no maximum */
+    double negative_slope, threshold;
+} td_relu_layer;
+
+/* alpha, of an example's shape but 1 along the shared axes: x where it is positive, else alpha x */
+typedef struct td_prelu_layer {
+    TD_LAYER_FIELDS
+    td_shape shared_axes;             /* counted from 1; rank 0: none */
+    td_initializer alpha_initializer; /* zeros */
+    double alpha_l1, alpha_l2;        /* penalties */
+} td_prelu_layer;
+
 typedef struct td_concatenate_layer {
     TD_LAYER_FIELDS
     int64_t axis; /* of the batch's shape, -1 the last (0 is the batch: the default, -1) */
@@ -527,6 +611,22 @@ typedef struct td_multi_head_attention_layer {
     TD_REGULARIZER_FIELDS
     double dropout; /* in training, of the attention's weights */
 } td_multi_head_attention_layer;
+
+/* How attention scores a query against a key: their product, or a sum of tanh(query + key). */
+typedef enum td_score_mode { TD_SCORE_DOT, TD_SCORE_CONCAT, TD_SCORE_MODE_COUNT } td_score_mode;
+
+/* from: query and value; or query, value and key. softmax(score) value, without projections.
+ * attention: scale and concat_score_weight, one number each, where use_scale and score_mode say so;
+ * additive_attention: the sum of scale * tanh(query + key), scale (features). */
+typedef struct td_attention_layer {
+    TD_LAYER_FIELDS
+    bool use_scale; /* attention */
+    bool no_scale;  /* additive_attention: key `use_scale`, the other way round */
+    td_score_mode score_mode;
+    double dropout; /* in training, of the attention's weights */
+    bool causal;    /* a position sees none after it */
+} td_attention_layer;
+typedef td_attention_layer td_additive_attention_layer;
 
 /* A layer of your own: a function that calls operations. It is watched, frozen, summed up, trained
  * and saved (its weights) like any other. */
@@ -640,6 +740,31 @@ TD_API void td_model_add_layer(td_model *model, td_layer_kind kind, const void *
 #define td_add_zero_padding3d(...) TD_ADD_LAYER(ZERO_PADDING3D, zero_padding3d, __VA_ARGS__)
 #define td_add_cropping3d(...) TD_ADD_LAYER(CROPPING3D, cropping3d, __VA_ARGS__)
 #define td_add_up_sampling3d(...) TD_ADD_LAYER(UP_SAMPLING3D, up_sampling3d, __VA_ARGS__)
+#define td_add_conv1d_transpose(...) TD_ADD_LAYER(CONV1D_TRANSPOSE, conv1d_transpose, __VA_ARGS__)
+#define td_add_conv3d_transpose(...) TD_ADD_LAYER(CONV3D_TRANSPOSE, conv3d_transpose, __VA_ARGS__)
+#define td_add_depthwise_conv1d(...) TD_ADD_LAYER(DEPTHWISE_CONV1D, depthwise_conv1d, __VA_ARGS__)
+#define td_add_separable_conv1d(...) TD_ADD_LAYER(SEPARABLE_CONV1D, separable_conv1d, __VA_ARGS__)
+#define td_add_up_sampling1d(...) TD_ADD_LAYER(UP_SAMPLING1D, up_sampling1d, __VA_ARGS__)
+#define td_add_repeat_vector(...) TD_ADD_LAYER(REPEAT_VECTOR, repeat_vector, __VA_ARGS__)
+#define td_add_permute(...) TD_ADD_LAYER(PERMUTE, permute, __VA_ARGS__)
+#define td_add_spatial_dropout1d(...)                                                              \
+    TD_ADD_LAYER(SPATIAL_DROPOUT1D, spatial_dropout1d, __VA_ARGS__)
+#define td_add_spatial_dropout2d(...)                                                              \
+    TD_ADD_LAYER(SPATIAL_DROPOUT2D, spatial_dropout2d, __VA_ARGS__)
+#define td_add_spatial_dropout3d(...)                                                              \
+    TD_ADD_LAYER(SPATIAL_DROPOUT3D, spatial_dropout3d, __VA_ARGS__)
+#define td_add_gaussian_dropout(...) TD_ADD_LAYER(GAUSSIAN_DROPOUT, gaussian_dropout, __VA_ARGS__)
+#define td_add_alpha_dropout(...) TD_ADD_LAYER(ALPHA_DROPOUT, alpha_dropout, __VA_ARGS__)
+#define td_add_relu(...) TD_ADD_LAYER(RELU, relu, __VA_ARGS__)
+#define td_add_prelu(...) TD_ADD_LAYER(PRELU, prelu, __VA_ARGS__)
+#define td_add_identity(...) TD_ADD_LAYER(IDENTITY, identity, __VA_ARGS__)
+#define td_add_unit_normalization(...)                                                             \
+    TD_ADD_LAYER(UNIT_NORMALIZATION, unit_normalization, __VA_ARGS__)
+#define td_add_rms_normalization(...)                                                              \
+    TD_ADD_LAYER(RMS_NORMALIZATION, rms_normalization, __VA_ARGS__)
+#define td_add_attention(...) TD_ADD_LAYER(ATTENTION, attention, __VA_ARGS__)
+#define td_add_additive_attention(...)                                                             \
+    TD_ADD_LAYER(ADDITIVE_ATTENTION, additive_attention, __VA_ARGS__)
 #define td_add_multi_head_attention(...)                                                           \
     TD_ADD_LAYER(MULTI_HEAD_ATTENTION, multi_head_attention, __VA_ARGS__)
 

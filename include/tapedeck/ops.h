@@ -140,7 +140,8 @@ TD_API td_tensor *td_conv1d(td_tape *tape, td_tensor *x, td_tensor *kernel, td_t
 /* x: (batch, height, width, in), kernel: (height, width, in / groups, out), bias: (out,) or NULL */
 TD_API td_tensor *td_conv2d(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *bias,
                             const td_conv_options *options);
-/* x: (batch, height, width, in), kernel: (height, width, out, in), as Keras stores it */
+/* x: (batch, height, width, in), kernel: (height, width, out / groups, in), as Keras stores
+ * it */
 TD_API td_tensor *td_conv2d_transpose(td_tape *tape, td_tensor *x, td_tensor *kernel,
                                       td_tensor *bias, const td_conv_options *options);
 

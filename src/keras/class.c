@@ -37,7 +37,7 @@ static const td__keras_option convolution[] = {{"filters", TD__KERAS_NUMBER, "fi
                                                KERNEL_AND_BIAS};
 static const td__keras_option transposed[] = {
     {"filters", TD__KERAS_NUMBER, "filters"},
-    {"groups", TD__KERAS_ONE, NULL},
+    {"groups", TD__KERAS_ONE, "groups"},
     {"output_padding", TD__KERAS_NUMBERS, "output_padding"},
     WINDOW,
     KERNEL_AND_BIAS};
@@ -82,6 +82,24 @@ static const td__keras_option normalization[] = {{"axis", TD__KERAS_LAST_AXIS, N
                                                  {"mean", TD__KERAS_IGNORED, NULL},
                                                  {"variance", TD__KERAS_IGNORED, NULL},
                                                  {"invert", TD__KERAS_SWITCH, "invert"}};
+static const td__keras_option permute[] = {{"dims", TD__KERAS_NUMBERS, "dims"}};
+static const td__keras_option repeat_vector[] = {{"n", TD__KERAS_NUMBER, "n"}};
+static const td__keras_option up1d[] = {{"size", TD__KERAS_NUMBER, "size"}};
+static const td__keras_option rate[] = {{"rate", TD__KERAS_NUMBER, "rate"},
+                                        {"noise_shape", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option relu[] = {{"max_value", TD__KERAS_NUMBER, "max_value"},
+                                        {"negative_slope", TD__KERAS_NUMBER, "negative_slope"},
+                                        {"threshold", TD__KERAS_NUMBER, "threshold"}};
+static const td__keras_option prelu[] = {
+    {"alpha_initializer", TD__KERAS_INITIALIZER, "alpha_initializer"},
+    {"alpha_regularizer", TD__KERAS_REGULARIZER, "alpha"},
+    {"shared_axes", TD__KERAS_NUMBERS, "shared_axes"}};
+static const td__keras_option unit_normalization[] = {{"axis", TD__KERAS_NUMBERS, "axis"}};
+static const td__keras_option rms_normalization[] = {{"axis", TD__KERAS_LAST_AXIS, NULL},
+                                                     {"epsilon", TD__KERAS_NUMBER, "epsilon"}};
+static const td__keras_option scores[] = {{"use_scale", TD__KERAS_SWITCH, "use_scale"},
+                                          {"score_mode", TD__KERAS_WORD, "score_mode"},
+                                          {"dropout", TD__KERAS_NUMBER, "dropout"}};
 static const td__keras_option up3d[] = {{"size", TD__KERAS_NUMBERS, "size"}};
 /* `layer` is read and written by itself. */
 static const td__keras_option time_distributed[] = {{"layer", TD__KERAS_IGNORED, NULL}};
@@ -128,9 +146,6 @@ static const td__keras_option gru[] = {
     {"recurrent_activation", TD__KERAS_ACTIVATION, "recurrent_activation"},
     {"reset_after", TD__KERAS_SWITCH, "reset_after"}};
 static const td__keras_option activation[] = {{"activation", TD__KERAS_ACTIVATION, "function"}};
-static const td__keras_option relu[] = {{"max_value", TD__KERAS_IGNORED, NULL},
-                                        {"negative_slope", TD__KERAS_IGNORED, NULL},
-                                        {"threshold", TD__KERAS_IGNORED, NULL}};
 static const td__keras_option leaky_relu[] = {{"negative_slope", TD__KERAS_IGNORED, NULL},
                                               {"alpha", TD__KERAS_IGNORED, NULL}};
 static const td__keras_option elu[] = {{"alpha", TD__KERAS_IGNORED, NULL}};
@@ -165,14 +180,18 @@ static void add_leaky(td__keras_settings *settings, const char *function, double
     }
 }
 
+/* What an activation is by itself is read as one. */
 static void adapt_relu(const json_t *config, const td_shape *input, td__keras_settings *settings) {
     (void)input;
     double slope = number_of(config, "negative_slope", 0);
     double most = number_of(config, "max_value", INFINITY);
-    if (number_of(config, "threshold", 0) != 0 || (most != 6 && !isinf(most)) ||
-        json_is_string(json_object_get(config, "max_value")) || (slope != 0 && !isinf(most))) {
-        td__keras_settings_refuse(settings, "its max_value, negative_slope or threshold");
-    } else if (most == 6) {
+    bool capped = most == 6 && slope == 0;
+    if (number_of(config, "threshold", 0) != 0 || !(isinf(most) || capped)) {
+        return;
+    }
+    settings->kind = "activation";
+    settings->count = 0;
+    if (capped) {
         td__keras_settings_text(settings, "function", "relu6");
     } else {
         add_leaky(settings, "leaky_relu", slope);
@@ -377,6 +396,10 @@ static const td__keras_class classes[] = {
     CLASS("Conv1D", CONV1D, convolution, VARS, NULL),
     CLASS("Conv2D", CONV2D, convolution, VARS, NULL),
     CLASS("Conv2DTranspose", CONV2D_TRANSPOSE, transposed, VARS, NULL),
+    CLASS("Conv1DTranspose", CONV1D_TRANSPOSE, transposed, VARS, NULL),
+    CLASS("Conv3DTranspose", CONV3D_TRANSPOSE, transposed, VARS, NULL),
+    CLASS("DepthwiseConv1D", DEPTHWISE_CONV1D, depthwise, VARS, NULL),
+    CLASS("SeparableConv1D", SEPARABLE_CONV1D, separable, VARS, NULL),
     CLASS("DepthwiseConv2D", DEPTHWISE_CONV2D, depthwise, VARS, NULL),
     CLASS("SeparableConv2D", SEPARABLE_CONV2D, separable, VARS, NULL),
     CLASS("MaxPooling2D", MAX_POOL2D, pool, VARS, NULL),
@@ -405,6 +428,20 @@ static const td__keras_class classes[] = {
     CLASS("Bidirectional", BIDIRECTIONAL, bidirectional, BOTH, adapt_bidirectional),
     CLASS("Rescaling", RESCALING, rescaling, VARS, NULL),
     CLASS("UpSampling2D", UP_SAMPLING2D, up, VARS, NULL),
+    CLASS("UpSampling1D", UP_SAMPLING1D, up1d, VARS, NULL),
+    CLASS("RepeatVector", REPEAT_VECTOR, repeat_vector, VARS, NULL),
+    CLASS("Permute", PERMUTE, permute, VARS, NULL),
+    CLASS("SpatialDropout1D", SPATIAL_DROPOUT1D, rate, VARS, NULL),
+    CLASS("SpatialDropout2D", SPATIAL_DROPOUT2D, rate, VARS, NULL),
+    CLASS("SpatialDropout3D", SPATIAL_DROPOUT3D, rate, VARS, NULL),
+    CLASS("GaussianDropout", GAUSSIAN_DROPOUT, rate, VARS, NULL),
+    CLASS("AlphaDropout", ALPHA_DROPOUT, dropout, VARS, NULL),
+    CLASS("PReLU", PRELU, prelu, VARS, NULL),
+    CLASS("UnitNormalization", UNIT_NORMALIZATION, unit_normalization, VARS, NULL),
+    CLASS("RMSNormalization", RMS_NORMALIZATION, rms_normalization, VARS, NULL),
+    CLASS("Attention", ATTENTION, scores, VARS, NULL),
+    CLASS("AdditiveAttention", ADDITIVE_ATTENTION, scores, VARS, NULL),
+    PLAIN("Identity", IDENTITY),
     PLAIN("Flatten", FLATTEN),
     CLASS("Reshape", RESHAPE, reshape, VARS, NULL),
     CLASS("Dropout", DROPOUT, dropout, VARS, NULL),
@@ -416,7 +453,7 @@ static const td__keras_class classes[] = {
     CLASS("LSTM", LSTM, lstm, CELL, NULL),
     CLASS("GRU", GRU, gru, CELL, NULL),
     CLASS("Activation", ACTIVATION, activation, VARS, NULL),
-    CLASS("ReLU", ACTIVATION, relu, VARS, adapt_relu),
+    CLASS("ReLU", RELU, relu, VARS, adapt_relu),
     CLASS("LeakyReLU", ACTIVATION, leaky_relu, VARS, adapt_leaky_relu),
     CLASS("ELU", ACTIVATION, elu, VARS, adapt_elu),
     CLASS("Softmax", ACTIVATION, softmax, VARS, adapt_softmax),
@@ -475,8 +512,9 @@ const td__keras_class *td__keras_class_of(td_layer_kind kind) {
 }
 
 td__keras_penalty td__keras_penalty_of(const char *ours) {
-    return strcmp(ours, "bias") == 0 ? (td__keras_penalty){"bias_l1", "bias_l2"}
-                                     : (td__keras_penalty){"kernel_l1", "kernel_l2"};
+    return strcmp(ours, "bias") == 0    ? (td__keras_penalty){"bias_l1", "bias_l2"}
+           : strcmp(ours, "alpha") == 0 ? (td__keras_penalty){"alpha_l1", "alpha_l2"}
+                                        : (td__keras_penalty){"kernel_l1", "kernel_l2"};
 }
 
 void td__keras_snake(const char *class_name, char snake[TD__KERAS_SNAKE_SIZE]) {

@@ -20,6 +20,7 @@ typedef enum td__keras_meaning {
     TD__KERAS_LAST_AXIS,     /* must be the last one */
     TD__KERAS_CHANNELS_LAST, /* must be "channels_last" */
     TD__KERAS_ONE,           /* must be 1, or [1] */
+    TD__KERAS_WORD,          /* passed on as it is */
 } td__keras_meaning;
 
 typedef struct td__keras_option {

@@ -60,6 +60,9 @@ static json_t *call_json(const td__keras_plan *plan, const td_layer_info *layer)
         return json_pack("[{s:o, s:{s:b}}]", "args", tensors, "kwargs", "use_causal_mask",
                          (int)setting_is_true(layer, "causal"));
     }
+    if (setting_is_true(layer, "causal")) {
+        return json_pack("[{s:[o], s:{s:b}}]", "args", tensors, "kwargs", "use_causal_mask", 1);
+    }
     return layer->input_count > 1 ? json_pack("[{s:[o], s:{}}]", "args", tensors, "kwargs")
                                   : json_pack("[{s:o, s:{}}]", "args", tensors, "kwargs");
 }
@@ -68,7 +71,10 @@ static json_t *layer_json(const td__keras_plan *plan, const td__keras_plan_layer
     const td_layer_info *layer = td_model_layer(plan->model, planned->layer);
     json_t *config = json_copy(planned->config);
     json_object_set_new(config, "name", json_string(layer->name));
-    json_object_set_new(config, "trainable", json_boolean(!layer->frozen));
+    if (layer->kind != TD_LAYER_SPATIAL_DROPOUT1D && layer->kind != TD_LAYER_SPATIAL_DROPOUT2D &&
+        layer->kind != TD_LAYER_SPATIAL_DROPOUT3D) { /* whose constructors take no such argument */
+        json_object_set_new(config, "trainable", json_boolean(!layer->frozen));
+    }
     json_object_set_new(config, "dtype", json_string("float32"));
     json_t *json = json_pack("{s:s, s:s, s:o, s:n}", "module", "keras.layers", "class_name",
                              planned->class_name, "config", config, "registered_name");

@@ -253,6 +253,9 @@ static bool read_option(const td__keras_option *rule, const json_t *value, const
         return json_is_string(value) && !strcmp(json_string_value(value), "channels_last");
     case TD__KERAS_ONE:
         return only_number(value) == 1;
+    case TD__KERAS_WORD:
+        td__keras_settings_text(settings, ours, json_string_value(value));
+        return json_is_string(value);
     }
     return false;
 }

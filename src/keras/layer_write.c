@@ -75,6 +75,12 @@ static json_t *option_json(const td__keras_option *rule, const td_layer_info *la
     if (!value) {
         return NULL;
     }
+    if (rule->meaning == TD__KERAS_ONE) {
+        if (value->number != 1) {
+            (void)snprintf(reason, TD__KERAS_REASON_SIZE, "Keras has no %s there", rule->key);
+        }
+        return NULL;
+    }
     switch (value->kind) {
     case TD_VALUE_NUMBER:
         return td__json_number(value->number);

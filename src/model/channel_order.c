@@ -4,9 +4,30 @@
 
 /* Layers that keep each feature where it is. */
 static bool keeps_features(td_layer_kind kind) {
-    return kind == TD_LAYER_DROPOUT || kind == TD_LAYER_ACTIVATION ||
-           kind == TD_LAYER_BATCH_NORMALIZATION || kind == TD_LAYER_LAYER_NORMALIZATION ||
-           kind == TD_LAYER_ADD || kind == TD_LAYER_MULTIPLY || kind == TD_LAYER_RESCALING;
+    switch (kind) {
+    case TD_LAYER_DROPOUT:
+    case TD_LAYER_SPATIAL_DROPOUT1D:
+    case TD_LAYER_SPATIAL_DROPOUT2D:
+    case TD_LAYER_SPATIAL_DROPOUT3D:
+    case TD_LAYER_GAUSSIAN_DROPOUT:
+    case TD_LAYER_ALPHA_DROPOUT:
+    case TD_LAYER_GAUSSIAN_NOISE:
+    case TD_LAYER_ACTIVATION:
+    case TD_LAYER_RELU:
+    case TD_LAYER_PRELU:
+    case TD_LAYER_IDENTITY:
+    case TD_LAYER_BATCH_NORMALIZATION:
+    case TD_LAYER_LAYER_NORMALIZATION:
+    case TD_LAYER_GROUP_NORMALIZATION:
+    case TD_LAYER_RMS_NORMALIZATION:
+    case TD_LAYER_UNIT_NORMALIZATION:
+    case TD_LAYER_ADD:
+    case TD_LAYER_MULTIPLY:
+    case TD_LAYER_RESCALING:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static const td_layer_info *input_of(const td_model *model, const td_layer_info *layer) {
@@ -15,8 +36,10 @@ static const td_layer_info *input_of(const td_model *model, const td_layer_info 
 
 /* Layers whose sequences PyTorch has as (batch, channel, step). */
 static bool reads_channels_first(td_layer_kind kind) {
-    return kind == TD_LAYER_CONV1D || kind == TD_LAYER_MAX_POOL1D ||
-           kind == TD_LAYER_AVERAGE_POOL1D;
+    return kind == TD_LAYER_CONV1D || kind == TD_LAYER_CONV1D_TRANSPOSE ||
+           kind == TD_LAYER_DEPTHWISE_CONV1D || kind == TD_LAYER_SEPARABLE_CONV1D ||
+           kind == TD_LAYER_MAX_POOL1D || kind == TD_LAYER_AVERAGE_POOL1D ||
+           kind == TD_LAYER_UP_SAMPLING1D;
 }
 
 /* Whether PyTorch has this map channels first: images always, sequences when they are

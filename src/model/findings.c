@@ -200,10 +200,12 @@ static void find_bias(const search *s, const td_layer_info *layer, units *u) {
 }
 
 static bool find_units(const search *s, const td_layer_info *layer, units *u) {
-    bool transposed = layer->kind == TD_LAYER_CONV2D_TRANSPOSE;
+    bool transposed = layer->kind == TD_LAYER_CONV1D_TRANSPOSE ||
+                      layer->kind == TD_LAYER_CONV2D_TRANSPOSE ||
+                      layer->kind == TD_LAYER_CONV3D_TRANSPOSE;
     static const char *const operators[] = {"Conv", "Gemm", "MatMul"};
     bool plain = layer->kind == TD_LAYER_DENSE || layer->kind == TD_LAYER_CONV1D ||
-                 layer->kind == TD_LAYER_CONV2D ||
+                 layer->kind == TD_LAYER_CONV2D || layer->kind == TD_LAYER_CONV3D ||
                  is_operator(layer, operators, TD__COUNT(operators));
     const td_tensor *kernel = td_model_parameter(s->model, layer->name, "kernel");
     if (!kernel || !(plain || transposed)) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_AXES = 4, GATES = 3, NAME_SIZE = 512 };
+enum { MOST_AXES = 5, GATES = 3, NAME_SIZE = 512 };
 
 /* How a tensor LAYER.from becomes (a part of) the parameter LAYER.to. */
 typedef struct rule {
@@ -39,6 +39,15 @@ static const rule rules[] = {
     /* (in, out, h, w) */
     {TD_LAYER_CONV2D_TRANSPOSE, "weight", "kernel", .rank = 4, .axes = {2, 3, 1, 0}},
     VECTOR(CONV2D_TRANSPOSE, "bias", "bias"),
+    {TD_LAYER_CONV1D_TRANSPOSE, "weight", "kernel", .rank = 3, .axes = {2, 1, 0}},
+    VECTOR(CONV1D_TRANSPOSE, "bias", "bias"),
+    {TD_LAYER_CONV3D, "weight", "kernel", .rank = 5, .axes = {2, 3, 4, 1, 0}},
+    VECTOR(CONV3D, "bias", "bias"),
+    {TD_LAYER_CONV3D_TRANSPOSE, "weight", "kernel", .rank = 5, .axes = {2, 3, 4, 1, 0}},
+    VECTOR(CONV3D_TRANSPOSE, "bias", "bias"),
+    VECTOR(GROUP_NORMALIZATION, "weight", "gamma"),
+    VECTOR(GROUP_NORMALIZATION, "bias", "beta"),
+    VECTOR(RMS_NORMALIZATION, "weight", "scale"),
     VECTOR(BATCH_NORMALIZATION, "weight", "gamma"),
     VECTOR(BATCH_NORMALIZATION, "bias", "beta"),
     VECTOR(BATCH_NORMALIZATION, "running_mean", "moving_mean"),

@@ -45,7 +45,31 @@ static const foreign layers[] = {{"dense", NULL, "nn.Linear"},
                                  {"multi_head_attention", NULL, "nn.MultiheadAttention"},
                                  {"zero_padding2d", NULL, "nn.ZeroPad2d"},
                                  {"zero_padding1d", NULL, "nn.ZeroPad1d"},
+                                 {"zero_padding3d", NULL, "nn.ZeroPad3d"},
                                  {"depthwise_conv2d", NULL, "nn.Conv2d(groups=channels)"},
+                                 {"depthwise_conv1d", NULL, "nn.Conv1d(groups=channels)"},
+                                 {"conv1d_transpose", NULL, "nn.ConvTranspose1d"},
+                                 {"conv3d_transpose", NULL, "nn.ConvTranspose3d"},
+                                 {"conv3d", NULL, "nn.Conv3d"},
+                                 {"max_pool3d", NULL, "nn.MaxPool3d"},
+                                 {"average_pool3d", NULL, "nn.AvgPool3d"},
+                                 {"global_average_pool3d", NULL, "nn.AdaptiveAvgPool3d(1)"},
+                                 {"global_max_pool3d", NULL, "nn.AdaptiveMaxPool3d(1)"},
+                                 {"up_sampling1d", NULL, "nn.Upsample"},
+                                 {"up_sampling3d", NULL, "nn.Upsample"},
+                                 {"permute", NULL, "torch.permute"},
+                                 {"repeat_vector", NULL, "torch.repeat_interleave"},
+                                 {"spatial_dropout1d", NULL, "nn.Dropout1d"},
+                                 {"spatial_dropout2d", NULL, "nn.Dropout2d"},
+                                 {"spatial_dropout3d", NULL, "nn.Dropout3d"},
+                                 {"alpha_dropout", NULL, "nn.AlphaDropout"},
+                                 {"relu", NULL, "nn.ReLU, nn.Threshold"},
+                                 {"prelu", NULL, "nn.PReLU"},
+                                 {"identity", NULL, "nn.Identity"},
+                                 {"unit_normalization", NULL, "functional.normalize"},
+                                 {"rms_normalization", NULL, "nn.RMSNorm"},
+                                 {"attention", NULL, "functional.scaled_dot_product_attention"},
+                                 {"bidirectional", NULL, "bidirectional=True"},
                                  {NULL, NULL, NULL}};
 
 static const foreign losses[] = {
@@ -266,7 +290,8 @@ static void describe_default(const td__field *field, td_catalog_option *info) {
                   field->type == TD__FIELD_TRIPLE || field->type == TD__FIELD_NUMBER ||
                   field->type == TD__FIELD_FLOAT;
     info->required = (number && field->standard == 0 && field->minimum > 0 && !field->quiet) ||
-                     field->type == TD__FIELD_SHAPE || field->type == TD__FIELD_NUMBERS;
+                     (field->type == TD__FIELD_SHAPE && !field->quiet) ||
+                     field->type == TD__FIELD_NUMBERS;
     if (info->required) {
         return;
     }

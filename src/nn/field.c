@@ -340,14 +340,21 @@ td_value td__field_value(const td__field *field, const void *options, double *nu
     return (td_value){.kind = TD_VALUE_TEXTS, .texts = texts, .count = count};
 }
 
+static bool all_zero(const td_value *value) {
+    for (size_t i = 0; i < value->count; i++) {
+        if (value->numbers[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_empty(const td_value *value) {
     return (value->kind == TD_VALUE_NUMBER && value->number == 0) ||
            (value->kind == TD_VALUE_BOOL && !value->boolean) ||
            (value->kind == TD_VALUE_TEXT && !value->text) ||
            (value->kind == TD_VALUE_TEXTS && value->count == 0) ||
-           (value->kind == TD_VALUE_NUMBERS && value->count == 0) ||
-           (value->kind == TD_VALUE_NUMBERS && value->count == 2 && value->numbers[0] == 0 &&
-            value->numbers[1] == 0);
+           (value->kind == TD_VALUE_NUMBERS && all_zero(value));
 }
 
 static bool is_standard(const td__field *field, const td_value *value) {

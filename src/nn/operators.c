@@ -211,7 +211,10 @@ const char *td__operator_parameter(td__operators *to, const td__layer *layer, in
         return tensor->name; /* written with the layer's first use */
     }
     message m = {0};
-    put_tensor(to, &m, FLOAT, (size_t)tensor->shape.rank, tensor->shape.dims, tensor->data,
+    const int64_t one = 1; /* scalars are no parameters: a single number is a vector */
+    bool scalar = tensor->shape.rank == 0;
+    put_tensor(to, &m, FLOAT, scalar ? 1 : (size_t)tensor->shape.rank,
+               scalar ? &one : tensor->shape.dims, tensor->data,
                (size_t)tensor->count * sizeof(float));
     put_text(to, &m, 8, tensor->name);
     put_message(to, &to->initializers, 5, &m);
@@ -301,6 +304,42 @@ size_t td__operator_window(td__window *w, const td_shape *input) {
         }
     }
     return used;
+}
+
+const char *td__operator_convolve(td__operators *to, const char *type, const td__layer *layer,
+                                  const char *x, td__window *window, size_t used, int64_t groups) {
+    int spatial = window->spatial;
+    int64_t order[TD_MAX_RANK] = {spatial + 1, spatial};
+    for (int i = 0; i < spatial; i++) {
+        order[i + 2] = i;
+    }
+    if (groups != 1) {
+        window->attributes[used++] =
+            (td__attribute){.name = "group", .type = TD__INT, .integer = groups};
+    }
+    const char *kernel = td__operator_transpose(to, td__operator_parameter(to, layer, 0),
+                                                (size_t)spatial + 2, order);
+    const char *inputs[] = {td__operator_channels_first(to, x, spatial), kernel,
+                            td__operator_parameter(to, layer, 1)};
+    const char *y =
+        td__operator(to, type, layer->slot[1] ? 3 : 2, inputs, used, window->attributes);
+    return td__operator_channels_last(to, y, spatial);
+}
+
+const char *td__operator_causal(td__operators *to, const char *scores, int64_t rank) {
+    enum { BOOL = 9 };
+    const td__attribute upper = {.name = "upper", .type = TD__INT, .integer = 1};
+    const td__attribute one = {.name = "value", .type = TD__TENSOR, .number = 1};
+    const td__attribute type = {.name = "to", .type = TD__INT, .integer = BOOL};
+    const int64_t rows = rank - 2, above = 1;
+    const char *shape =
+        TD__OPERATOR(to, "Slice", TD__OPERATOR(to, "Shape", scores),
+                     td__operator_integers(to, 1, &rows), td__operator_integers(to, 1, &rank));
+    const char *all = td__operator(to, "ConstantOfShape", 1, &shape, 1, &one);
+    const char *both[] = {all, TD__OPERATOR(to, "Squeeze", td__operator_integers(to, 1, &above))};
+    const char *later = td__operator(to, "Trilu", 2, both, 1, &upper);
+    return TD__OPERATOR(to, "Where", td__operator(to, "Cast", 1, &later, 1, &type),
+                        td__operator_number(to, -INFINITY), scores);
 }
 
 /* --- activations -------------------------------------------------------------------------- */

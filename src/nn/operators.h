@@ -61,10 +61,16 @@ typedef struct td__window {
     int64_t kernel[3], stride[3], dilation[3];
     td_padding padding;
     int64_t pads[6];             /* filled in */
-    td__attribute attributes[5]; /* filled in */
+    td__attribute attributes[6]; /* filled in */
 } td__window;
 /* Fills in the attributes, for an input of one example with this shape; returns how many. */
 size_t td__operator_window(td__window *window, const td_shape *input);
+/* x convolved by the layer's kernel (slot 0; …spatial, then the two axes of channels) plus its bias
+ * (slot 1), channels first in between: Conv or ConvTranspose with the first `used` attributes. */
+const char *td__operator_convolve(td__operators *to, const char *type, const td__layer *layer,
+                                  const char *x, td__window *window, size_t used, int64_t groups);
+/* Scores (…, steps, steps) of that rank, minus infinity for positions after a row's own. */
+const char *td__operator_causal(td__operators *to, const char *scores, int64_t rank);
 /* Says why the layer cannot be had; returns NULL. */
 const char *td__operator_refuse(td__operators *to, const char *format, ...) TD_PRINTF(2, 3);
 

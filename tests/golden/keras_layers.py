@@ -44,13 +44,13 @@ def case(name, shape, ours, *stack, x=None, training=False, call=None):
     inputs = keras.Input(shape, dtype=keras.config.dtype_policy().name)
     value = inputs
     for layer in stack:
-        value = call(layer, value) if call and layer is stack[-1] else layer(value)
+        value = call(layer, value, inputs) if call and layer is stack[-1] else layer(value)
     model = keras.Model(inputs, value)
     kept = {}
     for layer, line in zip(stack, ours):
         own = line.split("name=")[1].split()[0]
         for weight in layer.weights:
-            if weight.shape == ():
+            if weight.path.endswith("count") or "seed" in weight.path:
                 continue
             values = np.abs(draw(*weight.shape)) + 0.5 if "variance" in weight.path else 0.5 * draw(*weight.shape)
             values = values.astype("float32").astype("float64")
@@ -58,8 +58,9 @@ def case(name, shape, ours, *stack, x=None, training=False, call=None):
             kept[f"{own}.{parameter(layer, weight)}"] = (weight, values)
         if isinstance(layer, layers.Normalization):
             layer.finalize_state()
-    variable = tf.Variable(x.astype(keras.config.dtype_policy().name))
+    variable = tf.constant(x.astype(keras.config.dtype_policy().name))
     with tf.GradientTape() as tape:
+        tape.watch(variable)
         output = model(variable, training=training)
         scale = draw(*output.shape)
         total = tf.reduce_sum(output * tf.cast(scale, output.dtype))
@@ -111,7 +112,7 @@ for kind, ours in ((layers.LSTM, "lstm"), (layers.GRU, "gru")):
 case("masking", (4, 2), ["masking name=it mask_value=0.5"], layers.Masking(0.5))
 case("masked_attention", (4, 3), ["masking name=m", "multi_head_attention name=it heads=2 key_dim=2 causal=true"],
      layers.Masking(), layers.MultiHeadAttention(2, 2), x=gappy(3, 4, 3),
-     call=lambda layer, value: layer(value, value, use_causal_mask=True))
+     call=lambda layer, value, _: layer(value, value, use_causal_mask=True))
 case("masked_global_average_pool1d", (4, 3), ["masking name=m", "global_average_pool1d name=it"], layers.Masking(),
      layers.GlobalAveragePooling1D(), x=gappy(3, 4, 3))
 case("masked_batch_normalization", (4, 3), ["masking name=m", "batch_normalization name=it"], layers.Masking(),
@@ -149,6 +150,73 @@ case("up_sampling3d", (2, 2, 3, 2), ["up_sampling3d name=it size=2,1,3"], layers
 for name in ("hard_silu", "hard_tanh", "hard_shrink", "soft_shrink", "tanh_shrink", "mish", "celu", "log_sigmoid",
              "squareplus", "sparse_plus", "sparse_sigmoid"):
     case(f"dense_{name}", (5,), [f"dense name=it units=4 activation={name}"], layers.Dense(4, activation=name))
+for name, options, ours in (
+        ("", {"kernel_size": 3, "strides": 2}, "kernel=3 stride=2"),
+        ("_same", {"kernel_size": 2, "strides": 3, "padding": "same", "activation": "tanh"},
+         "kernel=2 stride=3 padding=same activation=tanh"),
+        ("_padded", {"kernel_size": 3, "strides": 2, "padding": "same", "output_padding": 0, "use_bias": False},
+         "kernel=3 stride=2 padding=same output_padding=0 use_bias=false")):
+    case(f"conv1d_transpose{name}", (4, 3), [f"conv1d_transpose name=it filters=2 {ours}"],
+         layers.Conv1DTranspose(2, **options))
+keras.config.set_dtype_policy("float32")  # TensorFlow stretches volumes in no other
+for name, options, ours in (
+        ("", {"kernel_size": 3, "strides": 2}, "kernel=3 stride=2"),
+        ("_same", {"kernel_size": (2, 3, 1), "strides": (3, 1, 2), "padding": "same", "activation": "tanh"},
+         "kernel=2,3,1 stride=3,1,2 padding=same activation=tanh"),
+        ("_padded", {"kernel_size": 3, "strides": 2, "padding": "same", "output_padding": (0, 1, 0),
+                     "use_bias": False},
+         "kernel=3 stride=2 padding=same output_padding=0,1,0 use_bias=false"),
+        ("_wide", {"kernel_size": (1, 2, 2), "strides": (2, 3, 1)}, "kernel=1,2,2 stride=2,3,1")):
+    case(f"conv3d_transpose{name}", (3, 2, 3, 2), [f"conv3d_transpose name=it filters=2 {ours}"],
+         layers.Conv3DTranspose(2, **options))
+keras.config.set_dtype_policy("float64")
+for name, options, ours in (
+        ("", {"kernel_size": 3}, "kernel=3"),
+        ("_same", {"kernel_size": 2, "strides": 2, "padding": "same", "depth_multiplier": 2, "activation": "tanh"},
+         "kernel=2 stride=2 padding=same multiplier=2 activation=tanh"),
+        ("_dilated", {"kernel_size": 2, "dilation_rate": 2, "use_bias": False},
+         "kernel=2 dilation=2 use_bias=false")):
+    case(f"depthwise_conv1d{name}", (6, 3), [f"depthwise_conv1d name=it {ours}"], layers.DepthwiseConv1D(**options))
+    case(f"separable_conv1d{name}", (6, 3), [f"separable_conv1d name=it filters=4 {ours}"],
+         layers.SeparableConv1D(4, **options))
+case("up_sampling1d", (3, 2), ["up_sampling1d name=it size=3"], layers.UpSampling1D(3))
+case("repeat_vector", (3,), ["repeat_vector name=it n=4"], layers.RepeatVector(4))
+case("permute", (2, 3, 4), ["permute name=it dims=3,1,2"], layers.Permute((3, 1, 2)))
+case("relu_limited", (7,), ["relu name=it max_value=1.5 negative_slope=0.25 threshold=0.5"],
+     layers.ReLU(1.5, negative_slope=0.25, threshold=0.5))
+case("relu_capped", (7,), ["relu name=it max_value=0.75"], layers.ReLU(0.75))
+case("relu_leaky_capped", (7,), ["relu name=it max_value=0.75 negative_slope=0.5"],
+     layers.ReLU(0.75, negative_slope=0.5))
+case("relu_above", (7,), ["relu name=it threshold=0.75"], layers.ReLU(threshold=0.75))
+case("prelu", (3, 2), ["prelu name=it"], layers.PReLU())
+case("prelu_shared", (3, 2, 4), ["prelu name=it shared_axes=1,2"], layers.PReLU(shared_axes=[1, 2]))
+case("identity", (3,), ["identity name=it"], layers.Identity())
+for name, shape, kind in (("spatial_dropout1d", (4, 3), layers.SpatialDropout1D),
+                          ("spatial_dropout2d", (3, 2, 3), layers.SpatialDropout2D),
+                          ("spatial_dropout3d", (2, 3, 2, 3), layers.SpatialDropout3D),
+                          ("gaussian_dropout", (4, 3), layers.GaussianDropout),
+                          ("alpha_dropout", (4, 3), layers.AlphaDropout)):  # what it does in training is random
+    case(name, shape, [f"{name} name=it rate=0.5"], kind(0.5))
+case("unit_normalization", (3, 4), ["unit_normalization name=it"], layers.UnitNormalization())
+case("unit_normalization_axes", (3, 4, 2), ["unit_normalization name=it axis=1,3"],
+     layers.UnitNormalization(axis=[1, 3]))
+case("rms_normalization", (3, 4), ["rms_normalization name=it epsilon=0.01"], layers.RMSNormalization(epsilon=0.01))
+for name, kind, options, ours in (
+        ("attention", layers.Attention, {}, ""),
+        ("attention_scaled", layers.Attention, {"use_scale": True}, "use_scale=true"),
+        ("attention_concat", layers.Attention, {"use_scale": True, "score_mode": "concat"},
+         "use_scale=true score_mode=concat"),
+        ("additive_attention", layers.AdditiveAttention, {}, ""),
+        ("additive_attention_plain", layers.AdditiveAttention, {"use_scale": False}, "use_scale=false")):
+    for causal in (False, True):
+        case(name + ("_causal" if causal else ""), (4, 3),
+             ["dense name=d units=3", f"{name.split('_')[0] if kind is layers.Attention else 'additive_attention'} "
+              f"name=it from=d,input causal={str(causal).lower()} {ours}".rstrip()],
+             layers.Dense(3), kind(**options),
+             call=lambda layer, value, first, causal=causal: layer([value, first], use_causal_mask=causal))
+for name, kind in (("attention", layers.Attention), ("additive_attention", layers.AdditiveAttention)):
+    case(f"masked_scores_of_{name}", (4, 3), ["masking name=m", f"{name} name=it from=m,m"], layers.Masking(), kind(),
+         x=gappy(3, 4, 3), call=lambda layer, value, _: layer([value, value]))
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "keras_layers.txt"), "w") as file:
     file.write("\n".join(lines) + "\n")

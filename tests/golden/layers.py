@@ -115,9 +115,9 @@ def conv1d(x, p, stride=1, dilation=1, groups=1, padding="valid", activation="li
     return ACTIVATIONS[activation](to_channels_last(y))
 
 
-def conv2d_transpose(x, p, stride=(1, 1), padding="valid", activation="linear"):
-    kernel = p["kernel"]  # (height, width, out, in)
-    y = F.conv_transpose2d(to_channels_first(x), kernel.permute(3, 2, 0, 1), None, stride)
+def conv2d_transpose(x, p, stride=(1, 1), padding="valid", activation="linear", groups=1):
+    kernel = p["kernel"]  # (height, width, out / groups, in)
+    y = F.conv_transpose2d(to_channels_first(x), kernel.permute(3, 2, 0, 1), None, stride, groups=groups)
     if padding == "same":  # what TensorFlow cuts off the full result, or adds where it is short
         for axis in (2, 3):
             k, s, size = kernel.shape[axis - 2], stride[axis - 2], x.shape[axis - 1]
@@ -327,6 +327,25 @@ def write_more_layers(out):
     random.bit_generator.state = before
 
 
+def transposed_by_others(out):
+    """What Keras's transposed convolutions do not have: groups, and with strides of 1 dilation."""
+    state = random.bit_generator.state
+    layer_case(out, "conv2d_transpose_groups", "conv2d_transpose",
+               ["filters=6", "kernel=3", "stride=2", "padding=same", "groups=2"],
+               lambda x, p: conv2d_transpose(x, p, stride=(2, 2), padding="same", groups=2), draw(2, 4, 3, 4),
+               convolution(3, 3, 3, 4, bias=6))
+    layer_case(out, "conv1d_transpose_groups", "conv1d_transpose", ["filters=4", "kernel=3", "groups=2", "dilation=2"],
+               lambda x, p: to_channels_last(F.conv_transpose1d(to_channels_first(x), p["kernel"].permute(2, 1, 0),
+                                                                p["bias"], groups=2, dilation=2)),
+               draw(2, 5, 6), convolution(3, 2, 6, bias=4))
+    layer_case(out, "conv3d_transpose_groups", "conv3d_transpose",
+               ["filters=4", "kernel=2,3,2", "groups=2", "dilation=3,1,2"],
+               lambda x, p: to_channels_last(F.conv_transpose3d(to_channels_first(x), p["kernel"].permute(4, 3, 0, 1, 2),
+                                                                p["bias"], groups=2, dilation=(3, 1, 2))),
+               draw(2, 3, 2, 3, 4), convolution(2, 3, 2, 2, 4, bias=4))
+    random.bit_generator.state = state
+
+
 def write_layers():
     out = Writer("layers.txt")
     for activation in ACTIVATIONS:
@@ -428,6 +447,7 @@ def write_layers():
     layer_case(out, "concatenate_axis", "concatenate", ["from=input,input", "axis=1"],
                lambda x, p: torch.cat([x, x], 1), draw(2, 3, 2), {})
     write_more_layers(out)
+    transposed_by_others(out)
     out.close()
 
 

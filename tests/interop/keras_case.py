@@ -57,7 +57,7 @@ def parameter_name(layer, weight):
 
 def parameters(model):
     return {parameter_name(layer, weight): weight for layer in model.layers
-            for weight in layer.weights if "seed" not in weight.path and weight.shape != ()}
+            for weight in layer.weights if "seed" not in weight.path and not weight.path.endswith("/count")}
 
 
 def mixed(model, seed=5):
@@ -79,7 +79,7 @@ class KerasCase(Case):
                 from_logits=False, tolerance=1e-5, train=""):
         mixed(model)
         numpy.savez(self.path("data.npz"), x=x, y=y)
-        start = {name: weight.numpy() for name, weight in parameters(model).items()}
+        start = {name: numpy.asarray(weight.numpy()) for name, weight in parameters(model).items()}
         save_file(start, self.path("start.safetensors"))
         self.train(EXPERIMENT.format(
             batch=BATCH, model="\n".join("  - " + line for line in text), loss=ours, steps=self.steps,

@@ -122,6 +122,26 @@ class KerasFiles(Case):
                    layers.Conv2D(3, 3), layers.ZeroPadding2D((2, 1)), layers.Conv2D(3, 3),
                    layers.ZeroPadding2D(((0, 1), (2, 0))), layers.Conv2D(3, 3))
 
+    def test_stretching_and_moving(self):
+        self.stack((5, 3), layers.Conv1DTranspose(4, 3, strides=2, padding="same", output_padding=0),
+                   layers.Conv1DTranspose(2, 2, activation="relu"), layers.UpSampling1D(2),
+                   layers.DepthwiseConv1D(3, depth_multiplier=2), layers.SeparableConv1D(4, 2, padding="same"),
+                   layers.PReLU(shared_axes=[1]), layers.RMSNormalization(), layers.Permute((2, 1)))
+        self.stack((3, 4, 2, 2), layers.Conv3DTranspose(3, (2, 3, 2), strides=(2, 1, 2)), layers.SpatialDropout3D(0.3),
+                   layers.Conv3DTranspose(2, 3, strides=2, padding="same", output_padding=(0, 1, 0), use_bias=False))
+        self.stack((6,), layers.Dense(5), layers.RepeatVector(3), layers.SpatialDropout1D(0.5), layers.PReLU(),
+                   layers.GaussianDropout(0.2), layers.AlphaDropout(0.2), layers.Identity(),
+                   layers.ReLU(0.75, negative_slope=0.25, threshold=0.1), layers.UnitNormalization(axis=[1, 2]),
+                   layers.UnitNormalization())
+
+    def test_attention_without_projections(self):
+        def build(x):
+            value = layers.Dense(3, name="d")(x)
+            a = layers.Attention(use_scale=True, score_mode="concat", name="a")([value, x])
+            b = layers.AdditiveAttention(dropout=0.1, name="b")([a, x, value], use_causal_mask=True)
+            return layers.Attention(name="c")([b, value])
+        self.graph((5, 3), build)
+
     def test_pooling_over_steps(self):
         self.stack((13, 3), layers.MaxPooling1D(3, strides=2, padding="same"), layers.Conv1D(4, 2),
                    layers.AveragePooling1D(2), layers.GlobalAveragePooling1D())

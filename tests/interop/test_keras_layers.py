@@ -159,6 +159,59 @@ class Layers(KerasCase):
                          "average_pool3d: {name: p, size: 2, stride: 1, padding: same}",
                          "flatten: {name: f}", "dense: {name: d, units: 3}"])
 
+    def test_transposed_over_steps_and_volumes(self):
+        self.stack(layers.Conv1DTranspose(4, 3, strides=2, padding="same", activation="tanh", name="a"),
+                   layers.UpSampling1D(2, name="u"), layers.DepthwiseConv1D(3, depth_multiplier=2, name="b"),
+                   layers.SeparableConv1D(3, 2, strides=2, padding="same", name="c"),
+                   layers.Conv1DTranspose(3, 2, strides=3, name="d"), shape=(4, 2),
+                   text=["conv1d_transpose: {name: a, filters: 4, kernel: 3, stride: 2, padding: same, "
+                         "activation: tanh}", "up_sampling1d: {name: u}",
+                         "depthwise_conv1d: {name: b, kernel: 3, multiplier: 2}",
+                         "separable_conv1d: {name: c, filters: 3, kernel: 2, stride: 2, padding: same}",
+                         "conv1d_transpose: {name: d, filters: 3, kernel: 2, stride: 3}"])
+        self.setUp()
+        self.stack(layers.Conv3DTranspose(3, (3, 2, 2), strides=(2, 1, 2), activation="tanh", name="a"),
+                   layers.Conv3DTranspose(3, (2, 3, 1), strides=(3, 2, 1), padding="same", name="b"), shape=(2, 3, 3, 2),
+                   text=["conv3d_transpose: {name: a, filters: 3, kernel: [3, 2, 2], stride: [2, 1, 2], "
+                         "activation: tanh}",
+                         "conv3d_transpose: {name: b, filters: 3, kernel: [2, 3, 1], stride: [3, 2, 1], "
+                         "padding: same}"])
+
+    def test_moved_scaled_and_cut_off(self):
+        self.stack(layers.Dense(6, name="a"), layers.PReLU(name="p"), layers.RepeatVector(4, name="r"),
+                   layers.Permute((2, 1), name="m"), layers.Dense(5, name="b"),
+                   layers.ReLU(1.0, negative_slope=0.25, threshold=0.1, name="l"),
+                   layers.RMSNormalization(name="n"), layers.PReLU(shared_axes=[1], name="q"),
+                   layers.UnitNormalization(axis=1, name="w"), layers.Dense(3, name="c"), shape=(5,), tolerance=3e-5,
+                   text=["dense: {name: a, units: 6}", "prelu: {name: p}", "repeat_vector: {name: r, n: 4}",
+                         "permute: {name: m, dims: [2, 1]}", "dense: {name: b, units: 5}",
+                         "relu: {name: l, max_value: 1, negative_slope: 0.25, threshold: 0.1}",
+                         "rms_normalization: {name: n}", "prelu: {name: q, shared_axes: [1]}",
+                         "unit_normalization: {name: w, axis: 1}", "dense: {name: c, units: 3}"])
+
+    def test_attention_without_projections(self):
+        for kind, word, options, ours in (
+                (layers.Attention, "attention", {}, ""),
+                (layers.Attention, "attention", {"use_scale": True, "score_mode": "concat"},
+                 ", use_scale: true, score_mode: concat"),
+                (layers.AdditiveAttention, "additive_attention", {}, "")):
+            with self.subTest(word + ours):
+                self.setUp()
+
+                def build(value):
+                    value = layers.Masking(name="m")(value)
+                    query = layers.Dense(4, activation="tanh", name="q")(value)
+                    key = layers.Dense(4, name="k")(value)
+                    mixed = kind(name="a", **options)([query, value, key], use_causal_mask=True)
+                    return layers.Dense(3, name="d")(mixed)
+                x = random(EXAMPLES, 6, 2)
+                x[:, 4:] = 0
+                self.sequences(build, shape=(6, 2), x=x,
+                               text=["masking: {name: m}", "dense: {name: q, units: 4, activation: tanh}",
+                                     "dense: {name: k, units: 4, from: m}",
+                                     f"{word}: {{name: a, from: [q, m, k], causal: true{ours}}}",
+                                     "dense: {name: d, units: 3}"])
+
     def test_pooling_all_of_a_volume(self):
         for kind, name in ((layers.GlobalAveragePooling3D, "average"), (layers.GlobalMaxPooling3D, "max")):
             with self.subTest(name):

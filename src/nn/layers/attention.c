@@ -204,23 +204,6 @@ static const char *project_operators(const td__layer *layer, td__operators *to, 
         to, y, 4, turned ? (const int64_t[]){0, 2, 3, 1} : (const int64_t[]){0, 2, 1, 3});
 }
 
-/* Positions after a row's own are minus infinity. */
-static const char *masked(td__operators *to, const char *scores) {
-    enum { BOOL = 9 };
-    const td__attribute upper = {.name = "upper", .type = TD__INT, .integer = 1};
-    const td__attribute one = {.name = "value", .type = TD__TENSOR, .number = 1};
-    const td__attribute type = {.name = "to", .type = TD__INT, .integer = BOOL};
-    const char *shape = TD__OPERATOR(to, "Slice", TD__OPERATOR(to, "Shape", scores),
-                                     td__operator_integers(to, 1, (const int64_t[]){2}),
-                                     td__operator_integers(to, 1, (const int64_t[]){4}));
-    const char *all = td__operator(to, "ConstantOfShape", 1, &shape, 1, &one);
-    int64_t above = 1;
-    const char *both[] = {all, TD__OPERATOR(to, "Squeeze", td__operator_integers(to, 1, &above))};
-    const char *later = td__operator(to, "Trilu", 2, both, 1, &upper);
-    return TD__OPERATOR(to, "Where", td__operator(to, "Cast", 1, &later, 1, &type),
-                        td__operator_number(to, -INFINITY), scores);
-}
-
 static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
                              const td_shape *shapes) {
     (void)shapes;
@@ -232,7 +215,7 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
         project_operators(layer, to, inputs[value_input(layer)], VALUE, options->value_dim, false);
     q = TD__OPERATOR(to, "Mul", q, td__operator_number(to, 1 / sqrt((double)options->key_dim)));
     const char *scores = TD__OPERATOR(to, "MatMul", q, k);
-    scores = options->causal ? masked(to, scores) : scores;
+    scores = options->causal ? td__operator_causal(to, scores, 4) : scores;
     const char *mixed =
         TD__OPERATOR(to, "MatMul", td__operator_activation(to, scores, TD_SOFTMAX, 0), v);
     mixed = td__operator_transpose(to, mixed, 4, (const int64_t[]){0, 2, 1, 3});

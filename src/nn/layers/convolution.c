@@ -1,14 +1,10 @@
-/* conv1d, conv2d, conv2d_transpose: activation(convolution(x, kernel) + bias), channels last
+/* conv1d, conv2d: activation(convolution(x, kernel) + bias), channels last
  *
  * Output sizes, with k = (kernel - 1) * dilation + 1 for what a dilated kernel spans:
  *   valid           (in - k) / stride + 1, rounded down
  *   same, causal    in / stride, rounded up
- *   transposed      in * stride for same, in * stride + max(k - stride, 0) for valid; with
- *                   output_padding (in - 1) * stride + k - 2 * (same ? k / 2 : 0) + output_padding
  */
 #include "nn/operators.h"
-
-#include <string.h>
 
 /* conv1d has one of each number where the others have two; the rest of the rows are shared. */
 #define SHARED_FIELDS                                                                              \
@@ -40,20 +36,6 @@ static const td__field fields2[] = {
     TD__INTEGER(td_conv2d_layer, groups, NULL, 1, 1),
     SHARED_FIELDS,
 };
-static const td__field fields_transposed[] = {
-    TD__LAYER_FIELDS,
-    TD__INTEGER(td_conv2d_layer, filters, NULL, 0, 1),
-    TD__PAIR(td_conv2d_layer, kernel, "kernel_size", 0, 1),
-    TD__PAIR(td_conv2d_layer, stride, "strides", 1, 1),
-    TD__PAIR(td_conv2d_layer, dilation, "dilation_rate", 1, 1),
-    {.key = "output_padding",
-     .type = TD__FIELD_PAIR,
-     .offset = offsetof(td_conv2d_layer, output_padding),
-     .given_offset = offsetof(td_conv2d_layer, output_padding_given),
-     .quiet = true},
-    SHARED_FIELDS,
-};
-
 /* What the plans share once the output's size is known: kernel and bias. */
 static void plan_parameters(td__layer *layer, td_shape kernel) {
     const td_conv2d_layer *options = layer->options;
@@ -129,48 +111,14 @@ static td_status plan2(td__layer *layer, const td_shape *inputs, td_error *error
     return plan_forward(layer, inputs, 2, error);
 }
 
-static td_status plan_transposed(td__layer *layer, const td_shape *inputs, td_error *error) {
-    const td_conv2d_layer *options = layer->options;
-    int64_t in;
-    td_status status = td__layer_need_rank(layer, inputs, 3, "(height, width, channels)", error);
-    status = status ? status : td__layer_need_last(layer, inputs, &in, error);
-    if (status) {
-        return status;
-    }
-    if (options->padding == TD_PADDING_CAUSAL) {
-        return td__layer_error(layer, error, TD_INVALID, "causal padding is for conv1d");
-    }
-    td_shape output = inputs[0];
-    for (int i = 0; i < 2; i++) {
-        int64_t size = inputs[0].dims[i], stride = options->stride[i], k = span(options, i);
-        bool same = options->padding == TD_PADDING_SAME;
-        if (size < 0) {
-            continue;
-        }
-        if (options->output_padding_given) {
-            output.dims[i] =
-                (size - 1) * stride + k - 2 * (same ? k / 2 : 0) + options->output_padding[i];
-        } else {
-            output.dims[i] = size * stride + (!same && k > stride ? k - stride : 0);
-        }
-    }
-    output.dims[2] = options->filters;
-    layer->info.output = output;
-    plan_parameters(layer, TD_SHAPE(options->kernel[0], options->kernel[1], options->filters, in));
-    return TD_OK;
-}
-
 static td_conv_options operation_options(const td__layer *layer) {
     const td_conv2d_layer *options = layer->options;
-    return (td_conv_options){
-        .size = sizeof(td_conv_options),
-        .stride = {options->stride[0], options->stride[1]},
-        .dilation = {options->dilation[0], options->dilation[1]},
-        .groups = options->groups,
-        .padding = options->padding,
-        .output_padding = {options->output_padding[0], options->output_padding[1]},
-        .output_padding_given = options->output_padding_given,
-        .activation = layer->fused};
+    return (td_conv_options){.size = sizeof(td_conv_options),
+                             .stride = {options->stride[0], options->stride[1]},
+                             .dilation = {options->dilation[0], options->dilation[1]},
+                             .groups = options->groups,
+                             .padding = options->padding,
+                             .activation = layer->fused};
 }
 
 static td_tensor *forward1(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
@@ -181,27 +129,7 @@ static td_tensor *forward2(td__layer *layer, td_tape *tape, td_tensor *const *in
     td_conv_options options = operation_options(layer);
     return td_conv2d(tape, inputs[0], layer->slot[0], layer->slot[1], &options);
 }
-static td_tensor *forward_transposed(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    td_conv_options options = operation_options(layer);
-    return td_conv2d_transpose(tape, inputs[0], layer->slot[0], layer->slot[1], &options);
-}
-
 /* --- as operators ------------------------------------------------------------------------- */
-
-/* x convolved, channels first in between; kernel has the operator's layout. */
-static const char *convolve(const td__layer *layer, td__operators *to, const char *type,
-                            const char *x, const char *kernel, td__window *window, size_t used,
-                            int64_t groups) {
-    td__attribute attributes[TD__COUNT(window->attributes) + 1];
-    memcpy(attributes, window->attributes, used * sizeof *attributes);
-    if (groups != 1) {
-        attributes[used++] = (td__attribute){.name = "group", .type = TD__INT, .integer = groups};
-    }
-    const char *inputs[] = {td__operator_channels_first(to, x, window->spatial), kernel,
-                            td__operator_parameter(to, layer, 1)};
-    const char *y = td__operator(to, type, layer->slot[1] ? 3 : 2, inputs, used, attributes);
-    return td__operator_channels_last(to, y, window->spatial);
-}
 
 static td__window window_of(const td_conv2d_layer *options, int spatial) {
     td__window window = {.spatial = spatial, .padding = options->padding};
@@ -218,10 +146,7 @@ static const char *operators_over(const td__layer *layer, td__operators *to, con
     const td_conv2d_layer *options = layer->options;
     td__window window = window_of(options, spatial);
     size_t count = td__operator_window(&window, shape);
-    const int64_t order[2][4] = {{2, 1, 0}, {3, 2, 0, 1}};
-    const char *kernel = td__operator_transpose(to, td__operator_parameter(to, layer, 0),
-                                                (size_t)spatial + 2, order[spatial - 1]);
-    return convolve(layer, to, "Conv", x, kernel, &window, count, options->groups);
+    return td__operator_convolve(to, "Conv", layer, x, &window, count, options->groups);
 }
 
 static const char *operators1(const td__layer *layer, td__operators *to, const char *const *inputs,
@@ -233,33 +158,6 @@ static const char *operators2(const td__layer *layer, td__operators *to, const c
     return operators_over(layer, to, inputs[0], shapes, 2);
 }
 
-/* What the window reaches beyond the output is cut away on both sides; what it does not reach is
- * output_padding. */
-static const char *operators_transposed(const td__layer *layer, td__operators *to,
-                                        const char *const *inputs, const td_shape *shapes) {
-    const td_conv2d_layer *options = layer->options;
-    td__window window = window_of(options, 2);
-    window.padding = TD_PADDING_VALID;
-    size_t used = td__operator_window(&window, shapes);
-    int64_t missing[2] = {0};
-    for (int i = 0; i < 2; i++) {
-        int64_t k = span(options, i), stride = options->stride[i]; /* reach: of the last window */
-        bool same = options->padding == TD_PADDING_SAME;
-        int64_t reach = same ? stride : k > stride ? k : stride;
-        if (options->output_padding_given) {
-            reach = (same ? k % 2 : k) + options->output_padding[i];
-        }
-        missing[i] = reach > k ? reach - k : 0;
-        window.pads[i] = reach < k ? (k - reach) / 2 : 0;
-        window.pads[2 + i] = reach < k ? k - reach - window.pads[i] : 0;
-    }
-    window.attributes[used++] = (td__attribute){
-        .name = "output_padding", .type = TD__INTS, .integers = missing, .count = 2};
-    const char *kernel = td__operator_transpose(to, td__operator_parameter(to, layer, 0), 4,
-                                                (const int64_t[]){3, 2, 0, 1});
-    return convolve(layer, to, "ConvTranspose", inputs[0], kernel, &window, used, 1);
-}
-
 #define KIND(rows, plan_function, forward_function, operators_function)                            \
     {                                                                                              \
         TD__KIND_OF_ONE(rows, td_conv2d_layer, plan_function, forward_function),                   \
@@ -267,5 +165,3 @@ static const char *operators_transposed(const td__layer *layer, td__operators *t
     }
 const td__layer_kind td__conv1d_kind = KIND(fields1, plan1, forward1, operators1);
 const td__layer_kind td__conv2d_kind = KIND(fields2, plan2, forward2, operators2);
-const td__layer_kind td__conv2d_transpose_kind =
-    KIND(fields_transposed, plan_transposed, forward_transposed, operators_transposed);

@@ -1,15 +1,16 @@
-/* depthwise_conv2d: each channel convolved by itself, `multiplier` outputs for each; separable_conv2d:
- * that, then a product over channels
+/* depthwise_conv1d, depthwise_conv2d: each channel convolved by itself, `multiplier` outputs for each;
+ * separable_conv1d, separable_conv2d: that, then a product over channels
  *
  * Keras's kernel (h, w, in, multiplier) has the elements of a grouped convolution's, (h, w, 1, in *
  * multiplier), in the same order.
  */
 #include "nn/operators.h"
 
-#define SHARED_FIELDS                                                                              \
-    TD__LAYER_FIELDS, TD__PAIR(td_depthwise_conv2d_layer, kernel, "kernel_size", 0, 1),            \
-        TD__PAIR(td_depthwise_conv2d_layer, stride, "strides", 1, 1),                              \
-        TD__PAIR(td_depthwise_conv2d_layer, dilation, "dilation_rate", 1, 1),                      \
+/* Over steps there is one of each number. */
+#define SHARED_FIELDS(NUMBERS)                                                                     \
+    TD__LAYER_FIELDS, NUMBERS(td_depthwise_conv2d_layer, kernel, "kernel_size", 0, 1),             \
+        NUMBERS(td_depthwise_conv2d_layer, stride, "strides", 1, 1),                               \
+        NUMBERS(td_depthwise_conv2d_layer, dilation, "dilation_rate", 1, 1),                       \
         TD__INTEGER(td_depthwise_conv2d_layer, multiplier, "depth_multiplier", 1, 1),              \
         {.key = "padding",                                                                         \
          .type = TD__FIELD_WORD,                                                                   \
@@ -25,20 +26,39 @@
         TD__INITIALIZER(td_depthwise_conv2d_layer, bias_initializer, TD_ZEROS),                    \
         TD__REGULARIZERS(td_depthwise_conv2d_layer)
 
-static const td__field depthwise_fields[] = {SHARED_FIELDS};
-static const td__field separable_fields[] = {
-    SHARED_FIELDS,
-    TD__INTEGER(td_depthwise_conv2d_layer, filters, NULL, 0, 1),
-    TD__INITIALIZER(td_depthwise_conv2d_layer, pointwise_initializer, TD_GLOROT_UNIFORM),
-};
+#define POINTWISE_FIELDS                                                                           \
+    TD__INTEGER(td_depthwise_conv2d_layer, filters, NULL, 0, 1),                                   \
+        TD__INITIALIZER(td_depthwise_conv2d_layer, pointwise_initializer, TD_GLOROT_UNIFORM)
+
+static const td__field depthwise_fields1[] = {SHARED_FIELDS(TD__INTEGER)};
+static const td__field depthwise_fields2[] = {SHARED_FIELDS(TD__PAIR)};
+static const td__field separable_fields1[] = {SHARED_FIELDS(TD__INTEGER), POINTWISE_FIELDS};
+static const td__field separable_fields2[] = {SHARED_FIELDS(TD__PAIR), POINTWISE_FIELDS};
 
 enum { KERNEL, BIAS, POINTWISE };
+
+static int spatial_of(const td__layer *layer) {
+    return layer->info.kind == TD_LAYER_DEPTHWISE_CONV1D ||
+                   layer->info.kind == TD_LAYER_SEPARABLE_CONV1D
+               ? 1
+               : 2;
+}
+
+/* The kernel's size in front of two more dimensions. */
+static td_shape kernel_shape(const td__layer *layer, int64_t from, int64_t to) {
+    const td_depthwise_conv2d_layer *options = layer->options;
+    return spatial_of(layer) == 1 ? TD_SHAPE(options->kernel[0], from, to)
+                                  : TD_SHAPE(options->kernel[0], options->kernel[1], from, to);
+}
 
 /* Output size and the depthwise kernel; *in gets the channels. */
 static td_status plan(td__layer *layer, const td_shape *input, const char *kernel_name, int64_t *in,
                       td_error *error) {
     const td_depthwise_conv2d_layer *options = layer->options;
-    td_status status = td__layer_need_rank(layer, input, 3, "(height, width, channels)", error);
+    int spatial = spatial_of(layer);
+    td_status status = td__layer_need_rank(
+        layer, input, spatial + 1, spatial == 1 ? "(steps, channels)" : "(height, width, channels)",
+        error);
     status = status ? status : td__layer_need_last(layer, input, in, error);
     if (status) {
         return status;
@@ -47,7 +67,7 @@ static td_status plan(td__layer *layer, const td_shape *input, const char *kerne
         return td__layer_error(layer, error, TD_INVALID, "causal padding is for conv1d");
     }
     td_shape output = *input;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < spatial; i++) {
         int64_t span = (options->kernel[i] - 1) * options->dilation[i] + 1;
         int64_t size = output.dims[i], stride = options->stride[i];
         if (size < 0) {
@@ -62,11 +82,10 @@ static td_status plan(td__layer *layer, const td_shape *input, const char *kerne
         output.dims[i] = options->padding == TD_PADDING_VALID ? (size - span) / stride + 1
                                                               : (size + stride - 1) / stride;
     }
-    output.dims[2] = *in * options->multiplier;
+    output.dims[spatial] = *in * options->multiplier;
     layer->info.output = output;
     layer->activation = options->activation;
-    td__layer_parameter(layer, KERNEL, kernel_name,
-                        TD_SHAPE(options->kernel[0], options->kernel[1], *in, options->multiplier),
+    td__layer_parameter(layer, KERNEL, kernel_name, kernel_shape(layer, *in, options->multiplier),
                         options->kernel_initializer, options->kernel_l1, options->kernel_l2);
     return TD_OK;
 }
@@ -83,7 +102,7 @@ static td_status plan_depthwise(td__layer *layer, const td_shape *inputs, td_err
     int64_t in;
     td_status status = plan(layer, inputs, "kernel", &in, error);
     if (!status) {
-        plan_bias(layer, layer->info.output.dims[2]);
+        plan_bias(layer, layer->info.output.dims[spatial_of(layer)]);
     }
     return status;
 }
@@ -95,28 +114,34 @@ static td_status plan_separable(td__layer *layer, const td_shape *inputs, td_err
     if (status) {
         return status;
     }
+    int64_t between = in * options->multiplier;
     td__layer_parameter(layer, POINTWISE, "pointwise_kernel",
-                        TD_SHAPE(1, 1, in * options->multiplier, options->filters),
+                        spatial_of(layer) == 1 ? TD_SHAPE(1, between, options->filters)
+                                               : TD_SHAPE(1, 1, between, options->filters),
                         options->pointwise_initializer, 0, 0);
     plan_bias(layer, options->filters);
-    layer->info.output.dims[2] = options->filters;
+    layer->info.output.dims[spatial_of(layer)] = options->filters;
     return TD_OK;
 }
+
+typedef td_tensor *convolution(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *bias,
+                               const td_conv_options *options);
+static convolution *const convolutions[] = {NULL, td_conv1d, td_conv2d};
 
 static td_tensor *depthwise(td__layer *layer, td_tape *tape, td_tensor *x, td_tensor *bias,
                             td_activation activation) {
     const td_depthwise_conv2d_layer *options = layer->options;
+    int spatial = spatial_of(layer);
     td_tensor *kernel = layer->slot[KERNEL];
-    int64_t channels = kernel->shape.dims[2];
+    int64_t channels = kernel->shape.dims[spatial];
     td_conv_options how = {.size = sizeof how,
                            .stride = {options->stride[0], options->stride[1]},
                            .dilation = {options->dilation[0], options->dilation[1]},
                            .groups = channels,
                            .padding = options->padding,
                            .activation = activation};
-    td_shape grouped =
-        TD_SHAPE(options->kernel[0], options->kernel[1], 1, channels * options->multiplier);
-    return td_conv2d(tape, x, td_reshape(tape, kernel, grouped), bias, &how);
+    td_shape grouped = kernel_shape(layer, 1, channels * options->multiplier);
+    return convolutions[spatial](tape, x, td_reshape(tape, kernel, grouped), bias, &how);
 }
 
 static td_tensor *forward_depthwise(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
@@ -126,15 +151,25 @@ static td_tensor *forward_depthwise(td__layer *layer, td_tape *tape, td_tensor *
 static td_tensor *forward_separable(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     td_tensor *channels = depthwise(layer, tape, inputs[0], NULL, TD_LINEAR);
     td_conv_options how = {.size = sizeof how, .activation = layer->fused};
-    return td_conv2d(tape, channels, layer->slot[POINTWISE], layer->slot[BIAS], &how);
+    return convolutions[spatial_of(layer)](tape, channels, layer->slot[POINTWISE],
+                                           layer->slot[BIAS], &how);
+}
+
+/* --- as operators ----------------------------------------------------------------------------- */
+
+/* A kernel (…spatial, in, out) as (out, in, …spatial). */
+static const char *turned(td__operators *to, const char *kernel, int spatial) {
+    static const int64_t orders[][4] = {{0}, {2, 1, 0}, {3, 2, 0, 1}};
+    return td__operator_transpose(to, kernel, (size_t)spatial + 2, orders[spatial]);
 }
 
 /* As a grouped convolution. */
 static const char *depthwise_operators(const td__layer *layer, td__operators *to, const char *x,
                                        const char *bias, const td_shape *shape) {
     const td_depthwise_conv2d_layer *options = layer->options;
-    int64_t channels = layer->slot[KERNEL]->shape.dims[2];
-    td__window window = {.spatial = 2,
+    int spatial = spatial_of(layer);
+    int64_t channels = layer->slot[KERNEL]->shape.dims[spatial];
+    td__window window = {.spatial = spatial,
                          .kernel = {options->kernel[0], options->kernel[1]},
                          .stride = {options->stride[0], options->stride[1]},
                          .dilation = {options->dilation[0], options->dilation[1]},
@@ -142,31 +177,31 @@ static const char *depthwise_operators(const td__layer *layer, td__operators *to
     size_t used = td__operator_window(&window, shape);
     window.attributes[used++] =
         (td__attribute){.name = "group", .type = TD__INT, .integer = channels};
-    const char *grouped = td__operator_reshape(
-        to, td__operator_parameter(to, layer, KERNEL), 4,
-        (const int64_t[]){window.kernel[0], window.kernel[1], 1, channels * options->multiplier});
-    const char *inputs[] = {
-        x, td__operator_transpose(to, grouped, 4, (const int64_t[]){3, 2, 0, 1}), bias};
+    td_shape grouped = kernel_shape(layer, 1, channels * options->multiplier);
+    const char *kernel = td__operator_reshape(to, td__operator_parameter(to, layer, KERNEL),
+                                              (size_t)grouped.rank, grouped.dims);
+    const char *inputs[] = {x, turned(to, kernel, spatial), bias};
     return td__operator(to, "Conv", bias ? 3 : 2, inputs, used, window.attributes);
 }
 
 static const char *operators_depthwise(const td__layer *layer, td__operators *to,
                                        const char *const *inputs, const td_shape *shapes) {
-    const char *x = td__operator_channels_first(to, inputs[0], 2);
+    int spatial = spatial_of(layer);
+    const char *x = td__operator_channels_first(to, inputs[0], spatial);
     const char *y =
         depthwise_operators(layer, to, x, td__operator_parameter(to, layer, BIAS), shapes);
-    return td__operator_channels_last(to, y, 2);
+    return td__operator_channels_last(to, y, spatial);
 }
 
 static const char *operators_separable(const td__layer *layer, td__operators *to,
                                        const char *const *inputs, const td_shape *shapes) {
-    const char *x = td__operator_channels_first(to, inputs[0], 2);
+    int spatial = spatial_of(layer);
+    const char *x = td__operator_channels_first(to, inputs[0], spatial);
     const char *bias = td__operator_parameter(to, layer, BIAS);
     const char *both[] = {depthwise_operators(layer, to, x, NULL, shapes),
-                          td__operator_transpose(to, td__operator_parameter(to, layer, POINTWISE),
-                                                 4, (const int64_t[]){3, 2, 0, 1}),
-                          bias};
-    return td__operator_channels_last(to, td__operator(to, "Conv", bias ? 3 : 2, both, 0, NULL), 2);
+                          turned(to, td__operator_parameter(to, layer, POINTWISE), spatial), bias};
+    return td__operator_channels_last(to, td__operator(to, "Conv", bias ? 3 : 2, both, 0, NULL),
+                                      spatial);
 }
 
 #define KIND(rows, plan_function, forward_function, operators_function)                            \
@@ -174,7 +209,11 @@ static const char *operators_separable(const td__layer *layer, td__operators *to
         TD__KIND_OF_ONE(rows, td_depthwise_conv2d_layer, plan_function, forward_function),         \
             .has_activation = true, .operators = (operators_function)                              \
     }
+const td__layer_kind td__depthwise_conv1d_kind =
+    KIND(depthwise_fields1, plan_depthwise, forward_depthwise, operators_depthwise);
 const td__layer_kind td__depthwise_conv2d_kind =
-    KIND(depthwise_fields, plan_depthwise, forward_depthwise, operators_depthwise);
+    KIND(depthwise_fields2, plan_depthwise, forward_depthwise, operators_depthwise);
+const td__layer_kind td__separable_conv1d_kind =
+    KIND(separable_fields1, plan_separable, forward_separable, operators_separable);
 const td__layer_kind td__separable_conv2d_kind =
-    KIND(separable_fields, plan_separable, forward_separable, operators_separable);
+    KIND(separable_fields2, plan_separable, forward_separable, operators_separable);

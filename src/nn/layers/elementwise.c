@@ -1,23 +1,8 @@
-/* dropout, gaussian_noise, activation, rescaling: element by element */
+/* activation, relu, prelu, rescaling, identity: element by element */
 #include "nn/operators.h"
 
 #include <math.h>
 
-static const td__field dropout_fields[] = {
-    TD__LAYER_FIELDS,
-    TD__NUMBER(td_dropout_layer, rate, 0),
-    {.key = "noise_shape",
-     .type = TD__FIELD_SHAPE,
-     .offset = offsetof(td_dropout_layer, noise_shape),
-     .minimum = -1,
-     .quiet = true},
-};
-static const td__field noise_fields[] = {
-    TD__LAYER_FIELDS,
-    {.key = "stddev",
-     .type = TD__FIELD_NUMBER,
-     .offset = offsetof(td_gaussian_noise_layer, stddev)},
-};
 static const td__field activation_fields[] = {
     TD__LAYER_FIELDS,
     {.key = "function",
@@ -33,6 +18,28 @@ static const td__field activation_fields[] = {
      .given_offset = offsetof(td_activation_layer, alpha_given),
      .quiet = true},
 };
+static const td__field relu_fields[] = {
+    TD__LAYER_FIELDS,
+    {.key = "max_value",
+     .type = TD__FIELD_NUMBER,
+     .offset = offsetof(td_relu_layer, max_value),
+     .given_offset = offsetof(td_relu_layer, max_given),
+     .quiet = true},
+    TD__NUMBER(td_relu_layer, negative_slope, 0),
+    {.key = "threshold", .type = TD__FIELD_NUMBER, .offset = offsetof(td_relu_layer, threshold)},
+};
+static const td__field prelu_fields[] = {
+    TD__LAYER_FIELDS,
+    {.key = "shared_axes",
+     .type = TD__FIELD_SHAPE,
+     .offset = offsetof(td_prelu_layer, shared_axes),
+     .minimum = 1,
+     .quiet = true},
+    TD__INITIALIZER(td_prelu_layer, alpha_initializer, TD_ZEROS),
+    TD__PENALTY(td_prelu_layer, alpha_l1),
+    TD__PENALTY(td_prelu_layer, alpha_l2),
+};
+static const td__field identity_fields[] = {TD__LAYER_FIELDS};
 static const td__field rescaling_fields[] = {
     TD__LAYER_FIELDS,
     {.key = "scale",
@@ -52,48 +59,6 @@ static td_status plan_same(td__layer *layer, const td_shape *inputs, td_error *e
     return TD_OK;
 }
 
-static td_status plan_dropout(td__layer *layer, const td_shape *inputs, td_error *error) {
-    const td_dropout_layer *options = layer->options;
-    if (options->rate >= 1) {
-        return td__layer_error(layer, error, TD_RANGE, "'rate' is %g, it must be less than 1",
-                               options->rate);
-    }
-    const td_shape *noise = &options->noise_shape;
-    bool fits = noise->rank == 0 || noise->rank == inputs[0].rank;
-    for (int32_t i = 0; fits && i < noise->rank; i++) {
-        fits = noise->dims[i] == 1 || noise->dims[i] == -1 || noise->dims[i] == inputs[0].dims[i];
-    }
-    if (!fits) {
-        char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
-        return td__layer_error(layer, error, TD_BAD_SHAPE,
-                               "'noise_shape' %s does not fit its input %s: each dimension is 1 or "
-                               "as there (of one example)",
-                               td_shape_text(noise, a), td_shape_text(inputs, b));
-    }
-    return plan_same(layer, inputs, error);
-}
-static td_tensor *forward_dropout(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    const td_dropout_layer *options = layer->options;
-    td_tensor *x = inputs[0];
-    if (options->noise_shape.rank == 0 || !td_tape_is_training(tape)) {
-        return td_dropout(tape, x, (float)options->rate);
-    }
-    td_shape shape = x->shape;
-    for (int32_t i = 1; i < shape.rank; i++) {
-        shape.dims[i] = options->noise_shape.dims[i - 1] == 1 ? 1 : shape.dims[i];
-    }
-    td_tensor *ones = td__output(tape, TD_FLOAT32, &shape);
-    for (int64_t i = 0; ones && i < ones->count; i++) {
-        td__floats(ones)[i] = 1;
-    }
-    return td_multiply(tape, x, td_dropout(tape, ones, (float)options->rate));
-}
-
-static td_tensor *forward_noise(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    const td_gaussian_noise_layer *options = layer->options;
-    return td_gaussian_noise(tape, inputs[0], (float)options->stddev);
-}
-
 static td_tensor *forward_activation(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_activation_layer *options = layer->options;
     bool zero = options->alpha_given && options->alpha == 0;
@@ -106,7 +71,115 @@ static td_tensor *forward_rescaling(td__layer *layer, td_tape *tape, td_tensor *
     return td_affine(tape, inputs[0], (float)options->scale, (float)options->offset);
 }
 
-/* In inference nothing happens. */
+static td_tensor *forward_identity(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    (void)layer;
+    return inputs[0] ? td_reshape(tape, inputs[0], inputs[0]->shape) : NULL;
+}
+
+/* --- relu with options ---------------------------------------------------------------------- */
+
+/* 1 where x is above the threshold, else 0; no gradient goes through it. */
+static td_tensor *above(td_tape *tape, td_tensor *x, float threshold) {
+    td_tensor *mask = x ? td__output(tape, TD_FLOAT32, &x->shape) : NULL;
+    for (int64_t i = 0; mask && i < mask->count; i++) {
+        td__floats(mask)[i] = td__floats(x)[i] > threshold ? 1 : 0;
+    }
+    return mask;
+}
+
+/* x where it is above the threshold, clipped to [0, max_value] when there is a maximum, less slope *
+ * relu(threshold - x); as Keras has it, also where these do not fit each other. */
+static td_tensor *forward_relu(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_relu_layer *options = layer->options;
+    td_tensor *x = inputs[0];
+    float threshold = (float)options->threshold, slope = (float)options->negative_slope;
+    if (slope != 0 && threshold == 0 && !options->max_given) {
+        return td_activate(tape, x, TD_LEAKY_RELU, slope);
+    }
+    if (slope == 0 && threshold == 0 && options->max_given && options->max_value == 6) {
+        return td_activate(tape, x, TD_RELU6, 0);
+    }
+    td_tensor *y =
+        threshold == 0 ? td_relu(tape, x) : td_multiply(tape, x, above(tape, x, threshold));
+    y = options->max_given ? td_clip(tape, y, 0, (float)options->max_value) : y;
+    if (slope != 0) {
+        td_tensor *below = td_relu(tape, td_affine(tape, x, -1, threshold));
+        y = td_subtract(tape, y, td_affine(tape, below, slope, 0));
+    }
+    return y;
+}
+
+static const char *operators_relu(const td__layer *layer, td__operators *to,
+                                  const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_relu_layer *options = layer->options;
+    const char *x = inputs[0];
+    double slope = options->negative_slope;
+    if (slope != 0 && options->threshold == 0 && !options->max_given) {
+        return td__operator_activation(to, x, TD_LEAKY_RELU, slope);
+    }
+    const char *y = TD__OPERATOR(to, "Relu", x);
+    if (options->threshold != 0) {
+        const char *over =
+            TD__OPERATOR(to, "Greater", x, td__operator_number(to, options->threshold));
+        y = TD__OPERATOR(to, "Where", over, x, td__operator_number(to, 0));
+    }
+    if (options->max_given) {
+        y = TD__OPERATOR(to, "Clip", y, td__operator_number(to, 0),
+                         td__operator_number(to, options->max_value));
+    }
+    if (slope != 0) {
+        const char *below = TD__OPERATOR(
+            to, "Relu", TD__OPERATOR(to, "Sub", td__operator_number(to, options->threshold), x));
+        y = TD__OPERATOR(to, "Sub", y,
+                         TD__OPERATOR(to, "Mul", below, td__operator_number(to, slope)));
+    }
+    return y;
+}
+
+/* --- prelu ---------------------------------------------------------------------------------- */
+
+static td_status plan_prelu(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_prelu_layer *options = layer->options;
+    td_shape shape = inputs[0];
+    for (int32_t i = 0; i < options->shared_axes.rank; i++) {
+        int64_t axis = options->shared_axes.dims[i];
+        if (axis < 1 || axis > shape.rank) {
+            char text[TD_SHAPE_TEXT_SIZE];
+            return td__layer_error(layer, error, TD_BAD_SHAPE,
+                                   "'shared_axes' has %lld, its input %s has axes 1 to %d",
+                                   (long long)axis, td_shape_text(inputs, text), (int)shape.rank);
+        }
+        shape.dims[axis - 1] = 1;
+    }
+    for (int32_t i = 0; i < shape.rank; i++) {
+        if (shape.dims[i] < 0) {
+            return td__layer_error(layer, error, TD_BAD_SHAPE,
+                                   "its input has a size that is not known along axis %d: put it "
+                                   "into 'shared_axes'",
+                                   (int)i + 1);
+        }
+    }
+    td__layer_parameter(layer, 0, "alpha", shape, options->alpha_initializer, options->alpha_l1,
+                        options->alpha_l2);
+    layer->info.output = inputs[0];
+    return TD_OK;
+}
+
+/* relu(x) - alpha relu(-x) */
+static td_tensor *forward_prelu(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    td_tensor *below = td_relu(tape, td_affine(tape, inputs[0], -1, 0));
+    return td_subtract(tape, td_relu(tape, inputs[0]), td_multiply(tape, below, layer->slot[0]));
+}
+
+static const char *operators_prelu(const td__layer *layer, td__operators *to,
+                                   const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    return TD__OPERATOR(to, "PRelu", inputs[0], td__operator_parameter(to, layer, 0));
+}
+
+/* --- as operators --------------------------------------------------------------------------- */
+
 static const char *operators_same(const td__layer *layer, td__operators *to,
                                   const char *const *inputs, const td_shape *shapes) {
     (void)layer, (void)shapes;
@@ -130,15 +203,18 @@ static const char *operators_rescaling(const td__layer *layer, td__operators *to
     return TD__OPERATOR(to, "Add", scaled, td__operator_number(to, options->offset));
 }
 
-const td__layer_kind td__dropout_kind = {
-    TD__KIND_OF_ONE(dropout_fields, td_dropout_layer, plan_dropout, forward_dropout),
-    .operators = operators_same, .mask = td__mask_pass};
 const td__layer_kind td__activation_kind = {
     TD__KIND_OF_ONE(activation_fields, td_activation_layer, plan_same, forward_activation),
     .operators = operators_activation, .mask = td__mask_pass};
 const td__layer_kind td__rescaling_kind = {
     TD__KIND_OF_ONE(rescaling_fields, td_rescaling_layer, plan_same, forward_rescaling),
     .operators = operators_rescaling, .mask = td__mask_pass};
-const td__layer_kind td__gaussian_noise_kind = {
-    TD__KIND_OF_ONE(noise_fields, td_gaussian_noise_layer, plan_same, forward_noise),
+const td__layer_kind td__relu_kind = {
+    TD__KIND_OF_ONE(relu_fields, td_relu_layer, plan_same, forward_relu), .automatic = "re_lu",
+    .operators = operators_relu, .mask = td__mask_pass};
+const td__layer_kind td__prelu_kind = {
+    TD__KIND_OF_ONE(prelu_fields, td_prelu_layer, plan_prelu, forward_prelu),
+    .automatic = "p_re_lu", .operators = operators_prelu, .mask = td__mask_pass};
+const td__layer_kind td__identity_kind = {
+    TD__KIND_OF_ONE(identity_fields, td_identity_layer, plan_same, forward_identity),
     .operators = operators_same, .mask = td__mask_pass};

@@ -1,4 +1,5 @@
-/* flatten, reshape: the same elements in another shape; the batch stays in front */
+/* flatten, reshape, permute: the same elements in another shape or order; repeat_vector,
+ * up_sampling1d: elements again and again. The batch stays in front. */
 #include "nn/operators.h"
 
 static const td__field flatten_fields[] = {TD__LAYER_FIELDS};
@@ -9,6 +10,29 @@ static const td__field reshape_fields[] = {
      .type = TD__FIELD_SHAPE,
      .offset = offsetof(td_reshape_layer, shape),
      .minimum = -1},
+};
+
+static const td__field permute_fields[] = {
+    TD__LAYER_FIELDS,
+    {.key = "dims",
+     .type = TD__FIELD_SHAPE,
+     .offset = offsetof(td_permute_layer, order),
+     .minimum = 1},
+};
+static const td__field vector_fields[] = {
+    TD__LAYER_FIELDS,
+    {.key = "n",
+     .type = TD__FIELD_INTEGER,
+     .offset = offsetof(td_repeat_layer, times),
+     .minimum = 1},
+};
+static const td__field up_fields[] = {
+    TD__LAYER_FIELDS,
+    {.key = "size",
+     .type = TD__FIELD_INTEGER,
+     .offset = offsetof(td_repeat_layer, times),
+     .standard = 2,
+     .minimum = 1},
 };
 
 /* Elements of one example; -1 when a dimension is not known. */
@@ -93,3 +117,101 @@ const td__layer_kind td__flatten_kind = {
 const td__layer_kind td__reshape_kind = {
     TD__KIND_OF_ONE(reshape_fields, td_reshape_layer, plan_reshape, forward),
     .operators = operators};
+
+/* --- permute --------------------------------------------------------------------------------- */
+
+static td_status plan_permute(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_permute_layer *options = layer->options;
+    const td_shape *order = &options->order;
+    td_shape output = inputs[0];
+    unsigned seen = 0;
+    bool fits = order->rank == output.rank;
+    for (int32_t i = 0; fits && i < order->rank; i++) {
+        fits = order->dims[i] >= 1 && order->dims[i] <= output.rank;
+        seen |= fits ? 1U << order->dims[i] : 0;
+        output.dims[i] = fits ? inputs[0].dims[order->dims[i] - 1] : 0;
+    }
+    if (!fits || seen != (1U << (output.rank + 1)) - 2) {
+        char text[TD_SHAPE_TEXT_SIZE];
+        return td__layer_error(layer, error, TD_BAD_SHAPE,
+                               "'dims' must be the axes of its input %s, 1 to %d, each once",
+                               td_shape_text(inputs, text), (int)inputs[0].rank);
+    }
+    layer->info.output = output;
+    return TD_OK;
+}
+
+static td_tensor *forward_permute(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_permute_layer *options = layer->options;
+    int32_t order[TD_MAX_RANK] = {0};
+    for (int32_t i = 0; i < options->order.rank; i++) {
+        order[i + 1] = (int32_t)options->order.dims[i];
+    }
+    return td_transpose(tape, inputs[0], order);
+}
+
+static const char *operators_permute(const td__layer *layer, td__operators *to,
+                                     const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_permute_layer *options = layer->options;
+    int64_t order[TD_MAX_RANK] = {0};
+    for (int32_t i = 0; i < options->order.rank; i++) {
+        order[i + 1] = options->order.dims[i];
+    }
+    return td__operator_transpose(to, inputs[0], (size_t)options->order.rank + 1, order);
+}
+
+/* --- repeat_vector, up_sampling1d ------------------------------------------------------------- */
+
+static td_status plan_vector(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_repeat_layer *options = layer->options;
+    td_status status = td__layer_need_rank(layer, inputs, 1, "(features)", error);
+    layer->info.output = TD_SHAPE(options->times, inputs[0].dims[0]);
+    return status;
+}
+
+static td_status plan_up(td__layer *layer, const td_shape *inputs, td_error *error) {
+    const td_repeat_layer *options = layer->options;
+    td_status status = td__layer_need_rank(layer, inputs, 2, "(steps, channels)", error);
+    layer->info.output = inputs[0];
+    if (inputs[0].dims[0] >= 0) {
+        layer->info.output.dims[0] *= options->times;
+    }
+    return status;
+}
+
+/* (batch, steps, 1, features) is an image of one column; a vector is one step. */
+static td_tensor *forward_repeat(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    const td_repeat_layer *options = layer->options;
+    const td_tensor *x = inputs[0];
+    if (!x) {
+        return NULL;
+    }
+    int64_t batch = x->shape.dims[0], steps = x->shape.rank == 2 ? 1 : x->shape.dims[1];
+    int64_t width = x->shape.dims[x->shape.rank - 1];
+    td_tensor *column = td_reshape(tape, inputs[0], TD_SHAPE(batch, steps, 1, width));
+    td_tensor *y = td_up_sampling2d(tape, column, (const int64_t[]){options->times, 1}, TD_NEAREST);
+    return td_reshape(tape, y, TD_SHAPE(batch, steps * options->times, width));
+}
+
+/* (batch, steps, 1, features) expanded along a new axis, which is then one with the steps. */
+static const char *operators_repeat(const td__layer *layer, td__operators *to,
+                                    const char *const *inputs, const td_shape *shapes) {
+    const td_repeat_layer *options = layer->options;
+    int64_t width = shapes[0].dims[shapes[0].rank - 1];
+    const char *column = td__operator_reshape(to, inputs[0], 4, (const int64_t[]){0, -1, 1, width});
+    const char *wide =
+        TD__OPERATOR(to, "Expand", column,
+                     td__operator_integers(to, 4, (const int64_t[]){1, 1, options->times, width}));
+    return td__operator_reshape(to, wide, 3, (const int64_t[]){0, -1, width});
+}
+
+const td__layer_kind td__permute_kind = {
+    TD__KIND_OF_ONE(permute_fields, td_permute_layer, plan_permute, forward_permute),
+    .operators = operators_permute};
+const td__layer_kind td__repeat_vector_kind = {
+    TD__KIND_OF_ONE(vector_fields, td_repeat_layer, plan_vector, forward_repeat),
+    .operators = operators_repeat};
+const td__layer_kind td__up_sampling1d_kind = {
+    TD__KIND_OF_ONE(up_fields, td_repeat_layer, plan_up, forward_repeat),
+    .operators = operators_repeat};

@@ -1,6 +1,7 @@
 /* conv2d_transpose: y is what a convolution's backward pass makes of x, plus a bias
  *
- * With the convolution C from (height, width, out) to (…, in) of the same kernel (h, w, out, in):
+ * With the convolution C from (height, width, out) to (…, in) of the same kernel (h, w, out / groups,
+ * in):
  * z = C^T x + bias; dx = C dz; dk = the kernel's gradient of C with input dz and output gradient x
  */
 #include "tape/conv.h"
@@ -28,19 +29,19 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, cons
     if (x->shape.rank != 4 || kernel->shape.rank != 4 || ks[3] != xs[3] || ks[0] < 1 || ks[1] < 1) {
         td__fail(tape, TD_BAD_SHAPE,
                  "conv2d_transpose: input %s does not fit kernel %s: they must be (batch, height, "
-                 "width, channels) and (height, width, filters, channels)",
+                 "width, channels) and (height, width, filters / groups, channels)",
                  td_shape_text(&x->shape, a), td_shape_text(&kernel->shape, b));
         return false;
     }
     if (!td__conv_settings(tape, "conv2d_transpose", options, conv)) {
         return false;
     }
-    if (conv->groups != 1) {
-        td__fail(tape, TD_UNSUPPORTED, "conv2d_transpose: groups must be 1, not %lld",
-                 (long long)conv->groups);
+    if (ks[3] % conv->groups) {
+        td__fail(tape, TD_BAD_SHAPE, "conv2d_transpose: %lld groups do not divide %lld channels",
+                 (long long)conv->groups, (long long)ks[3]);
         return false;
     }
-    if (!td__conv_check_bias(tape, "conv2d_transpose", bias, kernel, ks[2])) {
+    if (!td__conv_check_bias(tape, "conv2d_transpose", bias, kernel, ks[2] * conv->groups)) {
         return false;
     }
     int64_t out[2];
@@ -69,7 +70,7 @@ static bool fit(td_tape *tape, const td_tensor *x, const td_tensor *kernel, cons
     conv->batch = xs[0];
     conv->height = out[0];
     conv->width = out[1];
-    conv->channels = ks[2];
+    conv->channels = ks[2] * conv->groups;
     conv->filters = ks[3];
     return true;
 }
