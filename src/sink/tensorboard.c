@@ -253,24 +253,23 @@ static void put_histogram(td_sink *sink, const td_record *record, bool described
     size_t tensor = open_message(sink, VALUE_TENSOR);
     put_number(sink, TENSOR_DTYPE, DT_DOUBLE);
     put_shape(sink, (const int64_t[]){count, 3}, 2);
-    size_t content = open_message(sink, TENSOR_CONTENT);
+    put_tag(sink, TENSOR_CONTENT, BYTES);
+    put_varint(sink, (uint64_t)count * 3 * sizeof(double));
     for (int32_t i = 0; i < count; i++) {
         td_range bin = td_histogram_range(histogram, i);
-        double row[3] = {bin.left, bin.right, bin.count};
-        if (cut && i == 0 && stats->min < row[1]) {
-            row[0] = stats->min;
+        if (cut && i == 0 && stats->min < bin.right) {
+            bin.left = stats->min;
         }
-        if (cut && i == count - 1 && stats->max > row[0]) {
-            row[1] = stats->max;
+        if (cut && i == count - 1 && stats->max > bin.left) {
+            bin.right = stats->max;
         }
+        uint64_t row[3];
+        memcpy(row, (const double[]){bin.left, bin.right, bin.count}, sizeof row);
         for (int k = 0; k < 3; k++) {
-            uint64_t bits;
-            memcpy(&bits, &row[k], sizeof bits);
-            bits = htole64(bits);
-            put(sink, &bits, sizeof bits);
+            row[k] = htole64(row[k]);
         }
+        put(sink, row, sizeof row);
     }
-    close_message(sink, content);
     close_message(sink, tensor);
     close_message(sink, message);
 }

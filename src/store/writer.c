@@ -255,34 +255,15 @@ static td_status put_stats(td__writer *writer, const td_record *record, int64_t 
     return td__batch_end(batch, error);
 }
 
-/* [[left,right,count],…] */
-static size_t format_bins(char *out, const td_histogram *histogram) {
-    char *at = out;
-    *at++ = '[';
-    for (int32_t i = 0; i < histogram->bin_count; i++) {
-        td_range bin = td_histogram_range(histogram, i);
-        const double numbers[] = {bin.left, bin.right, bin.count};
-        *at++ = '[';
-        for (int k = 0; k < 3; k++) {
-            at += histogram->ranges ? td__format_double(at, numbers[k])
-                                    : td__format_value(at, numbers[k]);
-            *at++ = k < 2 ? ',' : ']';
-        }
-        *at++ = ',';
-    }
-    at -= histogram->bin_count > 0;
-    *at++ = ']';
-    return (size_t)(at - out);
-}
-
 static td_status put_histogram(td__writer *writer, const td_record *record, int64_t id,
                                td_error *error) {
-    size_t needed =
-        (size_t)record->histogram->bin_count * 3 * (TD__NUMBER_TEXT + 2) + TD__NUMBER_ROOM;
-    if (!td__grow(&writer->text, &writer->text_capacity, needed, text_maximum, 1)) {
+    size_t needed = td__bins_room(record->histogram), length = 0;
+    if (td__grow(&writer->text, &writer->text_capacity, needed, text_maximum, 1)) {
+        length = td__bins_format(&writer->bins, record->histogram, writer->text);
+    }
+    if (!length) {
         return td_error_set(error, TD_MEMORY, "run.db: out of memory for a histogram");
     }
-    size_t length = format_bins(writer->text, record->histogram);
     put_key(writer, TD__HISTOGRAM_ROW, id, record->step);
     td__batch_text(&writer->batch, writer->text, length);
     td_status status = td__batch_end(&writer->batch, error);
@@ -490,5 +471,6 @@ void td__writer_release(td__writer *writer) {
     td__tags_release(&writer->known);
     td__free(writer->signals);
     td__free(writer->text);
+    td__bins_release(&writer->bins);
     *writer = (td__writer){0};
 }

@@ -3,6 +3,7 @@
 #define TAPEDECK_STORE_WRITER_H
 
 #include "store/batch.h"
+#include "store/bins.h"
 #include "store/tags.h"
 #include "store/tensors.h"
 
@@ -30,6 +31,7 @@ typedef struct td__writer {
     bool any_step;
     char *text; /* a histogram's bins, an example's values */
     size_t text_capacity;
+    td__bins bins;
 } td__writer;
 
 /* Writes into store, which it takes over in any case. resume: not 0 for a run that goes on after

@@ -16,11 +16,14 @@ enum {
 
 static _Thread_local _Alignas(64) td__bin_counts table_of_thread[TD_HISTOGRAM_BINS];
 
-/* The magnitude at which table entry i (0 … HALF) begins. */
+/* The magnitude at which table entry i (0 … HALF) begins: the float of those upper bits, as a double,
+ * which has a number also where float has its infinity. */
 static double edge(int32_t i) {
-    int exponent = i >> 3, mantissa = i & 7;
-    double subnormal = ldexp(mantissa, -126 - 3);
-    return exponent == 0 ? subnormal : ldexp(8 + mantissa, exponent - 127 - 3);
+    const uint64_t bias = 1023 - 127;
+    uint64_t bits = ((bias << 3) + (uint64_t)i) << 49;
+    double normal;
+    memcpy(&normal, &bits, sizeof normal);
+    return i < 8 ? i * 0x1p-129 : normal;
 }
 
 double td_bin_left(int32_t index) {
@@ -45,14 +48,15 @@ typedef struct reducing {
     char *copy; /* where the next block goes, or NULL */
 } reducing;
 
-static void reduce_block(const float *x, size_t count, void *context) {
+static void reduce_block(const td__piece *piece, void *context) {
     reducing *to = context;
     if (to->bin) {
-        to->bin(x, count, to->table);
+        to->bin(piece, to->table);
     }
     if (to->copy) {
-        memcpy(to->copy, x, count * sizeof *x);
-        to->copy += count * sizeof *x;
+        size_t bytes = piece->count * sizeof *piece->x;
+        memcpy(to->copy, piece->x, bytes);
+        to->copy += bytes;
     }
 }
 

@@ -67,17 +67,19 @@ static void join(moments *all, int64_t count, long double mean, long double m2, 
 DEFINE_CAREFUL(careful_float32, float, double)
 DEFINE_CAREFUL(careful_float64, double, long double)
 
-static void add_float32(const td__stats_kernels *kernels, const float *x, size_t count,
-                        int64_t offset, td_stats *stats, moments *all) {
-    size_t whole = count & ~(size_t)7;
+static void add_float32(const td__stats_kernels *kernels, const td__piece *piece, int64_t offset,
+                        td_stats *stats, moments *all) {
+    td__piece whole = *piece;
+    whole.count &= ~(size_t)7;
     td__block block;
-    if (whole && kernels->block(x, whole, &block)) {
+    if (whole.count && kernels->block(&whole, &block)) {
         stats->zeros += block.zeros;
-        join(all, (int64_t)whole, block.mean, block.m2, block.min, block.max);
+        join(all, (int64_t)whole.count, block.mean, block.m2, block.min, block.max);
     } else {
-        whole = 0;
+        whole.count = 0;
     }
-    careful_float32(x + whole, count - whole, offset + (int64_t)whole, stats, all);
+    careful_float32(piece->x + whole.count, piece->count - whole.count,
+                    offset + (int64_t)whole.count, stats, all);
 }
 
 /* The finite values of a block as float32, for histograms: what is too large for float32 becomes
@@ -125,37 +127,63 @@ static void put_moments(td_stats *stats, const moments *all) {
     stats->max = any ? all->max : (double)NAN;
 }
 
+typedef struct walk {
+    const td__stats_kernels *kernels;
+    td_stats *stats;
+    moments all;
+    td__each_block *each; /* or NULL */
+    void *context;
+} walk;
+
+/* Where nobody else reads the block, what comes next is fetched by the statistics, otherwise by who takes
+ * longer. */
+static void walk_float32(walk *w, td__piece piece, int64_t offset) {
+    const float *next = piece.next;
+    int64_t zeros = w->stats->zeros;
+    piece.next = w->each ? NULL : next;
+    add_float32(w->kernels, &piece, offset, w->stats, &w->all);
+    if (w->each) {
+        piece.next = next;
+        piece.zeros = (size_t)(w->stats->zeros - zeros);
+        w->each(&piece, w->context);
+    }
+}
+
+static void walk_float64(walk *w, const double *wide, size_t count, int64_t offset) {
+    int64_t zeros = w->stats->zeros;
+    careful_float64(wide, count, offset, w->stats, &w->all);
+    if (w->each) {
+        float narrow[TD__BLOCK];
+        to_float32(wide, count, narrow);
+        td__piece piece = {.x = narrow, .count = count, .zeros = (size_t)(w->stats->zeros - zeros)};
+        w->each(&piece, w->context);
+    }
+}
+
 void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__each_block *each,
                     void *context) {
-    const td__stats_kernels *kernels = td__stats_kernels_of(td__cpu_chosen());
-    moments all = {0};
+    walk w = {.kernels = td__stats_kernels_of(td__cpu_chosen()),
+              .stats = stats,
+              .each = each,
+              .context = context};
     *stats = (td_stats){.count = count, .first_nonfinite = -1};
     for (int64_t first = 0; first < count; first += TD__BLOCK) {
         size_t block = (size_t)(count - first < TD__BLOCK ? count - first : TD__BLOCK);
-        if (fits_float32(view->dtype)) {
+        if (view->dtype == TD_FLOAT32) {
+            const float *x = (const float *)view->data + first;
+            const float *next = count - first > TD__BLOCK ? x + TD__BLOCK : NULL;
+            walk_float32(&w, (td__piece){.x = x, .count = block, .next = next}, first);
+        } else if (fits_float32(view->dtype)) {
             float widened[TD__BLOCK];
-            const float *x = widened;
-            if (view->dtype == TD_FLOAT32) {
-                x = (const float *)view->data + first;
-            } else {
-                widen(view->dtype, view->data, first, block, widened);
-            }
-            add_float32(kernels, x, block, first, stats, &all);
-            if (each) {
-                each(x, block, context);
-            }
-            continue;
-        }
-        double wide[TD__BLOCK];
-        to_float64(view->dtype, view->data, first, block, wide);
-        careful_float64(wide, block, first, stats, &all);
-        if (each) {
-            float narrow[TD__BLOCK];
-            to_float32(wide, block, narrow);
-            each(narrow, block, context);
+            widen(view->dtype, view->data, first, block, widened);
+            walk_float32(&w, (td__piece){.x = widened, .count = block}, first);
+        } else {
+            double wide[TD__BLOCK];
+            to_float64(view->dtype, view->data, first, block, wide);
+            walk_float64(&w, wide, block, first);
         }
     }
-    put_moments(stats, &all);
+    put_moments(stats, &w.all);
 }
 
 static int64_t finite_of(const td_stats *stats) {

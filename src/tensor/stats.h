@@ -17,14 +17,23 @@ typedef struct td__block {
     int64_t zeros;
 } td__block;
 
-/* count <= TD__BLOCK, a multiple of 8, not 0. False when a value is NaN or infinite, or when float
- * arithmetic could over- or underflow: block is then undefined. */
-typedef bool td__block_kernel(const float *x, size_t count, td__block *block);
+/* Elements that a kernel takes at once, and what will be read after them: they bring it into the
+ * cache while they compute, since between two blocks nothing else asks memory for anything. */
+typedef struct td__piece {
+    const float *x;
+    size_t count;      /* <= TD__BLOCK */
+    const float *next; /* TD__BLOCK elements from here, whole or in part; NULL: nothing */
+    size_t zeros;      /* among x, for those who count bins */
+} td__piece;
+
+/* count: a multiple of 8, not 0; zeros are found, not read. False when a value is NaN or infinite, or
+ * when float arithmetic could over- or underflow: block is then undefined. */
+typedef bool td__block_kernel(const td__piece *piece, td__block *block);
 
 /* Counts by bits >> 20, each in two halves: neighbours go to different ones, so that equal values
  * in a row do not wait for one another's store. */
 typedef uint32_t td__bin_counts[2];
-typedef void td__bin_kernel(const float *x, size_t count, td__bin_counts *table);
+typedef void td__bin_kernel(const td__piece *piece, td__bin_counts *table);
 
 typedef struct td__stats_kernels {
     td__block_kernel *block;
@@ -44,7 +53,7 @@ typedef struct td__reduction {
 void td__reduce(const td_view *view, int64_t count, const td__reduction *to);
 
 /* Walks a view block by block; each block is also handed to `each` (may be NULL) as float32. */
-typedef void td__each_block(const float *x, size_t count, void *context);
+typedef void td__each_block(const td__piece *piece, void *context);
 void td__stats_walk(const td_view *view, int64_t count, td_stats *stats, td__each_block *each,
                     void *context);
 

@@ -27,6 +27,11 @@ static void finish(td__block *block, double n, double m, double d, double d2) {
     block->m2 = m2 > 0 ? m2 : 0;
 }
 
+/* Which of 0 and -0 a vector's minimum is depends on the order of its elements. */
+static inline double never_minus_zero(float value) {
+    return (double)value + 0.0;
+}
+
 enum { LANES = 8 };
 
 /* Four lanes: what every processor that we know has registers for (SSE2, NEON). */
@@ -43,7 +48,9 @@ static inline quad choose(quad_masks where, quad a, quad b) {
     return (quad)(((quad_masks)a & where) | ((quad_masks)b & ~where));
 }
 
-static bool portable_block(const float *x, size_t count, td__block *block) {
+static bool portable_block(const td__piece *piece, td__block *block) {
+    const float *x = piece->x;
+    size_t count = piece->count;
     enum { VECTORS = LANES / 4 };
     quad sum[VECTORS] = {0}, min[VECTORS], max[VECTORS];
     quad_masks zeros[VECTORS] = {0};
@@ -72,6 +79,8 @@ static bool portable_block(const float *x, size_t count, td__block *block) {
     if (!in_range(total, block->min, block->max)) {
         return false;
     }
+    block->min += 0.0; /* never -0, as below */
+    block->max += 0.0;
     double n = (double)count;
     float m = (float)(total / n);
     quad d1[VECTORS] = {0}, d2[VECTORS] = {0};
@@ -114,18 +123,35 @@ static void move_negative_zeros(const float *x, size_t count, td__bin_counts *ta
     table[ZERO_BIN][0] += found;
 }
 
+/* A cache line of what is read next, of the block that begins there. */
+static inline void fetch(const float *next, size_t i) {
+    if (next) {
+        __builtin_prefetch(next + i);
+    }
+}
+
 /* Two elements come with one load: the counters' loads and stores are what limits the speed. */
-static void portable_bin(const float *x, size_t count, td__bin_counts *table) {
+static inline void count_four(const float *x, td__bin_counts *table) {
+    uint64_t a, b;
+    memcpy(&a, x, sizeof a);
+    memcpy(&b, x + 2, sizeof b);
+    table[(uint32_t)a >> SHIFT][0]++;
+    table[a >> (32 + SHIFT)][1]++;
+    table[(uint32_t)b >> SHIFT][0]++;
+    table[b >> (32 + SHIFT)][1]++;
+}
+
+static void portable_bin(const td__piece *piece, td__bin_counts *table) {
+    const float *x = piece->x;
+    size_t count = piece->count;
     uint32_t before = count_of(&table[NEGATIVE_ZERO_BIN]);
     size_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-        uint64_t a, b;
-        memcpy(&a, x + i, sizeof a);
-        memcpy(&b, x + i + 2, sizeof b);
-        table[(uint32_t)a >> SHIFT][0]++;
-        table[a >> (32 + SHIFT)][1]++;
-        table[(uint32_t)b >> SHIFT][0]++;
-        table[b >> (32 + SHIFT)][1]++;
+    for (; i + 16 <= count; i += 16) {
+        fetch(piece->next, i);
+#pragma GCC unroll 4
+        for (size_t k = 0; k < 16; k += 4) {
+            count_four(x + i + k, table);
+        }
     }
     for (; i < count; i++) {
         uint32_t bits;
@@ -203,13 +229,15 @@ AVX2 static inline double first_pass(const float *x, size_t count, td__block *bl
         max = _mm256_max_ps(max, v);
         zeros[0] = minus_one_where_zero(zeros[0], v);
     }
-    block->min = min_lanes(min);
-    block->max = 0 - min_lanes(_mm256_sub_ps(zero, max)); /* never -0 */
+    block->min = never_minus_zero(min_lanes(min));
+    block->max = never_minus_zero(-min_lanes(_mm256_sub_ps(zero, max)));
     block->zeros = -sum_ints(_mm256_add_epi32(zeros[0], zeros[1]));
     return sum_chains(sum);
 }
 
-AVX2 static bool avx2_block(const float *x, size_t count, td__block *block) {
+AVX2 static bool avx2_block(const td__piece *piece, td__block *block) {
+    const float *x = piece->x;
+    size_t count = piece->count;
     double sum = first_pass(x, count, block);
     if (!in_range(sum, block->min, block->max)) {
         return false;
@@ -220,6 +248,8 @@ AVX2 static bool avx2_block(const float *x, size_t count, td__block *block) {
     __m256 d1[CHAINS] = {zero, zero, zero, zero}, d2[CHAINS] = {zero, zero, zero, zero};
     size_t i = 0;
     for (; i + 8 * CHAINS <= count; i += 8 * CHAINS) {
+        fetch(piece->next, i);
+        fetch(piece->next, i + 16);
 #pragma GCC unroll 4
         for (int c = 0; c < CHAINS; c++) {
             __m256 d = _mm256_sub_ps(_mm256_loadu_ps(x + i + 8 * c), centre);
@@ -236,14 +266,96 @@ AVX2 static bool avx2_block(const float *x, size_t count, td__block *block) {
     return true;
 }
 
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,popcnt")))
+#define AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,popcnt")))
+
+AVX512 static inline __m256 upper_half(__m512 v) {
+    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1));
+}
+
+/* The sums of AVX2's four chains: the halves of two registers, added in the same order. */
+AVX512 static inline double sum_pair(__m512 a, __m512 b) {
+    __m256 left = _mm256_add_ps(_mm512_castps512_ps256(a), upper_half(a));
+    __m256 right = _mm256_add_ps(_mm512_castps512_ps256(b), upper_half(b));
+    return sum_lanes(_mm256_add_ps(left, right));
+}
+
+/* Eight elements at the end, which AVX2 adds to its first chain. */
+enum { EIGHT = 0xff };
+
+AVX512 static inline double wide_first_pass(const float *x, size_t count, td__block *block) {
+    const __m512 zero = _mm512_setzero_ps();
+    __m512 a = zero, b = zero, min = _mm512_broadcast_f32x8(_mm256_loadu_ps(x)), max = min;
+    int64_t zeros = 0;
+    size_t i = 0;
+    for (; i + 32 <= count; i += 32) {
+        __m512 v = _mm512_loadu_ps(x + i), w = _mm512_loadu_ps(x + i + 16);
+        a = _mm512_add_ps(a, v);
+        b = _mm512_add_ps(b, w);
+        min = _mm512_min_ps(min, _mm512_min_ps(v, w));
+        max = _mm512_max_ps(max, _mm512_max_ps(v, w));
+        __mmask16 first = _mm512_cmp_ps_mask(v, zero, _CMP_EQ_OQ);
+        __mmask16 second = _mm512_cmp_ps_mask(w, zero, _CMP_EQ_OQ);
+        zeros += _mm_popcnt_u32(_mm512_kunpackw(second, first));
+    }
+    for (; i < count; i += 8) {
+        __m512 v = _mm512_maskz_loadu_ps(EIGHT, x + i);
+        a = _mm512_mask_add_ps(a, EIGHT, a, v);
+        min = _mm512_mask_min_ps(min, EIGHT, min, v);
+        max = _mm512_mask_max_ps(max, EIGHT, max, v);
+        zeros += _mm_popcnt_u32(_mm512_mask_cmp_ps_mask(EIGHT, v, zero, _CMP_EQ_OQ));
+    }
+    block->min = never_minus_zero(_mm512_reduce_min_ps(min));
+    block->max = never_minus_zero(_mm512_reduce_max_ps(max));
+    block->zeros = zeros;
+    return sum_pair(a, b);
+}
+
+/* AVX2's bits, with half of its instructions. */
+AVX512 static bool wide_block(const td__piece *piece, td__block *block) {
+    const float *x = piece->x;
+    size_t count = piece->count, i = 0;
+    double sum = wide_first_pass(x, count, block);
+    if (!in_range(sum, block->min, block->max)) {
+        return false;
+    }
+    double n = (double)count;
+    float m = (float)(sum / n);
+    const __m512 centre = _mm512_set1_ps(m), zero = _mm512_setzero_ps();
+    __m512 d1[2] = {zero, zero}, d2[2] = {zero, zero};
+    for (; i + 32 <= count; i += 32) {
+        fetch(piece->next, i);
+        fetch(piece->next, i + 16);
+#pragma GCC unroll 2
+        for (int c = 0; c < 2; c++) {
+            __m512 d = _mm512_sub_ps(_mm512_loadu_ps(x + i + 16 * c), centre);
+            d1[c] = _mm512_add_ps(d1[c], d);
+            d2[c] = _mm512_fmadd_ps(d, d, d2[c]);
+        }
+    }
+    for (; i < count; i += 8) {
+        __m512 d = _mm512_sub_ps(_mm512_maskz_loadu_ps(EIGHT, x + i), centre);
+        d1[0] = _mm512_mask_add_ps(d1[0], EIGHT, d1[0], d);
+        d2[0] = _mm512_mask3_fmadd_ps(d, d, d2[0], EIGHT);
+    }
+    finish(block, n, m, sum_pair(d1[0], d1[1]), sum_pair(d2[0], d2[1]));
+    return true;
+}
+
+/* Registers whose upper parts are in use slow down all that follows, and not every compiler clears them
+ * at the end of a function for another target. */
+AVX512 static bool avx512_block(const td__piece *piece, td__block *block) {
+    bool clean = wide_block(piece, block);
+    _mm256_zeroupper();
+    return clean;
+}
 
 /* The bins of what is not zero, one after another; returns how many those are. */
-AVX512 static size_t pack_bins(const float *x, size_t count, uint16_t *bins) {
+AVX512 static size_t pack_bins(const td__piece *piece, size_t count, uint16_t *bins) {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
     size_t used = 0;
     for (size_t i = 0; i < count; i += 16) {
-        __m512i bits = _mm512_castps_si512(_mm512_loadu_ps(x + i));
+        fetch(piece->next, i);
+        __m512i bits = _mm512_castps_si512(_mm512_loadu_ps(piece->x + i));
         __mmask16 keep = _mm512_test_epi32_mask(bits, magnitude);
         __m512i packed = _mm512_maskz_compress_epi32(keep, _mm512_srli_epi32(bits, SHIFT));
         _mm256_storeu_si256((__m256i *)(bins + used), _mm512_cvtepi32_epi16(packed));
@@ -252,26 +364,18 @@ AVX512 static size_t pack_bins(const float *x, size_t count, uint16_t *bins) {
     return used;
 }
 
-AVX512 static size_t count_zeros(const float *x, size_t count) {
-    size_t zeros = 0;
-    for (size_t i = 0; i < count; i += 16) {
-        __m512 v = _mm512_loadu_ps(x + i);
-        zeros += (size_t)_mm_popcnt_u32(_mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_EQ_OQ));
-    }
-    return zeros;
-}
-
 /* Each zero waits for the store of the one before it: where there are many, as behind a relu, they are
  * taken out first. */
-AVX512 static void avx512_bin(const float *x, size_t count, td__bin_counts *table) {
+AVX512 static void avx512_bin(const td__piece *piece, td__bin_counts *table) {
     enum { MANY = 8 }; /* one in so many */
-    size_t whole = count & ~(size_t)15;
-    if (count > TD__BLOCK || count_zeros(x, whole) * MANY < whole) {
-        portable_bin(x, count, table);
+    size_t count = piece->count, whole = count & ~(size_t)15;
+    if (piece->zeros * MANY < count) {
+        portable_bin(piece, table);
         return;
     }
     uint16_t bins[TD__BLOCK + 16];
-    size_t used = pack_bins(x, whole, bins), i = 0;
+    size_t used = pack_bins(piece, whole, bins), i = 0;
+    _mm256_zeroupper(); /* as above */
     for (; i + 4 <= used; i += 4) {
         uint64_t four;
         memcpy(&four, bins + i, sizeof four);
@@ -284,19 +388,18 @@ AVX512 static void avx512_bin(const float *x, size_t count, td__bin_counts *tabl
         table[bins[i]][0]++;
     }
     table[ZERO_BIN][0] += (uint32_t)(whole - used);
-    portable_bin(x + whole, count - whole, table);
+    portable_bin(&(td__piece){.x = piece->x + whole, .count = count - whole}, table);
 }
 
 #endif
 
-/* Vectors of four are NEON's. Statistics with AVX-512 are AVX2's: the same bits, and as fast as memory
- * is. */
+/* Vectors of four are NEON's. */
 static const td__stats_kernels sets[TD__CPU_COUNT] = {
     [TD__CPU_PORTABLE] = {portable_block, portable_bin},
     [TD__CPU_NEON] = {portable_block, portable_bin},
 #if defined(__x86_64__)
     [TD__CPU_AVX2] = {avx2_block, portable_bin},
-    [TD__CPU_AVX512] = {avx2_block, avx512_bin},
+    [TD__CPU_AVX512] = {avx512_block, avx512_bin},
 #endif
 };
 

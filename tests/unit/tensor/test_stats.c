@@ -191,8 +191,8 @@ static void stats_refuse_what_is_no_tensor(void **state) {
 static void blocks_agree(const td__stats_kernels *wide, const td__stats_kernels *plain, float *x) {
     for (size_t count = 8; count <= TD__BLOCK; count += 8) {
         td__block a, b;
-        assert_true(wide->block(x, count, &a));
-        assert_true(plain->block(x, count, &b));
+        assert_true(wide->block(&(td__piece){.x = x, .count = count}, &a));
+        assert_true(plain->block(&(td__piece){.x = x, .count = count}, &b));
         assert_close(a.mean, b.mean, 1e-6, 1e-8);
         assert_close(a.m2, b.m2, 2e-6, 0);
         assert_true(a.min == b.min && a.max == b.max);
@@ -201,8 +201,8 @@ static void blocks_agree(const td__stats_kernels *wide, const td__stats_kernels 
     float kept = x[100];
     x[100] = NAN;
     td__block block;
-    assert_false(wide->block(x, 104, &block));
-    assert_false(plain->block(x, 104, &block));
+    assert_false(wide->block(&(td__piece){.x = x, .count = 104}, &block));
+    assert_false(plain->block(&(td__piece){.x = x, .count = 104}, &block));
     x[100] = kept;
 }
 
@@ -211,15 +211,46 @@ static void bins_agree(td__bin_kernel *kernel, const float *x, size_t count) {
     static uint32_t expected[TD_HISTOGRAM_BINS];
     memset(table, 0, sizeof table);
     memset(expected, 0, sizeof expected);
-    kernel(x, count, table);
+    td__piece piece = {.x = x, .count = count};
     for (size_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &x[i], sizeof bits);
+        piece.zeros += x[i] == 0;
         expected[bits == 0x80000000u ? 0 : bits >> 20]++;
     }
+    kernel(&piece, table);
     for (size_t i = 0; i < TD_HISTOGRAM_BINS; i++) {
         assert_int_equal(table[i][0] + table[i][1], expected[i]);
     }
+}
+
+/* A run's statistics are the same on a machine with AVX-512 and on one without. */
+static void avx512_sums_to_the_bits_of_avx2(void **state) {
+    (void)state;
+    if (!td__cpu_has(TD__CPU_AVX512)) {
+        print_message("SKIPPED: this machine does not have AVX-512\n");
+        return;
+    }
+    const td__stats_kernels *avx2 = td__stats_kernels_of(TD__CPU_AVX2);
+    const td__stats_kernels *avx512 = td__stats_kernels_of(TD__CPU_AVX512);
+    float *x = normal(TD__BLOCK, 0.5, 2);
+    for (size_t i = 0; i < TD__BLOCK; i += 5) {
+        x[i] = i % 2 ? 0 : -0.0f;
+    }
+    for (size_t sign = 0; sign < 3; sign++) { /* any, none below 0, none above */
+        for (size_t i = 0; i < TD__BLOCK; i++) {
+            x[i] = sign == 1 ? fmaxf(x[i], -0.0f) : sign == 2 ? -fabsf(x[i]) : x[i];
+        }
+        for (size_t count = 8; count <= TD__BLOCK; count += 8) {
+            td__piece piece = {.x = x, .count = count, .next = x};
+            td__block a, b;
+            memset(&a, 0, sizeof a);
+            memset(&b, 0, sizeof b);
+            assert_true(avx2->block(&piece, &a) && avx512->block(&piece, &b));
+            assert_memory_equal(&a, &b, sizeof a);
+        }
+    }
+    free(x);
 }
 
 static void every_set_of_kernels_counts_and_sums_alike(void **state) {
@@ -380,6 +411,7 @@ int main(void) {
         cmocka_unit_test(stats_take_every_element_type),
         cmocka_unit_test(stats_refuse_what_is_no_tensor),
         cmocka_unit_test(every_set_of_kernels_counts_and_sums_alike),
+        cmocka_unit_test(avx512_sums_to_the_bits_of_avx2),
         cmocka_unit_test(histogram_bins_hold_the_values_between_their_edges),
         cmocka_unit_test(histogram_counts_every_finite_value_once_in_order),
         cmocka_unit_test(histogram_of_doubles_beyond_float_range_stays_finite),
