@@ -3,7 +3,9 @@
  * A record's way: td_signal_record reduces or copies the tensor into a *snapshot* and stages it.
  * td_deck_step decides which tracks qualify and *submits* each snapshot: an *entry* (the snapshot,
  * and which sink gets which forms) joins the queue. The writer thread takes entries off and hands
- * them to the sinks. A snapshot that a condition may want later waits in its track's history.
+ * them to the sinks. A snapshot that a condition may want later waits in its track's history. Where a
+ * core is to spare and the tensor's memory can be kept, the pass over it is an entry of its own, which the
+ * writer gets at once.
  *
  * One mutex, td_deck.lock, guards everything that is not said to be otherwise. No sink, release
  * callback or copy of a tensor runs while it is held. Bytes are accounted before memory is taken:

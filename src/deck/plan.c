@@ -170,7 +170,6 @@ td__snapshot *td__plan_admit(td_deck *deck, td__plan *p) {
     snapshot->has = p->forms;
     snapshot->bytes = p->bytes;
     snapshot->waited_for = p->waited_for;
-    snapshot->put_off = p->put_off;
     snapshot->queue_bytes = td__plan_has_sure(p) && !p->waited_for ? p->bytes : 0;
     snapshot->history_bytes = has_unsure(p) ? p->bytes : 0;
     snapshot->holds = has_unsure(p);

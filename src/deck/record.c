@@ -83,6 +83,28 @@ static void join_batch(td__snapshot *snapshot, td__deck_batch *batch, const td_v
     }
 }
 
+/* Bytes of a tensor for which the writer is woken at once: it reads them while they are still in a cache,
+ * and gives memory back before the next step asks for some. */
+enum { WORTH_WAKING = 512 << 10 };
+
+/* The writer's pass over the snapshot. The room that the elements take is given back with it, when nobody
+ * else needs them. */
+static void ask_to_sum_up(td_deck *deck, td__snapshot *snapshot, size_t bytes) {
+    td__summing *summing = &snapshot->summing;
+    summing->entry = (td__entry){.kind = TD__ENTRY_SUM_UP};
+    summing->snapshot = snapshot;
+    snapshot->references++;
+    if (!(snapshot->has & TD__DATA_FORMS)) {
+        summing->entry.bytes = bytes;
+        snapshot->bytes -= bytes;
+        snapshot->queue_bytes -= bytes;
+    }
+    td__queue_push(deck, &summing->entry);
+    if (bytes >= WORTH_WAKING) {
+        td__queue_wake(deck);
+    }
+}
+
 /* Keeps the tensor itself, for the writer to sum up. */
 static void put_off(td_deck *deck, td__plan *p, td_view *view, td__deck_batch *batch) {
     p->put_off = true;
@@ -91,6 +113,7 @@ static void put_off(td_deck *deck, td__plan *p, td_view *view, td__deck_batch *b
         join_batch(snapshot, batch, view);
         snapshot->view = *view;
         view->release = NULL;
+        ask_to_sum_up(deck, snapshot, p->data_bytes);
         td__plan_stage(deck, p, snapshot);
     }
 }

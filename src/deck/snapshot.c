@@ -59,7 +59,11 @@ void td__snapshot_sum_up(td__snapshot *snapshot) {
     if (snapshot->has & TD_HASH) {
         (void)!td_hash_of(&snapshot->view, &snapshot->hash, NULL); /* the view was checked */
     }
-    snapshot->put_off = false;
+    if (!(snapshot->has & TD__DATA_FORMS)) {
+        snapshot->view.release(snapshot->view.owner);
+        snapshot->view.release = NULL;
+        snapshot->view.data = NULL;
+    }
 }
 
 void td__borrowed_tell(const td__snapshot *borrowed) {
@@ -129,6 +133,9 @@ void td__entry_release(td__recycler *recycler, td__entry *entry) {
     switch (entry->kind) {
     case TD__ENTRY_RECORD:
         release_ticket(recycler, (td__ticket *)entry);
+        break;
+    case TD__ENTRY_SUM_UP:
+        td__snapshot_unref(recycler, ((td__summing *)entry)->snapshot);
         break;
     case TD__ENTRY_PACKED:
         release_packed(recycler, (td__packed *)entry);

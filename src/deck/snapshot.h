@@ -26,6 +26,7 @@ typedef struct td__deck_batch {
 
 typedef enum td__entry_kind {
     TD__ENTRY_RECORD, /* part of a td__snapshot, or a td__ticket */
+    TD__ENTRY_SUM_UP, /* part of a td__snapshot: a td__summing */
     TD__ENTRY_PACKED, /* part of a td__packed */
     TD__ENTRY_EXPECT, /* these are td__message */
     TD__ENTRY_EVENT,
@@ -53,6 +54,13 @@ typedef struct td__ticket {
     bool history;
     bool own; /* part of the snapshot */
 } td__ticket;
+
+/* A snapshot whose pass was put off: the writer makes it as soon as it can, while the step goes on. It is
+ * in the queue before every ticket of that snapshot. */
+typedef struct td__summing {
+    td__entry entry;
+    td__snapshot *snapshot; /* referenced */
+} td__summing;
 
 /* Which sinks get which forms of a tensor, for a set of tracks. */
 struct td__form_set {
@@ -128,7 +136,7 @@ struct td__snapshot {
     size_t history_bytes; /* part of the deck's history_used */
     int32_t holds;        /* reasons for history_bytes; the last one gone gives them back */
     bool delivered;       /* set by the writer, for a recorder that waits for it */
-    bool put_off;         /* the writer is to sum it up: hash, stats, histogram are not there yet */
+    bool put_off; /* hash, stats and histogram are the writer's to find, from its td__summing */
 
     double value;
     uint64_t hash;
@@ -142,6 +150,7 @@ struct td__snapshot {
     td__deck_batch *batch;
     td__ticket ticket; /* the first; more are taken from the deck */
     bool ticket_used;
+    td__summing summing; /* when it was put off */
 };
 
 /* A snapshot in a track's history. */
@@ -164,7 +173,8 @@ typedef struct td__recycler {
 td__snapshot *td__snapshot_create(td__recycler *recycler, td_signal *signal, uint32_t kind);
 /* Drops a reference. After the last one it is recycled, or put on the list of the borrowed. */
 void td__snapshot_unref(td__recycler *recycler, td__snapshot *snapshot);
-/* Works out hash, statistics and histogram, as far as it has them, of a tensor that was put off. */
+/* Works out hash, statistics and histogram, as far as it has them, of a tensor that was put off, and gives
+ * its memory back unless its elements are to be written too. Without the lock. */
 void td__snapshot_sum_up(td__snapshot *snapshot);
 /* Recycles the borrowed ones, whose owners have been told; without the lock and with it. */
 void td__borrowed_tell(const td__snapshot *borrowed);

@@ -1,8 +1,8 @@
 /* The writer thread: takes entries off the queue and hands them to the sinks.
  *
- * It is never signalled for a single record (waking a sleeping thread costs the waker more than
+ * It is never signalled for a small record (waking a sleeping thread costs the waker more than
  * the record does): it looks every few milliseconds, and is woken when much waits to be written,
- * when somebody waits, and for a flush. */
+ * for a large tensor that it is to sum up, when somebody waits, and for a flush. */
 #include "deck/deck.h"
 
 #include "base/clock.h"
@@ -151,9 +151,6 @@ static td_place *place_of(places *where, td_form form) {
 
 /* All that write return how many records a sink could not write. */
 static int64_t write_snapshot(td_deck *deck, const td__ticket *ticket) {
-    if (ticket->snapshot->put_off) {
-        td__snapshot_sum_up(ticket->snapshot);
-    }
     places where;
     forget(&where);
     int64_t failed = 0;
@@ -280,6 +277,9 @@ static int64_t process(td_deck *deck, td__entry *entry, place *at) {
         failed = write_snapshot(deck, ticket);
         break;
     }
+    case TD__ENTRY_SUM_UP:
+        td__snapshot_sum_up(((td__summing *)entry)->snapshot);
+        break;
     case TD__ENTRY_PACKED: {
         const td__packed *packed = (const td__packed *)entry;
         move_to(deck, at, (place){packed->epoch, packed->step, false});

@@ -418,6 +418,58 @@ static void several_threads_record_into_one_deck(void **state) {
     }
 }
 
+/* The writer reads a tensor while the step goes on, and its owner uses the memory again as soon as it is told. */
+enum { OWNED = 4 };
+
+typedef struct owned {
+    float data[ELEMENTS];
+    atomic_bool lent;
+} owned;
+
+static void take_back(void *owner) {
+    atomic_store(&((owned *)owner)->lent, false);
+}
+
+static void a_tensor_with_an_owner_is_summed_up_while_the_step_goes_on(void **state) {
+    (void)state;
+    enum { STEPS = 300 };
+    static owned tensors[OWNED];
+    td_deck *deck = open_deck((td_deck_options){.queue_bytes = QUEUE});
+    deck->core_to_spare = true; /* whatever the machine has */
+    assert_int_equal(td_deck_track(deck, .form = TD_STATS | TD_HISTOGRAM | TD_HASH), TD_OK);
+    assert_int_equal(td_deck_track(deck, .what = "w1", .every = 7, .form = TD_TENSOR), TD_OK);
+    for (int64_t step = 1; step <= STEPS; step++) {
+        for (int i = 0; i < OWNED; i++) {
+            owned *own = &tensors[i];
+            for (int wait = 0; atomic_load(&own->lent); wait++) {
+                assert_true(wait < 60000);
+                usleep(1000);
+            }
+            for (int k = 0; k < ELEMENTS; k++) {
+                own->data[k] = (float)(step * OWNED + i);
+            }
+            atomic_store(&own->lent, true);
+            td_view view = floats(own->data, ELEMENTS);
+            view.release = take_back;
+            view.owner = own;
+            char name[] = {'w', (char)('0' + i), 0};
+            assert_int_equal(td_deck_record(deck, name, view), TD_OK);
+        }
+        assert_int_equal(td_deck_step(deck, 1, step), TD_OK);
+    }
+    close_deck(deck);
+    assert_int_equal(mem.count, STEPS * OWNED * 3 + STEPS / 7);
+    for (int64_t i = 0; i < mem.count; i++) {
+        const seen *s = &mem.records[i];
+        double expected = (double)(s->step * OWNED + s->signal[1] - '0');
+        if (s->form == TD_TENSOR) {
+            assert_true(s->value == expected);
+        } else if (s->form != TD_HASH) {
+            assert_true(s->stats.min == expected && s->stats.max == expected);
+        }
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -435,6 +487,7 @@ int main(void) {
         TEST(an_overhead_budget_is_kept_by_recording_less),
         TEST(every_allocation_may_fail),
         TEST(several_threads_record_into_one_deck),
+        TEST(a_tensor_with_an_owner_is_summed_up_while_the_step_goes_on),
     };
     if (getenv("TD_TEST")) { /* just one, for tools that are slow */
         cmocka_set_test_filter(getenv("TD_TEST"));
