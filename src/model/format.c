@@ -10,6 +10,7 @@
 #include "onnx/model.h"
 #include "tensorflow/bundle.h"
 #include "tensorflow/sorted.h"
+#include "tflite/tflite.h"
 #include "torch/torch.h"
 #include "zip/zip.h"
 
@@ -124,16 +125,7 @@ static bool is_onnx(const td__subject *file) {
 }
 
 static bool is_tflite(const td__subject *file) {
-    return file->size > 8 && !memcmp(file->head + 4, "TFL3", 4);
-}
-
-static td_model *refuse_tflite(const char *path, td_error *error) {
-    td_error_set(
-        error, TD_UNSUPPORTED,
-        "%s: a model of TensorFlow Lite; convert it: python -m tf2onnx.convert --tflite %s "
-        "--output model.onnx",
-        path, path);
-    return NULL;
+    return td__tflite_recognise(file->head, file->size);
 }
 
 /* Graphs of TensorFlow's have nothing to be recognised by but their name. */
@@ -163,7 +155,7 @@ static const td__format formats[] = {
     {"NPZ", is_npz, refuse_npz, td__npz_tensors, NULL},
     {"Keras", is_keras, td__keras_load, td__keras_tensors, td__keras_texts},
     {"Keras HDF5", is_hdf5, td__keras_load, td__hdf5_tensors, td__keras_legacy_texts},
-    {"TensorFlow Lite", is_tflite, refuse_tflite, NULL, NULL},
+    {"TensorFlow Lite", is_tflite, td__tflite_load, NULL, NULL},
     {"TensorFlow checkpoint", is_checkpoint, refuse_checkpoint, td__bundle_tensors, NULL},
     {"ONNX", is_onnx, load_onnx, NULL, NULL},
 };
@@ -192,7 +184,7 @@ const td__format *td__format_of(const char *path, td_error *error) {
     } else if (!found) {
         td_error_set(
             error, TD_FORMAT,
-            "%s: no model file: expected a run's folder, .safetensors, .keras, .h5 or .onnx", path);
+            "%s: no model file: expected a run's folder, .safetensors, .keras, .h5, .onnx or .tflite", path);
     }
     return found;
 }

@@ -1,4 +1,4 @@
-/* The protocol buffers of an ONNX file, and the walk over a model's layers; see operators.h. */
+/* The protocol buffers of an ONNX file; see operators.h. */
 #include "nn/operators.h"
 
 #include "nn/model.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPSET = 17, IR_VERSION = 8, FLOAT = 1, INT32 = 6, INT64 = 7, MOST_REASONS = 400 };
+enum { OPSET = 17, IR_VERSION = 8, FLOAT = 1, INT64 = 7 };
 #define LARGEST ((size_t)INT32_MAX) /* of a message: protocol buffers have no longer ones */
 
 /* Bytes that grow. */
@@ -23,13 +23,49 @@ typedef struct name {
 } name;
 
 struct td__operators {
-    message nodes, initializers;
+    message nodes, initializers, values, notes;
     name *names;
-    const td__layer *layer; /* being written */
-    size_t made;            /* nodes so far */
+    const char *prefix; /* of the names of what is made */
+    size_t made;        /* nodes so far */
     bool exhausted;
     char reason[160];
 };
+
+td__operators *td__operators_create(void) {
+    td__operators *to = td__calloc(1, sizeof *to);
+    if (to) {
+        to->prefix = "";
+    }
+    return to;
+}
+
+void td__operators_destroy(td__operators *to) {
+    if (!to) {
+        return;
+    }
+    for (name *next, *n = to->names; n; n = next) {
+        next = n->next;
+        td__free(n);
+    }
+    td__free(to->nodes.data);
+    td__free(to->initializers.data);
+    td__free(to->values.data);
+    td__free(to->notes.data);
+    td__free(to);
+}
+
+void td__operators_begin(td__operators *to, const char *prefix) {
+    to->prefix = prefix;
+    *to->reason = 0;
+}
+
+const char *td__operators_reason(const td__operators *to) {
+    return to->reason;
+}
+
+bool td__operators_exhausted(const td__operators *to) {
+    return to->exhausted;
+}
 
 /* --- protocol buffers --------------------------------------------------------------------- */
 
@@ -173,9 +209,9 @@ void td__operator_outputs(td__operators *to, const char *type, size_t input_coun
     }
     size_t number = to->made++;
     for (size_t i = 0; i < output_count; i++) {
-        outputs[i] = whole ? keep_name(to, "%s/%s_%zu%s%.0zu", to->layer->info.name, type, number,
-                                       i ? "." : "", i)
-                           : NULL;
+        outputs[i] =
+            whole ? keep_name(to, "%s/%s_%zu%s%.0zu", to->prefix, type, number, i ? "." : "", i)
+                  : NULL;
         whole = outputs[i];
         if (whole) {
             put_text(to, &node, 2, outputs[i]);
@@ -210,25 +246,32 @@ const char *td__operator_parameter(td__operators *to, const td__layer *layer, in
     if (layer->info.shares >= 0) {
         return tensor->name; /* written with the layer's first use */
     }
-    message m = {0};
     const int64_t one = 1; /* scalars are no parameters: a single number is a vector */
     bool scalar = tensor->shape.rank == 0;
-    put_tensor(to, &m, FLOAT, scalar ? 1 : (size_t)tensor->shape.rank,
-               scalar ? &one : tensor->shape.dims, tensor->data,
-               (size_t)tensor->count * sizeof(float));
-    put_text(to, &m, 8, tensor->name);
+    return td__operators_tensor(to, tensor->name, FLOAT, scalar ? 1 : (size_t)tensor->shape.rank,
+                                scalar ? &one : tensor->shape.dims, tensor->data,
+                                (size_t)tensor->count * sizeof(float));
+}
+
+const char *td__operators_tensor(td__operators *to, const char *called, int type, size_t rank,
+                                 const int64_t *dims, const void *data, size_t size) {
+    message m = {0};
+    put_tensor(to, &m, type, rank, dims, data, size);
+    put_text(to, &m, 8, called);
     put_message(to, &to->initializers, 5, &m);
-    return to->exhausted ? NULL : tensor->name;
+    return to->exhausted ? NULL : called;
+}
+
+const char *td__operators_name(td__operators *to, const char *text) {
+    return keep_name(to, "%s", text);
 }
 
 static const char *constant(td__operators *to, int type, size_t rank, size_t count,
                             const void *data, size_t size) {
-    const char *called = keep_name(to, "%s/constant_%zu", to->layer->info.name, to->made++);
-    message m = {0};
-    put_tensor(to, &m, type, rank, (const int64_t[]){(int64_t)count}, data, size);
-    put_text(to, &m, 8, called ? called : "");
-    put_message(to, &to->initializers, 5, &m);
-    return called;
+    const char *called = keep_name(to, "%s/constant_%zu", to->prefix, to->made++);
+    return called ? td__operators_tensor(to, called, type, rank, (const int64_t[]){(int64_t)count},
+                                         data, size)
+                  : NULL;
 }
 
 const char *td__operator_integers(td__operators *to, size_t count, const int64_t *values) {
@@ -422,19 +465,18 @@ const char *td__operator_activation(td__operators *to, const char *x, td_activat
     return td__operator(to, plain[activation].type, 1, &x, used, attributes);
 }
 
-/* --- a model ------------------------------------------------------------------------------ */
+/* --- the file ----------------------------------------------------------------------------- */
 
-/* ValueInfoProto: a name, and (batch, …shape), unknown sizes by names of their own. */
-static void put_value(td__operators *to, message *graph, uint32_t field, const char *called,
-                      int type, const td_shape *shape) {
+void td__operators_value(td__operators *to, bool output, const char *called, int type,
+                         const td_shape *shape) {
     message value = {0}, outer = {0}, tensor = {0}, dims = {0};
-    for (int32_t i = -1; i < shape->rank; i++) {
+    for (int32_t i = 0; i < shape->rank; i++) {
         message dim = {0};
         char symbol[32] = "batch";
-        if (i >= 0) {
-            (void)snprintf(symbol, sizeof symbol, "size_%d", (int)i + 1);
+        if (i > 0) {
+            (void)snprintf(symbol, sizeof symbol, "size_%d", (int)i);
         }
-        if (i >= 0 && shape->dims[i] >= 0) {
+        if (shape->dims[i] >= 0) {
             put_int(to, &dim, 1, shape->dims[i]);
         } else {
             put_text(to, &dim, 2, symbol);
@@ -446,118 +488,43 @@ static void put_value(td__operators *to, message *graph, uint32_t field, const c
     put_message(to, &outer, 1, &tensor);
     put_text(to, &value, 1, called);
     put_message(to, &value, 2, &outer);
-    put_message(to, graph, field, &value);
+    put_message(to, &to->values, output ? 12 : 11, &value);
 }
 
-static const char *write_layer(td__operators *to, const td_model *model, const td__layer *layer,
-                               const char *const *outputs) {
-    const char *inputs[TD_MAX_FROM];
-    td_shape shapes[TD_MAX_FROM];
-    for (size_t i = 0; i < layer->info.input_count; i++) {
-        int32_t from = layer->inputs[i];
-        inputs[i] = from < 0 ? "input" : outputs[from];
-        shapes[i] = from < 0 ? model->input_shape : model->layers[from]->info.output;
-    }
-    to->layer = layer;
-    if (!layer->kind->operators) {
-        return td__operator_refuse(to, "no operators for it");
-    }
-    if (layer->masked) {
-        return td__operator_refuse(to, "a mask of steps, which ONNX does not have");
-    }
-    const char *y = layer->kind->operators(layer, to, inputs, shapes);
-    return y && layer->kind->has_activation ? td__operator_activation(to, y, layer->activation, 0)
-                                            : y;
-}
-
-/* All layers; TD_UNSUPPORTED lists those that cannot be had. */
-static td_status write_layers(td__operators *to, const td_model *model, const char **outputs,
-                              td_error *error) {
-    char reasons[MOST_REASONS] = "";
-    size_t refused = 0, length = 0;
-    if (td_model_output_count(model) > 1 ||
-        td_model_output_layer(model, 0) + 1 != model->layer_count) {
-        return td_error_set(error, TD_UNSUPPORTED,
-                            "a model whose only output is not its last layer cannot be written as "
-                            "ONNX");
-    }
-    for (size_t i = 0; i < model->layer_count && !to->exhausted; i++) {
-        const td__layer *layer = model->layers[i];
-        *to->reason = 0;
-        outputs[i] = write_layer(to, model, layer, outputs);
-        if (!outputs[i] && *to->reason) {
-            length += (size_t)snprintf(reasons + length, sizeof reasons - length, "%s%s '%s' (%s)",
-                                       refused ? ", " : "", layer->info.type, layer->info.name,
-                                       to->reason);
-            length = length < sizeof reasons ? length : sizeof reasons - 1;
-            refused++;
-        }
-        outputs[i] = outputs[i] ? outputs[i] : "input"; /* to go on, for further reasons */
-    }
-    if (refused) {
-        return td_error_set(error, TD_UNSUPPORTED, "%zu layer%s cannot be written as ONNX: %s",
-                            refused, refused == 1 ? "" : "s", reasons);
-    }
-    return TD_OK;
-}
-
-static void put_model(td__operators *to, const td_model *model, const char *last, size_t note_count,
-                      const td_model_note *notes, message *file) {
-    const td__layer *layer = model->layers[model->layer_count - 1];
-    message graph = {0}, opset = {0}, identity = {0};
-    put_text(to, &identity, 1, last); /* so that the output has the layer's name */
-    put_text(to, &identity, 2, layer->info.name);
-    put_text(to, &identity, 3, layer->info.name);
+void td__operators_rename(td__operators *to, const char *from, const char *called) {
+    message identity = {0};
+    put_text(to, &identity, 1, from);
+    put_text(to, &identity, 2, called);
+    put_text(to, &identity, 3, called);
     put_text(to, &identity, 4, "Identity");
     put_message(to, &to->nodes, 1, &identity);
+}
+
+void td__operators_note(td__operators *to, const char *key, const char *value) {
+    message property = {0};
+    put_text(to, &property, 1, key);
+    put_text(to, &property, 2, value);
+    put_message(to, &to->notes, 14, &property);
+}
+
+td_status td__operators_finish(td__operators *to, const char *called, uint8_t **bytes, size_t *size,
+                               td_error *error) {
+    message file = {0}, graph = {0}, opset = {0};
     put(to, &graph, to->nodes.data, to->nodes.size);
-    put_text(to, &graph, 2, *model->name ? model->name : "model");
+    put_text(to, &graph, 2, *called ? called : "model");
     put(to, &graph, to->initializers.data, to->initializers.size);
-    bool indices = td_model_input_dtype(model) == TD_INT32;
-    put_value(to, &graph, 11, "input", indices ? INT32 : FLOAT, &model->input_shape);
-    put_value(to, &graph, 12, layer->info.name, FLOAT, &layer->info.output);
-    put_int(to, file, 1, IR_VERSION);
-    put_text(to, file, 2, "tapedeck");
-    put_text(to, file, 3, td_version());
-    put_message(to, file, 7, &graph);
+    put(to, &graph, to->values.data, to->values.size);
+    put_int(to, &file, 1, IR_VERSION);
+    put_text(to, &file, 2, "tapedeck");
+    put_text(to, &file, 3, td_version());
+    put_message(to, &file, 7, &graph);
     put_text(to, &opset, 1, "");
     put_int(to, &opset, 2, OPSET);
-    put_message(to, file, 8, &opset);
-    for (size_t i = 0; i < note_count; i++) {
-        message property = {0};
-        put_text(to, &property, 1, notes[i].key);
-        put_text(to, &property, 2, notes[i].value);
-        put_message(to, file, 14, &property);
-    }
-}
-
-static void release(td__operators *to) {
-    for (name *next, *n = to->names; n; n = next) {
-        next = n->next;
-        td__free(n);
-    }
-    td__free(to->nodes.data);
-    td__free(to->initializers.data);
-}
-
-td_status td__operators_write(const td_model *model, size_t note_count, const td_model_note *notes,
-                              uint8_t **bytes, size_t *size, td_error *error) {
-    td__operators to = {0};
-    message file = {0};
-    const char **outputs = td__calloc(model->layer_count + 1, sizeof *outputs);
-    td_status status = outputs ? write_layers(&to, model, outputs, error)
-                               : td_error_set(error, TD_MEMORY, "out of memory");
-    if (!status) {
-        put_model(&to, model, outputs[model->layer_count - 1], note_count, notes, &file);
-    }
-    if (!status && to.exhausted) {
-        status = td_error_set(error, TD_MEMORY, "out of memory, or more than the 2 GiB of a file");
-    }
-    release(&to);
-    td__free(outputs);
-    if (status) {
+    put_message(to, &file, 8, &opset);
+    put(to, &file, to->notes.data, to->notes.size);
+    if (to->exhausted) {
         td__free(file.data);
-        return status;
+        return td_error_set(error, TD_MEMORY, "out of memory, or more than the 2 GiB of a file");
     }
     *bytes = file.data;
     *size = file.size;

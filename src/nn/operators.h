@@ -27,6 +27,30 @@ typedef struct td__attribute {
  * comes out. */
 typedef struct td__operators td__operators;
 
+/* NULL when memory is exhausted; destroy accepts NULL. */
+td__operators *td__operators_create(void);
+void td__operators_destroy(td__operators *to);
+/* What is made from here on has names that begin so; prefix is borrowed. Forgets the last refusal. */
+void td__operators_begin(td__operators *to, const char *prefix);
+/* Why something was refused; "" when nothing was. */
+const char *td__operators_reason(const td__operators *to);
+/* Whether memory, or the 2 GiB of a file, did not suffice. */
+bool td__operators_exhausted(const td__operators *to);
+/* A tensor of the file, of an element type of ONNX's, with raw data; returns called. */
+const char *td__operators_tensor(td__operators *to, const char *called, int type, size_t rank,
+                                 const int64_t *dims, const void *data, size_t size);
+/* A copy that lives as long as the list. */
+const char *td__operators_name(td__operators *to, const char *text);
+/* An input or output of the graph, sizes below 0 open. */
+void td__operators_value(td__operators *to, bool output, const char *called, int type,
+                         const td_shape *shape);
+/* The same value under another name. */
+void td__operators_rename(td__operators *to, const char *from, const char *called);
+void td__operators_note(td__operators *to, const char *key, const char *value);
+/* The file, for td__free. */
+TD_NODISCARD td_status td__operators_finish(td__operators *to, const char *called, uint8_t **bytes,
+                                            size_t *size, td_error *error);
+
 /* A node with one output, whose name is returned. "" stands for an input that is left out. */
 const char *td__operator(td__operators *to, const char *type, size_t input_count,
                          const char *const *inputs, size_t attribute_count,

@@ -21,6 +21,7 @@ typedef struct td__onnx_value {
     td_tensor *channels_last; /* images and sequences (rank 3 and up): (n, c, …) as (n, …, c) */
     td_tensor *kernel;        /* weights: (out, in, …) as (…, in, out), Keras's layout */
     td_tensor *gates; /* of a recurrent layer's weights: Keras's layout, and no other form */
+    td_tensor *real;  /* of what was quantised: the floats before, where gradients go on */
     const td__onnx_list *list; /* instead: a sequence */
     bool none;                 /* instead: an optional value that is not there */
 } td__onnx_value;

@@ -214,7 +214,7 @@ class Pickles(Case):
                       self.run_program("inspect", "x.pt2", status=1).stderr)
         with open(self.path("model.bin"), "wb") as file:
             file.write(b"\x1c\0\0\0TFL3" + bytes(100))
-        self.assertIn("python -m tf2onnx.convert --tflite model.bin",
+        self.assertIn("model.bin: not a sound file of TensorFlow Lite",
                       self.run_program("inspect", "model.bin", status=1).stderr)
 
 

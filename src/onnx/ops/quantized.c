@@ -115,8 +115,28 @@ static bool quantize(td__onnx_call *call) {
     if (type < 0 || type > INT32_MAX || !td__onnx_is_stored((td__onnx_type)type)) {
         return td__onnx_fail(call, TD_UNSUPPORTED, "to type %lld", (long long)type);
     }
-    return output_quantized(call, x, (td__onnx_type)type, &scale, &zero);
+    if (!output_quantized(call, x, (td__onnx_type)type, &scale, &zero)) {
+        return false;
+    }
+    td__onnx_value *made = td__onnx_made(call, 0);
+    if (made && x->dtype == TD_FLOAT32) {
+        made->real = x;
+    }
+    return true;
 }
+
+/* What was quantised and comes back: rounding has no slope, so gradients pass straight through it. */
+static td_status straight_backward(td_tape *tape, td__node *node) {
+    bool add;
+    const float *g = td__output_gradient(tape, node);
+    float *dx = td__gradient(tape, node, 0, &add);
+    for (int64_t i = 0; dx && i < node->output->count; i++) {
+        dx[i] = add ? dx[i] + g[i] : g[i];
+    }
+    return dx ? TD_OK : TD_MEMORY;
+}
+
+static const td__op straight_op = {.name = "quantize", .backward = straight_backward};
 
 static td_tensor *dequantized(td__onnx_call *call, size_t input, size_t scale_input,
                               size_t zero_input, int64_t axis, int64_t block, td__onnx_type type) {
@@ -149,6 +169,10 @@ static bool dequantize(td__onnx_call *call) {
         return td__onnx_fail(call, TD_UNSUPPORTED, "to type %lld", (long long)type);
     }
     td_tensor *y = dequantized(call, 0, 1, 2, axis, block, (td__onnx_type)type);
+    td_tensor *real = td__onnx_input(call, 0)->real;
+    if (y && real && y->dtype == TD_FLOAT32 && td_shape_equal(&y->shape, &real->shape)) {
+        y = td__record(call->tape, &straight_op, y, 1, &real, NULL);
+    }
     return td__onnx_output(call, 0, (td__onnx_type)type, y);
 }
 

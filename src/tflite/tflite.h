@@ -1,0 +1,17 @@
+/* Models of TensorFlow Lite: their operators as those of ONNX, whose machinery runs them.
+ *
+ * Numbers of few bits are taken for what they stand for: weights become floats, activations stay floats
+ * that are rounded where the file has them quantised.
+ */
+#ifndef TAPEDECK_TFLITE_TFLITE_H
+#define TAPEDECK_TFLITE_TFLITE_H
+
+#include "tapedeck/nn.h"
+
+bool td__tflite_recognise(const unsigned char *head, size_t size);
+/* A built model with its weights; NULL on failure. */
+td_model *td__tflite_load(const char *path, td_error *error);
+/* The same of bytes, which may be let go of afterwards; path is for messages. */
+td_model *td__tflite_model(const void *bytes, size_t size, const char *path, td_error *error);
+
+#endif
