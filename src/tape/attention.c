@@ -47,6 +47,12 @@ typedef struct queries {
     td__scores scores;
 } queries;
 
+/* Where a head's row of a step begins, of `steps`, in q, k, v, y and their gradients. */
+static int64_t place(const td__attention *a, int64_t head, int64_t steps, int64_t step,
+                     int64_t width) {
+    return ((head / a->beside * steps + step) * a->beside + head % a->beside) * width;
+}
+
 static int64_t panel_floats(int64_t n, int64_t k) {
     return (int64_t)(td__panels_bytes(n, k) / sizeof(float));
 }
@@ -91,8 +97,8 @@ static void raw_scores(const pass *p, const queries *q, td__panels keys, float *
     td__gemm_panels(&(td__gemm_arguments){.m = q->rows,
                                           .n = q->visible,
                                           .k = a->d,
-                                          .a = p->work->q + (q->head * a->t + q->first) * a->d,
-                                          .lda = a->d,
+                                          .a = p->work->q + place(a, q->head, a->t, q->first, a->d),
+                                          .lda = a->beside * a->d,
                                           .c = scores,
                                           .ldc = a->s},
                     keys);
@@ -109,7 +115,8 @@ static float *kept_of(const pass *p, const queries *q) {
 
 static td__panels pack_keys(const pass *p, int64_t head, float *room) {
     const td__attention *a = p->a;
-    return td__panels_of(p->work->k + head * a->s * a->d, a->d, true, a->s, a->d, room);
+    return td__panels_of(p->work->k + place(a, head, a->s, 0, a->d), a->beside * a->d, true, a->s,
+                         a->d, room);
 }
 
 /* --- forward -------------------------------------------------------------------------------- */
@@ -125,21 +132,22 @@ static void forward_part(void *context, int part, int64_t begin, int64_t end) {
         queries q = block_of(p, i / p->blocks, i % p->blocks);
         if (i == begin || q.first == 0) {
             keys = pack_keys(p, q.head, room);
-            values =
-                td__panels_of(p->work->v + q.head * a->s * a->e, a->e, false, a->e, a->s, mixed);
+            values = td__panels_of(p->work->v + place(a, q.head, a->s, 0, a->e), a->beside * a->e,
+                                   false, a->e, a->s, mixed);
         }
         float *scores = kept_of(p, &q);
         scores = scores ? scores : own;
         raw_scores(p, &q, keys, scores);
         td__kernels()->attention_softmax(&q.scores, stats_of(p, &q), scores);
-        td__gemm_panels(&(td__gemm_arguments){.m = q.rows,
-                                              .n = a->e,
-                                              .k = q.visible,
-                                              .a = scores,
-                                              .lda = a->s,
-                                              .c = p->work->y + (q.head * a->t + q.first) * a->e,
-                                              .ldc = a->e},
-                        values);
+        td__gemm_panels(
+            &(td__gemm_arguments){.m = q.rows,
+                                  .n = a->e,
+                                  .k = q.visible,
+                                  .a = scores,
+                                  .lda = a->s,
+                                  .c = p->work->y + place(a, q.head, a->t, q.first, a->e),
+                                  .ldc = a->beside * a->e},
+            values);
     }
 }
 
@@ -178,9 +186,9 @@ static void add_across(const pass *p, const queries *q, const float *scores, con
                                           .lda = p->a->s,
                                           .transpose_a = true,
                                           .b = b,
-                                          .ldb = width,
+                                          .ldb = p->a->beside * width,
                                           .c = c,
-                                          .ldc = width,
+                                          .ldc = p->a->beside * width,
                                           .flags = add ? TD__TILE_ADD : 0},
                     packing);
 }
@@ -192,8 +200,8 @@ static void score_gradients(const pass *p, const queries *q, const head_panels *
     td__gemm_panels(&(td__gemm_arguments){.m = q->rows,
                                           .n = q->visible,
                                           .k = a->e,
-                                          .a = p->work->g + (q->head * a->t + q->first) * a->e,
-                                          .lda = a->e,
+                                          .a = p->work->g + place(a, q->head, a->t, q->first, a->e),
+                                          .lda = a->beside * a->e,
                                           .c = ds,
                                           .ldc = a->s},
                     head->values_across);
@@ -205,7 +213,8 @@ static void backward_block(const pass *p, const queries *q, const head_panels *h
                            float *room) {
     const td__attention *a = p->a;
     const td__attention_work *w = p->work;
-    int64_t row = q->head * a->t + q->first, column = q->head * a->s;
+    int64_t query = place(a, q->head, a->t, q->first, a->d),
+            mixed = place(a, q->head, a->t, q->first, a->e);
     float *packing = room, *again = room + p->rooms.queries, *ds = again + p->rooms.scores;
     const float *probabilities = kept_of(p, q);
     if (!probabilities) {
@@ -213,7 +222,7 @@ static void backward_block(const pass *p, const queries *q, const head_panels *h
         td__kernels()->attention_again(&q->scores, stats_of(p, q), again);
         probabilities = again;
     }
-    ds = w->ds ? w->ds + row * a->s : ds;
+    ds = w->ds ? w->ds + (q->head * a->t + q->first) * a->s : ds;
     if (w->dq || w->dk || w->ds) {
         score_gradients(p, q, head, probabilities, ds);
     }
@@ -223,24 +232,25 @@ static void backward_block(const pass *p, const queries *q, const head_panels *h
                                               .k = q->visible,
                                               .a = ds,
                                               .lda = a->s,
-                                              .c = w->dq + row * a->d,
-                                              .ldc = a->d,
+                                              .c = w->dq + query,
+                                              .ldc = a->beside * a->d,
                                               .flags = add || w->add_q ? TD__TILE_ADD : 0},
                         head->keys_along);
     }
     if (w->dk) {
-        add_across(p, q, ds, w->q + row * a->d, a->d, add || w->add_k, w->dk + column * a->d,
-                   packing);
+        add_across(p, q, ds, w->q + query, a->d, add || w->add_k,
+                   w->dk + place(a, q->head, a->s, 0, a->d), packing);
     }
     if (w->dv) {
-        add_across(p, q, probabilities, w->g + row * a->e, a->e, add || w->add_v,
-                   w->dv + column * a->e, packing);
+        add_across(p, q, probabilities, w->g + mixed, a->e, add || w->add_v,
+                   w->dv + place(a, q->head, a->s, 0, a->e), packing);
     }
 }
 
-static void clear(float *gradient, bool add, int64_t head, int64_t count) {
-    if (gradient && !add) {
-        memset(gradient + head * count, 0, (size_t)count * sizeof *gradient);
+static void clear(const td__attention *a, float *gradient, bool add, int64_t head, int64_t steps,
+                  int64_t width) {
+    for (int64_t step = 0; gradient && !add && step < steps; step++) {
+        memset(gradient + place(a, head, steps, step, width), 0, (size_t)width * sizeof *gradient);
     }
 }
 
@@ -251,10 +261,11 @@ static void backward_part(void *context, int part, int64_t begin, int64_t end) {
     float *keys = p->memory + part * p->room, *values = keys + p->rooms.keys;
     float *mixed = values + p->rooms.values, *rest = mixed + p->rooms.mixed;
     for (int64_t number = begin; number < end; number++) {
-        const float *k = w->k + number * a->s * a->d;
-        head_panels head = {.values_across = td__panels_of(w->v + number * a->s * a->e, a->e, true,
-                                                           a->s, a->e, values),
-                            .keys_along = td__panels_of(k, a->d, false, a->d, a->s, mixed)};
+        const float *k = w->k + place(a, number, a->s, 0, a->d);
+        const float *v = w->v + place(a, number, a->s, 0, a->e);
+        head_panels head = {
+            .values_across = td__panels_of(v, a->beside * a->e, true, a->s, a->e, values),
+            .keys_along = td__panels_of(k, a->beside * a->d, false, a->d, a->s, mixed)};
         if (!a->probabilities) {
             head.keys = pack_keys(p, number, keys);
         }
@@ -262,9 +273,9 @@ static void backward_part(void *context, int part, int64_t begin, int64_t end) {
          * one tensor may be several of the inputs. */
         bool add = p->blocks > 1 || (a->causal && a->t < a->s);
         if (add) {
-            clear(w->dq, w->add_q, number, a->t * a->d);
-            clear(w->dk, w->add_k, number, a->s * a->d);
-            clear(w->dv, w->add_v, number, a->s * a->e);
+            clear(a, w->dq, w->add_q, number, a->t, a->d);
+            clear(a, w->dk, w->add_k, number, a->s, a->d);
+            clear(a, w->dv, w->add_v, number, a->s, a->e);
         }
         for (int64_t i = 0; i < p->blocks; i++) {
             queries q = block_of(p, number, i);

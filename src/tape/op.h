@@ -76,6 +76,11 @@ uint64_t td__random_key(td_tape *tape);
 /* Prefix of messages while a layer runs, e.g. "layer 'conv1'"; NULL ends it. Borrowed. */
 void td__label(td_tape *tape, const char *label);
 
+/* td_attention with heads beside each other in a step, as a projection leaves them: q (…, t, heads, d),
+ * k (…, s, heads, d), v (…, s, heads, e). The mask is one of scores (…, heads, t, s). */
+td_tensor *td__attention_beside(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v,
+                                const td_attention_options *options);
+
 /* y = erf(x): what others make GELU of. */
 td_tensor *td__erf(td_tape *tape, td_tensor *x);
 

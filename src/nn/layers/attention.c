@@ -88,7 +88,7 @@ static td_tensor *as_matrix(td__layer *layer, td_tape *tape, int slot, int64_t c
                       slot % 2 ? TD_SHAPE(columns) : TD_SHAPE(parameter->count / columns, columns));
 }
 
-/* x (batch, steps, in) -> (batch, heads, steps, width) */
+/* x (batch, steps, in) -> (batch, steps, heads, width) */
 static td_tensor *project(td__layer *layer, td_tape *tape, td_tensor *x, int slot, int64_t heads,
                           int64_t width) {
     if (!x) {
@@ -96,9 +96,12 @@ static td_tensor *project(td__layer *layer, td_tape *tape, td_tensor *x, int slo
     }
     td_tensor *flat = td_dense(tape, x, as_matrix(layer, tape, slot, heads * width),
                                as_matrix(layer, tape, slot + 1, heads * width), TD_LINEAR);
-    td_tensor *split =
-        td_reshape(tape, flat, TD_SHAPE(x->shape.dims[0], x->shape.dims[1], heads, width));
-    return td_transpose(tape, split, (const int32_t[]){0, 2, 1, 3});
+    return td_reshape(tape, flat, TD_SHAPE(x->shape.dims[0], x->shape.dims[1], heads, width));
+}
+
+/* (batch, steps, heads, width) to (batch, heads, steps, width), or back. */
+static td_tensor *swap_heads(td_tape *tape, td_tensor *x) {
+    return td_transpose(tape, x, (const int32_t[]){0, 2, 1, 3});
 }
 
 /* 1 where a position is not after another: (1, 1, rows, columns). */
@@ -138,13 +141,18 @@ static td_tensor *attend_apart(td_tape *tape, td_tensor *q, td_tensor *k, td_ten
     if (!q) {
         return NULL;
     }
+    float width = (float)q->shape.dims[3];
+    q = swap_heads(tape, q);
+    k = swap_heads(tape, k);
+    v = swap_heads(tape, v);
     td_matmul_options transposed = {.size = sizeof transposed, .transpose_b = true};
     td_tensor *scores = td_matmul(tape, q, k, &transposed);
-    scores = td_affine(tape, scores, 1.0f / sqrtf((float)q->shape.dims[3]), 0);
+    scores = td_affine(tape, scores, 1.0f / sqrtf(width), 0);
     if (mask) {
         scores = td_add(tape, td_multiply(tape, scores, mask), td_affine(tape, mask, 1e9f, -1e9f));
     }
-    return td_matmul(tape, td_dropout(tape, td_softmax(tape, scores, -1), rate), v, NULL);
+    return swap_heads(
+        tape, td_matmul(tape, td_dropout(tape, td_softmax(tape, scores, -1), rate), v, NULL));
 }
 
 static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
@@ -165,14 +173,10 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
                              drops ? (float)options->dropout : 0);
     } else {
         td_attention_options attention = {.size = sizeof attention, .causal = options->causal};
-        mixed = td_attention(tape, q, k, v, &attention);
+        mixed = td__attention_beside(tape, q, k, v, &attention);
     }
-    if (!mixed) { /* (batch, heads, steps, width) */
-        return NULL;
-    }
-    td_tensor *joined =
-        td_reshape(tape, td_transpose(tape, mixed, (const int32_t[]){0, 2, 1, 3}),
-                   TD_SHAPE(x->shape.dims[0], x->shape.dims[1], heads * value_width));
+    td_tensor *joined = /* of (batch, steps, heads, width) */
+        td_reshape(tape, mixed, TD_SHAPE(x->shape.dims[0], x->shape.dims[1], heads * value_width));
     int64_t out = layer->info.output.dims[1];
     return td_dense(tape, joined, as_matrix(layer, tape, OUTPUT, out), layer->slot[OUTPUT + 1],
                     TD_LINEAR);

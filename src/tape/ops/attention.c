@@ -72,21 +72,25 @@ static td_status attention_backward(td_tape *tape, td__node *node) {
 
 static const td__op attention_op = {.name = "attention", .backward = attention_backward};
 
-static bool fit_inputs(td_tape *tape, const td_tensor *q, const td_tensor *k, const td_tensor *v) {
-    int32_t rank = q->shape.rank;
+/* Axes of the steps and, beside them or before, of the heads. */
+static bool fit_inputs(td_tape *tape, const td_tensor *q, const td_tensor *k, const td_tensor *v,
+                       bool beside) {
+    int32_t rank = q->shape.rank, steps = rank - 2 - beside;
     const int64_t *qs = q->shape.dims, *ks = k->shape.dims, *vs = v->shape.dims;
-    bool fits = rank >= 2 && k->shape.rank == rank && v->shape.rank == rank &&
-                qs[rank - 1] == ks[rank - 1] && ks[rank - 2] == vs[rank - 2];
-    for (int32_t i = 0; fits && i < rank - 2; i++) {
-        fits = qs[i] == ks[i] && qs[i] == vs[i];
+    bool fits = steps >= 0 && k->shape.rank == rank && v->shape.rank == rank &&
+                qs[rank - 1] == ks[rank - 1] && ks[steps] == vs[steps];
+    for (int32_t i = 0; fits && i < rank - 1; i++) {
+        fits = i == steps || (qs[i] == ks[i] && qs[i] == vs[i]);
     }
     if (!fits) {
         char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE], c[TD_SHAPE_TEXT_SIZE];
-        td__fail(tape, TD_BAD_SHAPE,
-                 "attention: q %s, k %s and v %s do not fit: they must be (..., t, d), (..., s, d) "
-                 "and (..., s, e)",
-                 td_shape_text(&q->shape, a), td_shape_text(&k->shape, b),
-                 td_shape_text(&v->shape, c));
+        const char *heads = beside ? ", heads" : "";
+        td__fail(
+            tape, TD_BAD_SHAPE,
+            "attention: q %s, k %s and v %s do not fit: they must be (..., t%s, d), (..., s%s, "
+            "d) and (..., s%s, e)",
+            td_shape_text(&q->shape, a), td_shape_text(&k->shape, b), td_shape_text(&v->shape, c),
+            heads, heads, heads);
     }
     return fits;
 }
@@ -112,21 +116,27 @@ static bool fit_mask(td_tape *tape, const td_tensor *mask, td__attention *a) {
 }
 
 static td__attention *begin(td_tape *tape, const td_tensor *q, const td_tensor *k,
-                            const td_tensor *v, const td_attention_options *options) {
+                            const td_tensor *v, const td_attention_options *options, bool beside) {
     td__attention *a = td__scratch(tape, sizeof *a);
     if (!a) {
         return NULL;
     }
-    int32_t rank = q->shape.rank;
+    int32_t rank = q->shape.rank, steps = rank - 2 - beside;
     *a = (td__attention){.heads = 1,
-                         .t = q->shape.dims[rank - 2],
-                         .s = k->shape.dims[rank - 2],
+                         .t = q->shape.dims[steps],
+                         .s = k->shape.dims[steps],
                          .d = q->shape.dims[rank - 1],
                          .e = v->shape.dims[rank - 1],
+                         .beside = beside ? q->shape.dims[rank - 2] : 1,
                          .rank = rank};
-    for (int32_t i = 0; i < rank; i++) {
-        a->dims[i] = i == rank - 1 ? a->s : q->shape.dims[i];
-        a->heads *= i < rank - 2 ? a->dims[i] : 1;
+    memcpy(a->dims, q->shape.dims, sizeof a->dims); /* of the scores: heads before steps */
+    if (beside) {
+        a->dims[steps] = a->beside;
+    }
+    a->dims[rank - 2] = a->t;
+    a->dims[rank - 1] = a->s;
+    for (int32_t i = 0; i < rank - 2; i++) {
+        a->heads *= a->dims[i];
     }
     a->scale = options->scale != 0 ? options->scale : 1.0f / sqrtf((float)(a->d + !a->d));
     a->causal = options->causal;
@@ -136,18 +146,19 @@ static td__attention *begin(td_tape *tape, const td_tensor *q, const td_tensor *
     return a;
 }
 
-td_tensor *td_attention(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v,
-                        const td_attention_options *options) {
+static td_tensor *attend(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v,
+                         const td_attention_options *options, bool beside) {
     td_attention_options given;
     options = td__options(&given, sizeof given, options);
     td_tensor *mask = options->mask;
     if (!td__check_float(tape, "attention", "q", q) ||
         !td__check_float(tape, "attention", "k", k) ||
         !td__check_float(tape, "attention", "v", v) ||
-        (mask && !td__check_float(tape, "attention", "mask", mask)) || !fit_inputs(tape, q, k, v)) {
+        (mask && !td__check_float(tape, "attention", "mask", mask)) ||
+        !fit_inputs(tape, q, k, v, beside)) {
         return NULL;
     }
-    td__attention *saved = begin(tape, q, k, v, options);
+    td__attention *saved = begin(tape, q, k, v, options, beside);
     if (!saved) {
         return NULL;
     }
@@ -177,4 +188,14 @@ td_tensor *td_attention(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v,
         return NULL;
     }
     return td__record(tape, &attention_op, y, 4, (td_tensor *[]){q, k, v, mask}, saved);
+}
+
+td_tensor *td_attention(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v,
+                        const td_attention_options *options) {
+    return attend(tape, q, k, v, options, false);
+}
+
+td_tensor *td__attention_beside(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v,
+                                const td_attention_options *options) {
+    return attend(tape, q, k, v, options, true);
 }

@@ -135,6 +135,61 @@ static void one_tensor_may_be_queries_keys_and_values(void **state) {
     td_tape_destroy(other);
 }
 
+/* Heads beside each other are those before the steps, moved: to the same bits. */
+static void check_beside(int64_t t, int64_t s, int64_t d, int64_t e, bool causal, bool masked) {
+    enum { BATCH = 2, HEADS = 3 };
+    td_tape *tapes[2];
+    td_tensor *in[] = {filled(TD_SHAPE(BATCH, t, HEADS, d), 37),
+                       filled(TD_SHAPE(BATCH, s, HEADS, d), 41),
+                       filled(TD_SHAPE(BATCH, s, HEADS, e), 43)};
+    td_tensor *mask = filled(TD_SHAPE(HEADS, t, s), 47),
+              *weight = filled(TD_SHAPE(BATCH, t, HEADS, e), 53), *results[2][4];
+    td_attention_options options = {
+        .size = sizeof options, .mask = masked ? mask : NULL, .causal = causal};
+    const int32_t swap[] = {0, 2, 1, 3};
+    for (int i = 0; i < 2; i++) {
+        td_tape *tape = tapes[i] = td_tape_create(NULL, NULL);
+        td_tensor *y = i ? td__attention_beside(tape, in[0], in[1], in[2], &options)
+                         : td_transpose(tape,
+                                        td_attention(tape, td_transpose(tape, in[0], swap),
+                                                     td_transpose(tape, in[1], swap),
+                                                     td_transpose(tape, in[2], swap), &options),
+                                        swap);
+        td_error error = {0};
+        td_tensor *loss = td_sum(tape, td_multiply(tape, y, weight), NULL);
+        assert_ok(td_tape_gradient(tape, loss, 3, in, results[i], &error), error);
+        results[i][3] = y;
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_memory_equal(td_tensor_data(results[0][i]), td_tensor_data(results[1][i]),
+                            (size_t)td_tensor_count(results[0][i]) * sizeof(float));
+    }
+    for (int i = 0; i < 3; i++) {
+        td_tensor_destroy(in[i]);
+    }
+    td_tensor_destroy(mask);
+    td_tensor_destroy(weight);
+    td_tape_destroy(tapes[0]);
+    td_tape_destroy(tapes[1]);
+}
+
+static void heads_may_lie_beside_each_other(void **state) {
+    (void)state;
+    td_threads_set(2);
+    check_beside(5, 7, 3, 2, false, true);
+    check_beside(64, 64, 32, 32, false, false);
+    check_beside(170, 600, 5, 16, false, true);
+    check_beside(40, 90, 4, 3, true, false);
+    check_beside(1100, 1101, 4, 16, true, true); /* probabilities are computed again */
+    td_tape *tape = td_tape_create(NULL, NULL);
+    td_tensor *q = filled(TD_SHAPE(2, 4, 3, 5), 37), *k = filled(TD_SHAPE(2, 4, 2, 5), 37);
+    assert_null(td__attention_beside(tape, q, k, k, NULL));
+    assert_non_null(strstr(tape->error.text, "(..., t, heads, d)"));
+    td_tensor_destroy(q);
+    td_tensor_destroy(k);
+    td_tape_destroy(tape);
+}
+
 static void threads_do_not_change_bits(void **state) {
     (void)state;
     const sizes all[] = {{3, 170, 600, 5, 7, false, false}, {3, 1300, 1301, 4, 4, true, true}};
@@ -200,6 +255,7 @@ int main(void) {
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(memory_grows_with_the_length_not_its_square),
         cmocka_unit_test(sizes_beyond_all_memory_fail),
+        cmocka_unit_test(heads_may_lie_beside_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
