@@ -18,13 +18,14 @@
 #include <string.h>
 
 enum {
-    DOT_BLOCK = 256,   /* of the inner dimension: a panel of 256 x 32 floats is 32 KiB */
-    OUTER_BLOCK = 128, /* a's columns take as many cache lines again */
-    ROW_TILES = 4,     /* tiles of rows that pass a block's panels together */
+    BLOCK = 256,     /* of the inner dimension: a panel of 256 x 32 floats is 32 KiB */
+    FAR_BLOCK = 128, /* of columns of a, when their elements share no cache lines to speak of */
+    FAR_COLUMNS = 512,
+    ROW_TILES = 4, /* tiles of rows that pass a block's panels together */
     PACKED_PANELS = 16,
-    FEW_TILES = 16, /* of rows: with fewer, packing costs more than it saves */
-    NEAR_ROWS =
-        1024, /* floats between b's rows; from farther apart they push each other out of a cache */
+    FEW_TILES = 16,   /* of rows: with fewer, packing costs more than it saves */
+    NEAR_ROWS = 1024, /* floats from row to row of b: farther ones share few places of a cache */
+    LINE = 16,        /* floats of a cache line */
     MAXIMUM_TILE_ROWS = 16
 };
 
@@ -47,27 +48,6 @@ static void pack_rows(const float *b, int64_t ldb, int64_t columns, int64_t widt
     }
 }
 
-/* Columns of the panel are rows of b. Four at a time, so that whole cache lines are used. */
-static void pack_transposed(const float *b, int64_t ldb, int64_t columns, int64_t width, int64_t k,
-                            float *packed) {
-    int64_t j = 0;
-    for (; j + 4 <= columns; j += 4) {
-        const float *b0 = b + j * ldb, *b1 = b0 + ldb, *b2 = b1 + ldb, *b3 = b2 + ldb;
-        float *to = packed + j;
-        for (int64_t i = 0; i < k; i++, to += width) {
-            to[0] = b0[i];
-            to[1] = b1[i];
-            to[2] = b2[i];
-            to[3] = b3[i];
-        }
-    }
-    for (; j < width; j++) {
-        for (int64_t i = 0; i < k; i++) {
-            packed[i * width + j] = j < columns ? b[j * ldb + i] : 0.0f;
-        }
-    }
-}
-
 void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k,
                      int64_t first, int64_t last, int64_t panel_stride, float *packed) {
     int64_t width = td__kernels()->panel_width;
@@ -76,7 +56,7 @@ void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int
         int64_t columns = n - column < width ? n - column : width;
         float *panel = packed + p * panel_stride;
         if (transpose) {
-            pack_transposed(b + column * ldb, ldb, columns, width, k, panel);
+            td__kernels()->pack_transposed(columns, k, b + column * ldb, ldb, panel);
         } else {
             pack_rows(b + column, ldb, columns, width, k, panel);
         }
@@ -92,6 +72,7 @@ typedef struct product {
     td__panels b;               /* where it is read as it is, or as it was kept */
     float *rooms;               /* otherwise to pack it in, one for each cell of the grid */
     int64_t room;
+    bool fetches; /* a may be far away: rows are asked for before they pass */
 } product;
 
 /* Rows and panels of a product. */
@@ -124,6 +105,28 @@ static void tile(const product *x, int64_t row, int rows, int64_t column, int co
                          flags);
 }
 
+/* Asks for rows of floats that will be read soon. */
+static void fetch(const float *from, int64_t stride, int64_t rows, int64_t floats) {
+    for (int64_t i = 0; i < rows; i++, from += stride) {
+        for (int64_t j = 0; j < floats; j += LINE) {
+            __builtin_prefetch(from + j, 0, 2);
+        }
+    }
+}
+
+/* While a tile of panel `number` of `panels` is computed: a share of the rows of a that pass next. */
+static void fetch_rows(const td__gemm_arguments *g, int64_t row, int rows, int64_t done,
+                       int64_t block, int64_t number, int64_t panels) {
+    if (g->transpose_a) {
+        int64_t first = block * number / panels, last = block * (number + 1) / panels;
+        fetch(g->a + (done + first) * g->lda + row, g->lda, last - first, rows);
+    } else {
+        int64_t lines = (block + LINE - 1) / LINE;
+        int64_t first = lines * number / panels, last = lines * (number + 1) / panels;
+        fetch(g->a + row * g->lda + done + first * LINE, g->lda, rows, (last - first) * LINE);
+    }
+}
+
 /* k in [done, done + block), whose panels from the cell's first on are b: a few tiles of rows pass all
  * of them, so that a is read once and each panel while it is near. */
 static void multiply_block(const product *x, const cell *part, int64_t done, int64_t block,
@@ -140,6 +143,11 @@ static void multiply_block(const product *x, const cell *part, int64_t done, int
                 int64_t left = last - row;
                 /* Two tiles of like size beat a full one and a thin one. */
                 int rows = (int)(left >= 2 * most ? most : left > most ? (left + 1) / 2 : left);
+                int64_t next = row + last - first;
+                if (x->fetches && next + rows <= part->last_row) {
+                    fetch_rows(x->arguments, next, rows, done, block, p - part->first_panel,
+                               part->last_panel - part->first_panel);
+                }
                 tile(x, row, rows, p * width, columns, done, block, panel, b.row);
                 row += rows;
             }
@@ -148,7 +156,7 @@ static void multiply_block(const product *x, const cell *part, int64_t done, int
 }
 
 static int64_t block_of(const td__gemm_arguments *g) {
-    return g->transpose_a ? OUTER_BLOCK : DOT_BLOCK;
+    return g->transpose_a && g->lda >= FAR_COLUMNS ? FAR_BLOCK : BLOCK;
 }
 
 /* With all panels of b at hand. */
@@ -270,7 +278,10 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
         fill_empty(g);
         return TD_OK;
     }
-    product x = {.arguments = g, .kernels = td__kernels(), .panel_count = td__panel_count(g->n)};
+    product x = {.arguments = g,
+                 .kernels = td__kernels(),
+                 .panel_count = td__panel_count(g->n),
+                 .fetches = true};
     set_grid(&x);
     int cells = x.row_parts * x.panel_parts;
     int64_t width = x.kernels->panel_width;

@@ -198,6 +198,8 @@ typedef struct td__kernels {
     int tile_rows;    /* most rows of a tile */
     int panel_width;  /* columns of a full panel, a multiple of vector_width */
     int vector_width; /* floats in a register: a panel of at most this many columns is cheaper */
+    /* Packs a panel whose columns (at most panel_width, the others are zero) are rows of b, k long. */
+    void (*pack_transposed)(int64_t columns, int64_t k, const float *b, int64_t ldb, float *panel);
     /* c[r, j] = bias[j] + sum over s, k of rows[r][offsets[s] + k] * b[s * segment + k, j] */
     void (*tile_dot)(int row_count, int columns, int64_t segments, int64_t segment,
                      const int64_t *offsets, const float *const *rows, const float *b, int64_t ldb,
@@ -227,6 +229,10 @@ typedef struct td__kernels {
                             int rows, int columns, float *y, int64_t row, int flags);
     void (*winograd_gradient)(int64_t channels, const float *g, int64_t row, int rows, int columns,
                               float *u, int64_t stride);
+    /* Kernels (3, 3, pairs of channel and filter) to u (16, pairs), turned by 180 degrees for the way
+     * back; and their gradient dw (=|+=) from m (16, pairs). */
+    void (*winograd_kernel)(int64_t pairs, const float *kernel, bool turned, float *u);
+    void (*winograd_kernel_back)(int64_t pairs, const float *m, bool add, float *dw);
 
     /* Pooling: `pixels` neighbouring windows, x (or dx) at the first tap of the first one. The
      * number of the largest tap goes to bytes or words, whichever is not NULL. */

@@ -160,64 +160,6 @@ static void multiply_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-/* --- the kernel ----------------------------------------------------------------------------- */
-
-/* G k, of three numbers. */
-static void widen(float a, float b, float c, float to[4]) {
-    float outer = 0.5f * (a + c), inner = 0.5f * b;
-    to[0] = a;
-    to[1] = outer + inner;
-    to[2] = outer - inner;
-    to[3] = c;
-}
-
-/* u[place, i] = (G k G^T)[place] for each pair i of a channel and a filter; turned: of the kernel turned
- * by 180 degrees, for the way back. */
-static void transform_kernel(const float *kernel, int64_t pairs, bool turned, float *u) {
-    for (int64_t i = 0; i < pairs; i++) {
-        float columns[3][4], row[4];
-        for (int x = 0; x < 3; x++) {
-            const float *k = kernel + i;
-            int at = turned ? 2 - x : x, first = turned ? 2 : 0;
-            widen(k[(first * 3 + at) * pairs], k[(3 + at) * pairs],
-                  k[((2 - first) * 3 + at) * pairs], columns[x]);
-        }
-        for (int y = 0; y < 4; y++) {
-            widen(columns[0][y], columns[1][y], columns[2][y], row);
-            for (int x = 0; x < 4; x++) {
-                u[(4 * y + x) * pairs + i] = row[x];
-            }
-        }
-    }
-}
-
-/* G^T m, of four numbers. */
-static void narrow(const float m[4], float to[3]) {
-    float sum = 0.5f * (m[1] + m[2]);
-    to[0] = m[0] + sum;
-    to[1] = 0.5f * (m[1] - m[2]);
-    to[2] = sum + m[3];
-}
-
-/* dw[y, x, i] (+)= (G^T m G)[y, x] */
-static void transform_back(const float *m, int64_t pairs, bool add, float *dw) {
-    for (int64_t i = 0; i < pairs; i++) {
-        float columns[4][3], row[3];
-        for (int x = 0; x < 4; x++) {
-            const float column[] = {m[x * pairs + i], m[(4 + x) * pairs + i],
-                                    m[(8 + x) * pairs + i], m[(12 + x) * pairs + i]};
-            narrow(column, columns[x]);
-        }
-        for (int y = 0; y < 3; y++) {
-            narrow((float[]){columns[0][y], columns[1][y], columns[2][y], columns[3][y]}, row);
-            for (int x = 0; x < 3; x++) {
-                float *to = &dw[(3 * y + x) * pairs + i];
-                *to = add ? *to + row[x] : row[x];
-            }
-        }
-    }
-}
-
 /* --- the three products --------------------------------------------------------------------- */
 
 /* The transformed kernel in u, as panels: where it is, in packing (packed floats for each place), or, to
@@ -254,7 +196,7 @@ static td_status run(td_tape *tape, const td__conv *c, plan *p, const float *ker
     p->rooms = memory->data;
     float *u = p->rooms + p->room * td_threads(), *panels = kept ? kept->data : u + PLACES * pairs;
     if (!made) {
-        transform_kernel(kernel, pairs, transposed, u);
+        p->kernels->winograd_kernel(pairs, kernel, transposed, u);
         make_panels(p, transposed, packed, kept, u, panels);
     }
     for (int place = 0; kept && place < PLACES; place++) {
@@ -364,7 +306,7 @@ td_status td__winograd_to_kernel(td_tape *tape, const td__conv *c, const float *
     for (int64_t slice = 1; slice < p.slice_count; slice++) {
         p.kernels->add(sums, p.slices, p.slices + slice * sums, p.slices);
     }
-    transform_back(p.slices, p.in * p.out, add, dw);
+    p.kernels->winograd_kernel_back(p.in * p.out, p.slices, add, dw);
     td__buffer_drop(tape, memory);
     return TD_OK;
 }

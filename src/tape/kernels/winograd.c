@@ -5,6 +5,10 @@
  * output   A^T m A, m 4x4            0  1  1  0           0 1 -1 -1
  * gradient A g A^T, g 2x2            0 -1  1  0
  *                                    0  1  0 -1
+ *
+ * kernel   G k G^T, k 3x3      G^T = 1 1/2  1/2 0
+ * back     G^T m G, m 4x4            0 1/2 -1/2 0
+ *                                    0 1/2  1/2 1
  */
 #include "tape/kernels/vector.h"
 
@@ -90,8 +94,69 @@ static void winograd_gradient(int64_t channels, const float *g, int64_t row, int
     }
 }
 
+/* G k, of three numbers. */
+TD__INLINE void widen(td__vec a, td__vec b, td__vec c, td__vec to[4]) {
+    td__vec outer = 0.5f * (a + c), inner = 0.5f * b;
+    to[0] = a;
+    to[1] = outer + inner;
+    to[2] = outer - inner;
+    to[3] = c;
+}
+
+static void winograd_kernel(int64_t pairs, const float *kernel, bool turned, float *u) {
+    for (int64_t i = 0; i < pairs; i += TD__LANES) {
+        td__vec columns[3][4], row[4];
+#pragma GCC unroll 3
+        for (int x = 0; x < 3; x++) {
+            const float *k = kernel + (turned ? 2 - x : x) * pairs + i;
+            td__vec first = td__load(k), last = td__load(k + 6 * pairs);
+            widen(turned ? last : first, td__load(k + 3 * pairs), turned ? first : last,
+                  columns[x]);
+        }
+#pragma GCC unroll 4
+        for (int y = 0; y < 4; y++) {
+            widen(columns[0][y], columns[1][y], columns[2][y], row);
+#pragma GCC unroll 4
+            for (int x = 0; x < 4; x++) {
+                td__store(u + (4 * y + x) * pairs + i, row[x]);
+            }
+        }
+    }
+}
+
+/* G^T m, of four numbers. */
+TD__INLINE void narrow(td__vec m0, td__vec m1, td__vec m2, td__vec m3, td__vec to[3]) {
+    td__vec sum = 0.5f * (m1 + m2);
+    to[0] = m0 + sum;
+    to[1] = 0.5f * (m1 - m2);
+    to[2] = sum + m3;
+}
+
+static void winograd_kernel_back(int64_t pairs, const float *m, bool add, float *dw) {
+    for (int64_t i = 0; i < pairs; i += TD__LANES) {
+        td__vec columns[4][3], row[3];
+#pragma GCC unroll 4
+        for (int x = 0; x < 4; x++) {
+            const float *at = m + x * pairs + i;
+            narrow(td__load(at), td__load(at + 4 * pairs), td__load(at + 8 * pairs),
+                   td__load(at + 12 * pairs), columns[x]);
+        }
+#pragma GCC unroll 3
+        for (int y = 0; y < 3; y++) {
+            narrow(columns[0][y], columns[1][y], columns[2][y], columns[3][y], row);
+#pragma GCC unroll 3
+            for (int x = 0; x < 3; x++) {
+                float *to = dw + (3 * y + x) * pairs + i;
+                put(row[x], to, add ? TD__TILE_ADD : 0);
+            }
+        }
+    }
+}
+
 void TD__VARIANT(td__fill_winograd)(td__kernels_table *table) {
     table->winograd_input = winograd_input;
     table->winograd_output = winograd_output;
     table->winograd_gradient = winograd_gradient;
+    table->winograd_kernel = winograd_kernel;
+    table->winograd_kernel_back = winograd_kernel_back;
 }
