@@ -6,6 +6,7 @@
 #include "keras/notes.h"
 #include "keras/saved_model.h"
 #include "model/native.h"
+#include "model/onnx_notes.h"
 #include "model/table.h"
 #include "onnx/model.h"
 #include "tensorflow/bundle.h"
@@ -157,7 +158,7 @@ static const td__format formats[] = {
     {"Keras HDF5", is_hdf5, td__keras_load, td__hdf5_tensors, td__keras_legacy_texts},
     {"TensorFlow Lite", is_tflite, td__tflite_load, NULL, NULL},
     {"TensorFlow checkpoint", is_checkpoint, refuse_checkpoint, td__bundle_tensors, NULL},
-    {"ONNX", is_onnx, load_onnx, NULL, NULL},
+    {"ONNX", is_onnx, load_onnx, NULL, td__onnx_texts},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 

@@ -12,7 +12,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 from program import Case, SMALL  # noqa: E402
 
 ACTIVATIONS = ("relu", "leaky_relu", "elu", "selu", "gelu", "gelu_tanh", "softplus", "sigmoid", "tanh", "swish",
-               "softmax", "log_softmax", "exponential", "relu6", "hard_sigmoid", "softsign", "linear")
+               "softmax", "log_softmax", "exponential", "relu6", "hard_sigmoid", "softsign", "linear", "hard_silu",
+               "hard_tanh", "hard_shrink", "soft_shrink", "tanh_shrink", "mish", "celu", "log_sigmoid", "squareplus",
+               "sparse_plus", "sparse_sigmoid")
 IMAGE, STEPS, ROW = (7, 6, 4), (7, 4), (6,)
 CASES = {
     "dense": (ROW, ["dense: {units: 5, use_bias: false}"] + [
@@ -69,6 +71,27 @@ CASES = {
                           "dense: {name: m, units: 5, from: input}",
                           "multi_head_attention: {from: [b, m, a], heads: 2, key_dim: 3, use_bias: false}"]),
 }
+VOLUME = (5, 4, 6, 2)
+CASES.update({
+    "volumes": (VOLUME, ["zero_padding3d: {front: 1, right: 2}",
+                         "conv3d: {filters: 4, kernel: [2, 3, 1], padding: same, stride: [1, 2, 1], activation: relu}",
+                         "conv3d: {filters: 4, kernel: 2, dilation: [2, 1, 1], groups: 2, use_bias: false}",
+                         "max_pool3d: {size: [1, 1, 2], padding: same}", "up_sampling3d: {size: [1, 2, 3]}",
+                         "average_pool3d: {size: 2, stride: 1, padding: same}", "cropping3d: {back: 1, left: 1}"]),
+    "global3d": (VOLUME, ["global_average_pool3d: {keepdims: true}", "global_max_pool3d:"]),
+    "global3d max": (VOLUME, ["global_max_pool3d: {keepdims: true}", "global_average_pool3d:"]),
+    "given": (STEPS, ["normalization:", "dense: {units: 3}", "normalization: {invert: true}"]),
+    "time_distributed": ((3, 6, 5, 2), [
+        "time_distributed: {layer: conv2d, filters: 3, kernel: 2, activation: relu}",
+        "time_distributed: {layer: batch_normalization}", "time_distributed: {layer: flatten}",
+        "time_distributed: {layer: dense, units: 4, activation: tanh}"]),
+})
+for kind in ("simple_rnn", "lstm", "gru"):
+    CASES["bidirectional " + kind] = (STEPS, [
+        f"bidirectional: {{layer: {kind}, units: 3, return_sequences: true}}",
+        f"bidirectional: {{layer: {kind}, units: 3, return_sequences: true, merge_mode: mul, go_backwards: true}}",
+        f"bidirectional: {{layer: {kind}, units: 4, return_sequences: true, merge_mode: ave, use_bias: false}}",
+        f"bidirectional: {{layer: {kind}, units: 3, merge_mode: sum}}"])
 CASES.update({
     "transposed over steps": (STEPS, ["conv1d_transpose: {filters: 4, kernel: 3, stride: 2, padding: same, groups: 2}",
                                       "conv1d_transpose: {filters: 3, kernel: 2, stride: 3, activation: tanh}",

@@ -283,6 +283,18 @@ static td_tensor *forward_given(td__layer *layer, td_tape *tape, td_tensor *cons
                : td_divide(tape, td_subtract(tape, inputs[0], layer->slot[MEAN]), deviation);
 }
 
+static const char *operators_given(const td__layer *layer, td__operators *to,
+                                   const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_normalization_layer *options = layer->options;
+    const char *mean = td__operator_parameter(to, layer, MEAN);
+    const char *root = TD__OPERATOR(to, "Sqrt", td__operator_parameter(to, layer, VARIANCE));
+    const char *deviation = TD__OPERATOR(to, "Max", root, td__operator_number(to, 1e-7));
+    return options->invert
+               ? TD__OPERATOR(to, "Add", TD__OPERATOR(to, "Mul", inputs[0], deviation), mean)
+               : TD__OPERATOR(to, "Div", TD__OPERATOR(to, "Sub", inputs[0], mean), deviation);
+}
+
 const td__layer_kind td__normalization_kind = {
     TD__KIND_OF_ONE(given_fields, td_normalization_layer, plan_given, forward_given),
-    .mask = td__mask_pass};
+    .operators = operators_given, .mask = td__mask_pass};

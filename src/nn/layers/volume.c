@@ -5,7 +5,7 @@
  * kernel is deep: y[d] = conv2d(concatenate of x[d * stride + k * dilation], kernel). A pool is one
  * over the planes and then one over depth, since maxima and means (each over what there is) are.
  */
-#include "nn/layer.h"
+#include "nn/operators.h"
 #include "tape/pick.h"
 
 #define VOLUME "(depth, height, width, channels)"
@@ -256,28 +256,103 @@ static td_tensor *forward_up(td__layer *layer, td_tape *tape, td_tensor *const *
     return td_reshape(tape, y, TD_SHAPE(dims[0], dims[1] * size[0], height, width, dims[4]));
 }
 
-#define KIND(rows, struct_type, name, plan_function, forward_function)                             \
-    {                                                                                              \
-        .fields = (rows), .field_count = TD__COUNT(rows), .size = sizeof(struct_type),             \
-        .automatic = (name), .least_from = 1, .most_from = 1, .plan = (plan_function),             \
-        .forward = (forward_function)                                                              \
+/* --- as operators ----------------------------------------------------------------------------- */
+
+static td__window window_of(const int64_t *kernel, const int64_t *stride, const int64_t *dilation,
+                            td_padding padding) {
+    td__window window = {.spatial = SPATIAL, .padding = padding};
+    for (int i = 0; i < SPATIAL; i++) {
+        window.kernel[i] = kernel[i];
+        window.stride[i] = stride[i];
+        window.dilation[i] = dilation ? dilation[i] : 1;
     }
-const td__layer_kind td__conv3d_kind = {.fields = conv_fields,
-                                        .field_count = TD__COUNT(conv_fields),
-                                        .size = sizeof(td_conv3d_layer),
-                                        .least_from = 1,
-                                        .most_from = 1,
-                                        .has_activation = true,
-                                        .plan = plan_conv,
-                                        .forward = forward_conv};
+    return window;
+}
+
+static const char *conv_operators(const td__layer *layer, td__operators *to,
+                                  const char *const *inputs, const td_shape *shapes) {
+    const td_conv3d_layer *options = layer->options;
+    td__window window =
+        window_of(options->kernel, options->stride, options->dilation, options->padding);
+    size_t used = td__operator_window(&window, shapes);
+    return td__operator_convolve(to, "Conv", layer, inputs[0], &window, used, options->groups);
+}
+
+static const char *pool_operators(const td__layer *layer, td__operators *to, const char *type,
+                                  const char *x, const td_shape *shape) {
+    const td_max_pool3d_layer *options = layer->options;
+    td__window window = window_of(options->window, options->stride, NULL, options->padding);
+    size_t used = td__operator_window(&window, shape);
+    const char *first = td__operator_channels_first(to, x, SPATIAL);
+    return td__operator_channels_last(
+        to, td__operator(to, type, 1, &first, used, window.attributes), SPATIAL);
+}
+static const char *max_operators(const td__layer *layer, td__operators *to,
+                                 const char *const *inputs, const td_shape *shapes) {
+    return pool_operators(layer, to, "MaxPool", inputs[0], shapes);
+}
+static const char *average_operators(const td__layer *layer, td__operators *to,
+                                     const char *const *inputs, const td_shape *shapes) {
+    return pool_operators(layer, to, "AveragePool", inputs[0], shapes);
+}
+
+static const char *whole_operators(const td__layer *layer, td__operators *to, const char *type,
+                                   const char *x) {
+    const td_global_pool_layer *options = layer->options;
+    static const int64_t axes[] = {1, 2, 3};
+    const td__attribute attributes[] = {
+        {.name = "axes", .type = TD__INTS, .integers = axes, .count = SPATIAL},
+        {.name = "keepdims", .type = TD__INT, .integer = options->keepdims}};
+    return td__operator(to, type, 1, &x, 2, attributes);
+}
+static const char *global_average_operators(const td__layer *layer, td__operators *to,
+                                            const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    return whole_operators(layer, to, "ReduceMean", inputs[0]);
+}
+static const char *global_max_operators(const td__layer *layer, td__operators *to,
+                                        const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    return whole_operators(layer, to, "ReduceMax", inputs[0]);
+}
+
+static const char *up_operators(const td__layer *layer, td__operators *to,
+                                const char *const *inputs, const td_shape *shapes) {
+    (void)shapes;
+    const td_up_sampling3d_layer *options = layer->options;
+    const int64_t *size = options->factor;
+    enum { FLOAT = 1 };
+    const td__attribute type = {.name = "to", .type = TD__INT, .integer = FLOAT};
+    const char *whole =
+        td__operator_integers(to, 5, (const int64_t[]){1, 1, size[0], size[1], size[2]});
+    const td__attribute attributes[] = {
+        {.name = "mode", .type = TD__STRING, .text = "nearest"},
+        {.name = "coordinate_transformation_mode", .type = TD__STRING, .text = "asymmetric"},
+        {.name = "nearest_mode", .type = TD__STRING, .text = "floor"}};
+    const char *resized[] = {td__operator_channels_first(to, inputs[0], SPATIAL), "",
+                             td__operator(to, "Cast", 1, &whole, 1, &type)};
+    return td__operator_channels_last(to, td__operator(to, "Resize", 3, resized, 3, attributes),
+                                      SPATIAL);
+}
+
+#define KIND(rows, struct_type, name, plan_function, forward_function, operators_function)         \
+    {                                                                                              \
+        TD__KIND_OF_ONE(rows, struct_type, plan_function, forward_function),                       \
+            .automatic = (name), .operators = (operators_function)                                 \
+    }
+const td__layer_kind td__conv3d_kind = {
+    TD__KIND_OF_ONE(conv_fields, td_conv3d_layer, plan_conv, forward_conv), .has_activation = true,
+    .operators = conv_operators};
 const td__layer_kind td__max_pool3d_kind =
-    KIND(pool_fields, td_max_pool3d_layer, "max_pooling3d", plan_pool, forward_max);
+    KIND(pool_fields, td_max_pool3d_layer, "max_pooling3d", plan_pool, forward_max, max_operators);
 const td__layer_kind td__average_pool3d_kind =
-    KIND(pool_fields, td_max_pool3d_layer, "average_pooling3d", plan_pool, forward_average);
+    KIND(pool_fields, td_max_pool3d_layer, "average_pooling3d", plan_pool, forward_average,
+         average_operators);
 const td__layer_kind td__global_average_pool3d_kind =
     KIND(global_fields, td_global_pool_layer, "global_average_pooling3d", plan_global,
-         forward_global_average);
-const td__layer_kind td__global_max_pool3d_kind = KIND(
-    global_fields, td_global_pool_layer, "global_max_pooling3d", plan_global, forward_global_max);
+         forward_global_average, global_average_operators);
+const td__layer_kind td__global_max_pool3d_kind =
+    KIND(global_fields, td_global_pool_layer, "global_max_pooling3d", plan_global,
+         forward_global_max, global_max_operators);
 const td__layer_kind td__up_sampling3d_kind =
-    KIND(up_fields, td_up_sampling3d_layer, NULL, plan_up, forward_up);
+    KIND(up_fields, td_up_sampling3d_layer, NULL, plan_up, forward_up, up_operators);

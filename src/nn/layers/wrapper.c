@@ -3,7 +3,7 @@
  *
  * Their parameters are planned by the layer they wrap, and are theirs.
  */
-#include "nn/layer.h"
+#include "nn/operators.h"
 #include "tape/pick.h"
 
 static const char *const kind_names[] = {
@@ -191,29 +191,98 @@ static td_tensor *forward_both(td__layer *layer, td_tape *tape, td_tensor *const
     }
 }
 
+/* --- as operators ----------------------------------------------------------------------------- */
+
+/* What it wraps, with the wrapper's parameters from that slot on. */
+static td__layer inner_with(const td__layer *layer, const void *options, size_t first) {
+    td__layer inner = *layer->inner;
+    inner.options = (void *)options;
+    inner.slot = layer->slot + first;
+    inner.info.name = layer->info.name;
+    inner.info.shares = layer->info.shares;
+    return inner;
+}
+
+static bool is_known(const td_shape *shape) {
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (shape->dims[i] < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All steps of all examples as one batch, and back: (batch, steps, …). */
+static const char *operators_steps(const td__layer *layer, td__operators *to,
+                                   const char *const *inputs, const td_shape *shapes) {
+    td__layer inner = inner_with(layer, layer->inner->options, 0);
+    td_shape one = without_steps(&shapes[0]), output = without_steps(&layer->info.output);
+    int64_t rows[TD_MAX_RANK + 2] = {-1}, back[TD_MAX_RANK + 2] = {-1, shapes[0].dims[0]};
+    if (!inner.kind->operators) {
+        return td__operator_refuse(to, "no operators for its %s",
+                                   td_layer_kind_name(inner.info.kind));
+    }
+    if (!is_known(&one) || !is_known(&output) || back[1] < 0) {
+        return td__operator_refuse(to, "sizes of its input that are not known");
+    }
+    for (int32_t i = 0; i < one.rank; i++) {
+        rows[i + 1] = one.dims[i];
+    }
+    for (int32_t i = 0; i < output.rank; i++) {
+        back[i + 2] = output.dims[i];
+    }
+    const char *x = td__operator_reshape(to, inputs[0], (size_t)one.rank + 1, rows);
+    const char *y = inner.kind->operators(&inner, to, &x, &one);
+    return td__operator_reshape(to, y, (size_t)output.rank + 2, back);
+}
+
+static const char *reversed_operator(td__operators *to, const char *x) {
+    return TD__OPERATOR(to, "Slice", x, td__operator_integers(to, 1, (const int64_t[]){-1}),
+                        td__operator_integers(to, 1, (const int64_t[]){-INT64_MAX}),
+                        td__operator_integers(to, 1, (const int64_t[]){1}),
+                        td__operator_integers(to, 1, (const int64_t[]){-1}));
+}
+
+static const char *side_operators(const td__layer *layer, td__operators *to,
+                                  const char *const *inputs, const td_shape *shapes, int side) {
+    td_lstm_layer options = *(const td_lstm_layer *)layer->inner->options;
+    options.go_backwards = options.go_backwards != (side == 1);
+    td__layer inner = inner_with(layer, &options, (size_t)side * EACH);
+    const char *y = inner.kind->operators(&inner, to, inputs, shapes);
+    return y && options.return_sequences && side == 1 ? reversed_operator(to, y) : y;
+}
+
+static const char *operators_both(const td__layer *layer, td__operators *to,
+                                  const char *const *inputs, const td_shape *shapes) {
+    const td_wrapper_layer *options = layer->options;
+    const char *sides[] = {side_operators(layer, to, inputs, shapes, 0),
+                           side_operators(layer, to, inputs, shapes, 1)};
+    const td__attribute last = {.name = "axis", .type = TD__INT, .integer = -1};
+    switch (options->merge_mode) {
+    case TD_MERGE_SUM:
+        return td__operator(to, "Add", 2, sides, 0, NULL);
+    case TD_MERGE_MUL:
+        return td__operator(to, "Mul", 2, sides, 0, NULL);
+    case TD_MERGE_AVE:
+        return TD__OPERATOR(to, "Mul", td__operator(to, "Add", 2, sides, 0, NULL),
+                            td__operator_number(to, 0.5));
+    default:
+        return td__operator(to, "Concat", 2, sides, 1, &last);
+    }
+}
+
 static bool both_have_mask(const td__layer *layer, bool any) {
     const td_lstm_layer *inner = layer->inner->options;
     return any && inner->return_sequences;
 }
 
-const td__layer_kind td__time_distributed_kind = {.fields = step_fields,
-                                                  .field_count = TD__COUNT(step_fields),
-                                                  .size = sizeof(td_wrapper_layer),
-                                                  .least_from = 1,
-                                                  .most_from = 1,
-                                                  .has_activation = true,
-                                                  .plan = plan_steps,
-                                                  .forward = forward_steps,
-                                                  .mask = td__mask_pass,
-                                                  .wraps = true};
-const td__layer_kind td__bidirectional_kind = {.fields = both_fields,
-                                               .field_count = TD__COUNT(both_fields),
-                                               .size = sizeof(td_wrapper_layer),
-                                               .least_from = 1,
-                                               .most_from = 1,
-                                               .plan = plan_both,
-                                               .forward = forward_both,
-                                               .mask = td__mask_pass,
-                                               .has_mask = both_have_mask,
-                                               .reads_mask = true,
-                                               .wraps = true};
+const td__layer_kind td__time_distributed_kind = {
+    TD__KIND_OF_ONE(step_fields, td_wrapper_layer, plan_steps, forward_steps),
+    .has_activation = true, .operators = operators_steps, .mask = td__mask_pass, .wraps = true};
+const td__layer_kind td__bidirectional_kind = {
+    TD__KIND_OF_ONE(both_fields, td_wrapper_layer, plan_both, forward_both),
+    .operators = operators_both,
+    .mask = td__mask_pass,
+    .has_mask = both_have_mask,
+    .reads_mask = true,
+    .wraps = true};
