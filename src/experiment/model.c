@@ -1,6 +1,7 @@
 /* The `model:` section: a list of layers, or a file. */
 #include "experiment/sections.h"
 #include "experiment/settings.h"
+#include "tensor/hash.h"
 
 #include <string.h>
 
@@ -42,26 +43,52 @@ static const char *name_of(const td__choice *layer) {
     return NULL;
 }
 
-/* Whether the last layer is one of those before it, used again: its options are that one's. */
-static bool is_used_again(const td_experiment *experiment) {
+/* Layers by the hash of their names: index + 1, or 0; at least half are free. */
+typedef struct name_index {
+    uint32_t *slots;
+    size_t count; /* a power of two */
+} name_index;
+
+static bool make_index(td__checker *checker, size_t layers, name_index *made) {
+    *made = (name_index){.count = 16};
+    while (made->count < 2 * layers) {
+        made->count *= 2;
+    }
+    made->slots = td__check_alloc(checker, made->count, sizeof *made->slots);
+    if (made->slots) {
+        memset(made->slots, 0, made->count * sizeof *made->slots);
+    }
+    return made->slots;
+}
+
+/* Whether the last layer is one of those before it, used again: its options are that one's. One that
+ * is not is put in. */
+static bool is_used_again(const td_experiment *experiment, name_index *names) {
     const td__choice *last = &experiment->layers[experiment->layer_count];
     const char *name = name_of(last);
-    for (size_t i = 0; name && i < experiment->layer_count; i++) {
-        const char *other = name_of(&experiment->layers[i]);
-        if (other && !strcmp(other, name) && !strcmp(experiment->layers[i].name, last->name)) {
+    if (!name) {
+        return false;
+    }
+    size_t at = (size_t)td__xxh64(name, strlen(name), 0) & (names->count - 1);
+    for (; names->slots[at]; at = (at + 1) & (names->count - 1)) {
+        const td__choice *other = &experiment->layers[names->slots[at] - 1];
+        if (!strcmp(name_of(other), name) && !strcmp(other->name, last->name)) {
             return true;
         }
     }
+    names->slots[at] = (uint32_t)experiment->layer_count + 1;
     return false;
 }
 
 static void read_layers(td__checker *checker, td__yaml_node *node, td_experiment *experiment) {
+    name_index names;
     experiment->layers = td__check_alloc(checker, node->count, sizeof(td__choice));
-    for (size_t i = 0; experiment->layers && i < node->count; i++) {
+    bool good = experiment->layers && make_index(checker, node->count, &names);
+    for (size_t i = 0; good && i < node->count; i++) {
         size_t mark = td__path_enter_index(checker, i);
         td__choice *layer = &experiment->layers[experiment->layer_count];
         if (td__choice_read(checker, node->items[i], "a layer", layer)) {
-            if (!is_used_again(experiment)) {
+            if (!is_used_again(experiment, &names)) {
                 check_layer(checker, layer);
             }
             experiment->layer_count++;

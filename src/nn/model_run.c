@@ -223,9 +223,10 @@ td_status td_model_keep_preactivation(td_model *model, const char *layer, bool k
                             "layer '%s' (%s) has no activation of its own, so no pre-activation",
                             layer, td_layer_kind_name(model->layers[only]->info.kind));
     }
-    for (size_t i = 0; i < model->layer_count; i++) {
+    size_t end = layer ? (size_t)only + 1 : model->layer_count;
+    for (size_t i = (size_t)only; i < end; i++) {
         td__layer *each = model->layers[i];
-        if (each->info.has_activation && (!layer || (ptrdiff_t)i == only)) {
+        if (each->info.has_activation) {
             each->keep_preactivation = keep;
             td__layer_choose_fused(each);
         }

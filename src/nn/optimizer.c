@@ -578,8 +578,9 @@ td_status td_optimizer_keep_update(td_optimizer *optimizer, size_t index, td_err
         return td_error_set(error, TD_RANGE, "the optimizer has %zu parameters, no number %zu",
                             optimizer->count, index);
     }
-    for (size_t i = 0; i < optimizer->count; i++) {
-        if ((index == SIZE_MAX || i == index) && !optimizer->updates[i]) {
+    size_t end = index == SIZE_MAX ? optimizer->count : index + 1;
+    for (size_t i = index == SIZE_MAX ? 0 : index; i < end; i++) {
+        if (!optimizer->updates[i]) {
             optimizer->updates[i] = tensor_like(optimizer->parameters[i], "update", error);
             if (!optimizer->updates[i]) {
                 return TD_MEMORY;
