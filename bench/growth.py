@@ -1,10 +1,11 @@
-"""How cost grows with size: ./dev bench growth [--full]
+"""How cost grows with size: ./dev bench growth [--full] [--only WORD]
 
 Each row is one thing at growing sizes: CPU seconds of the program and its peak memory, and the exponent
 that fits them (1 is linear, 0 constant). A start of the program is subtracted. Takes a few minutes;
 --full goes on to the largest sizes.
 """
 import argparse
+import array
 import math
 import os
 import shutil
@@ -22,8 +23,7 @@ data:
 model:
 {model}
 train:
-  loss: sparse_categorical_crossentropy
-  from_logits: true
+  {loss}
   optimizer: {{adam: {{learning_rate: 0.001}}}}
   {length}
 """
@@ -44,10 +44,14 @@ def measure(folder, *arguments):
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
-def experiment(folder, name, data=MOONS, batch=16, model=SMALL, length="epochs: 1", record=""):
+CLASSES = "sparse_categorical_crossentropy\n  from_logits: true"
+
+
+def experiment(folder, name, data=MOONS, batch=16, model=SMALL, length="epochs: 1", record="", loss=CLASSES, more=""):
     path = os.path.join(folder, name + ".yaml")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(HEAD.format(name=name, data=data, batch=batch, model=model, length=length) + record)
+        file.write(HEAD.format(name=name, data=data, batch=batch, model=model, length=length,
+                               loss=f"loss: {loss}" + (more and f"\n  {more}")) + record)
     return path
 
 
@@ -75,6 +79,39 @@ def rows(folder, size):
     return train(folder, f"rows-{size}", data=f"train: {folder}/rows.csv\n  label: last", batch=size)
 
 
+def parameters(folder, size):
+    """Adam on so many million parameters: the memory, which is 4 times theirs, is what matters."""
+    width = int((size * 1e6 / 2) ** 0.5)
+    layer = f", units: {width}, activation: tanh}}"
+    return train(folder, f"parameters-{size}", model=f"  - dense: {{name: a{layer}\n  - dense: {{name: b{layer}\n"
+                 f"  - dense: {{name: c{layer}\n  - dense: {{name: logits, units: 2}}", data="generate: {two_moons: {examples: 32}}")
+
+
+def positions(folder, size):
+    """Attention among so many positions."""
+    return train(folder, f"positions-{size}", data=f"generate: {{adding: {{length: {size}, examples: 2}}}}", batch=1,
+                 model="  - multi_head_attention: {name: attention, heads: 2, key_dim: 16}\n"
+                 "  - global_average_pool1d:\n  - dense: {name: sum, units: 1}", loss="mse")
+
+
+def megabytes(folder, size):
+    """So many million bytes of NPY in their own order, standardised."""
+    path, width = os.path.join(folder, "large.npy"), 1000
+    count = size * 1000000 // (4 * width)
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({count}, {width}), }}"
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode())
+        block = array.array("f", (i * 7 % 13 / 13 for i in range(width * 250)))
+        for _ in range(0, count, 250):
+            file.write(block.tobytes())
+    used = train(folder, f"megabytes-{size}", data=f"train: {path}\n  label_kind: none\n  standardize: true\n"
+                 "  shuffle: false", batch=250, model="  - dense: {name: code, units: 4}\n"
+                 f"  - dense: {{name: again, units: {width}}}", loss="mse", more="target: input")
+    os.remove(path)
+    return used
+
+
 def compare(folder, size):
     run = os.path.join(folder, "runs", f"steps-{size}")
     shutil.copytree(run, run + "-copy", dirs_exist_ok=True)
@@ -100,15 +137,18 @@ def list_many(folder, size):
     return measure(folder, "runs", many)
 
 
-# What it is, how it is measured, sizes, those that --full adds, the most the exponent may be.
+# What it is, how it is measured, sizes, those that --full adds, the most the exponents of time and memory may be.
 TABLE = [
-    ("training, steps", steps, [20000, 80000, 320000], [3000000], 1.1),
-    ("compare, steps", compare, [20000, 80000, 320000], [3000000], 1.1),
-    ("export to CSV, steps", export, [20000, 80000, 320000], [3000000], 1.1),
-    ("runs, of one with steps", list_long, [20000, 80000, 320000], [3000000], 0.2),
-    ("training, layers", layers, [50, 200, 800], [5000], 1.1),
-    ("training, rows of CSV", rows, [20000, 80000, 320000], [5000000], 1.1),
-    ("runs, so many", list_many, [100, 400, 1600], [10000], 1.1),
+    ("training, steps", steps, [20000, 80000, 320000], [3000000], 1.1, 1.1),
+    ("compare, steps", compare, [20000, 80000, 320000], [3000000], 1.1, 0.1),
+    ("export to CSV, steps", export, [20000, 80000, 320000], [3000000], 1.1, 0.1),
+    ("runs, of one with steps", list_long, [20000, 80000, 320000], [3000000], 0.2, 0.1),
+    ("training, layers", layers, [50, 200, 800], [5000, 11000], 1.1, 1.1),
+    ("training, rows of CSV", rows, [20000, 80000, 320000], [5000000], 1.1, 1.1),
+    ("runs, so many", list_many, [400, 800, 1600], [10000], 1.1, 0.2),
+    ("Adam, millions of parameters", parameters, [2, 8, 32], [128], 1.1, 1.1),
+    ("attention, positions", positions, [500, 1000, 2000], [5000], 2.1, 1.1),
+    ("standardised NPY in its order, MB", megabytes, [100, 400], [1600], 1.1, 0.1),
 ]
 
 
@@ -122,22 +162,24 @@ def exponent(sizes, values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="the largest sizes, too")
+    parser.add_argument("--only", default="", metavar="WORD", help="the rows that have it in their name")
     options = parser.parse_args()
     print("| what grows | CPU seconds (MB) at each size | exponent of time | of memory | at most |")
     print("|---|---|---|---|---|", flush=True)
     too_steep = 0
     with tempfile.TemporaryDirectory() as folder:
         start, _ = measure(folder, "--version")
-        for name, function, small, large, most in TABLE:
+        for name, function, small, large, most, most_memory in TABLE:
+            if options.only not in name:
+                continue
             sizes = small + (large if options.full else [])
             measured = [function(folder, size) for size in sizes]
             times = [max(0.0, seconds - start) for seconds, _ in measured]
-            time, memory = exponent(sizes, times), exponent(sizes, [peak for _, peak in measured])
-            too_steep += time > most
-            cells = ", ".join(f"{size:,}: {seconds:.2f} ({peak / 1e6:.0f})".replace(",", " ", 1) if size > 999
-                              else f"{size}: {seconds:.2f} ({peak / 1e6:.0f})"
+            slope, memory = exponent(sizes, times), exponent(sizes, [peak for _, peak in measured])
+            too_steep += slope > most or memory > most_memory
+            cells = ", ".join(f"{f'{size:,}'.replace(',', ' ')}: {seconds:.2f} ({peak / 1e6:.0f})"
                               for size, seconds, (_, peak) in zip(sizes, times, measured))
-            print(f"| {name} | {cells} | {time:.2f} | {memory:.2f} | {most} |", flush=True)
+            print(f"| {name} | {cells} | {slope:.2f} | {memory:.2f} | {most}, {most_memory} |", flush=True)
     return too_steep > 0
 
 
