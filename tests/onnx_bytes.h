@@ -2,7 +2,8 @@
 #ifndef TAPEDECK_TESTS_ONNX_BYTES_H
 #define TAPEDECK_TESTS_ONNX_BYTES_H
 
-#include "onnx/graph.h"
+#include "base/little.h"
+#include "onnx/parse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ static inline void put_int(proto_bytes *to, uint32_t field, int64_t value) {
 
 static inline void put_float(proto_bytes *to, uint32_t field, float value) {
     put_varint(to, field << 3 | 5);
+    td__little_copy(&value, &value, sizeof value, sizeof value);
     put_raw(to, &value, sizeof value);
 }
 
@@ -70,6 +72,10 @@ static inline proto_bytes tensor_of(const char *name, td__onnx_type type, int32_
     put_int(&tensor, 2, type);
     put_text(&tensor, 8, name);
     put_bytes(&tensor, 9, data, size);
+    const td__onnx_encoding *encoding = td__onnx_encoding_of(type);
+    size_t width = encoding && encoding->bits > 8 ? encoding->bits / 8u : 1;
+    uint8_t *raw = tensor.data + tensor.size - size;
+    td__little_copy(raw, raw, size / width * width, width);
     return tensor;
 }
 

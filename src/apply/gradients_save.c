@@ -1,5 +1,6 @@
 /* Gradients to files. */
 #include "base/file.h"
+#include "base/little.h"
 #include "base/memory.h"
 #include "data/npy.h"
 #include "model/weights.h"
@@ -63,7 +64,7 @@ static td_status save_npy(int folder, const td_gradient *gradient, td_error *err
         return td_error_set(error, TD_MEMORY, "%s: out of memory", gradient->name);
     }
     memcpy(bytes, header, head);
-    memcpy(bytes + head, td_tensor_data(gradient->tensor), size);
+    td__little_copy(bytes + head, td_tensor_data(gradient->tensor), size, sizeof(float));
     td__file_name(name, gradient->name);
     (void)strcat(name, ".npy");
     td_status status = td__file_publish(folder, name, bytes, head + size, false, error);

@@ -7,6 +7,7 @@
 #include "onnx/run.h"
 #include "tape/tape.h"
 #include "tapedeck/apply.h"
+#include "tensor/order.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -158,12 +159,16 @@ static td_dtype written_type(td__onnx_type type) {
     return storage == TD_INT64 ? types[type] : storage;
 }
 
-/* In the machine's order the first bytes of a small int64 are the number in fewer. */
+/* Numbers of fewer bytes are kept as int64. */
 static bool write_values(int file, const td_tensor *tensor, td_dtype dtype, off_t at) {
     size_t size = td_dtype_size(dtype), count = (size_t)td_tensor_count(tensor);
     const char *data = td_tensor_data((td_tensor *)tensor);
     if (size == td_dtype_size(td_tensor_dtype(tensor))) {
-        return td__write_all(file, data, count * size, at);
+        td_view own = td_view_of(tensor), little = {0};
+        bool written = td__view_to_file(&own, &little, NULL) == TD_OK &&
+                       td__write_all(file, little.data, count * size, at);
+        td__view_let_go(&little);
+        return written;
     }
     enum { PIECE = 4096 };
     char piece[PIECE * sizeof(int32_t)];

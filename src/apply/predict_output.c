@@ -6,6 +6,7 @@
 #include "data/npy.h"
 #include "sink/picture.h"
 #include "sink/score.h"
+#include "tensor/order.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -156,8 +157,14 @@ static td_status npy_write(td__predict_output *output, const td_view *prediction
         shape.dims[0] = output->examples;
         (void)fwrite(header, 1, td__npy_header(header, TD_FLOAT32, &shape), output->stream);
     }
+    td_view little;
+    td_status status = td__view_to_file(prediction, &little, error);
+    if (status) {
+        return status;
+    }
     size_t count = (size_t)(prediction->shape.dims[0] * row_elements(prediction));
-    (void)fwrite(prediction->data, sizeof(float), count, output->stream);
+    (void)fwrite(little.data, sizeof(float), count, output->stream);
+    td__view_let_go(&little);
     output->written += prediction->shape.dims[0];
     return ferror(output->stream) ? stream_error(output, error) : TD_OK;
 }

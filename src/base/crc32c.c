@@ -3,10 +3,9 @@
 #include "base/crc32c.h"
 
 #include "base/cpu.h"
+#include "base/little.h"
 
-#include <endian.h>
 #include <pthread.h>
-#include <string.h>
 
 #define POLYNOMIAL 0x82f63b78u /* 0x1edc6f41, bits reversed */
 
@@ -58,18 +57,12 @@ static void fill_tables(void) {
     fill_shift(shift_two, 2 * STREAM);
 }
 
-static inline uint64_t load(const uint8_t *bytes) {
-    uint64_t word;
-    memcpy(&word, bytes, sizeof word);
-    return le64toh(word);
-}
-
 uint32_t td__crc32c_portable(uint32_t crc, const void *data, size_t size) {
     pthread_once(&once, fill_tables);
     const uint8_t *bytes = data;
     crc = ~crc;
     for (; size >= 8; size -= 8, bytes += 8) {
-        uint64_t word = load(bytes) ^ crc;
+        uint64_t word = td__load64(bytes) ^ crc;
         crc = 0;
         for (int k = 0; k < 8; k++) {
             crc ^= tables[7 - k][word >> (8 * k) & 0xff];
@@ -99,14 +92,14 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse(uint32_t crc, const
     for (; size >= 3 * STREAM; size -= 3 * STREAM, bytes += 3 * STREAM) {
         uint64_t b = 0, c = 0;
         for (size_t i = 0; i < STREAM; i += 8) {
-            a = _mm_crc32_u64(a, load(bytes + i));
-            b = _mm_crc32_u64(b, load(bytes + STREAM + i));
-            c = _mm_crc32_u64(c, load(bytes + 2 * STREAM + i));
+            a = _mm_crc32_u64(a, td__load64(bytes + i));
+            b = _mm_crc32_u64(b, td__load64(bytes + STREAM + i));
+            c = _mm_crc32_u64(c, td__load64(bytes + 2 * STREAM + i));
         }
         a = shift(shift_two, (uint32_t)a) ^ shift(shift_one, (uint32_t)b) ^ c;
     }
     for (; size >= 8; size -= 8, bytes += 8) {
-        a = _mm_crc32_u64(a, load(bytes));
+        a = _mm_crc32_u64(a, td__load64(bytes));
     }
     uint32_t last = (uint32_t)a;
     for (; size > 0; size--, bytes++) {

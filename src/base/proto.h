@@ -6,12 +6,7 @@
 #define TAPEDECK_BASE_PROTO_H
 
 #include "base/half.h"
-
-#include <endian.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "base/little.h"
 
 enum { TD__VARINT = 0, TD__FIXED64 = 1, TD__BYTES = 2, TD__FIXED32 = 5 };
 
@@ -38,18 +33,6 @@ static inline td__proto td__proto_of(const void *data, size_t size) {
 
 static inline td__proto td__proto_in(const td__proto_field *field) {
     return td__proto_of(field->data, field->size);
-}
-
-static inline uint64_t td__load64(const void *from) {
-    uint64_t bits;
-    memcpy(&bits, from, sizeof bits);
-    return le64toh(bits);
-}
-
-static inline uint32_t td__load32(const void *from) {
-    uint32_t bits;
-    memcpy(&bits, from, sizeof bits);
-    return le32toh(bits);
 }
 
 static inline double td__double_of(uint64_t bits) {

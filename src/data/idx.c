@@ -1,4 +1,5 @@
 /* IDX: two zero bytes, type, rank, big-endian 32-bit dimensions, big-endian elements. */
+#include "base/little.h"
 #include "base/memory.h"
 #include "data/npy.h"
 
@@ -33,7 +34,7 @@ td_status td__idx_parse(td__array *array, int64_t *rows, const td__bytes *bytes,
         const uint8_t *p = b + 4 + 4 * d;
         shape.dims[d] = (int64_t)p[0] << 24 | (int64_t)p[1] << 16 | (int64_t)p[2] << 8 | p[3];
     }
-    bool swap = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && td__element_size(types[t].element) > 1;
+    bool swap = TD__LITTLE_ENDIAN && td__element_size(types[t].element) > 1;
     return td__array_describe(array, rows, b + start, bytes->size - start, types[t].element, swap,
                               false, &shape, what, error);
 }

@@ -1,5 +1,6 @@
 /* NPY files as data; tensor/npy reads their header. */
 #include "data/npy.h"
+#include "base/little.h"
 #include "tensor/npy.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ static td_status find_type(header *h, const char *what, td_error *error) {
                  {"i8", TD__I64}, {"f2", TD__F16}, {"f4", TD__F32}, {"f8", TD__F64}};
     const char *text = h->array.type;
     bool ordered = strchr("<>=|", text[0]) != NULL;
-    bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    bool little = TD__LITTLE_ENDIAN;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (strcmp(text + ordered, types[i].code) == 0) {
             h->element = types[i].element;

@@ -1,8 +1,7 @@
 /* Numbers of any width and byte order become the nearest td_dtype that holds them all. */
 #include "hdf5/type.h"
 #include "base/half.h"
-
-#include <endian.h>
+#include "base/little.h"
 
 enum { FIXED = 0, FLOAT = 1, STRING = 3, ENUMERATED = 8, VARIABLE = 9 };
 
@@ -140,7 +139,7 @@ td_status td__h5_space_read(const td__hdf5 *file, td__h5_cursor body, td_shape *
 bool td__h5_type_is_native(const td__h5_type *type) {
     return type->size == td_dtype_size(type->dtype) && (type->size == 1 || !type->big) &&
            (type->sign || type->real || type->dtype == TD_UINT8) &&
-           (BYTE_ORDER == LITTLE_ENDIAN || type->size == 1);
+           (TD__LITTLE_ENDIAN || type->size == 1);
 }
 
 static uint64_t load(const td__h5_type *type, const uint8_t *from) {

@@ -9,9 +9,9 @@
  * All but the values is made in memory; the values are written from where they are. */
 #include "hdf5/maker.h"
 #include "hdf5/message.h"
+#include "tensor/order.h"
 
 #include <assert.h>
-#include <endian.h>
 
 /* How many symbols a node has, and how many children a B-tree's: the superblock tells half. */
 enum { SYMBOLS = 8, CHILDREN = 32, SYMBOL_SIZE = 40, TREE_SIZE = 24 + 16 * CHILDREN + 8 };
@@ -128,10 +128,7 @@ static void put_type(td__h5_output *out, td_dtype dtype) {
         [TD_UINT8] = {{0x10, 0, 0, 0, 1}, {0, 0, 8}, 4},
     };
     assert(types[dtype].size && "a model's weights have one of these types");
-    uint8_t head[8];
-    memcpy(head, types[dtype].head, sizeof head);
-    head[1] |= BYTE_ORDER == BIG_ENDIAN; /* values are written as they are in memory */
-    td__h5_put(out, head, sizeof head);
+    td__h5_put(out, types[dtype].head, sizeof types[dtype].head);
     td__h5_put(out, types[dtype].rest, types[dtype].size);
 }
 
@@ -278,6 +275,17 @@ static td_status write_superblock(const td__hdf5_maker *maker, td__hdf5_write *w
     return write(user, block, sizeof block, error);
 }
 
+static td_status write_values(const td__h5_node *array, td__hdf5_write *write, void *user,
+                              td_error *error) {
+    td_view view;
+    td_status status = td__view_to_file(&array->view, &view, error);
+    if (!status) {
+        status = write(user, view.data, array->bytes, error);
+        td__view_let_go(&view);
+    }
+    return status;
+}
+
 td_status td__hdf5_finish(td__hdf5_maker *maker, td__hdf5_write *write, void *user,
                           td_error *error) {
     static const uint8_t zeros[8];
@@ -299,7 +307,7 @@ td_status td__hdf5_finish(td__hdf5_maker *maker, td__hdf5_write *write, void *us
             status = write(user, zeros, gap, error);
         }
         if (!status && array->bytes > 0) {
-            status = write(user, array->view.data, array->bytes, error);
+            status = write_values(array, write, user, error);
         }
         at = (at + gap + array->bytes) % 8;
     }

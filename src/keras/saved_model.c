@@ -4,6 +4,7 @@
 #include "base/proto.h"
 #include "keras/make.h"
 #include "keras/weights.h"
+#include "tensor/order.h"
 #include "tensorflow/bundle.h"
 
 #include <errno.h>
@@ -262,8 +263,11 @@ static td_status read_variable(saved *s, const td__keras_entry *entry, size_t li
     }
     td_view view;
     td_status status = td__bundle_view(&s->bundle, values, &view, error);
-    return status ? status
-                  : td__keras_parameter_set(&s->graph, entry, parameter, &view, key, error);
+    if (!status) {
+        status = td__keras_parameter_set(&s->graph, entry, parameter, &view, key, error);
+        td__view_let_go(&view);
+    }
+    return status;
 }
 
 /* A layer's variables: what it trains, then what it does not. */

@@ -3,9 +3,10 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/little.h"
 #include "base/memory.h"
-#include "base/proto.h"
 #include "model/weights.h"
+#include "tensor/order.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,14 +45,6 @@ static int64_t tensor_bytes(const td__named_view *tensor) {
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
-
-static uint64_t read_u64(const unsigned char *bytes) {
-    uint64_t value = 0;
-    for (int i = 7; i >= 0; i--) {
-        value = value << 8 | bytes[i];
-    }
-    return value;
-}
 
 static td_status malformed(td_error *error, const char *path, const char *name, const char *what) {
     return td_error_set(error, TD_FORMAT, "%s: not a sound safetensors file: %s%s%s", path,
@@ -180,7 +173,7 @@ static td_status read_header(td__safetensors *file, const char *path, td_error *
     if (file->size < 10) {
         return malformed(error, path, NULL, "too short");
     }
-    uint64_t length = read_u64(file->bytes);
+    uint64_t length = td__load64(file->bytes);
     if (length < 2 || length > MAX_HEADER || length > file->size - 8 || file->bytes[8] != '{') {
         return malformed(error, path, NULL, "no header");
     }
@@ -208,7 +201,12 @@ static td_status read_header(td__safetensors *file, const char *path, td_error *
                                  &file->tensors[file->count++], path, error);
         }
     }
-    return status ? status : check_coverage(file, data, path, error);
+    status = status ? status : check_coverage(file, data, path, error);
+    /* Values are used where they lie, unless memory has them in another order than files. */
+    for (size_t i = 0; i < file->count && !status && !TD__LITTLE_ENDIAN; i++) {
+        status = td__view_from_file(&file->tensors[i].view, path, error);
+    }
+    return status;
 }
 
 td__safetensors *td__safetensors_parse(const char *path, const void *bytes, size_t size,
@@ -259,6 +257,9 @@ void td__safetensors_close(td__safetensors *file) {
         return;
     }
     json_decref(file->header);
+    for (size_t i = 0; i < file->count; i++) {
+        td__view_let_go(&file->tensors[i].view);
+    }
     td__free(file->tensors);
     if (file->map) {
         munmap(file->map, file->size);
@@ -293,7 +294,7 @@ const td__named_view *td__safetensors_find(const td__safetensors *file, const ch
 }
 
 void td__safetensors_let_go(const td__safetensors *file, const td__named_view *tensor) {
-    if (file->map) {
+    if (file->map && !tensor->view.release) {
         td__mapped_let_go(tensor->view.data, (size_t)tensor_bytes(tensor));
     }
 }
@@ -352,9 +353,7 @@ static unsigned char *head_bytes(size_t count, const td__named_view *tensors, si
     size_t length = header ? strlen(header) : 0, padded = (8 + length + 63) / 64 * 64 - 8;
     unsigned char *bytes = header ? td__calloc(8 + padded, 1) : NULL;
     if (bytes) {
-        for (int i = 0; i < 8; i++) {
-            bytes[i] = (unsigned char)(padded >> (8 * i));
-        }
+        td__store64(bytes, padded);
         memcpy(bytes + 8, header, length);
         memset(bytes + 8 + length, ' ', padded - length);
     }
@@ -363,12 +362,23 @@ static unsigned char *head_bytes(size_t count, const td__named_view *tensors, si
     return bytes;
 }
 
+static bool write_tensor(int file, const td__named_view *tensor, int64_t at) {
+    td_view view;
+    if (td__view_to_file(&tensor->view, &view, NULL)) {
+        errno = ENOMEM;
+        return false;
+    }
+    bool good = td__write_all(file, view.data, (size_t)tensor_bytes(tensor), at);
+    td__view_let_go(&view);
+    return good;
+}
+
 /* Tensors are written from where they lie: a file takes no memory of its size. */
 static bool write_tensors(int file, size_t count, const td__named_view *tensors, int64_t at) {
     bool good = true;
     for (size_t i = 0; i < count && good; i++) {
         int64_t size = tensor_bytes(&tensors[i]);
-        good = size == 0 || td__write_all(file, tensors[i].view.data, (size_t)size, at);
+        good = size == 0 || write_tensor(file, &tensors[i], at);
         at += size;
     }
     return good;

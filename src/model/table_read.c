@@ -5,6 +5,7 @@
 #include "hdf5/hdf5.h"
 #include "model/safetensors.h"
 #include "model/table.h"
+#include "tensor/order.h"
 #include "zip/zip.h"
 
 #include <stdio.h>
@@ -27,7 +28,8 @@ td_status td__safetensors_list(const char *path, td__tensor_list *list, td_error
         file ? td__tensor_list_keep(list, close_safetensors, file, path, error) : TD_FORMAT;
     for (size_t i = 0; !status && i < td__safetensors_count(file); i++) {
         const td__named_view *tensor = td__safetensors_at(file, i);
-        status = td__tensor_list_add(list, tensor->name, tensor->view, path, error);
+        td_view view = {tensor->view.dtype, tensor->view.shape, tensor->view.data, NULL, NULL};
+        status = td__tensor_list_add(list, tensor->name, view, path, error);
     }
     return status;
 }
@@ -218,11 +220,11 @@ static td_status add_npy(const td__zip_member *content, const char *name, const 
         return status;
     }
     view.data = content->data + array.start;
-    if (array.fortran) {
+    status = td__view_from_file(&view, what, error);
+    if (!status && array.fortran) {
         td_view given = view;
         column_major(&view.shape, strides);
-        status = td__view_align(&given, what, error);
-        status = status ? status : td_view_pack(&given, strides, &view, error);
+        status = td_view_pack(&given, strides, &view, error);
     }
     return status ? status : td__tensor_list_add(list, name, view, path, error);
 }

@@ -5,6 +5,7 @@
 #include "model/table.h"
 #include "model/weights.h"
 #include "tensor/npy.h"
+#include "tensor/order.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -89,9 +90,7 @@ static td_status write_npy(int folder, const td__named_view *tensor, td_error *e
         status = td_error_set(error, TD_MEMORY, "%s: out of memory", tensor->name);
     }
     td__free(bytes);
-    if (view.release) {
-        view.release(view.owner);
-    }
+    td__view_let_go(&view);
     return status;
 }
 

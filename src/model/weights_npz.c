@@ -3,8 +3,10 @@
 #include "model/weights.h"
 
 #include "base/file.h"
+#include "base/little.h"
 #include "base/memory.h"
 #include "data/npy.h"
+#include "tensor/order.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,9 +26,8 @@ static int64_t bytes_of(const td_view *view) {
 }
 
 td_status td__numpy_view(const td_view *view, td_view *made, td_error *error) {
-    *made = (td_view){view->dtype, view->shape, view->data, NULL, NULL};
     if (td__npy_type(view->dtype)) {
-        return TD_OK;
+        return td__view_to_file(view, made, error);
     }
     int64_t count = bytes_of(view) / (int64_t)td_dtype_size(view->dtype);
     float *copy = td__aligned_alloc(((size_t)count + 1) * sizeof *copy);
@@ -34,6 +35,7 @@ td_status td__numpy_view(const td_view *view, td_view *made, td_error *error) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     td__copy_floats(copy, view, 0, count);
+    td__little_copy(copy, copy, (size_t)count * sizeof *copy, sizeof *copy);
     *made = (td_view){TD_FLOAT32, view->shape, copy, td__aligned_free, copy};
     return TD_OK;
 }
@@ -51,9 +53,7 @@ static td_status add_array(td__zip_writer *writer, const char *name, const td_vi
     td__zip_append(writer, header, td__npy_header(header, plain.dtype, &plain.shape));
     td__zip_append(writer, plain.data, (size_t)bytes_of(&plain));
     td__zip_end(writer);
-    if (plain.release) {
-        plain.release(plain.owner);
-    }
+    td__view_let_go(&plain);
     return TD_OK;
 }
 

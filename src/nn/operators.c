@@ -1,6 +1,7 @@
 /* The protocol buffers of an ONNX file; see operators.h. */
 #include "nn/operators.h"
 
+#include "base/little.h"
 #include "nn/model.h"
 
 #include <math.h>
@@ -96,7 +97,8 @@ static void put_int(td__operators *to, message *m, uint32_t field, int64_t value
 
 static void put_float(td__operators *to, message *m, uint32_t field, float value) {
     put_varint(to, m, (uint64_t)field << 3 | 5);
-    put(to, m, &value, sizeof value); /* little-endian, as the machines this runs on */
+    td__little_copy(&value, &value, sizeof value, sizeof value);
+    put(to, m, &value, sizeof value);
 }
 
 static void put_bytes(td__operators *to, message *m, uint32_t field, const void *data,
@@ -125,6 +127,10 @@ static void put_tensor(td__operators *to, message *m, int type, size_t rank, con
     }
     put_int(to, m, 2, type);
     put_bytes(to, m, 9, data, size);
+    if (!to->exhausted) {
+        void *raw = m->data + m->size - size;
+        td__little_copy(raw, raw, size, type == INT64 ? 8 : 4);
+    }
 }
 
 /* --- nodes -------------------------------------------------------------------------------- */

@@ -249,8 +249,7 @@ static bool decode_listed(td__proto message, const tensor_draft *draft, void *va
 
 /* Whether raw data needs no conversion. */
 static bool is_as_stored(td__onnx_type type) {
-    const uint16_t probe = 1;
-    return *(const uint8_t *)&probe == 1 &&
+    return TD__LITTLE_ENDIAN &&
            (type == TD__ONNX_FLOAT || type == TD__ONNX_DOUBLE || type == TD__ONNX_INT64);
 }
 

@@ -103,6 +103,7 @@ static void put_values(writing *w, const td__onnx_parameter *p, output *out) {
         td_tensor *tensor =
             td_model_parameter_at(w->model, (size_t)(p - w->source->parameters))->tensor;
         td__onnx_layout_copy(p->node, p->form, &p->given, w->room, true, td_tensor_data(tensor));
+        td__little_copy(w->room, w->room, bytes, sizeof(float));
     }
     put(out, w->room, bytes);
 }

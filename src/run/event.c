@@ -240,8 +240,9 @@ static bool read_tensor(const td__proto_field *message, tensor *made) {
 /* Element i of the output. */
 static void store(const struct element *element, uint8_t *out, size_t i, uint64_t bits) {
     size_t size = td_dtype_size(element->dtype);
-    uint64_t little = htole64(bits);
-    memcpy(out + i * size, &little, size);
+    uint8_t little[8];
+    td__store64(little, bits);
+    td__little_copy(out + i * size, little, size, size);
 }
 
 /* The values that are listed one by one, at most `most`; how many there are. */
@@ -287,7 +288,7 @@ static td_status read_elements(td__decoder *decoder, const td__proto_field *mess
         return out_of_memory(error);
     }
     if (t->content.data) {
-        memcpy(decoder->bytes, t->content.data, bytes);
+        td__little_copy(decoder->bytes, t->content.data, bytes, size);
         return TD_OK;
     }
     size_t listed = list_values(message, element, decoder->bytes, (size_t)count);

@@ -1,5 +1,6 @@
 /* The files of a run beside its database. They are read, not mapped: a file that a resumed run cuts
  * while it is mapped would end the reader. */
+#include "base/little.h"
 #include "base/memory.h"
 #include "base/parse.h"
 #include "run/run.h"
@@ -122,6 +123,9 @@ td_status td__run_load_tensor(td_run *run, const char *file, int64_t index, td_v
     }
     close(opened);
     view->data = run->bytes;
+    if (!status) {
+        td__little_copy(run->bytes, run->bytes, bytes, td_dtype_size(view->dtype));
+    }
     return status;
 }
 
@@ -144,7 +148,11 @@ const int64_t *td__run_load_samples(td_run *run, const char *file, int64_t index
                          most_bytes / sizeof(int64_t), sizeof(int64_t)) &&
                 read_at(opened, run->samples, bytes, offset);
     close(opened);
-    return good ? run->samples : NULL;
+    if (!good) {
+        return NULL;
+    }
+    td__little_copy(run->samples, run->samples, bytes, sizeof *run->samples);
+    return run->samples;
 }
 
 td_status td__run_load_file(td_run *run, const char *file, size_t *size, td_error *error) {

@@ -9,6 +9,7 @@
  */
 #include "tensor/npy.h"
 #include "base/file.h"
+#include "base/little.h"
 #include "base/memory.h"
 #include "deck/reach.h"
 #include "sink/append.h"
@@ -207,7 +208,7 @@ static td_status put(array *a, const void *data, size_t size, td_error *error) {
         return td_error_set(error, TD_MEMORY, "%s: out of memory for %zu bytes", a->file->name,
                             size);
     }
-    memcpy(room, data, size);
+    td__little_copy(room, data, size, td_dtype_size(a->dtype));
     td__append_advance(a->file, size);
     return TD_OK;
 }
@@ -239,7 +240,7 @@ static td_status write_data(array *a, const void *data, td_error *error) {
     size_t size = (size_t)a->bytes;
     td_status status = TD_OK;
     td__append_begin(a->file);
-    if (size >= TD__APPEND_PIECE) {
+    if (size >= TD__APPEND_PIECE && TD__LITTLE_ENDIAN) {
         status = td__append_through(a->file, data, size, error);
         status = status ? status : td__append_commit(a->file, error);
     } else {

@@ -2,6 +2,7 @@
 #include "sink/resume.h"
 
 #include "base/file.h"
+#include "base/little.h"
 #include "base/memory.h"
 #include "tensor/npy.h"
 
@@ -259,6 +260,7 @@ static td_status filter_arrays(array arrays[3], int64_t step, td_error *error) {
                 td__read_all(steps->file, values, (size_t)count * sizeof *values,
                              (off_t)steps->header_bytes);
     td_status status = good ? TD_OK : bad_array(steps->name, error);
+    td__little_copy(values, values, good ? (size_t)count * sizeof *values : 0, sizeof *values);
     for (size_t i = 0; i < 3 && !status; i++) { /* data, samples, steps */
         if (arrays[i].file >= 0) {
             status = filter_array(&arrays[i], values, count, step, error);

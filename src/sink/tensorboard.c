@@ -6,6 +6,7 @@
  * metadata goes with the first value of its tag.
  */
 #include "base/crc32c.h"
+#include "base/little.h"
 #include "base/memory.h"
 #include "deck/reach.h"
 #include "sink/append.h"
@@ -13,7 +14,6 @@
 #include "sink/picture.h"
 #include "sink/text.h"
 
-#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -68,8 +68,7 @@ static void put_number(td_sink *sink, uint32_t field, uint64_t value) {
 
 static void put_double(td_sink *sink, uint32_t field, double value) {
     uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    bits = htole64(bits);
+    td__little_copy(&bits, &value, sizeof bits, sizeof bits);
     put_tag(sink, field, FIXED64);
     put(sink, &bits, sizeof bits);
 }
@@ -156,8 +155,7 @@ static void begin_event(td_sink *sink, double wall_time, int64_t step) {
 
 static void store_crc(uint8_t *out, const void *data, size_t size) {
     uint32_t crc = td__crc32c(0, data, size);
-    uint32_t masked = htole32((crc >> 15 | crc << 17) + 0xa282ead8u);
-    memcpy(out, &masked, sizeof masked);
+    td__store32(out, (crc >> 15 | crc << 17) + 0xa282ead8u);
 }
 
 /* Frames the event that was built. */
@@ -167,8 +165,7 @@ static td_status end_event(td_sink *sink, td_error *error) {
         return td_error_set(error, TD_MEMORY, "tensorboard: out of memory for an event");
     }
     size_t size = sink->size - FRAME_HEAD - 4;
-    uint64_t length = htole64(size);
-    memcpy(sink->bytes, &length, sizeof length);
+    td__store64(sink->bytes, size);
     store_crc(sink->bytes + 8, sink->bytes, 8);
     store_crc(sink->bytes + FRAME_HEAD + size, sink->bytes + FRAME_HEAD, size);
     return TD_OK;
@@ -218,8 +215,7 @@ static void put_scalar(td_sink *sink, const td_record *record, const char *part,
                        bool described) {
     float single = (float)value;
     uint32_t bits;
-    memcpy(&bits, &single, sizeof bits);
-    bits = htole32(bits);
+    td__little_copy(&bits, &single, sizeof bits, sizeof bits);
     size_t message = begin_value(sink, record, part, &scalars, described);
     size_t tensor = open_message(sink, VALUE_TENSOR);
     put_number(sink, TENSOR_DTYPE, DT_FLOAT);
@@ -263,11 +259,8 @@ static void put_histogram(td_sink *sink, const td_record *record, bool described
         if (cut && i == count - 1 && stats->max > bin.left) {
             bin.right = stats->max;
         }
-        uint64_t row[3];
-        memcpy(row, (const double[]){bin.left, bin.right, bin.count}, sizeof row);
-        for (int k = 0; k < 3; k++) {
-            row[k] = htole64(row[k]);
-        }
+        double row[3] = {bin.left, bin.right, bin.count};
+        td__little_copy(row, row, sizeof row, sizeof *row);
         put(sink, row, sizeof row);
     }
     close_message(sink, tensor);

@@ -1,29 +1,16 @@
 /* The 64-bit fingerprint: XXH64 (Collet; github.com/Cyan4973/xxHash, doc/xxhash_spec.md) of the
- * elements' bytes, seeded with XXH64 of type, rank and dimensions. */
+ * elements' bytes, as files have them, seeded with XXH64 of type, rank and dimensions. */
 #include "tensor/hash.h"
 
+#include "base/little.h"
+#include "tensor/order.h"
 #include "tensor/stats.h"
-
-#include <string.h>
 
 static const uint64_t P1 = 0x9E3779B185EBCA87u, P2 = 0xC2B2AE3D27D4EB4Fu, P3 = 0x165667B19E3779F9u,
                       P4 = 0x85EBCA77C2B2AE63u, P5 = 0x27D4EB2F165667C5u;
 
 static uint64_t rotate(uint64_t x, int k) {
     return (x << k) | (x >> (64 - k));
-}
-
-static uint64_t load64(const unsigned char *p) {
-    uint64_t x;
-    memcpy(&x, p, sizeof x);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    x = __builtin_bswap64(x);
-#endif
-    return x;
-}
-
-static uint64_t load32(const unsigned char *p) {
-    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24;
 }
 
 static uint64_t mix(uint64_t lane, uint64_t input) {
@@ -36,10 +23,10 @@ static uint64_t merge(uint64_t hash, uint64_t lane) {
 
 static uint64_t finish(uint64_t hash, const unsigned char *p, size_t rest) {
     for (; rest >= 8; p += 8, rest -= 8) {
-        hash = rotate(hash ^ mix(0, load64(p)), 27) * P1 + P4;
+        hash = rotate(hash ^ mix(0, td__load64(p)), 27) * P1 + P4;
     }
     if (rest >= 4) {
-        hash = rotate(hash ^ load32(p) * P1, 23) * P2 + P3;
+        hash = rotate(hash ^ (uint64_t)td__load32(p) * P1, 23) * P2 + P3;
         p += 4;
         rest -= 4;
     }
@@ -58,10 +45,10 @@ uint64_t td__xxh64(const void *data, size_t size, uint64_t seed) {
     if (size >= 32) {
         uint64_t a = seed + P1 + P2, b = seed + P2, c = seed, d = seed - P1;
         for (; rest >= 32; p += 32, rest -= 32) {
-            a = mix(a, load64(p));
-            b = mix(b, load64(p + 8));
-            c = mix(c, load64(p + 16));
-            d = mix(d, load64(p + 24));
+            a = mix(a, td__load64(p));
+            b = mix(b, td__load64(p + 8));
+            c = mix(c, td__load64(p + 16));
+            d = mix(d, td__load64(p + 24));
         }
         hash = rotate(a, 1) + rotate(b, 7) + rotate(c, 12) + rotate(d, 18);
         hash = merge(merge(merge(merge(hash, a), b), c), d);
@@ -85,7 +72,12 @@ td_status td_hash_of(const td_view *view, uint64_t *hash, td_error *error) {
             kind[used++] = (unsigned char)(word >> (8 * byte));
         }
     }
-    size_t bytes = (size_t)count * td_dtype_size(view->dtype);
-    *hash = td__xxh64(view->data, bytes, td__xxh64(kind, used, 0));
-    return TD_OK;
+    td_view little;
+    status = td__view_to_file(view, &little, error);
+    if (!status) {
+        size_t bytes = (size_t)count * td_dtype_size(view->dtype);
+        *hash = td__xxh64(little.data, bytes, td__xxh64(kind, used, 0));
+        td__view_let_go(&little);
+    }
+    return status;
 }

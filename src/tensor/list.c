@@ -1,6 +1,7 @@
 #include "tensor/list.h"
 
 #include "base/memory.h"
+#include "tensor/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,35 +11,6 @@ struct td__tensor_list_kept {
     void (*release)(void *owner);
     void *owner;
 };
-
-static void let_go(const td_view *view) {
-    if (view->release) {
-        view->release(view->owner);
-    }
-}
-
-/* Where the values of an empty tensor are said to be. */
-static const uint64_t nowhere;
-
-td_status td__view_align(td_view *view, const char *origin, td_error *error) {
-    int64_t count;
-    td_status status = td_shape_check(&view->shape, view->dtype, &count, error);
-    size_t size = td_dtype_size(view->dtype);
-    if (status || (count && (uintptr_t)view->data % size == 0)) {
-        return status;
-    }
-    void *copy = count ? td__aligned_alloc((size_t)count * size) : NULL;
-    if (count && !copy) {
-        return td_error_set(error, TD_MEMORY, "%s: out of memory", origin);
-    }
-    if (copy) {
-        memcpy(copy, view->data, (size_t)count * size);
-    }
-    let_go(view);
-    *view = (td_view){view->dtype, view->shape, copy ? copy : (const void *)&nowhere,
-                      copy ? td__aligned_free : NULL, copy};
-    return TD_OK;
-}
 
 td_status td__tensor_list_add(td__tensor_list *list, const char *name, td_view view,
                               const char *origin, td_error *error) {
@@ -51,7 +23,7 @@ td_status td__tensor_list_add(td__tensor_list *list, const char *name, td_view v
     }
     if (status) {
         td__free(copy);
-        let_go(&view);
+        td__view_let_go(&view);
         return status;
     }
     list->items[list->count++] = (td__named_view){copy, view};
@@ -97,7 +69,7 @@ td_status td__tensor_list_keep(td__tensor_list *list, void (*release)(void *owne
 void td__tensor_list_release(td__tensor_list *list) {
     for (size_t i = 0; i < list->count; i++) {
         td__free((void *)(uintptr_t)list->items[i].name);
-        let_go(&list->items[i].view);
+        td__view_let_go(&list->items[i].view);
     }
     while (list->kept) {
         struct td__tensor_list_kept *kept = list->kept;

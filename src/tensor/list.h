@@ -9,10 +9,6 @@ typedef struct td__named_view {
     td_view view;
 } td__named_view;
 
-/* Sees to it that the values stand at a multiple of their size, which a file's need not: they are
- * copied, and the view released, where they do not. origin is for messages. */
-TD_NODISCARD td_status td__view_align(td_view *view, const char *origin, td_error *error);
-
 /* A growing list of them, whose names and views are its own. Zero is empty. */
 typedef struct td__tensor_list {
     td__named_view *items;

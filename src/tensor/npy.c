@@ -3,18 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define ORDER "<"
-#else
-#define ORDER ">"
-#endif
-
 const char *td__npy_type(td_dtype dtype) {
     static const char *const types[TD_DTYPE_COUNT] = {
-        [TD_FLOAT32] = ORDER "f4", [TD_INT32] = ORDER "i4",   [TD_INT64] = ORDER "i8",
-        [TD_UINT8] = "|u1",        [TD_FLOAT64] = ORDER "f8", [TD_FLOAT16] = ORDER "f2",
-        [TD_BOOL] = "|b1",         [TD_INT8] = "|i1",         [TD_INT16] = ORDER "i2",
-        [TD_UINT16] = ORDER "u2",  [TD_UINT32] = ORDER "u4",  [TD_UINT64] = ORDER "u8",
+        [TD_FLOAT32] = "<f4", [TD_INT32] = "<i4",   [TD_INT64] = "<i8",  [TD_UINT8] = "|u1",
+        [TD_FLOAT64] = "<f8", [TD_FLOAT16] = "<f2", [TD_BOOL] = "|b1",   [TD_INT8] = "|i1",
+        [TD_INT16] = "<i2",   [TD_UINT16] = "<u2",  [TD_UINT32] = "<u4", [TD_UINT64] = "<u8",
     };
     return types[dtype];
 }

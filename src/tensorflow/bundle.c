@@ -3,6 +3,7 @@
 #include "base/crc32c.h"
 #include "base/memory.h"
 #include "base/proto.h"
+#include "tensor/order.h"
 #include "tensorflow/sorted.h"
 
 #include <stdio.h>
@@ -247,7 +248,7 @@ td_status td__bundle_view(const td__bundle *bundle, const td__bundle_entry *entr
                        "its values do not have the checksum that the index says", error);
     }
 #endif
-    return TD_OK;
+    return td__view_from_file(view, bundle->origin, error);
 }
 
 /* Lengths of all elements (varints), a checksum of them, then the texts. */

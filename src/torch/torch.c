@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/reasons.h"
 #include "data/bytes.h"
+#include "tensor/order.h"
 #include "torch/names.h"
 #include "torch/storage.h"
 
@@ -211,6 +212,7 @@ static td_status add_tensor(reader *r, const td__pickle_value *arguments, bool t
     }
     r->left -= length;
     status = arrange(r, &view, strides, count, error);
+    status = status ? status : td__view_from_file(&view, r->path, error);
     return status ? status : td__tensor_list_add(r->list, r->name, view, r->path, error);
 }
 

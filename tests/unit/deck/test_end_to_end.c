@@ -2,6 +2,7 @@
  * NPY and SQLite hold. */
 #include "folder.h"
 
+#include "base/little.h"
 #include "tapedeck/deck.h"
 
 #include <sqlite3.h>
@@ -136,6 +137,7 @@ static void check_array(const char *run) {
         float expected[UNITS], read[UNITS];
         weight_at(step, expected);
         assert_int_equal(fread(read, sizeof read[0], UNITS, file), UNITS);
+        td__little_copy(read, read, sizeof read, sizeof read[0]);
         assert_memory_equal(read, expected, sizeof read);
     }
     assert_int_equal(fgetc(file), EOF);

@@ -2,6 +2,8 @@
  * used as it lies, it is not copied. */
 #include "support.h"
 
+#include "base/little.h"
+
 static const char *const both[] = {"earliest.h5", "latest.h5"};
 
 static td__hdf5_array read_at(td__hdf5 *file, const char *path) {
@@ -19,7 +21,8 @@ static void check_array(td__hdf5 *file, const char *path, td_dtype dtype, td_sha
     assert_int_equal(array.view.dtype, dtype);
     assert_true(td_shape_equal(&array.view.shape, &shape));
     assert_memory_equal(array.view.data, values, (size_t)count * td_dtype_size(dtype));
-    assert_int_equal(array.owned == NULL, borrowed);
+    bool lies_so = TD__LITTLE_ENDIAN || td_dtype_size(dtype) == 1;
+    assert_int_equal(array.owned == NULL, borrowed && lies_so);
     td__hdf5_release(&array);
 }
 

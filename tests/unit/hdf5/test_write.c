@@ -1,6 +1,8 @@
 /* What is written reads back; what cannot be written is told once, and fails nothing else. */
 #include "support.h"
 
+#include "base/little.h"
+
 static const float values[6] = {1, -2, 3.5f, 0, 1e-30f, 7};
 
 static td_view floats(td_shape shape) {
@@ -43,9 +45,11 @@ static void what_is_written_reads_back(void **state) {
     td_error error = {0};
     td__hdf5_array array = {0};
     assert_ok(td__hdf5_read(file, find(file, "layers/dense/vars/1"), "1", &array, &error), error);
-    assert_null(array.owned);
     assert_memory_equal(array.view.data, values, 3 * sizeof *values);
-    assert_int_equal(((const uint8_t *)array.view.data - made.bytes) % 8, 0);
+    if (TD__LITTLE_ENDIAN) {
+        assert_null(array.owned);
+        assert_int_equal(((const uint8_t *)array.view.data - made.bytes) % 8, 0);
+    }
     assert_int_not_equal(find(file, "many/299"), 0);
     assert_int_equal(find(file, "many/300"), 0);
     td__hdf5_close(file);

@@ -17,7 +17,10 @@ static void put_graph_attribute(proto_bytes *node, const char *name, proto_bytes
 }
 
 static proto_bytes scalar_of(const char *name, td__onnx_type type, int64_t value) {
-    return tensor_of(name, type, 0, NULL, &value, type == TD__ONNX_BOOL ? 1 : sizeof value);
+    uint8_t truth = value != 0;
+    bool small = type == TD__ONNX_BOOL;
+    return tensor_of(name, type, 0, NULL, small ? (void *)&truth : &value,
+                     small ? 1 : sizeof value);
 }
 
 /* Takes (i, more, a) and gives (more, a * x, a * x): x is the graph's around it. */

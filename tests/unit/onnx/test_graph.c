@@ -247,6 +247,7 @@ static void numbers_in_lists_are_read(void **state) {
     put_int(&tensor, 1, 4);
     put_int(&tensor, 2, TD__ONNX_FLOAT);
     put_float(&tensor, 4, 1);
+    td__little_copy(pair, pair, sizeof pair, sizeof *pair);
     put_bytes(&tensor, 4, pair, sizeof pair);
     put_float(&tensor, 4, 4);
     td__onnx_constant constant = read_tensor(tensor);

@@ -321,7 +321,9 @@ static int make_folder(void **state) {
     for (size_t i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[i]);
         FILE *file = fopen(path, "wb");
-        fwrite((float[]){0, 1, 2, 3}, sizeof(float), 4, file);
+        float values[] = {0, 1, 2, 3};
+        td__little_copy(values, values, sizeof values, sizeof *values);
+        fwrite(values, sizeof(float), 4, file);
         fclose(file);
     }
     snprintf(path, sizeof path, "%s/model/link.bin", folder);

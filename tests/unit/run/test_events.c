@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "base/crc32c.h"
+#include "base/little.h"
 #include "base/memory.h"
 #include "run/events.h"
 
@@ -23,9 +24,14 @@ static size_t put_bits(char *out, double value) {
     return (size_t)sprintf(out, "%016llx", (unsigned long long)bits);
 }
 
-static size_t put_hex(char *out, const void *data, size_t size) {
-    for (size_t i = 0; i < size; i++) {
-        sprintf(out + 2 * i, "%02x", ((const uint8_t *)data)[i]);
+/* Elements of so many bytes each, as a file has them. */
+static size_t put_hex(char *out, const void *data, size_t size, size_t width) {
+    for (size_t i = 0; i < size; i += width) {
+        uint8_t little[8];
+        td__little_copy(little, (const uint8_t *)data + i, width, width);
+        for (size_t k = 0; k < width; k++) {
+            sprintf(out + 2 * (i + k), "%02x", little[k]);
+        }
     }
     return 2 * size;
 }
@@ -51,14 +57,15 @@ static void put_record(char *out, const td_record *record) {
         out += sprintf(out, "%08lx", crc32(0, record->png, (uInt)record->png_size));
         break;
     case TD_TEXT:
-        out += put_hex(out, record->text, record->text_length);
+        out += put_hex(out, record->text, record->text_length, 1);
         break;
     default:
         out +=
             sprintf(out, "%s %s ", td_dtype_name(view->dtype), td_shape_text(&view->shape, shape));
         out += put_hex(out, view->data,
                        td_dtype_size(view->dtype) *
-                           (size_t)(view->shape.dims[0] * view->shape.dims[1]));
+                           (size_t)(view->shape.dims[0] * view->shape.dims[1]),
+                       td_dtype_size(view->dtype));
     }
     *out = 0;
 }
@@ -155,14 +162,12 @@ static ssize_t read_memory(void *source, void *buffer, size_t size) {
 
 static void put_crc(uint8_t *out, const void *data, size_t size) {
     uint32_t crc = td__crc32c(0, data, size);
-    crc = (crc >> 15 | crc << 17) + 0xa282ead8u;
-    memcpy(out, &crc, sizeof crc);
+    td__store32(out, (crc >> 15 | crc << 17) + 0xa282ead8u);
 }
 
 static void add_record(memory *m, const void *data, size_t size) {
-    uint64_t length = size;
     uint8_t *out = m->bytes + m->size;
-    memcpy(out, &length, 8);
+    td__store64(out, size);
     put_crc(out + 8, out, 8);
     memcpy(out + 12, data, size);
     put_crc(out + 12 + size, data, size);
@@ -177,7 +182,7 @@ static memory ten_records(void) {
     for (uint8_t step = 1; step <= 10; step++) {
         float value = step;
         uint8_t event[] = {0x10, step, 0x2a, 10, 0x0a, 8, 0x0a, 1, 'x', 0x15, 0, 0, 0, 0};
-        memcpy(event + 10, &value, 4);
+        td__little_copy(event + 10, &value, 4, 4);
         add_record(&m, event, sizeof event);
     }
     return m;

@@ -1,5 +1,7 @@
 #include "fixture.h"
 
+#include "base/little.h"
+
 static fixture f;
 
 static int open_csv(void **state) {
@@ -325,12 +327,13 @@ static void pandas_reads_back_the_same_floats(void **state) {
     fixture_close(&f);
     snprintf(path, sizeof path, "%s/raw", f.folder);
     FILE *raw = fopen(path, "wb");
+    td__little_copy(values, values, N * sizeof *values, sizeof *values);
     fwrite(values, 4, N, raw);
     fclose(raw);
     fixture_python(&f, "import numpy as np, pandas as pd\n"
                        "t = pd.read_csv('x.csv')\n"
                        "got = t[[f'x_{i}' for i in range(5)]].to_numpy().astype('f4')\n"
-                       "want = np.fromfile('raw', 'f4').reshape(-1, 5)\n"
+                       "want = np.fromfile('raw', '<f4').reshape(-1, 5)\n"
                        "assert np.array_equal(got, want, equal_nan=True)\n"
                        "assert np.array_equal(np.signbit(got[0, 1]), True)\n"
                        "assert t['sample'].tolist() == list(range(1000))");

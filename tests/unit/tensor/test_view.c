@@ -1,13 +1,17 @@
 /* Views of any type and in any order of memory. */
 #include "test.h"
 
+#include "base/little.h"
 #include "tapedeck/stats.h"
 
 #include <math.h>
 #include <string.h>
 
 static double one(td_dtype dtype, uint64_t bits) {
-    td_view view = {.dtype = dtype, .data = &bits}; /* little-endian, as every machine we test on */
+    uint64_t number;
+    td__store64(&number, bits);
+    td__little_copy(&number, &number, td_dtype_size(dtype), td_dtype_size(dtype));
+    td_view view = {.dtype = dtype, .data = &number};
     return td_view_element(&view, 0);
 }
 
