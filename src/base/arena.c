@@ -108,17 +108,29 @@ void *td__arena_alloc(td__arena *arena, size_t bytes) {
     return memory;
 }
 
+void td__arena_reserve(td__arena *arena, size_t bytes) {
+    const block *from = arena->newest;
+    if (bytes > 0 && (!from || bytes > from->size - from->used)) {
+        (void)add_block(arena, bytes); /* on failure it is taken piece by piece */
+    }
+}
+
 void td__arena_limit(td__arena *arena, size_t bytes) {
     arena->limit = bytes;
+}
+
+size_t td__arena_used(const td__arena *arena) {
+    size_t used = 0;
+    for (const block *item = arena->newest; item; item = item->next) {
+        used += item->used;
+    }
+    return used;
 }
 
 void td__arena_reset(td__arena *arena) {
     block *newest = arena->newest;
     if (newest && newest->next) {
-        size_t needed = 0;
-        for (block *item = newest; item; item = item->next) {
-            needed += item->used;
-        }
+        size_t needed = td__arena_used(arena);
         free_blocks(arena);
         newest = add_block(arena, needed); /* on failure the next allocation tries again */
     }

@@ -12,6 +12,8 @@
 typedef struct td__arena td__arena;
 
 td__arena *td__arena_create(void);
+/* Room for so many bytes in one piece, if that can be had: a step that takes them asks for no other. */
+void td__arena_reserve(td__arena *arena, size_t bytes);
 void td__arena_ref(td__arena *arena);
 /* Frees the arena with its last reference. Accepts NULL. */
 void td__arena_unref(td__arena *arena);
@@ -27,6 +29,8 @@ void td__arena_limit(td__arena *arena, size_t bytes);
 /* Gives everything back. Room that was needed in several pieces becomes one piece, so that a step
  * like the last one allocates nothing. */
 void td__arena_reset(td__arena *arena);
+/* Bytes given out since the last reset. */
+size_t td__arena_used(const td__arena *arena);
 /* Bytes held from the system. */
 size_t td__arena_capacity(const td__arena *arena);
 

@@ -82,6 +82,7 @@ static void choose_arena(td_tape *tape) {
         td__arena_reset(tape->arena);
         return;
     }
+    size_t needed = tape->arena ? td__arena_used(tape->arena) : 0;
     tape->arena = NULL;
     for (size_t i = 0; i < tape->arena_count && !tape->arena; i++) {
         if (td__arena_is_sole(tape->arenas[i])) {
@@ -89,8 +90,8 @@ static void choose_arena(td_tape *tape) {
             td__arena_reset(tape->arena);
         }
     }
-    if (!tape->arena) {
-        (void)add_arena(tape);
+    if (!tape->arena && add_arena(tape)) {
+        td__arena_reserve(tape->arena, needed); /* for a step like the last one */
     }
 }
 

@@ -133,6 +133,31 @@ static void a_kept_view_outlives_the_reset(void **state) {
     td_tensor_destroy(zero);
 }
 
+static void a_step_beside_a_kept_view_takes_its_memory_in_one_piece(void **state) {
+    (void)state;
+    enum { OPERATIONS = 12 };
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(64, 1024), &error);
+    td_view kept = {0};
+    size_t reserved = 0;
+    for (int step = 0; step < 2; step++) {
+        for (int i = 0; i < OPERATIONS; i++) {
+            td_tensor *y = td_tanh(tape, x);
+            assert_non_null(y);
+            if (step == 0 && i == 0) {
+                kept = td_tape_view(tape, y);
+            }
+        }
+        assert_true(step == 0 || td_tape_memory(tape) == reserved);
+        td_tape_reset(tape);
+        reserved = td_tape_memory(tape);
+    }
+    kept.release(kept.owner);
+    td_tensor_destroy(x);
+    td_tape_destroy(tape);
+}
+
 static void memory_that_is_not_the_tapes_is_not_kept(void **state) {
     (void)state;
     td_error error = {0};
@@ -157,6 +182,7 @@ int main(void) {
         cmocka_unit_test(a_step_after_the_first_two_allocates_nothing),
         cmocka_unit_test(errors_are_sticky_and_the_first_one_is_kept),
         cmocka_unit_test(a_kept_view_outlives_the_reset),
+        cmocka_unit_test(a_step_beside_a_kept_view_takes_its_memory_in_one_piece),
         cmocka_unit_test(memory_that_is_not_the_tapes_is_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
