@@ -153,6 +153,9 @@ static void portable_bin(const td__piece *piece, td__bin_counts *table) {
             count_four(x + i + k, table);
         }
     }
+    for (; i + 4 <= count; i += 4) {
+        count_four(x + i, table);
+    }
     for (; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, x + i, sizeof bits);
