@@ -65,6 +65,14 @@ def steps(folder, size):
                  length="epochs: 10", record="record:\n  - {what: loss, every: 1 step, to: [sqlite]}\n")
 
 
+def run_of_steps(folder, size):
+    """A run of so many steps, trained unless a row before has."""
+    run = os.path.join(folder, "runs", f"steps-{size}")
+    if not os.path.isdir(run):
+        steps(folder, size)
+    return run
+
+
 def layers(folder, size):
     model = "\n".join(f"  - dense: {{name: l{i}, units: 4, activation: tanh}}" for i in range(size))
     return train(folder, f"layers-{size}", model=model + "\n  - dense: {name: logits, units: 2}", batch=200,
@@ -113,18 +121,18 @@ def megabytes(folder, size):
 
 
 def compare(folder, size):
-    run = os.path.join(folder, "runs", f"steps-{size}")
+    run = run_of_steps(folder, size)
     shutil.copytree(run, run + "-copy", dirs_exist_ok=True)
     return measure(folder, "compare", run, run + "-copy")
 
 
 def export(folder, size):
     shutil.rmtree(os.path.join(folder, "exported"), ignore_errors=True)
-    return measure(folder, "export", f"runs/steps-{size}", "--to", "csv", "--out", "exported")
+    return measure(folder, "export", run_of_steps(folder, size), "--to", "csv", "--out", "exported")
 
 
 def list_long(folder, size):
-    return measure(folder, "runs", f"runs/steps-{size}")
+    return measure(folder, "runs", run_of_steps(folder, size))
 
 
 def list_many(folder, size):
