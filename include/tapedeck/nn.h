@@ -802,7 +802,8 @@ TD_API td_tensor *td_model_forward_inputs(td_model *model, td_tape *tape, size_t
 TD_API td_tensor *td_model_regularize(td_model *model, td_tape *tape, td_tensor *loss);
 
 /* Of the last forward pass, by layer ("input" is the model's input); NULL when there is no such
- * layer, no forward pass yet, or no pre-activation. Its gradient is the layer's error. */
+ * layer, no forward pass yet, or no pre-activation, and, on a tape for inference without a watcher, of
+ * layers that are no outputs. Its gradient is the layer's error. */
 TD_API td_tensor *td_model_output(const td_model *model, const char *layer);
 TD_API td_tensor *td_model_preactivation(const td_model *model, const char *layer);
 /* The same by number. */

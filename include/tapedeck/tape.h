@@ -34,7 +34,9 @@ typedef struct td_tape_options {
     bool no_history; /* run operations without remembering them */
     bool inference;  /* the same, with a promise: parameters of models that run on it keep their
                         values and stay where they are as long as the tape lives. What operations
-                        make of them (packed weights) is made once. */
+                        make of them (packed weights) is made once. Of a model nobody watches
+                        (td_model_watch) only the outputs are there afterwards: layers may run as
+                        one, and the memory of what is between them is used again. */
 } td_tape_options;
 
 /* options may be NULL. NULL on failure. */

@@ -1,6 +1,7 @@
 /* Running a model: the forward pass, its watcher, and the penalties of regularisers. Nothing here
  * allocates; tensors are the tape's. */
 #include "nn/model.h"
+#include "tape/tape.h"
 
 /* Whether a batch is of examples of a shape. */
 static bool fits(const td_shape *wanted, const td_shape *batch) {
@@ -138,13 +139,40 @@ static td_tensor *run_layer(const td_model *model, td_tape *tape, size_t index) 
     return y;
 }
 
+/* Whether only the outputs are asked for. */
+static bool may_run_together(const td_model *model, const td_tape *tape) {
+    bool may = tape->inference && tape->no_history && !tape->training && !model->watcher;
+    for (size_t i = 0; i < model->layer_count; i++) {
+        may = may && !model->layers[i]->keep_preactivation;
+    }
+    return may;
+}
+
+/* What is between may not have been made, and its memory be others'. */
+static void forget_layers(td_model *model) {
+    for (size_t i = 0; i < model->layer_count; i++) {
+        bool output = false;
+        for (size_t k = 0; k < td_model_output_count(model); k++) {
+            output = output || td_model_output_layer(model, k) == i;
+        }
+        if (!output) {
+            model->layers[i]->output = NULL;
+        }
+    }
+}
+
 static td_tensor *run(td_model *model, td_tape *tape) {
     td_tensor *output = NULL;
+    tape->together = may_run_together(model, tape);
     for (size_t i = 0; i < model->layer_count && (i == 0 || output); i++) {
         td__label(tape, model->layers[i]->label);
         output = run_layer(model, tape, i);
     }
     td__label(tape, NULL);
+    if (tape->together) {
+        forget_layers(model);
+        tape->together = false;
+    }
     return output ? model->layers[td_model_output_layer(model, 0)]->output : NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "base/proto.h"
 #include "nn/model.h"
 #include "onnx/source.h"
+#include "tape/tape.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,6 +34,7 @@ static void source_destroy(td__onnx_source *source) {
         td__free(source->layers);
         td__free(source->parameters);
         td__free(source->bytes);
+        td__onnx_plan_release(&source->plan);
         td__free(source);
     }
 }
@@ -104,6 +106,14 @@ static td_tensor *batch_first(td_tape *tape, td_tensor *x) {
     return td_transpose(tape, x, order);
 }
 
+static bool is_result(const td__onnx_graph *graph, int32_t value) {
+    bool found = false;
+    for (size_t i = 0; i < graph->output_count; i++) {
+        found = found || graph->outputs[i] == value;
+    }
+    return found;
+}
+
 static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
                             td_tensor *const *parameters) {
     const td__onnx_layer *layer = user;
@@ -119,6 +129,9 @@ static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
         if (!source->skip[n] && !td__onnx_run_nodes(source->run, tape, n, n + 1)) {
             return NULL;
         }
+    }
+    if (tape->together && !is_result(source->graph, layer->output)) {
+        return inputs[0]; /* the run has its values, some of them not; nobody else looks at them */
     }
     td_tensor *last = td__onnx_run_value(source->run, layer->output)->channels_last;
     bool wanted = source->facts[layer->output].last && last;
@@ -391,6 +404,10 @@ static td_model *make(const origin *from, td_error *error) {
         td__onnx_run_set_work(source->run, TD__ONNX_WORK);
     }
     status = status ? status : td__onnx_group(source, &reason);
+    status = status ? status : td__onnx_plan_make(source, &source->plan, &reason);
+    if (!status) {
+        td__onnx_run_set_plan(source->run, &source->plan);
+    }
     status = status ? status : td__onnx_name_classes(source, &reason);
     status = status ? status : td__onnx_strip(source, from->bytes, from->size, &reason);
     td_model *model = NULL;

@@ -8,7 +8,8 @@
 #define TAPEDECK_ONNX_OPERATOR_H
 
 #include "onnx/graph.h"
-#include "tape/op.h"
+#include "onnx/plan.h"
+#include "tape/linear.h"
 
 /* A value while the graph runs, in several forms; each is made from another when somebody asks
  * for it, and kept. The form it was made in is on every path to its users, so that gradients of it
@@ -40,6 +41,8 @@ typedef struct td__onnx_call {
     td_tape *tape;
     const td__onnx_node *node;
     int64_t opset;
+    const td__onnx_step *step;      /* what else is to be done with it; NULL: nothing */
+    bool biased, summed, activated; /* what of that the operator has done itself */
 } td__onnx_call;
 
 /* Success, or false with the tape's error set (by td__onnx_fail or an operation). */
@@ -99,6 +102,19 @@ bool td__onnx_output_value(td__onnx_call *call, size_t i, td__onnx_value value);
 bool td__onnx_pass(td__onnx_call *call, size_t i, size_t j);
 /* "Conv: …" into the tape's error, after the name of the node or layer; returns false. */
 bool td__onnx_fail(td__onnx_call *call, td_status status, const char *format, ...) TD_PRINTF(3, 4);
+
+/* --- nodes that run as one (together.c) ---------------------------------------------------- */
+
+/* How a product of this shape, with the channels last or not, is to end. It says in the call what that
+ * covers; what is left td__onnx_output does. */
+td__ending td__onnx_ending(td__onnx_call *call, const td_shape *shape, bool last);
+/* The bias that the step adds to a product of so many columns; NULL: none. */
+td_tensor *td__onnx_step_bias(td__onnx_call *call, int64_t columns);
+/* Does what of the step is left to do; false on failure. */
+bool td__onnx_end_step(td__onnx_call *call, td__onnx_value *value);
+/* After a node: memory that outputs share with inputs is held by both, and values that are read for the
+ * last time let go of theirs. */
+void td__onnx_let_go(td__onnx_call *call, const td__onnx_plan *plan, const td__onnx_step *step);
 
 /* --- graphs inside a node ----------------------------------------------------------------- */
 

@@ -128,6 +128,7 @@ static td_status keep(probing *p, int32_t value) {
     const td_tensor *copy = made->plain ? made->plain : made->channels_last;
     if (copy && !status) {
         note(&p->source->facts[value], copy, !made->plain, p);
+        p->source->facts[value].type = made->type;
     }
     return status;
 }

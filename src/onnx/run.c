@@ -19,7 +19,8 @@ struct td__onnx_run {
     bool *read;                          /* of each value: by a node, or as an output */
     char label[96];                      /* of the node that is running */
     bool model;
-    void *zeros; /* while it is probed */
+    const td__onnx_plan *plan; /* NULL: each node by itself */
+    void *zeros;               /* while it is probed */
     size_t zero_bytes;
     int64_t declared, batch; /* what the file says and what is given; equal when not known */
     td__onnx_run **inner;    /* of the graphs in its nodes */
@@ -218,6 +219,10 @@ void td__onnx_run_set_model(td__onnx_run *run) {
     run->model = true;
 }
 
+void td__onnx_run_set_plan(td__onnx_run *run, const td__onnx_plan *plan) {
+    run->plan = plan;
+}
+
 void td__onnx_run_set_probing(td__onnx_run *run, void *zeros, size_t bytes) {
     run->zeros = zeros;
     run->zero_bytes = bytes;
@@ -286,7 +291,16 @@ static bool may_take(td__onnx_call *call, size_t i, const td__onnx_value *value)
 
 static bool run_node(td__onnx_run *run, td_tape *tape, size_t index) {
     const td__onnx_node *node = &run->graph->nodes[index];
-    td__onnx_call call = {run, tape, node, run->graph->opset};
+    const td__onnx_step *step = run->plan && tape->together ? &run->plan->steps[index] : NULL;
+    td__onnx_call call = {.run = run,
+                          .tape = tape,
+                          .node = node,
+                          .opset = run->graph->opset,
+                          .step = step && step->ends ? step : NULL};
+    if (step && step->inside) {
+        td__onnx_let_go(&call, run->plan, step);
+        return true;
+    }
     int64_t elements = 2048; /* what any node costs */
     for (size_t i = 0; i < node->input_count; i++) {
         int32_t from = node->inputs[i];
@@ -310,6 +324,9 @@ static bool run_node(td__onnx_run *run, td_tape *tape, size_t index) {
         /* An operator that gave no reason was short of memory. */
         (void)td__fail_memory(tape);
         return false;
+    }
+    if (step) {
+        td__onnx_let_go(&call, run->plan, step);
     }
     return true;
 }
@@ -388,6 +405,16 @@ static td_tensor *plain_of(td_tape *tape, td__onnx_value *value) {
 
 td_tensor *td__onnx_run_plain(td__onnx_run *run, td_tape *tape, int32_t value) {
     return plain_of(tape, &run->values[value]);
+}
+
+td_tensor *td__onnx_run_last(td__onnx_run *run, td_tape *tape, int32_t value) {
+    td__onnx_value *found = &run->values[value];
+    if (!found->channels_last && found->plain) {
+        int32_t order[TD_MAX_RANK];
+        last_order(found->plain->shape.rank, order);
+        found->channels_last = permute(tape, found->plain, order);
+    }
+    return found->channels_last;
 }
 
 td__onnx_value *td__onnx_input(td__onnx_call *call, size_t i) {
@@ -529,7 +556,12 @@ static bool output(td__onnx_call *call, size_t i, td__onnx_value value) {
     if (tensor->recording && tensor->count > 0) {
         td__onnx_settle(value.type, tensor->count, tensor->data);
     }
-    if (td__onnx_wants(call, i)) {
+    if (call->step && i == 0) {
+        if (!td__onnx_end_step(call, &value)) {
+            return false;
+        }
+        call->run->values[call->step->output] = value;
+    } else if (td__onnx_wants(call, i)) {
         call->run->values[call->node->outputs[i]] = value;
     }
     return true;
@@ -588,7 +620,9 @@ bool td__onnx_run_inner(td__onnx_call *call, const char *attribute, const td__on
         inner->values[graph->inputs[i]] = inputs[i];
     }
     int64_t values = (int64_t)graph->value_count;
-    if (!charge(&(td__onnx_call){inner, call->tape, call->node, call->opset}, 2048 + values) ||
+    td__onnx_call inside = {
+        .run = inner, .tape = call->tape, .node = call->node, .opset = call->opset};
+    if (!charge(&inside, 2048 + values) ||
         !td__onnx_run_nodes(inner, call->tape, 0, graph->node_count)) {
         return false;
     }

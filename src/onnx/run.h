@@ -15,6 +15,8 @@ void td__onnx_run_destroy(td__onnx_run *run);
 void td__onnx_run_preset(td__onnx_run *run, int32_t value, td__onnx_value what);
 /* The graph is a trainable model's from now on. */
 void td__onnx_run_set_model(td__onnx_run *run);
+/* How nodes run where the tape runs layers together. Borrowed. */
+void td__onnx_run_set_plan(td__onnx_run *run, const td__onnx_plan *plan);
 /* From now on until it is taken back (NULL), only shapes and types of float values are asked for.
  * zeros: so many bytes of them, which can be read. */
 void td__onnx_run_set_probing(td__onnx_run *run, void *zeros, size_t bytes);
@@ -33,6 +35,8 @@ void td__onnx_run_set_value(td__onnx_run *run, size_t input, td__onnx_value valu
 TD_NODISCARD bool td__onnx_run_nodes(td__onnx_run *run, td_tape *tape, size_t first, size_t end);
 /* A value in ONNX's layout; NULL when memory is short (the tape's error). */
 td_tensor *td__onnx_run_plain(td__onnx_run *run, td_tape *tape, int32_t value);
+/* The same with the channels last; of float values of rank 3 and up. */
+td_tensor *td__onnx_run_last(td__onnx_run *run, td_tape *tape, int32_t value);
 /* A value by number, as the nodes that have run left it; plain NULL in both forms: not made. */
 td__onnx_value *td__onnx_run_value(td__onnx_run *run, int32_t value);
 

@@ -9,6 +9,7 @@
 #ifndef TAPEDECK_ONNX_SOURCE_H
 #define TAPEDECK_ONNX_SOURCE_H
 
+#include "onnx/plan.h"
 #include "onnx/run.h"
 #include "tapedeck/nn.h"
 
@@ -22,6 +23,8 @@ typedef enum td__onnx_form {
     TD__ONNX_AS_BIASES,
 } td__onnx_form;
 
+typedef struct td__onnx_source td__onnx_source;
+
 typedef struct td__onnx_parameter {
     int32_t value;
     const td__onnx_node *node; /* the first that reads it */
@@ -30,8 +33,6 @@ typedef struct td__onnx_parameter {
     bool moving_average;
     char name[TD__ONNX_NAME_SIZE]; /* "kernel" */
 } td__onnx_parameter;
-
-typedef struct td__onnx_source td__onnx_source;
 
 typedef struct td__onnx_layer {
     td__onnx_source *source;
@@ -52,6 +53,7 @@ typedef struct td__onnx_fact {
     bool needed;                 /* for an output of the graph */
     bool last;                   /* it was made with the channels last … */
     td_shape shape;              /* … and so is this */
+    td__onnx_type type;          /* of what a node makes */
     int32_t users;               /* nodes that read it */
     int32_t user;                /* the last of them */
     int32_t layer;               /* that makes it; -1: none */
@@ -69,6 +71,7 @@ struct td__onnx_source {
     td__onnx_parameter *parameters;
     size_t parameter_count;
     size_t references; /* layers of the model that are still there */
+    td__onnx_plan plan;
 
     bool input_last;      /* the model's input has the channels last, the graph's has not */
     bool output_last;     /* the same of its output */

@@ -44,6 +44,7 @@ typedef struct plan {
     int64_t image_stride, row_stride, pixel_stride;
     int flags;
     float *slices; /* (slices, blocks, taps, taps.width) */
+    td__finish finish;
 } plan;
 
 static int64_t least(int64_t a, int64_t b) {
@@ -145,6 +146,10 @@ static void each_piece(const plan *p, int part, int64_t begin, int64_t end, piec
                        (piece.rows - 1) * p->step[0] + p->extent[0], piece.block, strip);
             body(p, &piece, sums);
         }
+        if (p->finish.activation != TD_LINEAR) {
+            td__finish_run(&p->finish, piece.rows * p->row_stride,
+                           p->result + piece.image * p->image_stride + piece.row * p->row_stride);
+        }
         begin += piece.rows;
     }
 }
@@ -216,6 +221,7 @@ td_status td__channelwise_forward(td_tape *tape, const td__conv *c, const float 
                                   const float *kernel, const float *bias, float *y, int flags) {
     plan p = forward_plan(c, x);
     p.result = y;
+    p.finish = c->finish;
     p.flags = flags;
     if (prepare(tape, &p, bias, 0)) {
         return TD_MEMORY;

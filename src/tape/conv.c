@@ -126,6 +126,7 @@ typedef struct patches {
     float *result;
     int64_t image_stride, row_stride, pixel_stride;
     int flags;
+    td__finish finish;
 } patches;
 
 /* A tile being collected: pixels that lie evenly in the result and use the same segments. */
@@ -172,6 +173,13 @@ static void flush_tile(const patches *p, patch_tile *tile) {
                               ends ? p->flags : p->flags & ~TD__TILE_RELU);
             }
             within = 0;
+        }
+    }
+    if (p->pixel_stride == p->n) {
+        td__finish_run(&p->finish, tile->count * p->n, tile->result);
+    } else {
+        for (int i = 0; i < tile->count; i++) {
+            td__finish_run(&p->finish, p->n, tile->result + i * p->pixel_stride);
         }
     }
     tile->count = 0;
@@ -334,7 +342,8 @@ td_status td__conv_forward(td_tape *tape, const td__conv *c, const float *x, con
                      .image_stride = c->out[0] * c->out[1] * c->filters,
                      .row_stride = c->out[1] * c->filters,
                      .pixel_stride = c->filters,
-                     .flags = flags};
+                     .flags = flags,
+                     .finish = c->finish};
         run_patches(&p, c->batch);
         td__buffer_drop(tape, packed.memory);
     }

@@ -20,6 +20,7 @@ typedef struct td__conv {
     int64_t before[2]; /* padding above and on the left; what is needed after follows from out */
     int64_t out[2];
     bool kernel_is_weight; /* a model's: what is made of it may be kept */
+    td__finish finish;     /* of the results, forward */
 } td__conv;
 
 /* Output size and padding along one axis as Keras has them; false when the kernel does not fit. */
@@ -62,7 +63,7 @@ bool td__conv_settings(td_tape *tape, const char *op, const td_conv_options *opt
                        td__conv *conv);
 /* Runs and records it. */
 td_tensor *td__conv_run(td_tape *tape, const td__op *op, const td__conv *conv, bool transposed,
-                        td_tensor *x, td_tensor *kernel, td_tensor *bias, td_activation activation);
+                        td_tensor *x, td_tensor *kernel, td_tensor *bias, td__ending ending);
 td_status td__conv_backward(td_tape *tape, td__node *node);
 
 #endif

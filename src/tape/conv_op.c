@@ -51,22 +51,26 @@ typedef td_status product(td_tape *tape, const td__conv *conv, const float *from
                           const float *kernel, const float *bias, float *to, int flags);
 
 td_tensor *td__conv_run(td_tape *tape, const td__op *op, const td__conv *conv, bool transposed,
-                        td_tensor *x, td_tensor *kernel, td_tensor *bias,
-                        td_activation activation) {
+                        td_tensor *x, td_tensor *kernel, td_tensor *bias, td__ending ending) {
     td_shape shape = transposed ? TD_SHAPE(conv->batch, conv->height, conv->width, conv->channels)
                                 : TD_SHAPE(conv->batch, conv->out[0], conv->out[1], conv->filters);
-    td_tensor *y = td__output(tape, TD_FLOAT32, &shape);
+    td_tensor *y = td__linear_output(tape, &shape, ending);
     td__conv_saved *saved = y ? td__scratch(tape, sizeof *saved) : NULL;
     if (!saved) {
         return NULL;
     }
     *saved = (td__conv_saved){
-        .conv = *conv, .transposed = transposed, .linear = td__linear_begin(tape, y, activation)};
+        .conv = *conv, .transposed = transposed, .linear = td__linear_begin(tape, y, ending)};
     saved->conv.kernel_is_weight = kernel->weight;
+    if (!transposed && saved->linear && !saved->linear->fused_relu &&
+        saved->linear->z == td__floats(y)) {
+        saved->conv.finish = (td__finish){ending.activation, saved->linear->alpha};
+        saved->linear->finished = true;
+    }
     product *run = transposed ? td__conv_to_input : td__conv_forward;
     if (!saved->linear ||
         run(tape, &saved->conv, td__floats(x), td__floats(kernel), bias ? td__floats(bias) : NULL,
-            saved->linear->z, saved->linear->fused_relu ? TD__TILE_RELU : 0)) {
+            saved->linear->z, td__linear_flags(saved->linear, ending))) {
         return NULL;
     }
     td__linear_end(y, saved->linear);

@@ -69,23 +69,46 @@ void td__activate_backward_all(td_activation activation, float alpha, int64_t n,
     td__parallel(n, 64, TD__GRAIN, backward_part, &work);
 }
 
-td__linear *td__linear_begin(td_tape *tape, td_tensor *y, td_activation activation) {
+void td__finish_run(const td__finish *finish, int64_t n, float *y) {
+    if (finish->activation != TD_LINEAR) {
+        td__kernels()->activate[finish->activation](n, finish->alpha, y, y);
+    }
+}
+
+td_tensor *td__linear_output(td_tape *tape, const td_shape *shape, td__ending ending) {
+    td_tensor *onto = ending.onto;
+    if (!onto) {
+        return td__output(tape, TD_FLOAT32, shape);
+    }
+    td_tensor *y = td__output_over(tape, TD_FLOAT32, shape, onto->data);
+    if (y) {
+        y->memory = onto->memory;
+        onto->memory = NULL;
+    }
+    return y;
+}
+
+int td__linear_flags(const td__linear *linear, td__ending ending) {
+    return (linear->fused_relu ? TD__TILE_RELU : 0) | (ending.onto ? TD__TILE_ADD : 0);
+}
+
+td__linear *td__linear_begin(td_tape *tape, td_tensor *y, td__ending ending) {
     td__linear *linear = td__scratch(tape, sizeof *linear);
     if (!linear) {
         return NULL;
     }
-    *linear = (td__linear){.activation = activation,
-                           .alpha = td__activation_alpha(activation, 0),
-                           .fused_relu = activation == TD_RELU,
+    *linear = (td__linear){.activation = ending.activation,
+                           .alpha = td__activation_alpha(ending.activation, ending.alpha),
+                           .fused_relu = ending.activation == TD_RELU,
                            .z = td__floats(y)};
-    if (!td__activation_uses_output(activation)) {
+    if (td__is_recording(tape) && !td__activation_uses_output(ending.activation)) {
         linear->z = td__scratch(tape, (size_t)y->count * sizeof(float));
     }
     return linear->z ? linear : NULL;
 }
 
 void td__linear_end(td_tensor *y, const td__linear *linear) {
-    if (linear->activation != TD_LINEAR && !linear->fused_relu) {
+    if (linear->activation != TD_LINEAR && !linear->fused_relu && !linear->finished) {
         td__activate_all(linear->activation, linear->alpha, y->count, linear->z, td__floats(y));
     }
 }

@@ -8,20 +8,47 @@ typedef struct td__linear {
     td_activation activation;
     float alpha;
     bool fused_relu; /* the product's kernel applies it */
+    bool finished;   /* the convolution does, piece by piece */
     float *z;        /* where the product goes: the output itself, or memory of its own when the
                         derivative needs it */
 } td__linear;
 
+/* What is done to results of a convolution while they are in the cache. */
+typedef struct td__finish {
+    td_activation activation; /* TD_LINEAR: nothing */
+    float alpha;
+} td__finish;
+
+/* n results, one behind the other. */
+void td__finish_run(const td__finish *finish, int64_t n, float *y);
+
+/* What follows a product: f(product + onto). */
+typedef struct td__ending {
+    td_activation activation;
+    float alpha; /* 0: the default */
+    td_tensor
+        *onto; /* made on this tape, which keeps no history, and of the result's shape: the result
+                        takes its memory, and it is gone; NULL: nothing */
+} td__ending;
+
 /* Refuses activations over rows (softmax, log_softmax): those are operations of their own. */
 bool td__linear_check(td_tape *tape, const char *op, td_activation activation);
 /* NULL (and the tape's error) when memory is exhausted. */
-td__linear *td__linear_begin(td_tape *tape, td_tensor *y, td_activation activation);
-/* Applies the activation to z, unless the kernel did. */
+td__linear *td__linear_begin(td_tape *tape, td_tensor *y, td__ending ending);
+/* The tensor for the result. */
+td_tensor *td__linear_output(td_tape *tape, const td_shape *shape, td__ending ending);
+/* TD__TILE_… of the product. */
+int td__linear_flags(const td__linear *linear, td__ending ending);
+/* Applies the activation to z, unless that was done with the product. */
 void td__linear_end(td_tensor *y, const td__linear *linear);
 /* *dz = gradient before the activation, (rows, out), one reference for the caller; adds the
  * gradient of the bias, input number bias_input. */
 td_status td__linear_backward(td_tape *tape, td__node *node, const td__linear *linear, int64_t rows,
                               int64_t out, int32_t bias_input, td__buffer **dz);
+
+/* td_dense (ops/dense.c) with any ending. */
+td_tensor *td__dense(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *bias,
+                     td__ending ending);
 
 /* The default of an activation's alpha when 0 is given. */
 float td__activation_alpha(td_activation activation, float alpha);

@@ -56,6 +56,11 @@ bool td__check_usable(td_tape *tape, const char *op, const char *role, const td_
 td_tensor *td__output(td_tape *tape, td_dtype dtype, const td_shape *shape);
 /* A tensor of this tape over memory that lives as long as the recording (a view). */
 td_tensor *td__output_over(td_tape *tape, td_dtype dtype, const td_shape *shape, void *data);
+/* On a tape that runs layers together (tape.h): the tensor is not read any more, others may have its
+ * memory. Of any other tape, or of memory that is not its own, nothing happens. */
+void td__recycle(td_tape *tape, td_tensor *tensor);
+/* Two tensors over the same memory: it is given back when both are recycled. */
+void td__share_memory(td_tensor *from, td_tensor *view);
 /* Memory that lives until the tape is reset; NULL (and the tape's error) on failure. */
 void *td__scratch(td_tape *tape, size_t bytes);
 /* Memory for the duration of one kernel, values not set: give it back with td__buffer_drop. NULL

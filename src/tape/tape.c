@@ -191,14 +191,44 @@ bool td__check_float(td_tape *tape, const char *op, const char *role, const td_t
     return true;
 }
 
-td__buffer *td__buffer_take(td_tape *tape, size_t bytes) {
-    for (size_t i = tape->free_count; i-- > 0;) {
-        td__buffer *buffer = tape->free_buffers[i];
-        if (buffer->bytes == bytes) {
-            tape->free_buffers[i] = tape->free_buffers[--tape->free_count];
-            buffer->references = 1;
-            return buffer;
+/* A free buffer of just that size; where memory goes round, the smallest that is large enough and not
+ * more than twice as large. The last of them that was given back is likely in the cache. */
+static td__buffer *find_free(td_tape *tape, size_t bytes) {
+    size_t most = tape->together ? 2 * bytes : bytes, best = SIZE_MAX, at = 0;
+    for (size_t i = tape->free_count; i-- > 0 && best != bytes;) {
+        size_t size = tape->free_buffers[i]->bytes;
+        if (size >= bytes && size <= most && size < best) {
+            best = size;
+            at = i;
         }
+    }
+    if (best == SIZE_MAX) {
+        return NULL;
+    }
+    td__buffer *found = tape->free_buffers[at];
+    tape->free_buffers[at] = tape->free_buffers[--tape->free_count];
+    found->references = 1;
+    return found;
+}
+
+void td__recycle(td_tape *tape, td_tensor *tensor) {
+    if (tensor && tensor->memory && tensor->recording == tape->recording) {
+        td__buffer_drop(tape, tensor->memory);
+        tensor->memory = NULL;
+    }
+}
+
+void td__share_memory(td_tensor *from, td_tensor *view) {
+    if (from->memory) {
+        from->memory->references++;
+        view->memory = from->memory;
+    }
+}
+
+td__buffer *td__buffer_take(td_tape *tape, size_t bytes) {
+    td__buffer *free_one = find_free(tape, bytes);
+    if (free_one) {
+        return free_one;
     }
     if (!tape->arena) {
         return NULL;
@@ -273,7 +303,13 @@ td_tensor *td__output_over(td_tape *tape, td_dtype dtype, const td_shape *shape,
 td_tensor *td__output(td_tape *tape, td_dtype dtype, const td_shape *shape) {
     td_tensor *tensor = td__output_over(tape, dtype, shape, NULL);
     if (tensor) {
-        tensor->data = td__scratch(tape, (size_t)tensor->count * td_dtype_size(dtype));
+        size_t bytes = (size_t)tensor->count * td_dtype_size(dtype);
+        if (tape->together) {
+            tensor->memory = td__temporary(tape, bytes);
+            tensor->data = tensor->memory ? tensor->memory->data : NULL;
+        } else {
+            tensor->data = td__scratch(tape, bytes);
+        }
     }
     return tensor && tensor->data ? tensor : NULL;
 }

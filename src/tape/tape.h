@@ -55,6 +55,8 @@ struct td_tape {
     td__prepared_table prepared;
     bool no_history;
     bool inference; /* what td_tape_options promises of it */
+    bool
+        together; /* while a model runs of which only the outputs are asked for: memory goes round */
     bool training;
 };
 

@@ -65,6 +65,7 @@ typedef struct plan {
     float *result;
     const float *gradient;
     int flags;
+    td__finish finish;
     float *rooms; /* of each thread: a block of tiles, a block of results, a patch */
     int64_t room;
     float *slices; /* (slices, PLACES, in, out) */
@@ -156,6 +157,10 @@ static void multiply_part(void *context, int part, int64_t begin, int64_t end) {
             p->kernels->winograd_output(p->out, m + i * p->out, p->out_stride, p->bias, t.rows,
                                         t.columns, p->result + result_at(p, &t),
                                         p->columns * p->out, p->flags);
+            for (int row = 0; row < t.rows; row++) {
+                td__finish_run(&p->finish, t.columns * p->out,
+                               p->result + result_at(p, &t) + row * p->columns * p->out);
+            }
         }
     }
 }
@@ -221,7 +226,8 @@ td_status td__winograd_forward(td_tape *tape, const td__conv *c, const float *x,
               .columns = c->out[1],
               .bias = bias,
               .result = y,
-              .flags = flags};
+              .flags = flags,
+              .finish = c->finish};
     return run(tape, c, &p, kernel, false);
 }
 

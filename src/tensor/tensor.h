@@ -14,6 +14,7 @@ struct td_tensor {
     /* Of tape tensors only. */
     uint64_t recording; /* serial number of the tape's recording that made it; 0: on the heap */
     int32_t slot;       /* its place on that tape */
+    struct td__buffer *memory; /* that td__recycle gives back; NULL: none */
     /* What its gradient is called ("hidden.error"); borrowed; NULL: its name and ".gradient". */
     const char *gradient_name;
     bool gradient;     /* of the tensor it is named after */

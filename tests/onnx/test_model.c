@@ -3,12 +3,19 @@
 #define FOLDER TD_TEST_FOLDER "/fixtures/models/onnx/"
 #include "saved_model.h"
 
-static void assert_predicts(const char *name, td_model *model) {
+#include "onnx/source.h"
+
+static const char *const fixtures[] = {"mlp_9",           "cnn_13",        "cnn_17",
+                                       "residual_11",     "lstm_13",       "gru_17",
+                                       "rnn_9",           "unet_13",       "bidirectional_11",
+                                       "transformer_13",  "speech_13",     "transformer_17",
+                                       "fixed_11",        "trained_13",    "paddle_11",
+                                       "keras_images_13", "keras_text_15", "keras_attention_17",
+                                       "steps_17",        "steps_text_17"};
+
+static void assert_output(const char *name, const td_tape *tape, const td_tensor *got,
+                          const td_tensor *want) {
     td_error error = {0};
-    td_tensor *x = read_npy(name, "input"), *want = read_npy(name, "output");
-    td_tape *tape = td_tape_create(NULL, &error);
-    assert_non_null(tape);
-    td_tensor *got = td_model_forward(model, tape, x);
     if (td_tape_status(tape, &error)) {
         fail_msg("%s: %s", name, error.text);
     }
@@ -18,6 +25,15 @@ static void assert_predicts(const char *name, td_model *model) {
         assert_close(((float *)td_tensor_data(got))[i], ((float *)td_tensor_data(want))[i], 1e-5,
                      1e-5);
     }
+}
+
+static void assert_predicts(const char *name, td_model *model) {
+    td_error error = {0};
+    td_tensor *x = read_npy(name, "input"), *want = read_npy(name, "output");
+    td_tape *tape = td_tape_create(NULL, &error);
+    assert_non_null(tape);
+    td_tensor *got = td_model_forward(model, tape, x);
+    assert_output(name, tape, got, want);
     for (size_t i = 0; i < td_model_layer_count(model); i++) { /* shapes are as announced */
         td_shape planned = td_model_layer(model, i)->output;
         td_shape output = td_tensor_shape(td_model_output_at(model, i));
@@ -33,15 +49,99 @@ static void assert_predicts(const char *name, td_model *model) {
 
 static void every_fixture_predicts_what_the_original_did(void **state) {
     (void)state;
-    static const char *const names[] = {"mlp_9",           "cnn_13",        "cnn_17",
-                                        "residual_11",     "lstm_13",       "gru_17",
-                                        "rnn_9",           "unet_13",       "bidirectional_11",
-                                        "transformer_13",  "speech_13",     "transformer_17",
-                                        "fixed_11",        "trained_13",    "paddle_11",
-                                        "keras_images_13", "keras_text_15", "keras_attention_17"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        td_model *model = load_model(names[i], ".onnx");
-        assert_predicts(names[i], model);
+    for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
+        td_model *model = load_model(fixtures[i], ".onnx");
+        assert_predicts(fixtures[i], model);
+        td_model_destroy(model);
+    }
+}
+
+static td_tape *inference_tape(void) {
+    td_error error = {0};
+    td_tape *tape = td_tape_create(
+        &(td_tape_options){.size = sizeof(td_tape_options), .inference = true}, &error);
+    assert_non_null(tape);
+    return tape;
+}
+
+/* Three times: memory of the one before lies about. */
+static void layers_that_run_as_one_predict_the_same(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
+        td_model *model = load_model(fixtures[i], ".onnx");
+        td_tensor *x = read_npy(fixtures[i], "input"), *want = read_npy(fixtures[i], "output");
+        td_tape *tape = inference_tape();
+        for (int k = 0; k < 3; k++) {
+            assert_output(fixtures[i], tape, td_model_forward(model, tape, x), want);
+            for (size_t n = 0; n + 1 < td_model_layer_count(model); n++) {
+                assert_true(!td_model_output_at(model, n) || n == td_model_output_layer(model, 0));
+            }
+            td_tape_reset(tape);
+        }
+        td_tape_destroy(tape);
+        td_tensor_destroy(x);
+        td_tensor_destroy(want);
+        td_model_destroy(model);
+    }
+}
+
+static size_t count_inside(const char *name) {
+    td_model *model = load_model(name, ".onnx");
+    const td__onnx_source *source = td__onnx_source_of(model);
+    size_t inside = 0;
+    for (size_t n = 0; n < source->graph->node_count; n++) {
+        inside += source->plan.steps[n].inside;
+    }
+    td_model_destroy(model);
+    return inside;
+}
+
+static void known_patterns_are_found(void **state) {
+    (void)state;
+    /* swish 2, hard swish, sum and relu 2, clip, sum, leaky relu, tanh, elu, sum, softplus, swish 2 */
+    assert_int_equal(count_inside("steps_17"), 14);
+    /* of each block: biases 6, GELU 5; sums 1 (the first is to the input) and 2; relu */
+    assert_int_equal(count_inside("steps_text_17"), 26);
+}
+
+/* What each layer puts out, as a copy. */
+typedef struct outputs {
+    td_tensor *of[64];
+} outputs;
+
+static void copy_output(void *user, size_t layer, td_layer_signal signal, td_tensor *tensor) {
+    outputs *all = user;
+    td_error error = {0};
+    if (signal == TD_LAYER_OUTPUT) {
+        assert_true(layer < 64);
+        all->of[layer] =
+            td_tensor_from("", TD_FLOAT32, td_tensor_shape(tensor), td_tensor_data(tensor), &error);
+        assert_non_null(all->of[layer]);
+    }
+}
+
+/* A watcher is told of every layer, whatever the tape is for. */
+static void watched_layers_put_out_what_they_do_alone(void **state) {
+    (void)state;
+    static const char *const watched[] = {"steps_17", "steps_text_17", "residual_11"};
+    for (size_t i = 0; i < sizeof watched / sizeof *watched; i++) {
+        td_model *model = load_model(watched[i], ".onnx");
+        td_tensor *x = read_npy(watched[i], "input");
+        td_error error = {0};
+        td_tape *tape = inference_tape(), *usual = td_tape_create(NULL, &error);
+        outputs told = {0};
+        td_model_watch(model, copy_output, &told);
+        assert_non_null(td_model_forward(model, tape, x));
+        td_model_watch(model, NULL, NULL);
+        assert_non_null(td_model_forward(model, usual, x));
+        for (size_t n = 0; n < td_model_layer_count(model); n++) {
+            assert_output(td_model_layer(model, n)->name, tape, told.of[n],
+                          td_model_output_at(model, n));
+            td_tensor_destroy(told.of[n]);
+        }
+        td_tape_destroy(tape);
+        td_tape_destroy(usual);
+        td_tensor_destroy(x);
         td_model_destroy(model);
     }
 }
@@ -287,6 +387,9 @@ int main(void) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_fixture_predicts_what_the_original_did),
+        cmocka_unit_test(layers_that_run_as_one_predict_the_same),
+        cmocka_unit_test(known_patterns_are_found),
+        cmocka_unit_test(watched_layers_put_out_what_they_do_alone),
         cmocka_unit_test(layers_and_parameters_have_the_names_and_layouts_of_keras),
         cmocka_unit_test(shapes_are_learnt_without_the_memory_of_a_run),
         cmocka_unit_test(gradients_are_pytorch_s),

@@ -29,14 +29,17 @@ static void spread_axes(const td__onnx_window *w, td__conv *conv) {
 }
 
 static td_tensor *convolve(td__onnx_call *call, const td__op *op, const td__conv *c,
-                           bool transposed, td_tensor *x, td_tensor *kernel, td_tensor *bias) {
+                           bool transposed, td_tensor *x, td_tensor *kernel, td_tensor *bias,
+                           td__ending ending) {
     if (td__onnx_is_probing(call)) {
         td_shape shape = transposed ? TD_SHAPE(c->batch, c->height, c->width, c->channels)
                                     : TD_SHAPE(c->batch, c->out[0], c->out[1], c->filters);
         return td__onnx_zeros(call, shape);
     }
-    return td__conv_run(call->tape, op, c, transposed, x, kernel, bias, TD_LINEAR);
+    return td__conv_run(call->tape, op, c, transposed, x, kernel, bias, ending);
 }
+
+static const td__ending no_ending = {.activation = TD_LINEAR};
 
 /* Runs it on images of two spatial axes and sets the output in as many as there were. */
 static bool run_conv(td__onnx_call *call, const td__conv *conv, int32_t axes, bool transposed) {
@@ -56,10 +59,20 @@ static bool run_conv(td__onnx_call *call, const td__conv *conv, int32_t axes, bo
                              transposed ? conv->channels : conv->filters)) {
         return false;
     }
-    td_tensor *y = convolve(call, op, conv, transposed, x, kernel, bias);
+    td__ending ending =
+        transposed
+            ? no_ending
+            : td__onnx_ending(
+                  call, &TD_SHAPE(conv->batch, conv->out[0], conv->out[1], conv->filters), true);
+    td_tensor *y = convolve(call, op, conv, transposed, x, kernel, bias, ending);
     if (y && axes == 1) {
         const int64_t *d = y->shape.dims;
-        y = td_reshape(tape, y, TD_SHAPE(d[0], d[2], d[3]));
+        td_tensor *flat = td_reshape(tape, y, TD_SHAPE(d[0], d[2], d[3]));
+        if (flat) {
+            td__share_memory(y, flat);
+            td__recycle(tape, y);
+        }
+        y = flat;
     }
     return td__onnx_output_last(call, 0, td__onnx_input(call, 0)->type, y);
 }
@@ -106,9 +119,9 @@ static bool run_volume(td__onnx_call *call, td__conv conv, const td__onnx_window
         td_tensor *tap =
             td_reshape(tape, td_slice(tape, kernel, begin, size), TD_SHAPE(d[1], d[2], d[3], d[4]));
         td_tensor *from = plane(call, x, w, k);
-        td_tensor *y = tap && from
-                           ? convolve(call, &conv_op, &conv, false, from, tap, k == 0 ? bias : NULL)
-                           : NULL;
+        td_tensor *y = tap && from ? convolve(call, &conv_op, &conv, false, from, tap,
+                                              k == 0 ? bias : NULL, no_ending)
+                                   : NULL;
         sum = sum ? td_add(tape, sum, y) : y;
         if (!sum) {
             return false;
@@ -165,7 +178,8 @@ static bool run_volume_transposed(td__onnx_call *call, td__conv conv, const td__
         td_tensor *tap =
             td_reshape(tape, td_slice(tape, kernel, begin, size), TD_SHAPE(d[1], d[2], d[3], d[4]));
         td_tensor *y =
-            tap ? convolve(call, &conv_transpose_op, &conv, true, planes, tap, NULL) : NULL;
+            tap ? convolve(call, &conv_transpose_op, &conv, true, planes, tap, NULL, no_ending)
+                : NULL;
         y = y ? spread_planes(call, y, w, batch, k) : NULL;
         sum = sum ? td_add(tape, sum, y) : y;
         if (!sum) {
@@ -296,15 +310,23 @@ static bool is_bias(const td_tensor *c, const td_tensor *kernel) {
     return c && c->shape.rank == 1 && c->shape.dims[0] == kernel->shape.dims[1];
 }
 
-/* x kernel + bias over the last axis of x. */
-static td_tensor *product(td__onnx_call *call, td_tensor *x, td_tensor *kernel, td_tensor *bias) {
+/* x kernel + bias over the last axis of x. whole: the output is just that, so that the rest of the step
+ * may come with it. */
+static td_tensor *product(td__onnx_call *call, td_tensor *x, td_tensor *kernel, td_tensor *bias,
+                          bool whole) {
     int32_t last = x->shape.rank - 1;
-    if (!td__onnx_is_probing(call) || x->shape.dims[last] != kernel->shape.dims[0]) {
-        return td_dense(call->tape, x, kernel, bias, TD_LINEAR);
-    }
     td_shape shape = x->shape;
     shape.dims[last] = kernel->shape.dims[1];
-    return td__onnx_zeros(call, shape);
+    if (td__onnx_is_probing(call) && x->shape.dims[last] == kernel->shape.dims[0]) {
+        return td__onnx_zeros(call, shape);
+    }
+    td__ending ending = no_ending;
+    if (whole && call->step) {
+        bool more = call->step->bias >= 0;
+        bias = more ? td__onnx_step_bias(call, shape.dims[last]) : bias;
+        ending = more && !bias ? no_ending : td__onnx_ending(call, &shape, false);
+    }
+    return td__dense(call->tape, x, kernel, bias, ending);
 }
 
 /* alpha A' B' + beta C */
@@ -326,7 +348,7 @@ static bool gemm(td__onnx_call *call) {
         a = td_transpose(tape, a, (int32_t[]){1, 0});
     }
     bool fused = alpha == 1 && beta == 1 && is_bias(c, b);
-    td_tensor *y = a ? product(call, a, b, fused ? c : NULL) : NULL;
+    td_tensor *y = a ? product(call, a, b, fused ? c : NULL, alpha == 1 && (fused || !c)) : NULL;
     y = alpha != 1 ? td_affine(tape, y, alpha, 0) : y;
     if (c && !fused) {
         y = td_add(tape, y, beta != 1 ? td_affine(tape, c, beta, 0) : c);
@@ -347,8 +369,8 @@ static bool matmul(td__onnx_call *call) {
     bool row = a->shape.rank == 1, column = b->shape.rank == 1;
     a = row ? td_reshape(tape, a, TD_SHAPE(1, a->count)) : a;
     b = column ? td_reshape(tape, b, TD_SHAPE(b->count, 1)) : b;
-    td_tensor *y =
-        a && b && b->shape.rank == 2 ? product(call, a, b, NULL) : td_matmul(tape, a, b, NULL);
+    td_tensor *y = a && b && b->shape.rank == 2 ? product(call, a, b, NULL, !row && !column)
+                                                : td_matmul(tape, a, b, NULL);
     if (y && (row || column)) {
         td_shape shape = {0};
         for (int32_t i = 0; i < y->shape.rank; i++) {

@@ -39,7 +39,8 @@ static bool between(td__onnx_call *call, const char *name) {
     /* Its other inputs are the scales. */
     td__onnx_node alone = *call->node;
     alone.input_count = 1;
-    td__onnx_call inner = {call->run, call->tape, &alone, call->opset};
+    td__onnx_call inner = {
+        .run = call->run, .tape = call->tape, .node = &alone, .opset = call->opset};
     bool good = td__onnx_find("", name, call->opset)->function(&inner);
     *x = own;
     return good &&

@@ -64,7 +64,8 @@ td_tensor *td_conv2d(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *
         !fit(tape, x, kernel, bias, options, &conv)) {
         return NULL;
     }
-    return td__conv_run(tape, &conv2d_op, &conv, false, x, kernel, bias, activation);
+    return td__conv_run(tape, &conv2d_op, &conv, false, x, kernel, bias,
+                        (td__ending){.activation = activation});
 }
 
 td_tensor *td_conv1d(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *bias,

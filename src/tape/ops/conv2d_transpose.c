@@ -83,5 +83,6 @@ td_tensor *td_conv2d_transpose(td_tape *tape, td_tensor *x, td_tensor *kernel, t
         !fit(tape, x, kernel, bias, options, &conv)) {
         return NULL;
     }
-    return td__conv_run(tape, &transpose_op, &conv, true, x, kernel, bias, activation);
+    return td__conv_run(tape, &transpose_op, &conv, true, x, kernel, bias,
+                        (td__ending){.activation = activation});
 }

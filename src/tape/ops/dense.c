@@ -57,10 +57,15 @@ static const td__op dense_op = {.name = "dense", .backward = dense_backward};
 
 td_tensor *td_dense(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *bias,
                     td_activation activation) {
+    return td__dense(tape, x, kernel, bias, (td__ending){.activation = activation});
+}
+
+td_tensor *td__dense(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *bias,
+                     td__ending ending) {
     if (!td__check_float(tape, "dense", "input", x) ||
         !td__check_float(tape, "dense", "kernel", kernel) ||
         (bias && !td__check_float(tape, "dense", "bias", bias)) ||
-        !td__linear_check(tape, "dense", activation)) {
+        !td__linear_check(tape, "dense", ending.activation)) {
         return NULL;
     }
     char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
@@ -80,8 +85,8 @@ td_tensor *td_dense(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *b
     }
     td_shape shape = *xs;
     shape.dims[shape.rank - 1] = out;
-    td_tensor *y = td__output(tape, TD_FLOAT32, &shape);
-    td__linear *saved = y ? td__linear_begin(tape, y, activation) : NULL;
+    td_tensor *y = td__linear_output(tape, &shape, ending);
+    td__linear *saved = y ? td__linear_begin(tape, y, ending) : NULL;
     if (!saved) {
         return NULL;
     }
@@ -96,7 +101,7 @@ td_tensor *td_dense(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *b
                                              .bias = bias ? td__floats(bias) : NULL,
                                              .c = saved->z,
                                              .ldc = out,
-                                             .flags = saved->fused_relu ? TD__TILE_RELU : 0})) {
+                                             .flags = td__linear_flags(saved, ending)})) {
         return NULL;
     }
     td__linear_end(y, saved);
