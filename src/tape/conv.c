@@ -294,7 +294,7 @@ td_status td__conv_forward(td_tape *tape, const td__conv *c, const float *x, con
     if (td__winograd_fits(c, false)) {
         return td__winograd_forward(tape, c, x, kernel, bias, y, flags);
     }
-    if (td__pointwise_fits(c)) {
+    if (td__pointwise_fits(c) && c->finish.activation == TD_LINEAR) { /* tiles finish as they go */
         return td__pointwise_forward(tape, c, x, kernel, bias, y, flags);
     }
     if (pad_input(tape, c, x, &source)) {
