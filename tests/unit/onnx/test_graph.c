@@ -269,6 +269,7 @@ static void numbers_in_lists_are_read(void **state) {
 
     tensor = (proto_bytes){0};
     double number = 0.1;
+    td__little_copy(&number, &number, sizeof number, sizeof number);
     put_int(&tensor, 2, TD__ONNX_DOUBLE);
     put_bytes(&tensor, 10, &number, sizeof number);
     constant = read_tensor(tensor);
