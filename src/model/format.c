@@ -2,6 +2,7 @@
 #include "model/format.h"
 
 #include "data/bytes.h"
+#include "exported/exported.h"
 #include "keras/keras.h"
 #include "keras/notes.h"
 #include "keras/saved_model.h"
@@ -66,14 +67,6 @@ static td_model *refuse_torch(const char *path, td_error *error) {
 /* torch.export.save's. */
 static bool is_exported(const td__subject *file) {
     return has_member(file, "archive_format") || has_member(file, "exported_program.json");
-}
-
-static td_model *refuse_exported(const char *path, td_error *error) {
-    td_error_set(error, TD_UNSUPPORTED,
-                 "%s: a program of torch.export; convert it: torch.onnx.export(torch.export.load("
-                 "\"%s\"), dynamo=True).save(\"model.onnx\")",
-                 path, path);
-    return NULL;
 }
 
 /* Tar archives of PyTorch before 0.1.10. */
@@ -150,7 +143,7 @@ static td_model *load_onnx(const char *path, td_error *error) {
 static const td__format formats[] = {
     {"SavedModel", is_saved_model, td__keras_saved_load, td__keras_saved_tensors, NULL},
     {"safetensors", is_safetensors, td__native_load, td__safetensors_list, td__native_texts},
-    {"torch.export", is_exported, refuse_exported, NULL, NULL},
+    {"torch.export", is_exported, td__exported_load, NULL, NULL},
     {"PyTorch", is_torch, refuse_torch, td__torch_tensors, NULL},
     {"PyTorch", is_tar, refuse_tar, NULL, NULL},
     {"NPZ", is_npz, refuse_npz, td__npz_tensors, NULL},
@@ -183,9 +176,10 @@ const td__format *td__format_of(const char *path, td_error *error) {
     if (!found && td__path_ends_in(path, ".pb")) {
         refuse_graph(path, error);
     } else if (!found) {
-        td_error_set(
-            error, TD_FORMAT,
-            "%s: no model file: expected a run's folder, .safetensors, .keras, .h5, .onnx or .tflite", path);
+        td_error_set(error, TD_FORMAT,
+                     "%s: no model file: expected a run's folder, .safetensors, .keras, .h5, "
+                     ".onnx, .tflite or .pt2",
+                     path);
     }
     return found;
 }

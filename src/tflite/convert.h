@@ -61,7 +61,7 @@ bool td__lite_integers(td__lite_call *call, size_t i, int64_t *out, size_t room,
 
 typedef struct td__lite_operator {
     const char *name;
-    /* The name of output 0, or NULL after a refusal; of further ones it sets the tensors' values. NULL:
+    /* The name of output 0 ("": it is a constant now), or NULL after a refusal; of further ones it sets the tensors' values. NULL:
      * not supported. */
     const char *(*convert)(td__lite_call *call);
     const char *word; /* for convert: which operator of ONNX it is */

@@ -450,6 +450,9 @@ static void convert_operator(td__lite *lite, size_t table, size_t codes, size_t 
     td__lite_tensor *y = td__lite_output(&call, 0);
     td__operators_begin(lite->to, y ? y->name : "operator");
     const char *made = call.row && call.row->convert && y ? call.row->convert(&call) : NULL;
+    if (made && !*made) {
+        return;
+    }
     if (made) {
         y->value = made;
         for (size_t k = 0; k < call.output_count; k++) {

@@ -16,6 +16,8 @@ READERS = {
     "condition": (".txt", mutate.text, (), 4000),
     "csv": (".csv", mutate.text, ("data/*.csv",), 3000),
     "events": (".tfevents", mutate.events, ("events/*",), 3000),
+    "exported": (".pt2", mutate.archive((".json", mutate.json_text), ("weight_0", mutate.some_bytes)),
+                 ("models/exported/*.pt2",), 2000),
     "hdf5": (".h5", mutate.some_bytes, ("hdf5/*.h5",), 3000),
     "idx": (".idx", mutate.some_bytes, (), 3000),
     "image": (".png", mutate.png, ("data/*.png", "data/*.jpg"), 3000),

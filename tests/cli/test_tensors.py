@@ -210,7 +210,7 @@ class Pickles(Case):
         self.assertIn("torch.save did not write", self.run_program("inspect", "plain.pt", status=1).stderr)
         with zipfile.ZipFile(self.path("x.pt2"), "w") as archive:
             archive.writestr("x/archive_format", "pt2")
-        self.assertIn('torch.onnx.export(torch.export.load("x.pt2")',
+        self.assertIn('x.pt2: a program of torch.export as PyTorch before 2.9 wrote it',
                       self.run_program("inspect", "x.pt2", status=1).stderr)
         with open(self.path("model.bin"), "wb") as file:
             file.write(b"\x1c\0\0\0TFL3" + bytes(100))

@@ -1,0 +1,559 @@
+/* A program of torch.export: the archive's graph read, its weights found, its nodes converted one after
+ * another, and all handed to ONNX's machinery as a file of ONNX's. Weights take at most 64 MiB and 4 times
+ * the archive: several may share a member. */
+#include "exported/exported.h"
+
+#include "base/half.h"
+#include "base/memory.h"
+#include "base/proto.h"
+#include "data/bytes.h"
+#include "exported/convert.h"
+#include "onnx/model.h"
+#include "zip/zip.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_NODES = 20000, MOST_MISSING = 400, MOST_PATH = 512 };
+enum { ONNX_FLOAT = 1, ONNX_INT64 = 7, ONNX_BOOL = 9 };
+#define WEIGHTS_BASE ((size_t)64 << 20)
+
+/* torch's ScalarType as the format numbers it: bytes of an element, type in ONNX. */
+static const struct {
+    uint8_t size, onnx;
+} types[] = {
+    [1] = {1, ONNX_INT64}, [2] = {1, ONNX_INT64}, [3] = {2, ONNX_INT64}, [4] = {4, ONNX_INT64},
+    [5] = {8, ONNX_INT64}, [6] = {2, ONNX_FLOAT}, [7] = {4, ONNX_FLOAT}, [8] = {8, ONNX_FLOAT},
+    [12] = {1, ONNX_BOOL}, [13] = {2, ONNX_FLOAT}};
+
+typedef struct program {
+    const char *path;
+    td__zip zip;
+    char root[MOST_PATH]; /* of the archive, with a slash */
+    json_t *model, *weights, *constants;
+    const json_t *graph;
+    td__operators *to;
+    json_t *values;
+    json_t *uses;  /* of each tensor: by how many nodes */
+    json_t *views; /* tensors that may be parts of others */
+    size_t left;   /* bytes that weights may still take */
+} program;
+
+static td_status malformed(const program *p, const char *what, td_error *error) {
+    return td_error_set(error, TD_FORMAT, "%s: not a sound program of torch.export: %s", p->path,
+                        what);
+}
+
+/* --- arguments ---------------------------------------------------------------------------- */
+
+const json_t *td__aten_argument(const td__aten_call *call, const char *name) {
+    const json_t *inputs = json_object_get(call->node, "inputs");
+    for (size_t i = 0; i < json_array_size(inputs); i++) {
+        const json_t *input = json_array_get(inputs, i);
+        const char *called = json_string_value(json_object_get(input, "name"));
+        if (called && !strcmp(called, name)) {
+            const json_t *argument = json_object_get(input, "arg");
+            return json_object_get(argument, "as_none") ? NULL : argument;
+        }
+    }
+    return NULL;
+}
+
+static const char *value_named(td__aten_call *call, const char *name) {
+    const char *value = json_string_value(json_object_get(call->values, name ? name : ""));
+    return value ? value : td__operator_refuse(call->to, "nothing makes '%.60s'", name ? name : "");
+}
+
+static bool is_number(const json_t *argument, double *number) {
+    static const char *const keys[] = {"as_float", "as_int"};
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *found = json_object_get(argument, keys[i]);
+        if (json_is_number(found)) {
+            *number = json_number_value(found);
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *td__aten_value(td__aten_call *call, const char *name) {
+    const json_t *argument = td__aten_argument(call, name);
+    const json_t *tensor = json_object_get(argument, "as_tensor");
+    double number;
+    if (tensor) {
+        return value_named(call, json_string_value(json_object_get(tensor, "name")));
+    }
+    return is_number(argument, &number)
+               ? td__operator_number(call->to, number)
+               : td__operator_refuse(call->to, "its argument '%s' is no tensor", name);
+}
+
+int64_t td__aten_int(const td__aten_call *call, const char *name, int64_t otherwise) {
+    const json_t *found = json_object_get(td__aten_argument(call, name), "as_int");
+    return json_is_integer(found) ? json_integer_value(found) : otherwise;
+}
+
+double td__aten_real(const td__aten_call *call, const char *name, double otherwise) {
+    double number;
+    return is_number(td__aten_argument(call, name), &number) ? number : otherwise;
+}
+
+bool td__aten_bool(const td__aten_call *call, const char *name) {
+    return json_is_true(json_object_get(td__aten_argument(call, name), "as_bool"));
+}
+
+const char *td__aten_text(const td__aten_call *call, const char *name) {
+    return json_string_value(json_object_get(td__aten_argument(call, name), "as_string"));
+}
+
+size_t td__aten_ints(td__aten_call *call, const char *name, int64_t out[TD_MAX_RANK]) {
+    const json_t *argument = td__aten_argument(call, name);
+    const json_t *list = json_object_get(argument, "as_ints");
+    const json_t *one = json_object_get(argument, "as_int");
+    if (!argument) {
+        return 0;
+    }
+    if (json_is_integer(one)) {
+        out[0] = json_integer_value(one);
+        return 1;
+    }
+    if (!json_is_array(list) || json_array_size(list) > TD_MAX_RANK) {
+        (void)td__operator_refuse(call->to, "its argument '%s' is not in the file", name);
+        return SIZE_MAX;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        out[i] = json_integer_value(json_array_get(list, i));
+    }
+    return json_array_size(list);
+}
+
+/* One size: a number, or a value of the graph's. */
+static const char *size_value(td__aten_call *call, const json_t *size) {
+    const char *name = json_string_value(json_object_get(size, "as_name"));
+    const json_t *number = json_is_integer(size) ? size : json_object_get(size, "as_int");
+    int64_t value = json_integer_value(number);
+    return name ? value_named(call, name)
+           : json_is_integer(number)
+               ? td__operator_integers(call->to, 1, &value)
+               : td__operator_refuse(call->to, "a size that is neither number nor value");
+}
+
+const char *td__aten_sizes(td__aten_call *call, const char *name) {
+    const json_t *argument = td__aten_argument(call, name);
+    const json_t *list = json_object_get(argument, "as_ints");
+    list = list ? list : json_object_get(argument, "as_sym_ints");
+    if (!list) {
+        const json_t *one = json_object_get(argument, "as_sym_int");
+        return size_value(call, one ? one : argument);
+    }
+    size_t count = json_array_size(list);
+    const char *parts[TD_MAX_RANK];
+    if (count > TD_MAX_RANK || !count) {
+        return td__operator_refuse(call->to, "%zu sizes", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        parts[i] = size_value(call, json_array_get(list, i));
+    }
+    td__attribute axis = {.name = "axis", .type = TD__INT, .integer = 0};
+    return count == 1 ? parts[0] : td__operator(call->to, "Concat", count, parts, 1, &axis);
+}
+
+/* Sizes of a tensor; -1: open. */
+static bool read_sizes(const json_t *info, td_shape *shape) {
+    const json_t *sizes = json_object_get(info, "sizes");
+    *shape = (td_shape){0};
+    if (!json_is_array(sizes) || json_array_size(sizes) > TD_MAX_RANK) {
+        return false;
+    }
+    for (size_t i = 0; i < json_array_size(sizes); i++) {
+        const json_t *number = json_object_get(json_array_get(sizes, i), "as_int");
+        int64_t size = json_integer_value(number);
+        shape->dims[shape->rank++] = json_is_integer(number) && size >= 0 ? size : -1;
+    }
+    return true;
+}
+
+int32_t td__aten_shape(td__aten_call *call, const char *name, td_shape *shape) {
+    const json_t *tensor = json_object_get(td__aten_argument(call, name), "as_tensor");
+    const char *called = json_string_value(json_object_get(tensor, "name"));
+    if (!called || !read_sizes(json_object_get(call->tensors, called), shape)) {
+        (void)td__operator_refuse(call->to, "the shape of '%s' is not said", name);
+        return -1;
+    }
+    return shape->rank;
+}
+
+/* --- outputs ------------------------------------------------------------------------------ */
+
+/* One output is a tensor, a list of tensors or a size. */
+static const json_t *output_at(const td__aten_call *call, size_t i) {
+    const json_t *outputs = json_object_get(call->node, "outputs");
+    const json_t *first = json_array_get(outputs, 0);
+    const json_t *list = json_object_get(first, "as_tensors");
+    if (list) {
+        return json_object_get(json_array_get(list, i), "name");
+    }
+    const json_t *each = json_array_get(outputs, i);
+    const json_t *tensor = json_object_get(each, "as_tensor");
+    return tensor ? json_object_get(tensor, "name")
+                  : json_object_get(json_object_get(each, "as_sym_int"), "as_name");
+}
+
+size_t td__aten_outputs(const td__aten_call *call) {
+    const json_t *outputs = json_object_get(call->node, "outputs");
+    const json_t *list = json_object_get(json_array_get(outputs, 0), "as_tensors");
+    return json_array_size(list ? list : outputs);
+}
+
+void td__aten_give(td__aten_call *call, size_t i, const char *value) {
+    const char *name = json_string_value(output_at(call, i));
+    if (name && value) {
+        (void)json_object_set_new(call->values, name, json_string(value));
+    }
+}
+
+/* --- weights ------------------------------------------------------------------------------ */
+
+/* Elements in the order of the file's memory, as float, int64 or bool. */
+static void widen(int dtype, const unsigned char *data, int64_t count, void *values) {
+    for (int64_t i = 0; i < count; i++) {
+        const unsigned char *at = data + (size_t)i * types[dtype].size;
+        unsigned both = types[dtype].size == 2 ? at[0] | (unsigned)at[1] << 8 : 0;
+        uint16_t two = (uint16_t)both;
+        switch (dtype) {
+        case 6:
+            ((float *)values)[i] = td__from_float16(two);
+            break;
+        case 13:
+            ((float *)values)[i] = td__from_bfloat16(two);
+            break;
+        case 7:
+            ((float *)values)[i] = td__float_of(td__load32(at));
+            break;
+        case 8:
+            ((float *)values)[i] = (float)td__double_of(td__load64(at));
+            break;
+        case 12:
+            ((uint8_t *)values)[i] = *at != 0;
+            break;
+        default:
+            ((int64_t *)values)[i] = dtype == 1   ? *at
+                                     : dtype == 2 ? (int8_t)*at
+                                     : dtype == 3 ? (int16_t)two
+                                     : dtype == 4 ? (int32_t)td__load32(at)
+                                                  : (int64_t)td__load64(at);
+        }
+    }
+}
+
+static bool is_contiguous(const json_t *info, const td_shape *shape) {
+    const json_t *strides = json_object_get(info, "strides");
+    int64_t stride = 1;
+    bool good =
+        json_array_size(strides) == (size_t)shape->rank &&
+        !json_integer_value(json_object_get(json_object_get(info, "storage_offset"), "as_int"));
+    for (int32_t i = shape->rank - 1; good && i >= 0; i--) {
+        int64_t has =
+            json_integer_value(json_object_get(json_array_get(strides, (size_t)i), "as_int"));
+        good = has == stride || shape->dims[i] == 1;
+        stride *= shape->dims[i];
+    }
+    return good;
+}
+
+/* A parameter, buffer or constant under the name that the module has for it. */
+static td_status put_weight(program *p, const char *called, td_error *error) {
+    const json_t *entry = json_object_get(json_object_get(p->weights, "config"), called);
+    const char *folder = "data/weights/";
+    if (!entry) {
+        entry = json_object_get(json_object_get(p->constants, "config"), called);
+        folder = "data/constants/";
+    }
+    const json_t *info = json_object_get(entry, "tensor_meta");
+    const char *member = json_string_value(json_object_get(entry, "path_name"));
+    int64_t dtype = json_integer_value(json_object_get(info, "dtype")), count;
+    td_shape shape;
+    bool known = dtype > 0 && (size_t)dtype < sizeof types / sizeof *types && types[dtype].size;
+    if (!member || !known || !read_sizes(info, &shape) ||
+        td_shape_check(&shape, TD_INT64, &count, NULL) || !is_contiguous(info, &shape) ||
+        json_is_true(json_object_get(entry, "use_pickle"))) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "%s: tensor '%.100s' is not there, pickled, of another type or not in "
+                            "one piece",
+                            p->path, called);
+    }
+    char name[2 * MOST_PATH];
+    td__zip_member data = {0};
+    size_t bytes = (size_t)count * types[dtype].size, room = (size_t)count * sizeof(int64_t);
+    (void)snprintf(name, sizeof name, "%s%s%.200s", p->root, folder, member);
+    td_status status = room > p->left ? td_error_set(error, TD_RANGE,
+                                                     "%s: its weights take more memory than the "
+                                                     "file has bytes for",
+                                                     p->path)
+                                      : td__zip_read(&p->zip, name, bytes, true, &data, error);
+    if (status) {
+        return status;
+    }
+    p->left -= room;
+    void *values = data.size == bytes ? td__calloc((size_t)count + 1, sizeof(int64_t)) : NULL;
+    if (values) {
+        size_t element = types[dtype].onnx == ONNX_FLOAT   ? sizeof(float)
+                         : types[dtype].onnx == ONNX_INT64 ? sizeof(int64_t)
+                                                           : 1;
+        widen((int)dtype, data.data, count, values);
+        (void)td__operators_tensor(p->to, called, types[dtype].onnx, (size_t)shape.rank, shape.dims,
+                                   values, (size_t)count * element);
+    } else {
+        status = malformed(p, "a tensor has another size than its shape", error);
+    }
+    td__free(values);
+    td__zip_member_release(&data);
+    return status;
+}
+
+/* --- the program -------------------------------------------------------------------------- */
+
+static td_status read_json(program *p, const char *member, json_t **made, td_error *error) {
+    char name[2 * MOST_PATH];
+    td__zip_member text = {0};
+    (void)snprintf(name, sizeof name, "%s%s", p->root, member);
+    td_status status = td__zip_read(&p->zip, name, (size_t)256 << 20, true, &text, error);
+    if (!status) {
+        *made = td__json_read(p->path, (const char *)text.data, text.size,
+                              td__json_budget(p->zip.size), error);
+        status = *made ? TD_OK : TD_FORMAT;
+    }
+    td__zip_member_release(&text);
+    return status;
+}
+
+static td_status open_program(program *p, const void *bytes, size_t size, td_error *error) {
+    static const char tail[] = "models/model.json";
+    td_status status = td__zip_open(&p->zip, bytes, size, p->path, error);
+    bool found = false;
+    for (size_t i = 0; !status && !found && i < p->zip.count; i++) {
+        const td__zip_entry *entry = &p->zip.entries[i];
+        size_t root = entry->name_size - (sizeof tail - 1);
+        found = entry->name_size >= sizeof tail - 1 && root < MOST_PATH &&
+                !memcmp(entry->name + root, tail, sizeof tail - 1);
+        (void)snprintf(p->root, sizeof p->root, "%.*s", found ? (int)root : 0, entry->name);
+    }
+    if (!status && !found) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "%s: a program of torch.export as PyTorch before 2.9 wrote it, or of "
+                            "several models; convert it: torch.onnx.export(torch.export.load("
+                            "\"%s\"), dynamo=True).save(\"model.onnx\")",
+                            p->path, p->path);
+    }
+    status = status ? status : read_json(p, tail, &p->model, error);
+    status = status ? status
+                    : read_json(p, "data/weights/model_weights_config.json", &p->weights, error);
+    status = status
+                 ? status
+                 : read_json(p, "data/constants/model_constants_config.json", &p->constants, error);
+    p->graph = json_object_get(json_object_get(p->model, "graph_module"), "graph");
+    if (!status && !p->graph) {
+        status = malformed(p, "it has no graph", error);
+    }
+    return status;
+}
+
+static td_status convert_inputs(program *p, td_error *error) {
+    static const struct {
+        const char *kind, *key;
+    } kinds[] = {{"parameter", "parameter_name"},
+                 {"buffer", "buffer_name"},
+                 {"tensor_constant", "tensor_constant_name"}};
+    const json_t *signature =
+        json_object_get(json_object_get(p->model, "graph_module"), "signature");
+    const json_t *specs = json_object_get(signature, "input_specs");
+    td_status status = TD_OK;
+    for (size_t i = 0; !status && i < json_array_size(specs); i++) {
+        const json_t *spec = json_array_get(specs, i), *user = json_object_get(spec, "user_input");
+        const char *name = json_string_value(
+            json_object_get(json_object_get(json_object_get(user, "arg"), "as_tensor"), "name"));
+        const char *called = name;
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            const json_t *held = json_object_get(spec, kinds[k].kind);
+            if (held) {
+                name = json_string_value(json_object_get(json_object_get(held, "arg"), "name"));
+                called = json_string_value(json_object_get(held, kinds[k].key));
+            }
+        }
+        if (!name || !called) {
+            return malformed(p, "an input that is no tensor", error);
+        }
+        td_shape shape;
+        const json_t *info = json_object_get(json_object_get(p->graph, "tensor_values"), name);
+        int64_t dtype = json_integer_value(json_object_get(info, "dtype"));
+        bool known = dtype > 0 && (size_t)dtype < sizeof types / sizeof *types &&
+                     types[dtype].size && read_sizes(info, &shape);
+        if (!user) {
+            status = put_weight(p, called, error);
+        } else if (known) {
+            td__operators_value(p->to, false, called, types[dtype].onnx, &shape);
+        } else {
+            status = malformed(p, "an input has no type or shape", error);
+        }
+        (void)json_object_set_new(p->values, name, json_string(called));
+    }
+    return status;
+}
+
+/* Counts who reads each tensor. */
+static void count_uses(program *p, const json_t *nodes) {
+    for (size_t n = 0; n < json_array_size(nodes); n++) {
+        const json_t *inputs = json_object_get(json_array_get(nodes, n), "inputs");
+        for (size_t i = 0; i < json_array_size(inputs); i++) {
+            const json_t *tensor =
+                json_object_get(json_object_get(json_array_get(inputs, i), "arg"), "as_tensor");
+            const char *name = json_string_value(json_object_get(tensor, "name"));
+            if (name) {
+                json_int_t before = json_integer_value(json_object_get(p->uses, name));
+                (void)json_object_set_new(p->uses, name, json_integer(before + 1));
+            }
+        }
+    }
+}
+
+/* An operator that writes to its input is one that does not, as long as nobody else sees that input. */
+static bool is_seen_by_others(program *p, const td__aten_call *call, const char *target) {
+    const char *dot = strrchr(target, '.');
+    const char *name = json_string_value(json_object_get(
+        json_object_get(td__aten_argument(call, td__aten_argument(call, "self") ? "self" : "input"),
+                        "as_tensor"),
+        "name"));
+    bool writes = dot && dot > target && dot[-1] == '_';
+    return writes && (!name || json_integer_value(json_object_get(p->uses, name)) > 1 ||
+                      json_object_get(p->views, name) || !json_object_get(p->values, name));
+}
+
+/* Outputs of these may share memory with their input. */
+static void note_views(program *p, const td__aten_call *call, const char *target) {
+    static const char *const makers[] = {
+        "alias.",   "chunk.",   "contiguous.", "detach.",    "dropout.",   "expand.",
+        "flatten.", "permute.", "reshape.",    "select.",    "slice.",     "split.",
+        "squeeze.", "t.",       "transpose.",  "unflatten.", "unsqueeze.", "view."};
+    for (size_t k = 0; k < sizeof makers / sizeof *makers; k++) {
+        bool same =
+            !strncmp(target, "aten.", 5) && !strncmp(target + 5, makers[k], strlen(makers[k]));
+        for (size_t i = 0; same && i < td__aten_outputs(call); i++) {
+            const char *name = json_string_value(output_at(call, i));
+            (void)json_object_set_new(p->views, name ? name : "", json_true());
+        }
+    }
+}
+
+static void convert_node(program *p, const json_t *node, char missing[MOST_MISSING],
+                         size_t *refused) {
+    const char *target = json_string_value(json_object_get(node, "target"));
+    const char *name = json_string_value(json_object_get(node, "name"));
+    const char *plain = target ? target : "nothing";
+    plain = strncmp(plain, "torch.ops.", 10) ? plain : plain + 10;
+    td__aten_call call = {.to = p->to,
+                          .values = p->values,
+                          .tensors = json_object_get(p->graph, "tensor_values"),
+                          .node = node,
+                          .row = td__aten_find(plain)};
+    td__operators_begin(p->to, name ? name : "node");
+    note_views(p, &call, plain);
+    const char *made = NULL;
+    if (call.row && is_seen_by_others(p, &call, plain)) {
+        (void)td__operator_refuse(p->to, "it writes to a tensor that others see");
+    } else if (call.row) {
+        made = call.row->convert(&call);
+    }
+    for (size_t i = made ? 0 : 1; made ? i < 1 : i <= td__aten_outputs(&call); i++) {
+        td__aten_give(&call, made ? i : i - 1, made ? made : "refused"); /* to go on */
+    }
+    const char *reason = td__operators_reason(p->to);
+    size_t length = strlen(missing);
+    if (!made && !strstr(missing, plain) && length + strlen(plain) + 60 < MOST_MISSING) {
+        (void)snprintf(missing + length, MOST_MISSING - length, "%s%s%s%.100s%s",
+                       length ? ", " : "", plain, *reason ? " (" : "", reason, *reason ? ")" : "");
+    }
+    *refused += !made;
+}
+
+static td_status convert_outputs(program *p, td_error *error) {
+    const json_t *outputs = json_object_get(p->graph, "outputs");
+    for (size_t i = 0; i < json_array_size(outputs); i++) {
+        const json_t *tensor = json_object_get(json_array_get(outputs, i), "as_tensor");
+        const char *name = json_string_value(json_object_get(tensor, "name"));
+        const char *value = name ? json_string_value(json_object_get(p->values, name)) : NULL;
+        const json_t *info =
+            name ? json_object_get(json_object_get(p->graph, "tensor_values"), name) : NULL;
+        td_shape shape;
+        int64_t dtype = json_integer_value(json_object_get(info, "dtype"));
+        char called[300];
+        if (!value || !read_sizes(info, &shape) || dtype < 1 ||
+            (size_t)dtype >= sizeof types / sizeof *types) {
+            return malformed(p, "an output that nothing makes", error);
+        }
+        (void)snprintf(called, sizeof called, "%.200s/output_%zu", name, i);
+        const char *kept = td__operators_name(p->to, called);
+        td__operators_rename(p->to, value, kept ? kept : "");
+        td__operators_value(p->to, true, kept ? kept : "", types[dtype].onnx, &shape);
+    }
+    return TD_OK;
+}
+
+static td_status convert(program *p, td_error *error) {
+    const json_t *nodes = json_object_get(p->graph, "nodes");
+    char missing[MOST_MISSING] = "";
+    size_t refused = 0;
+    td_status status = convert_inputs(p, error);
+    count_uses(p, nodes);
+    if (!status && json_array_size(nodes) > MOST_NODES) {
+        status = malformed(p, "it has too many nodes", error);
+    }
+    for (size_t i = 0; !status && i < json_array_size(nodes) && !td__operators_exhausted(p->to);
+         i++) {
+        convert_node(p, json_array_get(nodes, i), missing, &refused);
+    }
+    if (!status && refused) {
+        status = td_error_set(error, TD_UNSUPPORTED,
+                              "%s: operators of torch.export that are not supported: %s; "
+                              "torch.onnx.export(torch.export.load(\"%s\"), dynamo=True)"
+                              ".save(\"model.onnx\") may know them",
+                              p->path, missing, p->path);
+    }
+    return status ? status : convert_outputs(p, error);
+}
+
+td_model *td__exported_model(const void *bytes, size_t size, const char *path, td_error *error) {
+    program p = {.path = path,
+                 .to = td__operators_create(),
+                 .values = json_object(),
+                 .uses = json_object(),
+                 .views = json_object()};
+    p.left = size > (SIZE_MAX - WEIGHTS_BASE) / 4 ? SIZE_MAX : WEIGHTS_BASE + 4 * size;
+    uint8_t *made = NULL;
+    size_t made_size = 0;
+    td_status status = p.to && p.values && p.uses && p.views
+                           ? open_program(&p, bytes, size, error)
+                           : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+    status = status ? status : convert(&p, error);
+    status = status ? status : td__operators_finish(p.to, "exported", &made, &made_size, error);
+    td__operators_destroy(p.to);
+    json_decref(p.values);
+    json_decref(p.uses);
+    json_decref(p.views);
+    json_decref(p.model);
+    json_decref(p.weights);
+    json_decref(p.constants);
+    td__zip_release(&p.zip);
+    td_model *model = status ? NULL : td__onnx_model(made, made_size, path, error);
+    td__free(made);
+    return model;
+}
+
+td_model *td__exported_load(const char *path, td_error *error) {
+    td__bytes bytes = {0};
+    if (td__bytes_map(&bytes, path, error)) {
+        return NULL;
+    }
+    td_model *model = td__exported_model(bytes.data, bytes.size, path, error);
+    td__bytes_release(&bytes);
+    return model;
+}

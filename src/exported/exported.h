@@ -1,0 +1,13 @@
+/* Programs of torch.export (.pt2): an archive with a graph of ATen's operators in JSON and weights as they
+ * are in memory. The operators become those of ONNX; nothing is unpickled. */
+#ifndef TAPEDECK_EXPORTED_EXPORTED_H
+#define TAPEDECK_EXPORTED_EXPORTED_H
+
+#include "tapedeck/nn.h"
+
+/* A built model with its weights; NULL on failure. */
+td_model *td__exported_load(const char *path, td_error *error);
+/* The same of bytes, which may be let go of afterwards; path is for messages. */
+td_model *td__exported_model(const void *bytes, size_t size, const char *path, td_error *error);
+
+#endif

@@ -1,0 +1,59 @@
+"""Programs of torch.export: Tapedeck puts out what PyTorch does, and its gradients are PyTorch's."""
+import os
+import sys
+import unittest
+
+import numpy
+import torch
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "cli"))
+from program import SOURCE, Case  # noqa: E402
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "fixtures"))
+from make_models_exported import cases  # noqa: E402
+
+
+class Programs(Case):
+    def test_outputs_are_pytorchs(self):
+        for name, program, given, wanted in cases():
+            with self.subTest(name):
+                torch.export.save(program, self.path("model.pt2"))
+                for count in (len(given), 1):
+                    numpy.save(self.path("x.npy"), given[:count])
+                    self.run_program("predict", "model.pt2", "x.npy", "--to", "y.npy")
+                    numpy.testing.assert_allclose(numpy.load(self.path("y.npy")), wanted[:count], rtol=1e-4, atol=1e-5)
+
+    def test_what_is_written_in_place_is_seen_or_refused(self):
+        class Alone(torch.nn.Module):
+            def forward(self, x):
+                return (x * 2).relu_() + 1
+
+        class Shared(torch.nn.Module):
+            def forward(self, x):
+                y = x * 2
+                y.view(-1).relu_()
+                return y
+        x = torch.randn(4, 3)
+        numpy.save(self.path("x.npy"), x.numpy())
+        for maker in (Alone, Shared):
+            torch.export.save(torch.export.export(maker(), (x,)), self.path("model.pt2"))
+            if maker is Shared:
+                self.assertIn("it writes to a tensor that others see",
+                              self.run_program("predict", "model.pt2", "x.npy", "--to", "y.npy", status=1).stderr)
+            else:
+                self.run_program("predict", "model.pt2", "x.npy", "--to", "y.npy")
+                numpy.testing.assert_array_equal(numpy.load(self.path("y.npy")), maker()(x).numpy())
+
+    def test_what_is_not_supported_is_named(self):
+        class Odd(torch.nn.Module):
+            def forward(self, x):
+                return torch.linalg.det(torch.special.i0(x))
+        program = torch.export.export(Odd(), (torch.randn(2, 3, 3),))
+        torch.export.save(program, self.path("odd.pt2"))
+        said = self.run_program("inspect", "odd.pt2", status=1).stderr
+        self.assertIn("aten.special_i0.default", said)
+        self.assertIn("det", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
