@@ -78,7 +78,8 @@ static void write_csv(worker *w) {
     td__predict_output_about about = {
         .data = td_dataset_open(
             TD_DATA(.generate = {.name = "blobs", .examples = 8, .classes = classes}), &w->error),
-        .labelled = true};
+        .count = 1,
+        .outputs = {{.label_count = 1}}};
     td__predict_output *output =
         about.data ? td__predict_output_open(path, &about, &w->error) : NULL;
     td_status status = output ? TD_OK : TD_IO;

@@ -13,6 +13,7 @@
 
 static const char help[] =
     "tapedeck predict MODEL DATA --to OUTPUT [--record SIGNALS [--form FORMS] [--to SINKS]]\n"
+    "tapedeck predict MODEL --input NAME=FILE.npy … --to OUTPUT [--labels OUTPUT=FILE.npy …]\n"
     "tapedeck predict MODEL.onnx --input NAME=FILE.npy … --output NAME=FILE.npy …\n"
     "\n"
     "Runs a saved model over data and writes what it puts out. MODEL is a run's folder, .keras, "
@@ -43,6 +44,12 @@ static const char help[] =
     "                    model's file, and what else fits is said\n"
     "  --batch N         examples at a time (256)\n"
     "  --memory BYTES    most that running the model may take (half of the machine's)\n"
+    "  --input NAME=FILE instead of DATA: each input of a model that has several. DATA may also be "
+    "an\n"
+    "                    .npz with arrays of these names, or what training read. Several outputs\n"
+    "                    are columns OUTPUT_label, OUTPUT_0, … side by side, or a file or folder "
+    "each\n"
+    "                    (outputs.OUTPUT.npy, pictures/OUTPUT/)\n"
     "  --input NAME=FILE, --output NAME=FILE\n"
     "                    instead of DATA and --to: run an ONNX graph once over whole arrays, as "
     "they "
@@ -176,16 +183,23 @@ static bool split_pair(char *text, td_named_file *pair) {
     return true;
 }
 
+/* Fills pairs; misuse's answer, or EXIT_GOOD. */
+static int split_pairs(const char *key, size_t count, const char **texts, td_named_file *pairs) {
+    for (size_t i = 0; i < count; i++) {
+        if (!split_pair((char *)(uintptr_t)texts[i], &pairs[i])) {
+            return misuse(&command_predict, "--%s %s: expected NAME=FILE", key, texts[i]);
+        }
+    }
+    return EXIT_GOOD;
+}
+
 static int predict_named(const char *model, size_t input_count, const char **inputs,
                          size_t output_count, const char **outputs, int64_t memory) {
     td_named_file pairs[2][MOST_VALUES];
-    for (size_t i = 0; i < input_count + output_count; i++) {
-        bool out = i >= input_count;
-        const char *text = out ? outputs[i - input_count] : inputs[i];
-        if (!split_pair((char *)(uintptr_t)text, &pairs[out][out ? i - input_count : i])) {
-            return misuse(&command_predict, "--%s %s: expected NAME=FILE", out ? "output" : "input",
-                          text);
-        }
+    int wrong = split_pairs("input", input_count, inputs, pairs[0]);
+    wrong = wrong ? wrong : split_pairs("output", output_count, outputs, pairs[1]);
+    if (wrong) {
+        return wrong;
     }
     td_error error = {0};
     td_status status =
@@ -196,15 +210,16 @@ static int predict_named(const char *model, size_t input_count, const char **inp
 static int run(int count, char **arguments) {
     bool quiet = false;
     const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to[MOST_VALUES];
-    const char *inputs[MOST_VALUES], *outputs[MOST_VALUES];
-    size_t to_count = 0, input_count = 0, output_count = 0;
+    const char *inputs[MOST_VALUES], *outputs[MOST_VALUES], *labels[MOST_VALUES];
+    size_t to_count = 0, input_count = 0, output_count = 0, label_count = 0;
+    td_named_file input_files[MOST_VALUES], label_files[MOST_VALUES];
     td_predict_options predict = {.size = sizeof predict};
     const option options[] = {
         {.name = "to", .list = to, .list_count = &to_count},
         {.name = "input", .list = inputs, .list_count = &input_count},
         {.name = "output", .list = outputs, .list_count = &output_count},
         {.name = "label", .text = &predict.label},
-        {.name = "labels", .text = &predict.labels},
+        {.name = "labels", .list = labels, .list_count = &label_count},
         {.name = "scale", .text = &scale},
         {.name = "layout", .text = &layout},
         {.name = "memory", .text = &memory},
@@ -224,15 +239,33 @@ static int run(int count, char **arguments) {
     if (memory && !byte_count(memory, &predict.memory)) {
         return misuse(&command_predict, "--memory: expected a number of bytes (2GiB, 500MB)");
     }
-    if (input_count || output_count) {
+    if (label_count == 1 && !strchr(labels[0], '=')) {
+        predict.labels = labels[0];
+    } else if (label_count) {
+        int wrong = split_pairs("labels", label_count, labels, label_files);
+        if (wrong) {
+            return wrong;
+        }
+        predict.output_labels = label_files;
+        predict.output_label_count = label_count;
+    }
+    if (output_count) {
         bool alone = count == 1 && !predict.to && !predict.record && output_count;
         return alone
                    ? predict_named(arguments[0], input_count, inputs, output_count, outputs,
                                    predict.memory)
                    : misuse(&command_predict, "--input and --output go with MODEL alone: no DATA, "
-                                              "no --to, no --record, at least one --output");
+                                              "no --to, no --record");
     }
-    if (count != 2 || (!predict.to && !predict.record)) {
+    if (input_count) {
+        int wrong = split_pairs("input", input_count, inputs, input_files);
+        if (wrong) {
+            return wrong;
+        }
+        predict.inputs = input_files;
+        predict.input_count = input_count;
+    }
+    if (count != (input_count ? 1 : 2) || (!predict.to && !predict.record)) {
         return misuse(&command_predict, "expected MODEL, DATA and --to OUTPUT (or --record)");
     }
     if (!predict.record && (predict.form || predict.sinks)) {
@@ -248,7 +281,7 @@ static int run(int count, char **arguments) {
     if (scale && !plain_number(scale, &predict.scale)) {
         return misuse(&command_predict, "--scale: expected a number that is not 0");
     }
-    return predict_all(arguments[0], arguments[1], &predict, quiet);
+    return predict_all(arguments[0], input_count ? NULL : arguments[1], &predict, quiet);
 }
 
 const command command_predict = {

@@ -13,11 +13,17 @@ extern "C" {
 
 /* ---- Prediction ----------------------------------------------------------------------------- */
 
+/* An array in a file, by name. */
+typedef struct td_named_file {
+    const char *name, *path; /* path: .npy */
+} td_named_file;
+
 /* Zero means default; everything is borrowed for the duration of the call. */
 typedef struct td_predict_options {
     size_t size; /* sizeof(td_predict_options) */
     /* .csv: label,class_0,…; "-": the same to standard output; .npy; a name that ends in '/': a
-     * folder with a PNG of each output, grey or (three channels) in colour. NULL: nowhere. */
+     * folder with a PNG of each output, grey or (three channels) in colour. NULL: nowhere. A model of
+     * several outputs has columns OUTPUT_label,OUTPUT_0,… of each, or a file or folder for each. */
     const char *to;
     const char *labels; /* NPY, IDX: the file of labels */
     const char *label;  /* CSV: the label's column; NULL: as in training, if it is there */
@@ -37,6 +43,10 @@ typedef struct td_predict_options {
     td_layout layout; /* of arrays of images that go in and come out; AS_IS: the one of the model's
                        * file */
     int64_t memory;   /* most bytes that running the model may take; 0: half of the machine's */
+    const td_named_file *inputs; /* of a model of several inputs: a file of each, instead of data */
+    size_t input_count;
+    const td_named_file *output_labels; /* the labels of several outputs, a file of each */
+    size_t output_label_count;
 } td_predict_options;
 
 typedef struct td_prediction {
@@ -53,11 +63,6 @@ typedef struct td_prediction {
 TD_API TD_NODISCARD td_status td_predict(const char *model, const char *data,
                                          const td_predict_options *options, td_prediction *result,
                                          td_error *error);
-
-/* An array in a file, by name. */
-typedef struct td_named_file {
-    const char *name, *path; /* path: .npy */
-} td_named_file;
 
 /* Runs an ONNX graph once over whole arrays, as onnxruntime does: any number of inputs, all of which
  * are given, and of outputs, of which those are written that are asked for; types, shapes and layouts

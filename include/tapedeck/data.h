@@ -45,6 +45,19 @@ typedef struct td_names {
 /* TD_NAMES("width", "height") */
 #define TD_NAMES(...) TD_LIST(td_names, const char *, __VA_ARGS__)
 
+/* One of several inputs or labels of an example, as a model has them by name, and where it comes from:
+ * columns of a CSV file; an array of an NPZ file; or else a file of its own. */
+typedef struct td_piece {
+    const char *name;
+    td_names from;    /* columns; or one array of an NPZ file */
+    const char *path; /* NPY, IDX: a file of its own; NULL where `from` says it all */
+} td_piece;
+
+typedef struct td_pieces {
+    const td_piece *items;
+    size_t count; /* 0: there is just one, and nothing to be said of it */
+} td_pieces;
+
 typedef enum td_part { TD_TRAINING, TD_VALIDATION } td_part;
 
 /* What a label is. Values are part of the binary interface: only ever append. */
@@ -166,6 +179,11 @@ typedef struct td_data_options {
     const float *label_mean, *label_deviation; /* or with these (info's, of another data set) */
     int64_t label_normal_count;                /* how many of each */
     td_augment augment;
+    /* An example of several inputs, or of several labels, is one row of all of them, in this order. Where
+     * every input has a file of its own there is no train; validation, a file, has them where train has
+     * them, unless the last two say otherwise. */
+    td_pieces input_pieces, label_pieces;
+    td_pieces validation_input_pieces, validation_label_pieces;
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)
@@ -181,6 +199,13 @@ TD_API TD_NODISCARD td_status td_generate_set(td_generate_options *options, cons
 TD_API td_dataset *td_dataset_open(const td_data_options *options, td_error *error);
 /* Accepts NULL. Batches made from it must be destroyed before. */
 TD_API void td_dataset_close(td_dataset *dataset);
+
+/* One of several inputs or labels: elements first to first + count of a row. */
+typedef struct td_data_piece {
+    const char *name;
+    td_shape shape; /* as its file has it */
+    int64_t first, count;
+} td_data_piece;
 
 /* Pointers live as long as the data set. */
 typedef struct td_data_info {
@@ -200,6 +225,8 @@ typedef struct td_data_info {
     int64_t fill_count;
     const float *label_mean, *label_deviation; /* of each label value; NULL unless standardised */
     int64_t label_normal_count;
+    const td_data_piece *input_pieces, *label_pieces; /* as the options have them */
+    size_t input_piece_count, label_piece_count;
 } td_data_info;
 
 TD_API const td_data_info *td_dataset_info(const td_dataset *dataset);

@@ -30,7 +30,7 @@ struct td_gradients {
 /* ---- The loss -------------------------------------------------------------------------------- */
 
 static bool ends_with(const td_model *model, const char *activation) {
-    const char *last = td__last_activation(model);
+    const char *last = td__output_activation(model, 0);
     return last && !strcmp(last, activation);
 }
 
@@ -50,7 +50,7 @@ static bool are_classes_of_rows(const td_dataset *data, const td_shape *output) 
 /* What labels and output most likely mean: *what says why. */
 static td_loss likely_loss(const td_model *model, const td_dataset *data, const char **what) {
     const td_data_info *info = td_dataset_info(data);
-    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
+    const td_layer_info *last = td__output_layer(model, 0);
     int64_t width = last->output.rank ? last->output.dims[last->output.rank - 1] : 1;
     int64_t label_width = info->label.rank ? info->label.dims[info->label.rank - 1] : 1;
     *what = "numbers as labels";
@@ -75,7 +75,7 @@ static td_status guess_loss(td_gradients *g, td_error *error) {
     td__objective *objective = &g->objective;
     const td_model *model = g->saved.model;
     const td_data_info *info = td_dataset_info(g->saved.data);
-    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
+    const td_layer_info *last = td__output_layer(model, 0);
     td_shape output = last->output, input = td_model_input_shape(model);
     const char *what;
     objective->loss = likely_loss(model, g->saved.data, &what);
@@ -255,6 +255,13 @@ static td_status prepare(td_gradients *g, const char *model, const char *data,
                                  .batch = options->batch > 0 ? options->batch : BATCH};
     td_status status = td__saved_load(&g->saved, model, error);
     status = status ? status : td__saved_open(&g->saved, data, &opening, error);
+    bool heads = g->saved.head_count && g->saved.heads[0].label && !options->loss;
+    if (!status && td_model_output_count(g->saved.model) > 1 && !heads) {
+        return td_error_set(error, TD_UNSUPPORTED,
+                            "%s: the model has several outputs: gradients are those of the losses "
+                            "and labels that it was trained with, and data has no such labels",
+                            data);
+    }
     status = status ? status : choose_loss(g, options->loss, error);
     if (!status && objective->target == TD__TARGET_LABEL && !g->saved.labelled) {
         status = td_error_set(error, TD_INVALID,
@@ -262,13 +269,15 @@ static td_status prepare(td_gradients *g, const char *model, const char *data,
                               "--labels)",
                               data);
     }
-    if (!status && objective->target == TD__TARGET_LABEL) {
+    if (!status && objective->target == TD__TARGET_LABEL && !heads) {
         status = td__saved_fit_labels(&g->saved, objective->loss, error);
     }
     status = status ? status : td__pass_init(&g->pass, g->saved.model, objective, NULL, error);
     if (status) {
         return status;
     }
+    g->pass.heads = g->saved.heads;
+    g->pass.head_count = heads ? g->saved.head_count : 0;
     td__tape_limit(g->pass.tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
     return run(g, options, error);
 }

@@ -19,6 +19,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { BATCH = 256 };
 
@@ -27,7 +28,8 @@ typedef struct predictor {
     td__objective objective; /* what the outputs are scores by */
     td__pass pass;
     td__pass_signals signals;
-    td__predict_output *output;
+    td__predict_output *outputs[TD_MAX_OUTPUTS]; /* one that takes all, or one for each */
+    size_t file_count, output_count;
     td_deck *deck;
     td_metric *accuracy;
     int64_t examples;
@@ -105,7 +107,7 @@ static td_status open_run(predictor *p, const td_predict_options *options, td_er
 }
 
 static bool has_one_output(const td_model *model) {
-    td_shape output = td_model_layer(model, td_model_layer_count(model) - 1)->output;
+    td_shape output = td__output_layer(model, 0)->output;
     return output.rank == 0 || output.dims[output.rank - 1] == 1;
 }
 
@@ -114,7 +116,7 @@ static bool has_one_output(const td_model *model) {
 static td__objective guess_objective(const td__saved *saved) {
     const td_data_info *info = td_dataset_info(saved->data);
     bool classes = info->label_kind == TD_LABEL_CLASS && !has_one_output(saved->model);
-    const char *activation = td__last_activation(saved->model);
+    const char *activation = td__output_activation(saved->model, 0);
     const char *const *names;
     bool named = td__onnx_classes(saved->model, &names) > 0;
     bool categories = classes || named || (activation && !strcmp(activation, "softmax"));
@@ -141,32 +143,108 @@ static td_status list_signals(predictor *p, td_error *error) {
     return TD_OK;
 }
 
+/* Above which output of one unit the second of two classes is meant, and why, where the model does not
+ * say what it was trained for. */
+static void say_threshold(const predictor *p, const td_predict_options *options) {
+    if (options->remark && !p->saved.notes.has_loss && has_one_output(p->saved.model) &&
+        p->objective.loss != TD_LOSS_BINARY_CROSSENTROPY) {
+        options->remark(options->user,
+                        "accuracy: the model does not say what its output means; above "
+                        "0.5 is taken as class 1 (of logits, 0 would be the border)");
+    }
+}
+
+static td_status make_accuracy(predictor *p, const td_predict_options *options, td_error *error) {
+    const td_data_info *info = td_dataset_info(p->saved.data);
+    if (p->output_count > 1 || info->label_kind != TD_LABEL_CLASS ||
+        (info->classes != 2 && has_one_output(p->saved.model))) {
+        return TD_OK;
+    }
+    p->accuracy = td_metric_create(
+        TD_METRIC(.kind = TD_METRIC_ACCURACY, .link = td__link_of(&p->objective)), error);
+    say_threshold(p, options);
+    return p->accuracy ? TD_OK : TD_MEMORY;
+}
+
+/* What one of the outputs is, as files are to know it. */
+static td__predicted_output describe(const predictor *p, size_t output) {
+    const td_data_info *info = td_dataset_info(p->saved.data);
+    td__predicted_output of = {.scores = p->signals.scores};
+    if (p->output_count == 1) {
+        of.label_count = p->saved.labelled ? td__elements_from(&info->label, 0) : 0;
+        return of;
+    }
+    const td_layer_info *layer = td__output_layer(p->saved.model, output);
+    const td__head *head = p->saved.head_count ? &p->saved.heads[output] : NULL;
+    of = (td__predicted_output){.name = layer->name, .scores = {.size = sizeof of.scores}};
+    for (size_t i = 0; i < info->label_piece_count; i++) {
+        if (!strcmp(info->label_pieces[i].name, layer->name)) {
+            of.first_label = info->label_pieces[i].first;
+            of.label_count = info->label_pieces[i].count;
+        }
+    }
+    if (head) {
+        of.scores.classes =
+            td__scored_classes(&head->objective, &layer->output, &of.scores.threshold);
+    }
+    return of;
+}
+
+/* "outputs.npy" of output "price": "outputs.price.npy"; "pictures/": "pictures/price/". From td__calloc. */
+static char *name_file(const char *path, const char *output) {
+    size_t length = strlen(path), room = length + strlen(output) + 3;
+    char *name = td__calloc(room, 1);
+    bool folder = length && path[length - 1] == '/';
+    const char *dot = strrchr(path, '.');
+    size_t stem = folder || !dot ? length : (size_t)(dot - path);
+    if (name && folder) {
+        (void)mkdir(path, 0777); /* there already, or what is in it cannot be made */
+        (void)snprintf(name, room, "%s%s/", path, output);
+    } else if (name) {
+        (void)snprintf(name, room, "%.*s.%s%s", (int)stem, path, output, path + stem);
+    }
+    return name;
+}
+
+static td_status open_outputs(predictor *p, const char *to, td_error *error) {
+    bool together = p->output_count == 1 || td__predict_output_takes_several(to);
+    p->file_count = 0;
+    for (size_t i = 0; i < (together ? 1 : p->output_count); i++) {
+        td__predict_output_about about = {.data = p->saved.data, .named = p->named};
+        about.count = together ? p->output_count : 1;
+        for (size_t k = 0; k < about.count; k++) {
+            about.outputs[k] = describe(p, together ? k : i);
+        }
+        char *path =
+            together ? td__strdup(to) : name_file(to, td__output_layer(p->saved.model, i)->name);
+        p->outputs[i] = path ? td__predict_output_open(path, &about, error) : NULL;
+        td__free(path);
+        if (!p->outputs[i]) {
+            return error->status ? error->status : TD_IO;
+        }
+        p->file_count++;
+    }
+    return TD_OK;
+}
+
 static td_status prepare(predictor *p, const td_predict_options *options, td_error *error) {
     td_tape_options inference = {.size = sizeof inference, .inference = true};
-    const td_data_info *info = td_dataset_info(p->saved.data);
     td_status status = td__pass_init(&p->pass, p->saved.model, NULL, &inference, error);
     p->pass.fixed = p->saved.fixed_batch;
+    p->output_count = td_model_output_count(p->saved.model);
     status = status ? status : list_signals(p, error);
+    status = status ? status : make_accuracy(p, options, error);
     if (status) {
         return status;
     }
     td__tape_limit(p->pass.tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
-    if (info->label_kind == TD_LABEL_CLASS &&
-        (info->classes == 2 || !has_one_output(p->saved.model))) {
-        p->accuracy = td_metric_create(TD_METRIC(.kind = TD_METRIC_ACCURACY), error);
-        if (!p->accuracy) {
-            return TD_MEMORY;
-        }
-    }
     if (options->to) {
-        const td__predict_output_about about = {p->saved.data, p->saved.labelled, p->signals.scores,
-                                                p->named};
-        p->output = td__predict_output_open(options->to, &about, error);
-        if (!p->output) {
-            return error->status ? error->status : TD_IO;
+        status = open_outputs(p, options->to, error);
+        if (status) {
+            return status;
         }
         p->moves = p->saved.output_first && options->layout != TD_LAYOUT_CHANNELS_LAST &&
-                   !td__predict_output_is_pictures(p->output);
+                   !td__predict_output_is_pictures(p->outputs[0]);
     }
     return options->record ? open_run(p, options, error) : TD_OK;
 }
@@ -202,13 +280,21 @@ static td_tensor *channels_first(td_tape *tape, td_tensor *x) {
 
 static td_status write_out(predictor *p, td_tensor *prediction, const td_batch *batch,
                            td_error *error) {
+    td_view views[TD_MAX_OUTPUTS];
     td_tensor *written = p->moves ? channels_first(p->pass.tape, prediction) : prediction;
     td_status status = td_tape_status(p->pass.tape, error);
     if (status) {
         return status;
     }
-    td_view view = written == prediction ? p->shown : td_view_of(written);
-    return td__predict_output_write(p->output, &view, batch, error);
+    views[0] = written == prediction ? p->shown : td_view_of(written);
+    for (size_t i = 1; i < p->output_count; i++) {
+        size_t layer = td_model_output_layer(p->saved.model, i);
+        views[i] = td_view_of(td_model_output_at(p->saved.model, layer));
+    }
+    for (size_t i = 0; !status && i < p->file_count; i++) {
+        status = td__predict_output_write(p->outputs[i], &views[i], batch, error);
+    }
+    return status;
 }
 
 /* The prediction in the units of the labels, where training had standardised those: p->shown. */
@@ -241,7 +327,7 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
     if (!status) {
         status = show(p, prediction, error);
     }
-    if (!status && p->output) {
+    if (!status && p->file_count) {
         status = write_out(p, prediction, batch, error);
     }
     if (!status) {
@@ -302,7 +388,11 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
                                  .label = all.label,
                                  .scale = all.scale,
                                  .layout = all.layout,
-                                 .batch = all.batch > 0 ? all.batch : BATCH};
+                                 .batch = all.batch > 0 ? all.batch : BATCH,
+                                 .inputs = all.inputs,
+                                 .input_count = all.input_count,
+                                 .output_labels = all.output_labels,
+                                 .output_label_count = all.output_label_count};
     td_status status = td__saved_load(&p.saved, model, &reason);
     if (!status) {
         status = td__saved_open(&p.saved, data, &opening, &reason);
@@ -326,7 +416,11 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
         tell(&p, result);
     }
     td_error closing = {0};
-    td_status closed = td__predict_output_close(p.output, !status, &closing);
+    td_status closed = TD_OK;
+    for (size_t i = 0; i < p.file_count; i++) {
+        td_status one = td__predict_output_close(p.outputs[i], !status, &closing);
+        closed = closed ? closed : one;
+    }
     td_status recorded = td_deck_close(p.deck, closed ? NULL : &closing);
     if (!status && (closed || recorded)) {
         status = closed ? closed : recorded;

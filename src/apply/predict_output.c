@@ -28,11 +28,11 @@ struct td__predict_output {
     int folder;   /* of pictures, or -1 */
     td__predict_output_about about;
     int64_t examples, written;
-    int64_t label_elements; /* 0 without labels */
-    bool scores;            /* of classes; a column says which was predicted */
-    bool files;             /* examples have files of their own */
-    size_t name_room;       /* bytes of a class's name */
-    char *text;             /* CSV: rows on their way to the stream */
+    bool scores[TD_MAX_OUTPUTS]; /* of classes; a column says which was predicted */
+    bool began;                  /* the header has a column */
+    bool files;                  /* examples have files of their own */
+    size_t room;                 /* bytes of a row but for its file's name */
+    char *text;                  /* CSV: rows on their way to the stream */
     size_t text_capacity;
 };
 
@@ -52,39 +52,55 @@ static td_status stream_error(const td__predict_output *output, td_error *error)
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
-/* class_0, or class_NAME where the columns have names. */
-static void class_column(td__predict_output *output, int64_t i) {
-    const char *name =
-        output->about.named ? td__class_name(&output->about.scores, (double)i) : NULL;
-    char text[256], cell[TD__CSV_CELL(sizeof text)];
-    int length = name ? snprintf(text, sizeof text, "class_%s", name)
-                      : snprintf(text, sizeof text, "class_%" PRId64, i);
-    size_t cut = length < (int)sizeof text ? (size_t)length : sizeof text - 1;
-    (void)fwrite(cell, 1, td__csv_cell(cell, text, cut), output->stream);
+/* A column's name: OUTPUT_WORD where there are several outputs, else WORD; then _NUMBER unless -1. */
+static void column(td__predict_output *output, const td__predicted_output *of, const char *word,
+                   int64_t number) {
+    char text[600], cell[TD__CSV_CELL(sizeof text)], digits[24] = "";
+    if (number >= 0) {
+        (void)snprintf(digits, sizeof digits, "_%" PRId64, number);
+    }
+    int length = snprintf(text, sizeof text, "%.300s%s%.200s%s", of->name ? of->name : "",
+                          of->name && *word ? "_" : "", word, digits);
+    (void)fputs(output->began ? "," : "", output->stream);
+    (void)fwrite(cell, 1, td__csv_cell(cell, text, (size_t)length), output->stream);
+    output->began = true;
 }
 
-/* label,class_0,…[,file][,predicted] */
-static void csv_header(td__predict_output *output, int64_t classes) {
-    for (int64_t i = 0; i < output->label_elements; i++) {
-        (void)(output->label_elements == 1 ? fputs("label,", output->stream)
-                                           : fprintf(output->stream, "label_%" PRId64 ",", i));
-    }
-    for (int64_t i = 0; i < classes; i++) {
-        class_column(output, i);
-        (void)fputs(i + 1 < classes ? "," : "", output->stream);
-    }
-    (void)fputs(output->files ? ",file" : "", output->stream);
-    (void)fputs(output->scores ? ",predicted\n" : "\n", output->stream);
+/* class_0, or class_NAME where the columns have names; OUTPUT_0 of several outputs. */
+static void class_column(td__predict_output *output, const td__predicted_output *of, int64_t i) {
+    const char *name = output->about.named ? td__class_name(&of->scores, (double)i) : NULL;
+    char text[256];
+    (void)snprintf(text, sizeof text, "class_%.200s", name ? name : "");
+    column(output, of, name ? text : of->name ? "" : "class", name ? -1 : i);
 }
 
-static char *label_cells(const td__predict_output *output, char *out, int64_t row,
+/* label,class_0,…[,predicted], of each output; [,file] */
+static void csv_header(td__predict_output *output, const td_view *predictions) {
+    for (size_t k = 0; k < output->about.count; k++) {
+        const td__predicted_output *of = &output->about.outputs[k];
+        for (int64_t i = 0; i < of->label_count; i++) {
+            column(output, of, "label", of->label_count == 1 ? -1 : i);
+        }
+        for (int64_t i = 0; i < row_elements(&predictions[k]); i++) {
+            class_column(output, of, i);
+        }
+        if (output->files && k + 1 == output->about.count) {
+            column(output, &(td__predicted_output){0}, "file", -1);
+        }
+        if (output->scores[k]) {
+            column(output, of, "predicted", -1);
+        }
+    }
+}
+
+static char *label_cells(const td__predicted_output *of, char *out, int64_t row,
                          const td_view *label) {
-    const td_signal_info *scores = &output->about.scores;
-    if (output->label_elements == 1 && scores->unit_count) {
-        return td__class_cell(out, scores, td__element(label, row));
+    int64_t width = td__elements_from(&label->shape, 1);
+    if (of->label_count == 1 && of->scores.unit_count) {
+        return td__class_cell(out, &of->scores, td__element(label, row * width + of->first_label));
     }
-    for (int64_t i = 0; i < output->label_elements; i++) {
-        int64_t at = row * output->label_elements + i;
+    for (int64_t i = 0; i < of->label_count; i++) {
+        int64_t at = row * width + of->first_label + i;
         out += label->dtype == TD_INT32 ? td__format_int(out, ((const int32_t *)label->data)[at])
                                         : td__format_float(out, ((const float *)label->data)[at]);
         *out++ = ',';
@@ -94,55 +110,63 @@ static char *label_cells(const td__predict_output *output, char *out, int64_t ro
 
 /* A row at out, which has room for it; returns its end. */
 static char *csv_row(const td__predict_output *output, char *out, int64_t row,
-                     const td_batch *batch, const td_view *prediction, const char *file) {
-    int64_t classes = row_elements(prediction);
-    const float *values = (const float *)prediction->data + row * classes;
-    out = label_cells(output, out, row, &batch->label);
-    out = td__format_floats(out, values, (size_t)classes, ',');
-    if (output->files) {
-        out += td__csv_cell(out, file, strlen(file));
-        *out++ = ',';
-    }
-    if (output->scores) {
-        int64_t class = td__predicted(&output->about.scores, prediction, row, classes);
-        out = td__class_cell(out, &output->about.scores, (double)class);
+                     const td_batch *batch, const td_view *predictions, const char *file) {
+    for (size_t k = 0; k < output->about.count; k++) {
+        const td__predicted_output *of = &output->about.outputs[k];
+        int64_t classes = row_elements(&predictions[k]);
+        const float *values = (const float *)predictions[k].data + row * classes;
+        out = label_cells(of, out, row, &batch->label);
+        out = td__format_floats(out, values, (size_t)classes, ',');
+        if (output->files && k + 1 == output->about.count) {
+            out += td__csv_cell(out, file, strlen(file));
+            *out++ = ',';
+        }
+        if (output->scores[k]) {
+            int64_t class = td__predicted(&of->scores, &predictions[k], row, classes);
+            out = td__class_cell(out, &of->scores, (double)class);
+        }
     }
     out[-1] = '\n';
     return out;
 }
 
 /* Which columns there are, known when the first outputs are. */
-static void csv_begin(td__predict_output *output, int64_t classes) {
-    output->scores = td__are_scores(&output->about.scores, classes);
-    output->name_room = td__class_room(&output->about.scores);
+static void csv_begin(td__predict_output *output, const td_view *predictions) {
+    output->room = TEXT_BYTES;
     output->files = td_dataset_file(output->about.data, TD_TRAINING, 0) != NULL;
-    csv_header(output, classes);
+    for (size_t k = 0; k < output->about.count; k++) {
+        const td__predicted_output *of = &output->about.outputs[k];
+        int64_t classes = row_elements(&predictions[k]);
+        output->scores[k] = td__are_scores(&of->scores, classes);
+        output->room +=
+            (size_t)(classes + of->label_count) * TD__NUMBER_ROOM + 2 * td__class_room(&of->scores);
+    }
+    csv_header(output, predictions);
+    (void)fputc('\n', output->stream);
 }
 
-static td_status csv_write(td__predict_output *output, const td_view *prediction,
+static td_status csv_write(td__predict_output *output, const td_view *predictions,
                            const td_batch *batch, td_error *error) {
-    int64_t classes = row_elements(prediction);
+    int64_t rows = predictions[0].shape.dims[0];
     if (output->written == 0) {
-        csv_begin(output, classes);
+        csv_begin(output, predictions);
     }
-    size_t room = (size_t)(classes + output->label_elements) * TD__NUMBER_ROOM +
-                  2 * output->name_room + TEXT_BYTES;
     char *at = output->text;
-    for (int64_t row = 0; row < prediction->shape.dims[0]; row++) {
+    for (int64_t row = 0; row < rows; row++) {
         const char *file =
             output->files ? td_dataset_file(output->about.data, TD_TRAINING, batch->rows[row]) : "";
         size_t used = output->text ? (size_t)(at - output->text) : 0;
-        if (!td__grow(&output->text, &output->text_capacity, room + TD__CSV_CELL(strlen(file)),
-                      SIZE_MAX / 2, 1)) {
+        if (!td__grow(&output->text, &output->text_capacity,
+                      output->room + TD__CSV_CELL(strlen(file)), SIZE_MAX / 2, 1)) {
             return td_error_set(error, TD_MEMORY, "%s: out of memory for a row", output->path);
         }
-        at = csv_row(output, output->text + used, row, batch, prediction, file);
-        if (at - output->text >= TEXT_BYTES || row + 1 == prediction->shape.dims[0]) {
+        at = csv_row(output, output->text + used, row, batch, predictions, file);
+        if (at - output->text >= TEXT_BYTES || row + 1 == rows) {
             (void)fwrite(output->text, 1, (size_t)(at - output->text), output->stream);
             at = output->text;
         }
     }
-    output->written += prediction->shape.dims[0];
+    output->written += rows;
     return ferror(output->stream) ? stream_error(output, error) : TD_OK;
 }
 
@@ -224,6 +248,10 @@ static const format *format_of(const char *path) {
     return length > 4 && !strcasecmp(path + length - 4, ".npy") ? &npy : NULL;
 }
 
+bool td__predict_output_takes_several(const char *path) {
+    return format_of(path) == &csv;
+}
+
 static td_status open_target(td__predict_output *output, td_error *error) {
     if (output->format == &pictures) {
         (void)mkdir(output->path, 0777); /* there already, or opening it fails */
@@ -261,10 +289,8 @@ td__predict_output *td__predict_output_open(const char *path, const td__predict_
     }
     output->format = found;
     output->folder = -1;
-    const td_data_info *info = td_dataset_info(about->data);
     output->about = *about;
-    output->examples = info->training;
-    output->label_elements = about->labelled ? td__elements_from(&info->label, 0) : 0;
+    output->examples = td_dataset_info(about->data)->training;
     if (open_target(output, error)) {
         (void)!td__predict_output_close(output, false, NULL);
         return NULL;
@@ -276,9 +302,9 @@ bool td__predict_output_is_pictures(const td__predict_output *output) {
     return output->format == &pictures;
 }
 
-td_status td__predict_output_write(td__predict_output *output, const td_view *prediction,
+td_status td__predict_output_write(td__predict_output *output, const td_view *predictions,
                                    const td_batch *batch, td_error *error) {
-    return output->format->write(output, prediction, batch, error);
+    return output->format->write(output, predictions, batch, error);
 }
 
 td_status td__predict_output_close(td__predict_output *output, bool good, td_error *error) {

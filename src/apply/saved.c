@@ -1,6 +1,7 @@
 #include "apply/saved.h"
 
 #include "data/dataset.h"
+#include "data/table.h"
 #include "onnx/model.h"
 
 #include <string.h>
@@ -42,6 +43,92 @@ static void close_data(td__saved *saved) {
     saved->data = NULL;
 }
 
+/* Files by the names of inputs, in the order of the model's; all of them. */
+static td_status take_files(td__saved *saved, const td__saved_options *options, td_pieces *pieces,
+                            td_error *error) {
+    size_t count = td_model_input_count(saved->model);
+    for (size_t i = 0; i < options->input_count; i++) {
+        const td_named_file *file = &options->inputs[i];
+        ptrdiff_t at = td_model_find(saved->model, file->name);
+        if (at < 0 || (size_t)at >= count || count < 2) {
+            return td_error_set(error, TD_NOT_FOUND, "the model has no input '%.200s'%s%s",
+                                file->name, count > 1 ? "; the first is " : ": it has just one",
+                                count > 1 ? td_model_layer(saved->model, 0)->name : "");
+        }
+        saved->pieces[0][at] = (td_piece){.name = file->name, .path = file->path};
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!saved->pieces[0][i].name) {
+            return td_error_set(error, TD_NOT_FOUND, "the model's input '%s' is missing",
+                                td_model_layer(saved->model, i)->name);
+        }
+    }
+    *pieces = (td_pieces){saved->pieces[0], count};
+    return TD_OK;
+}
+
+static bool is_npz(const char *path) {
+    td__reader *reader = NULL;
+    return path && !td__reader_choose(path, &reader, NULL) && reader == td__npz_read;
+}
+
+/* Inputs and labels of which there are several: as asked for, as in training, or by their names in an
+ * .npz file. */
+static td_status choose_pieces(td__saved *saved, const char *path, const td__saved_options *options,
+                               td_data_options *data, td_error *error) {
+    size_t inputs = saved->waiting ? 1 : td_model_input_count(saved->model);
+    if (options->input_count) {
+        data->train = NULL;
+        data->label_pieces = (td_pieces){0};
+        td_status status = take_files(saved, options, &data->input_pieces, error);
+        if (status) {
+            return status;
+        }
+    } else if (data->input_pieces.count == 0 && inputs > 1 && inputs <= TD_MAX_FROM &&
+               is_npz(path)) {
+        for (size_t i = 0; i < inputs; i++) {
+            td_piece *piece = &saved->pieces[0][i];
+            piece->name = td_model_layer(saved->model, i)->name;
+            piece->from = (td_names){&piece->name, 1};
+        }
+        data->input_pieces = (td_pieces){saved->pieces[0], inputs};
+    }
+    for (size_t i = 0; i < options->output_label_count && i < TD_MAX_FROM; i++) {
+        const td_named_file *file = &options->output_labels[i];
+        saved->pieces[1][i] = (td_piece){.name = file->name, .path = file->path};
+        data->label_pieces = (td_pieces){saved->pieces[1], i + 1};
+    }
+    if (data->input_pieces.count) {
+        data->input = (td_shape){0};
+        data->inputs = (td_names){0};
+        data->layout = TD_LAYOUT_AS_IS;
+    }
+    if (data->label_pieces.count) {
+        data->label = data->label_names = (td_names){0};
+    }
+    return TD_OK;
+}
+
+/* What each output is compared with, where the model says what it was trained for. */
+static void find_heads(td__saved *saved) {
+    const td_data_info *info = td_dataset_info(saved->data);
+    const td__notes *notes = &saved->notes;
+    size_t count = saved->model ? td_model_output_count(saved->model) : 0;
+    saved->head_count = count > 1 && notes->objective_count == count ? count : 0;
+    for (size_t i = 0; i < saved->head_count; i++) {
+        td__head *head = &saved->heads[i];
+        *head = (td__head){.objective = notes->objectives[i], .weight = notes->weights[i]};
+        for (size_t k = 0; k < info->label_piece_count; k++) {
+            const td_data_piece *piece = &info->label_pieces[k];
+            if (!strcmp(piece->name, td__output_layer(saved->model, i)->name)) {
+                head->label = piece;
+                head->kind = td__head_kind(head->objective.loss, piece->count,
+                                           td__output_units(saved->model, i));
+            }
+        }
+    }
+}
+
 static td_status open_data(td__saved *saved, const char *path, const td__saved_options *options,
                            td_error *error) {
     const char *given[1] = {options->label};
@@ -69,9 +156,15 @@ static td_status open_data(td__saved *saved, const char *path, const td__saved_o
         data.mean = data.deviation = NULL;
         data.normal_count = 0;
     }
+    td_status status = choose_pieces(saved, path, options, &data, error);
+    if (status) {
+        return status;
+    }
     td_error reason = {0}, unlabelled = {0};
     saved->data = td_dataset_open(&data, &reason);
-    if (!saved->data && !options->label && data.label.count) {
+    bool noted = !options->label && !options->output_label_count;
+    if (!saved->data && noted && (data.label.count || data.label_pieces.count)) {
+        data.label_pieces = (td_pieces){0};
         data.label = data.label_names = (td_names){0};
         data.label_mean = data.label_deviation = NULL;
         data.label_kind = TD_LABEL_NONE;
@@ -81,11 +174,13 @@ static td_status open_data(td__saved *saved, const char *path, const td__saved_o
     }
     if (!saved->data) {
         return td_error_set(error, reason.status, "%s%s", reason.text,
-                            reason.status == TD_BAD_SHAPE && !data.label.count && is_table(path)
+                            reason.status == TD_BAD_SHAPE && !data.label.count && path &&
+                                    is_table(path)
                                 ? "; if a column holds the labels, name it (--label)"
                                 : "");
     }
     saved->labelled = td_dataset_info(saved->data)->label_kind != TD_LABEL_NONE;
+    find_heads(saved);
     saved->batches = td_batches_create(saved->data, TD_TRAINING, 0, error);
     return saved->batches ? TD_OK : TD_MEMORY;
 }

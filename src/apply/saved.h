@@ -19,6 +19,9 @@ typedef struct td__saved {
     const char
         *waiting;   /* the file of a model that is made for the data at hand; borrowed, or NULL */
     td_shape takes; /* its input; -1: any size */
+    td_piece pieces[2][TD_MAX_FROM]; /* inputs and labels of several, as they were asked for */
+    td__head heads[TD_MAX_OUTPUTS];  /* of several outputs whose losses are known … */
+    size_t head_count;               /* … or 0 */
 } td__saved;
 
 /* Zero means default. */
@@ -29,11 +32,14 @@ typedef struct td__saved_options {
     int64_t batch;
     td_layout layout;   /* of arrays; AS_IS: the one of the model's file, or else what fits */
     bool scaled_labels; /* standardised as in training; otherwise as the file has them */
+    const td_named_file *inputs, *output_labels; /* files of several inputs, of outputs' labels */
+    size_t input_count, output_label_count;
 } td__saved_options;
 
 /* A graph with axes of any size is only loaded when the data is open (td__saved_open). model must
  * outlive that. */
 TD_NODISCARD td_status td__saved_load(td__saved *saved, const char *model, td_error *error);
+/* data may be NULL where every input has a file of its own. */
 TD_NODISCARD td_status td__saved_open(td__saved *saved, const char *data,
                                       const td__saved_options *options, td_error *error);
 /* Labels as the loss can be compared with them. */

@@ -136,7 +136,12 @@ td_status td__array_describe(td__array *array, int64_t *rows, const uint8_t *dat
         row = TD_SHAPE(1);
     }
     int64_t count = total / shape->dims[0];
-    td__array made = {data, element, swap, row, count, count * width, NULL};
+    td__array made = {.data = data,
+                      .element = element,
+                      .swap = swap,
+                      .shape = row,
+                      .count = count,
+                      .row_stride = count * width};
     if (fortran && shape->rank > 1) {
         made.row_stride = width;
         made.offsets = fortran_offsets(shape, count, width);
@@ -159,11 +164,20 @@ td__array td__array_plain(const void *data, td__element_type element, td_shape s
 }
 
 void td__array_read(const td__array *array, int64_t row, float *values) {
-    const uint8_t *from = array->data + row * array->row_stride;
-    elements[array->element].read(from, array->offsets, array->swap, array->count, values);
+    for (size_t i = 0; i < array->part_count; i++) {
+        td__array_read(&array->parts[i], row, values);
+        values += array->parts[i].count;
+    }
+    if (!array->parts) {
+        const uint8_t *from = array->data + row * array->row_stride;
+        elements[array->element].read(from, array->offsets, array->swap, array->count, values);
+    }
 }
 
 void td__array_prefetch(const td__array *array, int64_t row) {
+    for (size_t i = 0; i < array->part_count; i++) {
+        td__array_prefetch(&array->parts[i], row);
+    }
     const uint8_t *from = array->data + row * array->row_stride;
     int64_t size = array->row_stride < PREFETCH_MAXIMUM ? array->row_stride : PREFETCH_MAXIMUM;
     for (int64_t i = 0; i < size; i += TD__ALIGNMENT) {
@@ -171,28 +185,43 @@ void td__array_prefetch(const td__array *array, int64_t row) {
     }
 }
 
-double td__array_value(const td__array *array, int64_t row, int64_t index) {
+/* The array that has element *index of a row, which becomes its own. */
+static const td__array *part_of(const td__array *array, int64_t *index) {
+    const td__array *part = array->parts ? array->parts : array;
+    for (; array->parts && *index >= part->count; part++) {
+        *index -= part->count;
+    }
+    return part;
+}
+
+static const uint8_t *place_of(const td__array *array, int64_t row, int64_t index) {
     int64_t offset =
         array->offsets ? array->offsets[index] : index * (int64_t)elements[array->element].size;
-    return elements[array->element].value(array->data + row * array->row_stride + offset,
-                                          array->swap);
+    return array->data + row * array->row_stride + offset;
+}
+
+double td__array_value(const td__array *array, int64_t row, int64_t index) {
+    const td__array *part = part_of(array, &index);
+    return elements[part->element].value(place_of(part, row, index), part->swap);
 }
 
 int64_t td__array_integer(const td__array *array, int64_t row, int64_t index) {
-    int64_t offset =
-        array->offsets ? array->offsets[index] : index * (int64_t)elements[array->element].size;
-    return elements[array->element].integer(array->data + row * array->row_stride + offset,
-                                            array->swap);
+    const td__array *part = part_of(array, &index);
+    return elements[part->element].integer(place_of(part, row, index), part->swap);
 }
 
 const float *td__array_floats(const td__array *array) {
-    bool plain = array->element == TD__F32 && !array->swap && !array->offsets &&
+    bool plain = array->element == TD__F32 && !array->swap && !array->offsets && !array->parts &&
                  array->row_stride == array->count * (int64_t)sizeof(float) &&
                  (uintptr_t)array->data % sizeof(float) == 0;
     return plain ? (const float *)(const void *)array->data : NULL;
 }
 
 void td__array_release(td__array *array) {
+    for (size_t i = 0; i < array->part_count; i++) {
+        td__array_release(&array->parts[i]);
+    }
+    td__free(array->parts);
     td__free(array->offsets);
     *array = (td__array){0};
 }

@@ -75,6 +75,7 @@ typedef struct td__csv {
     size_t category_count; /* found in a survey so far */
     bool survey;           /* only categories are looked at, to find their texts */
     bool surveyed;         /* inputs come from a survey of this file */
+    bool chosen;           /* they are all that is to be taken of it */
     bool value_missing;    /* in the row that is being parsed */
     bool any_missing;      /* in the file */
 } td__csv;

@@ -193,8 +193,8 @@ static td_status other_names(td__csv *csv, const td__names *wanted, const td__na
         }
     }
     return csv->status = td_error_set(
-               csv->error, TD_FORMAT,
-               "%s: its columns are not the inputs of training: %s%s%s%s%s%s", csv->path,
+               csv->error, TD_FORMAT, "%s: its columns are not the inputs%s: %s%s%s%s%s%s",
+               csv->path, csv->chosen ? " that are asked for" : " of training",
                missing.count ? "missing " : "", list_end(&missing),
                missing.count && unknown.count ? "; " : "", unknown.count ? "unknown " : "",
                list_end(&unknown),
@@ -327,11 +327,12 @@ static td_status take_by_name(td__csv *csv, const wanted_columns *wanted, const 
     if (!all) {
         return other_names(csv, &wanted->names, found);
     }
-    return moved ? remark(csv,
-                          ": its columns are in another order than in training; they were "
-                          "taken by their names: ",
-                          list_all(&names, &wanted->names))
-                 : TD_OK;
+    return moved && !csv->chosen
+               ? remark(csv,
+                        ": its columns are in another order than in training; they were "
+                        "taken by their names: ",
+                        list_all(&names, &wanted->names))
+               : TD_OK;
 }
 
 /* One of the two has no names: the order must do. */
@@ -369,9 +370,29 @@ static td_status assign_wanted(td__csv *csv, const td__names *found) {
     return csv->status;
 }
 
+/* Of columns that were chosen by name the others are left out. */
+static td_status leave_others(td__csv *csv) {
+    if (csv->chosen && !csv->names) {
+        return csv->status = td_error_set(csv->error, TD_INVALID,
+                                          "%s: inputs are columns by their names, and the file has "
+                                          "no header",
+                                          csv->path);
+    }
+    for (int64_t i = 0; csv->chosen && i < csv->column_count; i++) {
+        bool wanted = false;
+        for (size_t k = 0; k < csv->inputs.count; k++) {
+            wanted = wanted || !strcmp(csv->inputs.items[k], csv->names[i]);
+        }
+        if (!wanted && is_input(&csv->columns[i])) {
+            csv->columns[i].use = TD__CSV_IGNORED;
+        }
+    }
+    return TD_OK;
+}
+
 static td_status assign_inputs(td__csv *csv) {
     td__names found = {0};
-    if (!name_columns(csv, &found)) {
+    if (!leave_others(csv) && !name_columns(csv, &found)) {
         if (csv->inputs.count) {
             assign_wanted(csv, &found);
         } else {

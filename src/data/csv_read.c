@@ -48,6 +48,7 @@ static td_status parse(td__table *table, const td__request *request, td_names in
     td__csv csv = {.options = request->options,
                    .inputs = inputs,
                    .surveyed = request->inputs.count == 0,
+                   .chosen = request->chosen,
                    .named_labels = request->label_names,
                    .input = input,
                    .error = error};

@@ -36,7 +36,7 @@ static const struct {
                {is_idx, td__idx_read},
                {is_text, td__csv_read}};
 
-static td_status choose_reader(const char *path, td__reader **reader, td_error *error) {
+td_status td__reader_choose(const char *path, td__reader **reader, td_error *error) {
     struct stat file;
     if (stat(path, &file) == 0 && S_ISDIR(file.st_mode)) {
         *reader = td__images_read;
@@ -61,20 +61,51 @@ static td_status choose_reader(const char *path, td__reader **reader, td_error *
                                  "%s: neither CSV, NPY, NPZ, IDX nor a folder of images", path);
 }
 
+/* What is meant for one array, or one label, is not guessed at where there are several. */
+static td_status check_pieces(const td_data_options *o, td_error *error) {
+    const char *beside = NULL;
+    if (o->input_pieces.count) {
+        beside = o->generate.name      ? "generate"
+                 : o->input.rank       ? "input"
+                 : o->layout           ? "layout"
+                 : o->categories.count ? "categories"
+                                       : NULL;
+    }
+    if (!beside && o->label_pieces.count) {
+        beside = o->generate.name                                  ? "generate"
+                 : o->standardize_labels                           ? "standardize_labels"
+                 : o->balanced || o->weighted_classes.count        ? "class_weight"
+                 : o->label_kind && o->label_kind != TD_LABEL_NONE ? "label_kind"
+                 : o->label.count                                  ? "label"
+                                                                   : NULL;
+    }
+    return beside ? td_error_set(error, TD_INVALID,
+                                 "`%s` is for examples of one %s; these have several, each by its "
+                                 "name",
+                                 beside, o->input_pieces.count ? "input" : "label")
+                  : TD_OK;
+}
+
 static td_status check_options(const td_data_options *o, td_error *error) {
-    if (!o->train == !o->generate.name) {
+    bool source = o->train || o->input_pieces.count;
+    if (source == (o->generate.name != NULL)) {
         return td_error_set(error, TD_INVALID, "a data set needs one of `train` and `generate`");
+    }
+    td_status status = check_pieces(o, error);
+    if (status) {
+        return status;
     }
     if (!(o->validation_share >= 0 && o->validation_share < 1)) {
         return td_error_set(error, TD_RANGE,
                             "a validation share of %g; a number from 0 to 1 is expected",
                             o->validation_share);
     }
-    if (o->validation && (o->validation_share > 0 || o->generate.name)) {
+    bool own = o->validation || o->validation_input_pieces.count;
+    if (own && (o->validation_share > 0 || o->generate.name)) {
         return td_error_set(error, TD_INVALID,
                             "`validation` is either a file, beside a `train` file, or a share");
     }
-    if (o->validation_labels && !o->validation) {
+    if ((o->validation_labels || o->validation_label_pieces.count) && !own) {
         return td_error_set(error, TD_INVALID, "`validation_labels` needs a `validation` file");
     }
     bool scaled = o->scale != 0 && o->scale != 1;
@@ -127,7 +158,9 @@ static td_status check_as_is(const td_shape *found, const td_shape *wanted, cons
 static td_status choose_input(td_dataset *dataset, const td_data_options *options,
                               td_error *error) {
     const td__array *input = &dataset->tables[0].input;
-    const char *path = options->train ? options->train : options->generate.name;
+    const char *path = options->train           ? options->train
+                       : options->generate.name ? options->generate.name
+                                                : "the inputs";
     char wanted[TD_SHAPE_TEXT_SIZE], found[TD_SHAPE_TEXT_SIZE];
     int64_t count = 0;
     dataset->info.input = options->input.rank ? options->input : input->shape;
@@ -151,7 +184,8 @@ static td_status choose_input(td_dataset *dataset, const td_data_options *option
     if (dataset->table_count == 2 && dataset->tables[1].input.count != count) {
         return td_error_set(
             error, TD_BAD_SHAPE, "an example in %s has %lld elements, but one in %s has %lld", path,
-            (long long)count, options->validation, (long long)dataset->tables[1].input.count);
+            (long long)count, options->validation ? options->validation : "the validation part",
+            (long long)dataset->tables[1].input.count);
     }
     return TD_OK;
 }
@@ -162,20 +196,35 @@ static td_names names_of(const td__names *names) {
 
 static td_status read_table(td__table *table, const td__request *request, td_error *error) {
     td__reader *reader = td__generate;
-    td_status status = request->path ? choose_reader(request->path, &reader, error) : TD_OK;
+    if (request->input_pieces.count || request->label_pieces.count) {
+        return td__pieces_read(table, request, error);
+    }
+    td_status status = request->path ? td__reader_choose(request->path, &reader, error) : TD_OK;
     return status ? status : reader(table, request, error);
 }
 
 static td_status read_tables(td_dataset *dataset, const td_data_options *options, td_error *error) {
     td__table *first = &dataset->tables[0];
-    const td__request training = {options->train, options->labels, options, options->inputs,
-                                  options->label_names};
+    const td__request training = {.path = options->train,
+                                  .labels = options->labels,
+                                  .options = options,
+                                  .inputs = options->inputs,
+                                  .label_names = options->label_names,
+                                  .input_pieces = options->input_pieces,
+                                  .label_pieces = options->label_pieces};
     dataset->table_count = 1;
     td_status status = read_table(first, &training, error);
-    if (!status && options->validation) {
-        const td__request validation = {options->validation, options->validation_labels, options,
-                                        names_of(&first->input_names),
-                                        names_of(&first->label_names)};
+    if (!status && (options->validation || options->validation_input_pieces.count)) {
+        td_pieces inputs = options->validation_input_pieces,
+                  labels = options->validation_label_pieces;
+        const td__request validation = {
+            .path = options->validation,
+            .labels = options->validation_labels,
+            .options = options,
+            .inputs = names_of(&first->input_names),
+            .label_names = names_of(&first->label_names),
+            .input_pieces = inputs.count ? inputs : options->input_pieces,
+            .label_pieces = labels.count ? labels : options->label_pieces};
         dataset->table_count = 2;
         status = read_table(&dataset->tables[1], &validation, error);
     }
@@ -195,14 +244,24 @@ static td_status tell_names(td_dataset *dataset, td_error *error) {
     info->inputs = names_of(&dataset->tables[0].input_names);
     info->label_names = names_of(&dataset->tables[0].label_names);
     info->remarks = names_of(&dataset->remarks);
+    info->input_pieces = dataset->tables[0].input_pieces.items;
+    info->input_piece_count = dataset->tables[0].input_pieces.count;
+    info->label_pieces = dataset->tables[0].label_pieces.items;
+    info->label_piece_count = dataset->tables[0].label_pieces.count;
     return TD_OK;
 }
 
 /* Messages about labels name the file that has them. */
 static td_status keep_paths(td_dataset *dataset, const td_data_options *options, td_error *error) {
-    const char *const paths[2] = {options->labels ? options->labels : options->train,
+    const td_pieces *pieces = &options->label_pieces, *others = &options->validation_label_pieces;
+    const char *const paths[2] = {options->labels  ? options->labels
+                                  : options->train ? options->train
+                                  : pieces->count  ? pieces->items[0].path
+                                                   : NULL,
                                   options->validation_labels ? options->validation_labels
-                                                             : options->validation};
+                                  : options->validation      ? options->validation
+                                  : others->count            ? others->items[0].path
+                                                             : NULL};
     for (int t = 0; t < 2; t++) {
         dataset->paths[t] = paths[t] ? td__strdup(paths[t]) : NULL;
         if (paths[t] && !dataset->paths[t]) {

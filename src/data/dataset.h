@@ -54,6 +54,13 @@ td_dtype td__label_dtype(const td_dataset *dataset);
 const char *td__place(const td_dataset *dataset, int table, int64_t row, char *text, size_t size);
 #define TD__PLACE_SIZE 512
 
+/* td_dataset_check_labels of some elements of each row; whole: no fractions either. */
+typedef struct td__label_range {
+    double minimum, maximum;
+} td__label_range;
+TD_NODISCARD td_status td__labels_check(const td_dataset *dataset, int64_t first, int64_t count,
+                                        td__label_range range, bool whole, td_error *error);
+
 /* missing.c: which rows are kept, before the split; what missing values are filled with, after it. */
 td_status td__missing_drop(td_dataset *dataset, const td_data_options *options, td_error *error);
 td_status td__missing_fill(td_dataset *dataset, const td_data_options *options, td_error *error);

@@ -216,7 +216,9 @@ td_status td__labels_prepare(td_dataset *dataset, const td_data_options *options
     if (status) {
         return status;
     }
-    if (info->label_kind == TD_LABEL_AUTO) {
+    if (table->label_pieces.count) {
+        info->label_kind = TD_LABEL_VALUES; /* what each is, its loss says */
+    } else if (info->label_kind == TD_LABEL_AUTO) {
         info->label_kind = guess(table, dataset->missing == TD_MISSING_DROP);
     }
     info->label = table->label.shape;

@@ -1,6 +1,7 @@
 #include "data/notes.h"
 
 #include "base/memory.h"
+#include "data/table.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -62,6 +63,32 @@ static bool put_ignored(json_t *object, const td_data_options *options) {
     return good && json_array_append_new(list, json_string(options->weight)) == 0;
 }
 
+/* What had a file of its own is looked for by its name in new data, an .npz. */
+static bool put_pieces(json_t *object, const char *key, const td_pieces *pieces, bool inside) {
+    json_t *list = json_array();
+    bool good = list != NULL;
+    for (size_t i = 0; good && i < pieces->count; i++) {
+        const td_piece *piece = &pieces->items[i];
+        json_t *one = json_object();
+        good = put_text(one, "name", piece->name) &&
+               put_texts(one, "from", inside ? piece->from : (td_names){&piece->name, 1}) &&
+               json_array_append_new(list, one) == 0;
+    }
+    if (!good || pieces->count == 0) {
+        json_decref(list);
+        return good;
+    }
+    return json_object_set_new(object, key, list) == 0;
+}
+
+static bool put_all_pieces(json_t *object, const td_data_options *options) {
+    td__reader *reader = NULL;
+    bool inside = options->train && !td__reader_choose(options->train, &reader, NULL) &&
+                  (reader == td__csv_read || reader == td__npz_read);
+    return put_pieces(object, "input_pieces", &options->input_pieces, inside) &&
+           put_pieces(object, "label_pieces", &options->label_pieces, inside);
+}
+
 bool td__data_notes_write(json_t *object, const td_data_options *options,
                           const td_data_info *info) {
     td_names classes = {info->class_names, info->class_names ? (size_t)info->classes : 0};
@@ -78,7 +105,8 @@ bool td__data_notes_write(json_t *object, const td_data_options *options,
            put_floats(object, "mean", info->mean, info->normal_count) &&
            put_floats(object, "deviation", info->deviation, info->normal_count) &&
            put_floats(object, "label_mean", info->label_mean, info->label_normal_count) &&
-           put_floats(object, "label_deviation", info->label_deviation, info->label_normal_count);
+           put_floats(object, "label_deviation", info->label_deviation, info->label_normal_count) &&
+           put_all_pieces(object, options);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -149,13 +177,45 @@ static bool read_missing(td__data_notes *notes, const json_t *object) {
     return notes->fill_count == 0 || read_floats(values, &notes->fill);
 }
 
+static const char *const piece_lists[] = {"input_pieces", "label_pieces"};
+
+/* How many texts, and pieces, the lists of pieces have. */
+static size_t count_pieces(const json_t *object, size_t *pieces) {
+    size_t texts = 0;
+    for (int k = 0; k < 2; k++) {
+        const json_t *list = json_object_get(object, piece_lists[k]);
+        *pieces += size_of(list);
+        for (size_t i = 0; i < size_of(list); i++) {
+            texts += size_of(json_object_get(json_array_get(list, i), "from"));
+        }
+    }
+    return texts;
+}
+
+static bool read_pieces(td__data_notes *notes, const json_t *object, const char ***next) {
+    td_pieces *const to[] = {&notes->input_pieces, &notes->label_pieces};
+    td_piece *piece = notes->pieces;
+    bool good = piece != NULL;
+    for (int k = 0; k < 2; k++) {
+        const json_t *list = json_object_get(object, piece_lists[k]);
+        *to[k] = (td_pieces){piece, size_of(list)};
+        for (size_t i = 0; good && i < size_of(list); i++, piece++) {
+            const json_t *one = json_array_get(list, i);
+            piece->name = json_string_value(json_object_get(one, "name"));
+            good = piece->name && read_texts(json_object_get(one, "from"), &piece->from, next);
+        }
+    }
+    return good;
+}
+
 bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
     *notes = (td__data_notes){0};
-    size_t count = 0;
+    size_t pieces = 0, count = count_pieces(object, &pieces);
     for (int k = 0; k < LISTS; k++) {
         count += size_of(json_object_get(object, lists[k].key));
     }
     notes->texts = count < MAX_ITEMS ? td__calloc(count + 1, sizeof *notes->texts) : NULL;
+    notes->pieces = pieces < MAX_ITEMS ? td__calloc(pieces + 1, sizeof *notes->pieces) : NULL;
     const char **next = notes->texts;
     bool good = json_is_object(object) && next;
     for (int k = 0; good && k < LISTS; k++) {
@@ -167,7 +227,7 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
                       &notes->normal_count) &&
            read_scale(object, "label_mean", "label_deviation", &notes->label_mean,
                       &notes->label_deviation, &notes->label_normal_count);
-    good = good && read_missing(notes, object);
+    good = good && read_missing(notes, object) && read_pieces(notes, object, &next);
     notes->scale = json_number_value(json_object_get(object, "scale"));
     notes->x = json_string_value(json_object_get(object, "x"));
     notes->y = json_string_value(json_object_get(object, "y"));
@@ -176,6 +236,7 @@ bool td__data_notes_read(td__data_notes *notes, const json_t *object) {
 
 void td__data_notes_release(td__data_notes *notes) {
     td__free(notes->texts);
+    td__free(notes->pieces);
     td__free(notes->mean);
     td__free(notes->deviation);
     td__free(notes->fill);
@@ -203,4 +264,6 @@ void td__data_notes_apply(const td__data_notes *notes, td_data_options *options)
     options->label_mean = notes->label_mean;
     options->label_deviation = notes->label_deviation;
     options->label_normal_count = notes->label_normal_count;
+    options->input_pieces = notes->input_pieces;
+    options->label_pieces = notes->label_pieces;
 }

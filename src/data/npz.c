@@ -64,9 +64,8 @@ static bool member_name(char member[NAME_SIZE], const char *name) {
     return length > 0 && length < NAME_SIZE;
 }
 
-/* bytes: what the array points into, the file itself or what was unpacked. */
-static td_status read_array(const char *path, const char *name, bool optional, int64_t maximum,
-                            td__array *array, int64_t *rows, td__bytes *bytes, td_error *error) {
+td_status td__npz_array(const char *path, const char *name, bool optional, int64_t maximum,
+                        td__array *array, int64_t *rows, td__bytes *bytes, td_error *error) {
     char member[NAME_SIZE], what[512];
     td__npz npz;
     td_status status = td__npz_open(&npz, path, error);
@@ -113,13 +112,13 @@ td_status td__npz_read(td__table *table, const td__request *request, td_error *e
                             "%s: the labels of an NPZ file are an array in it: name it as `y`",
                             path);
     }
-    td_status status = read_array(path, x, false, options->memory, &table->input, &table->rows,
-                                  &table->bytes[0], error);
+    td_status status = td__npz_array(path, x, false, options->memory, &table->input, &table->rows,
+                                     &table->bytes[0], error);
     td__array label = {0};
     int64_t rows = 0;
     if (!status) {
-        status = read_array(path, y, !options->y, options->memory, &label, &rows, &table->bytes[1],
-                            error);
+        status = td__npz_array(path, y, !options->y, options->memory, &label, &rows,
+                               &table->bytes[1], error);
     }
     if (!status && label.data) {
         status = td__table_take_label(table, label, rows, path, y, error);

@@ -34,17 +34,41 @@ void td_dataset_place(const td_dataset *dataset, td_part part, int64_t row, char
 }
 
 static td_status bad_label(const td_dataset *dataset, int table, int64_t row, double value,
-                           double minimum, double maximum, td_error *error) {
-    char where[TD__PLACE_SIZE], range[80] = "a finite number";
+                           td__label_range asked, bool whole, td_error *error) {
+    char where[TD__PLACE_SIZE], range[80];
     const char *name = dataset->class_names ? dataset->class_names[(int64_t)value] : NULL;
+    const char *noun = whole ? "a whole number" : "a number";
     td__place(dataset, table, row, where, sizeof where);
-    if (isfinite(minimum) && isfinite(maximum)) {
-        snprintf(range, sizeof range, "a number from %.9g to %.9g", minimum, maximum);
-    } else if (isfinite(minimum)) {
-        snprintf(range, sizeof range, "a number of at least %.9g", minimum);
+    if (isfinite(asked.minimum) && isfinite(asked.maximum)) {
+        snprintf(range, sizeof range, "%s from %.9g to %.9g", noun, asked.minimum, asked.maximum);
+    } else if (isfinite(asked.minimum)) {
+        snprintf(range, sizeof range, "%s of at least %.9g", noun, asked.minimum);
+    } else {
+        snprintf(range, sizeof range, "a finite number");
     }
     return td_error_set(error, TD_RANGE, "%s: the label is %.9g%s%.100s%s; expected is %s", where,
                         value, name ? " ('" : "", name ? name : "", name ? "')" : "", range);
+}
+
+td_status td__labels_check(const td_dataset *dataset, int64_t first, int64_t count,
+                           td__label_range range, bool whole, td_error *error) {
+    for (int p = 0; p < 2; p++) {
+        const td__part *part = &dataset->parts[p];
+        const td__array *label = &dataset->tables[part->table].label;
+        for (int64_t n = 0; n < part->count; n++) {
+            int64_t row = td__part_row(part, n);
+            for (int64_t i = first; i < first + count; i++) {
+                double value = dataset->are_classes
+                                   ? (double)td__label_class(dataset, part->table, row, i)
+                                   : td__array_value(label, row, i);
+                if (!(value >= range.minimum && value <= range.maximum && isfinite(value)) ||
+                    (whole && value != floor(value))) {
+                    return bad_label(dataset, part->table, row, value, range, whole, error);
+                }
+            }
+        }
+    }
+    return TD_OK;
 }
 
 td_status td_dataset_check_labels(const td_dataset *dataset, double minimum, double maximum,
@@ -52,20 +76,6 @@ td_status td_dataset_check_labels(const td_dataset *dataset, double minimum, dou
     if (dataset->info.label_kind == TD_LABEL_NONE) {
         return TD_OK;
     }
-    for (int p = 0; p < 2; p++) {
-        const td__part *part = &dataset->parts[p];
-        const td__array *label = &dataset->tables[part->table].label;
-        for (int64_t n = 0; n < part->count; n++) {
-            int64_t row = td__part_row(part, n);
-            for (int64_t i = 0; i < label->count; i++) {
-                double value = dataset->are_classes
-                                   ? (double)td__label_class(dataset, part->table, row, i)
-                                   : td__array_value(label, row, i);
-                if (!(value >= minimum && value <= maximum && isfinite(value))) {
-                    return bad_label(dataset, part->table, row, value, minimum, maximum, error);
-                }
-            }
-        }
-    }
-    return TD_OK;
+    return td__labels_check(dataset, 0, dataset->tables[0].label.count,
+                            (td__label_range){minimum, maximum}, false, error);
 }

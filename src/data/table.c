@@ -20,6 +20,12 @@ void td__table_release(td__table *table) {
     td__free(table->files);
     td__bytes_release(&table->bytes[0]);
     td__bytes_release(&table->bytes[1]);
+    for (size_t i = 0; i < table->more_count; i++) {
+        td__bytes_release(&table->more_bytes[i]);
+    }
+    td__free(table->more_bytes);
+    td__pieces_release(&table->input_pieces);
+    td__pieces_release(&table->label_pieces);
     *table = (td__table){0};
 }
 

@@ -33,15 +33,17 @@ size_t td__element_size(td__element_type element);
 bool td__element_is_float(td__element_type element);
 
 /* Rows of numbers. Element i of row r is at data + r * row_stride + (offsets ? offsets[i] : i *
- * its size). */
+ * its size). Or the rows of several arrays, one after the other: parts. */
 typedef struct td__array {
-    const uint8_t *data; /* borrowed; NULL: no array */
+    const uint8_t *data; /* borrowed; NULL: no array; of several the first one's */
     td__element_type element;
-    bool swap;          /* the file's byte order is not the machine's */
-    td_shape shape;     /* of one row */
-    int64_t count;      /* elements in a row: the shape's product */
-    int64_t row_stride; /* bytes */
-    int64_t *offsets;   /* owned; bytes; NULL: one after the other */
+    bool swap;               /* the file's byte order is not the machine's */
+    td_shape shape;          /* of one row */
+    int64_t count;           /* elements in a row: the shape's product */
+    int64_t row_stride;      /* bytes */
+    int64_t *offsets;        /* owned; bytes; NULL: one after the other */
+    struct td__array *parts; /* owned; NULL: one array */
+    size_t part_count;
 } td__array;
 
 /* An array of the given rows, described as files do: type, shape with rows first, order. Checks
@@ -63,6 +65,12 @@ int64_t td__array_integer(const td__array *array, int64_t row, int64_t index);
  * other; else NULL. */
 const float *td__array_floats(const td__array *array);
 void td__array_release(td__array *array);
+
+/* Several inputs or labels in a row; names and items are owned. */
+typedef struct td__pieces {
+    td_data_piece *items;
+    size_t count;
+} td__pieces;
 
 /* A list of different texts, numbered as they came. */
 typedef struct td__names {
@@ -100,7 +108,10 @@ typedef struct td__table {
     bool is_picture; /* (height, width, channels) by itself */
     char **files;    /* the file of each row, below the folder that was read; NULL: one for all */
     float *floats;   /* input's data when that is plain float32 that may be written */
-    td__bytes bytes[2]; /* what input and label point into */
+    td__bytes bytes[2];    /* what input and label point into */
+    td__bytes *more_bytes; /* the same of arrays that have parts */
+    size_t more_count;
+    td__pieces input_pieces, label_pieces;
 } td__table;
 
 void td__table_release(td__table *table);
@@ -117,10 +128,17 @@ typedef struct td__request {
     const td_data_options *options; /* all fields present, memory filled in */
     td_names inputs;                /* what its inputs are called, in their order; or none */
     td_names label_names;           /* its labels, where it has names */
+    bool chosen;                    /* inputs are what to take of its columns, and all of it */
+    td_pieces input_pieces, label_pieces;
 } td__request;
 
 typedef td_status td__reader(td__table *table, const td__request *request, td_error *error);
 td__reader td__csv_read, td__npy_read, td__npz_read, td__idx_read, td__images_read;
+/* The reader of a file or folder, by what it is. */
+td_status td__reader_choose(const char *path, td__reader **reader, td_error *error);
+/* Examples of several inputs or labels; path may be NULL. */
+td__reader td__pieces_read;
+void td__pieces_release(td__pieces *pieces);
 /* path is not looked at. */
 td__reader td__generate;
 

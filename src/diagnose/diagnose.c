@@ -104,7 +104,8 @@ static void look(td__case *of, const char *only, const char *ignore) {
     for (size_t i = 0; td__rules[i]; i++) {
         const td__rule *rule = td__rules[i];
         bool wanted = rule->info.symptom || td__rule_is_wanted(rule, only, ignore);
-        if (wanted && (of->history || !rule->after)) {
+        bool several = of->trainer && of->trainer->head_count > 1;
+        if (wanted && (of->history || !rule->after) && !(rule->one_output && several)) {
             of->rule = rule;
             rule->look(of);
             of->diagnosis->rule_count += td__rule_is_wanted(rule, only, ignore);

@@ -78,6 +78,11 @@ static td__task task_of(const td__facts *facts, const td_trainer *trainer) {
     if (train->objective.target == TD__TARGET_INPUT) {
         return (td__task){TD__TASK_VALUES, 0};
     }
+    if (trainer->head_count && trainer->heads[0].label) { /* scores are those of the first output */
+        return trainer->heads[0].kind == TD_LABEL_VALUES
+                   ? (td__task){TD__TASK_VALUES, 0}
+                   : (td__task){TD__TASK_CLASSES, td__output_units(trainer->model, 0)};
+    }
     if (trainer->feed.info->label_kind == TD_LABEL_CLASS) {
         return (td__task){TD__TASK_CLASSES, labels->classes};
     }

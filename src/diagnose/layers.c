@@ -156,6 +156,9 @@ td_status td__layers_gather(td__layers *layers, td_trainer *trainer, td_error *e
     for (size_t i = 0; i < layers->count; i++) {
         find_effective(layers, model, i);
     }
+    for (size_t i = 0; i < td_model_output_count(model); i++) {
+        layers->items[td_model_output_layer(model, i)].last = true;
+    }
     if (layers->last >= 0) {
         td__layer_facts *last = &layers->items[layers->last];
         last->last = true;

@@ -133,6 +133,7 @@ struct td__rule {
     enum td__symptom_index symptom; /* of a symptom */
     void (*look)(td__case *of);     /* calls td__found or td__suspect */
     bool after;                     /* needs a training; a check before it does not run it */
+    bool one_output;                /* takes labels and loss for those of the model's only output */
 };
 
 /* Every rule, causes in the order in which one brings about the other; ends with NULL. */

@@ -122,11 +122,11 @@ static td_status add_batch(td_trainer *trainer, sums *s, const td_batch *batch, 
         s->loss += (double)td_tensor_scalar(pass->bare) * (double)batch->count;
         s->rows += batch->count;
         if (s->task->kind == TD__TASK_VALUES) {
-            add_values(s, pass->prediction, pass->truth);
+            add_values(s, pass->prediction, pass->outcomes[0].truth);
         } else if (s->task->kind == TD__TASK_LABELS) {
-            add_labels(s, pass->prediction, pass->truth, batch->count);
+            add_labels(s, pass->prediction, pass->outcomes[0].truth, batch->count);
         } else {
-            add_classes(s, pass->prediction, pass->truth, batch->count);
+            add_classes(s, pass->prediction, pass->outcomes[0].truth, batch->count);
         }
     }
     td__pass_end(pass);

@@ -99,10 +99,13 @@ static void find_origin(state *s, const td_batch *batch, const td_tensor *predic
         origin->row = row_of(batch, trainer->pass.input, &stats);
         return;
     }
-    if (has_nonfinite(trainer->pass.truth, &stats)) {
-        origin->cause = "label";
-        origin->row = row_of(batch, trainer->pass.truth, &stats);
-        return;
+    for (size_t i = 0; i < td__pass_outcome_count(&trainer->pass); i++) {
+        const td_tensor *truth = trainer->pass.outcomes[i].truth;
+        if (truth && has_nonfinite(truth, &stats)) {
+            origin->cause = "label";
+            origin->row = row_of(batch, truth, &stats);
+            return;
+        }
     }
     double size = size_of(prediction);
     origin->grown = s->step > 0 && size > GROWN * fmax(s->first_size, 1e-30);

@@ -1,19 +1,93 @@
 /* The `data:` section. */
+#include "data/table.h"
 #include "experiment/sections.h"
 #include "experiment/settings.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define AT(member) .offset = offsetof(td_data_options, member)
 
-/* A share, or a file of its own. */
+/* A path as td__read_path has it, but not checked: it may be a column's name. */
+static const char *path_of(td__checker *checker, const td__yaml_node *node) {
+    size_t room = strlen(checker->folder) + strlen(node->text) + 1;
+    char *path = td__check_alloc(checker, room, 1);
+    if (path) {
+        (void)snprintf(path, room, "%s%s", *node->text == '/' ? "" : checker->folder, node->text);
+    }
+    return path;
+}
+
+/* {NAME: COLUMN, [COLUMN, …], ARRAY or FILE, …}. Which of these it is, the file behind `train` says: a
+ * file that is there, where none of the others can be meant, is made absolute in the document. */
+static void read_pieces(td__checker *checker, td__yaml_node *node, td_pieces *pieces) {
+    td_piece *items = td__check_alloc(checker, node->count + 1, sizeof *items);
+    for (size_t i = 0; items && i < node->count; i++) {
+        td__yaml_node *item = node->items[i];
+        size_t mark = td__path_enter(checker, node->keys[i]->text);
+        items[i].name = node->keys[i]->text;
+        td__read_names(checker, item, &items[i].from);
+        if (item->kind == TD__YAML_SCALAR) {
+            items[i].path = path_of(checker, item);
+        }
+        td__path_leave(checker, mark);
+    }
+    *pieces = (td_pieces){items, items ? node->count : 0};
+    if (node->count == 0) {
+        td__problem(checker, node, "expected {NAME: …}");
+    }
+}
+
+/* Files of pieces must be there, and stay what they are wherever the document is read again. */
+static void settle_files(td__checker *checker, td__yaml_node *node, td_pieces *pieces) {
+    td_piece *items = (td_piece *)(uintptr_t)pieces->items;
+    for (size_t i = 0; i < pieces->count; i++) {
+        size_t mark = td__path_enter(checker, node->keys[i]->text);
+        td__read_path(checker, node->items[i], &items[i].path);
+        td__path_leave(checker, mark);
+    }
+}
+
+static void read_inputs(td__checker *checker, td__yaml_node *node, void *member) {
+    td_data_options *data = member;
+    if (node->kind != TD__YAML_MAP) {
+        td__problem(checker, node,
+                    "expected {INPUT: FILE, …}; or, of `train`, {INPUT: COLUMNS or "
+                    "ARRAY, …}");
+        return;
+    }
+    read_pieces(checker, node, &data->input_pieces);
+}
+
+/* A file, or {OUTPUT: …} as inputs have it. */
+static void read_labels(td__checker *checker, td__yaml_node *node, void *member) {
+    td_data_options *data = member;
+    if (node->kind == TD__YAML_MAP) {
+        read_pieces(checker, node, &data->label_pieces);
+    } else {
+        td__read_path(checker, node, &data->labels);
+    }
+}
+
+static void read_validation_labels(td__checker *checker, td__yaml_node *node, void *member) {
+    td_data_options *data = member;
+    if (node->kind == TD__YAML_MAP) {
+        read_pieces(checker, node, &data->validation_label_pieces);
+    } else {
+        td__read_path(checker, node, &data->validation_labels);
+    }
+}
+
+/* A share, a file of its own, or the files of several inputs. */
 static void read_validation(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__field field = {
         .type = TD__FIELD_NUMBER, AT(validation_share), .maximum = 0.999};
     td_data_options *data = member;
     td_value value = {.kind = TD_VALUE_NUMBER};
     td_error reason = {0};
-    if (node->kind != TD__YAML_SCALAR || !td__text_number(node->text, &value.number)) {
+    if (node->kind == TD__YAML_MAP) {
+        read_pieces(checker, node, &data->validation_input_pieces);
+    } else if (node->kind != TD__YAML_SCALAR || !td__text_number(node->text, &value.number)) {
         td__read_path(checker, node, &data->validation);
     } else if (td__field_set(&field, data, &value, &reason)) {
         td__problem(checker, node, "%s", reason.text);
@@ -165,9 +239,10 @@ static const td__words label_kinds = {"kind of labels", label_words, TD__COUNT(l
 static const td__key data_keys[] = {
     {.field = {.key = "train", AT(train)}, .read = td__read_path},
     {.field = {.key = "generate", AT(generate)}, .read = read_generate},
-    {.field = {.key = "labels", AT(labels)}, .read = td__read_path},
+    {.field = {.key = "inputs"}, .read = read_inputs},
+    {.field = {.key = "labels"}, .read = read_labels},
     {.field = {.key = "validation"}, .read = read_validation},
-    {.field = {.key = "validation_labels", AT(validation_labels)}, .read = td__read_path},
+    {.field = {.key = "validation_labels"}, .read = read_validation_labels},
     {.field = {.key = "input",
                .type = TD__FIELD_SHAPE,
                AT(input),
@@ -199,17 +274,46 @@ static const td__key data_keys[] = {
     {.field = {.key = "augment", AT(augment)}, .read = read_augment},
 };
 
+/* Columns of a CSV file and arrays of an NPZ file are named as they are; all else are files. */
+static bool has_pieces_inside(const char *path) {
+    td__reader *reader = NULL;
+    return path && !td__reader_choose(path, &reader, NULL) &&
+           (reader == td__csv_read || reader == td__npz_read);
+}
+
+static void settle_pieces(td__checker *checker, td__yaml_node *node, td_data_options *data) {
+    const struct {
+        const char *key;
+        td_pieces *pieces;
+        const char *file;
+    } all[] = {{"inputs", &data->input_pieces, data->train},
+               {"labels", &data->label_pieces, data->train},
+               {"validation", &data->validation_input_pieces, NULL},
+               {"validation_labels", &data->validation_label_pieces, data->validation}};
+    for (size_t i = 0; i < TD__COUNT(all); i++) {
+        if (all[i].pieces->count && !has_pieces_inside(all[i].file)) {
+            size_t mark = td__path_enter(checker, all[i].key);
+            settle_files(checker, td__yaml_get(node, all[i].key), all[i].pieces);
+            td__path_leave(checker, mark);
+        }
+    }
+}
+
 void td__read_data(td__checker *checker, td__yaml_node *node, void *member) {
-    const td_data_options *data = member;
+    td_data_options *data = member;
     td__check_map(checker, node, data_keys, TD__COUNT(data_keys), member);
-    bool has_train = node->kind == TD__YAML_MAP && td__yaml_get(node, "train");
-    bool has_generate = node->kind == TD__YAML_MAP && td__yaml_get(node, "generate");
-    if (node->kind == TD__YAML_MAP && has_train == has_generate) {
+    if (node->kind != TD__YAML_MAP) {
+        return;
+    }
+    bool has_train = td__yaml_get(node, "train") || td__yaml_get(node, "inputs");
+    bool has_generate = td__yaml_get(node, "generate");
+    if (has_train == has_generate) {
         td__problem(checker, node,
                     has_train ? "train and generate exclude each other"
-                              : "train: FILE, or generate: {…}, is missing");
+                              : "train: FILE, inputs: {…}, or generate: {…}, is missing");
     }
     if (data->label.count && data->y) {
         td__problem(checker, node, "label: columns, or {x, y} of an .npz, not both");
     }
+    settle_pieces(checker, node, data);
 }

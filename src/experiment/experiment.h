@@ -40,7 +40,22 @@ typedef struct td__track_spec {
 typedef struct td__metric_spec {
     const char *name;
     td_metric_options options;
+    const char *output; /* that it is of; NULL: the only one */
+    const td__yaml_node *node;
 } td__metric_spec;
+
+/* What one of several outputs is trained for. */
+typedef struct td__output_loss {
+    const char *output;
+    td__objective objective;
+    const td__yaml_node *node;
+} td__output_loss;
+
+typedef struct td__output_weight {
+    const char *output;
+    double weight;
+    const td__yaml_node *node;
+} td__output_weight;
 
 typedef enum td__mode { TD__MODE_AUTO, TD__MODE_MIN, TD__MODE_MAX } td__mode;
 
@@ -60,7 +75,11 @@ typedef struct td__layer_loss {
 } td__layer_loss;
 
 typedef struct td__train_spec {
-    td__objective objective;
+    td__objective objective;        /* of the model's only output, or of the first … */
+    td__output_loss *output_losses; /* … where each has its own; NULL: one for all */
+    size_t output_loss_count;
+    td__output_weight *output_weights; /* of the outputs' losses; others 1 */
+    size_t output_weight_count;
     td__choice optimizer, schedule;
     double clip_norm, clip_value;
     td__metric_spec *metrics;
@@ -91,6 +110,7 @@ struct td_experiment {
     size_t layer_count;
     const char *model_file; /* when it is a file */
     td_names frozen;        /* its layers that are not trained; items NULL: as the file says */
+    td_names outputs;       /* layers; none: those that train.loss names, the last, or the file's */
     const char *weights;
     td__train_spec train;
     td__track_spec *tracks;

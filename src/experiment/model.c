@@ -100,19 +100,104 @@ static void read_layers(td__checker *checker, td__yaml_node *node, td_experiment
     }
 }
 
+/* ---- inputs: [A, B], or {A: SHAPE, B: SHAPE} ------------------------------------------------- */
+
+/* {input: {name: NAME, shape: SHAPE}}; shape may be NULL. Returns NULL when memory is exhausted. */
+static td__yaml_node *input_layer(td__yaml *yaml, const td__yaml_node *name, td__yaml_node *shape) {
+    td__yaml_node *layer = td__yaml_map(yaml), *options = td__yaml_map(yaml);
+    bool good =
+        layer && options &&
+        !td__yaml_put(yaml, options, "name", td__yaml_scalar(yaml, name->text, name->quoted)) &&
+        (!shape || td__yaml_is_null(shape) || !td__yaml_put(yaml, options, "shape", shape)) &&
+        !td__yaml_put(yaml, layer, "input", options);
+    if (good) {
+        layer->file = options->file = name->file;
+        layer->line = options->line = name->line;
+    }
+    return good ? layer : NULL;
+}
+
+static void forget_key(td__yaml_node *map, const char *key) {
+    size_t kept = 0;
+    for (size_t i = 0; i < map->count; i++) {
+        if (strcmp(map->keys[i]->text, key) != 0) {
+            map->keys[kept] = map->keys[i];
+            map->items[kept++] = map->items[i];
+        }
+    }
+    map->count = kept;
+}
+
+/* Inputs become layers, the first of all, as the run's own copy of the experiment then has them. */
+static void make_input_layers(td__checker *checker, td__yaml_node *model) {
+    td__yaml_node *inputs = td__yaml_get(model, "inputs"), *layers = td__yaml_get(model, "layers");
+    td__yaml_node *all = td__yaml_list(checker->yaml);
+    bool good = all != NULL;
+    if (inputs->kind == TD__YAML_SCALAR || layers->kind != TD__YAML_LIST) {
+        td__problem(checker, inputs, "inputs: expected [NAME, …] or {NAME: SHAPE, …}");
+        return;
+    }
+    for (size_t i = 0; good && i < inputs->count; i++) {
+        bool map = inputs->kind == TD__YAML_MAP;
+        const td__yaml_node *name = map ? inputs->keys[i] : inputs->items[i];
+        if (name->kind != TD__YAML_SCALAR || td__yaml_is_null(name)) {
+            td__problem(checker, name, "inputs: expected the name of an input");
+            return;
+        }
+        good = !td__yaml_append(checker->yaml, all,
+                                input_layer(checker->yaml, name, map ? inputs->items[i] : NULL));
+    }
+    for (size_t i = 0; good && i < layers->count; i++) {
+        good = !td__yaml_append(checker->yaml, all, layers->items[i]);
+    }
+    if (!good) {
+        checker->exhausted = TD_MEMORY;
+        return;
+    }
+    all->file = layers->file;
+    all->line = layers->line;
+    forget_key(model, "inputs");
+    good = !td__yaml_put(checker->yaml, model, "layers", all);
+    checker->exhausted = good ? checker->exhausted : TD_MEMORY;
+}
+
+static void read_layer_list(td__checker *checker, td__yaml_node *node, void *member) {
+    if (node->kind == TD__YAML_LIST) {
+        read_layers(checker, node, member);
+    } else {
+        td__problem(checker, node, "expected a list of layers");
+    }
+}
+
 void td__read_model(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__key keys[] = {
         {.field = {.key = "file", .offset = offsetof(td_experiment, model_file)},
-         .read = td__read_path,
-         .required = true},
+         .read = td__read_path},
         {.field = {.key = "frozen", .offset = offsetof(td_experiment, frozen)},
-         .read = td__read_names}};
+         .read = td__read_names},
+        {.field = {.key = "inputs"}}, /* layers by now */
+        {.field = {.key = "layers"}, .read = read_layer_list},
+        {.field = {.key = "outputs", .offset = offsetof(td_experiment, outputs)},
+         .read = td__read_names},
+    };
     if (node->kind == TD__YAML_LIST) {
         read_layers(checker, node, member);
-    } else if (node->kind == TD__YAML_MAP) {
-        td__check_map(checker, node, keys, TD__COUNT(keys), member);
-    } else {
-        td__problem(checker, node,
-                    "expected a list of layers, or {file: MODEL, frozen: [LAYER, …]}");
+        return;
     }
+    bool map = node->kind == TD__YAML_MAP;
+    bool file = map && td__yaml_get(node, "file"), layers = map && td__yaml_get(node, "layers");
+    if (file == layers || (file && td__yaml_get(node, "inputs"))) {
+        td__problem(
+            checker, node,
+            "expected a list of layers; {layers: […], inputs: […], outputs: […]}; or {file: "
+            "MODEL, frozen: [LAYER, …], outputs: [LAYER, …]}");
+        return;
+    }
+    if (td__yaml_get(node, "inputs")) {
+        make_input_layers(checker, node);
+    }
+    if (layers && td__yaml_get(node, "frozen")) {
+        td__problem(checker, node, "frozen: is for a model's file; a layer says it by itself");
+    }
+    td__check_map(checker, node, keys, TD__COUNT(keys), member);
 }

@@ -12,8 +12,8 @@ static void put_number(json_t *root, const char *key, float value) {
     }
 }
 
-static float number_at(const td__notes *notes, const char *key) {
-    return (float)json_number_value(json_object_get(notes->json, key));
+static float number_at(const json_t *json, const char *key) {
+    return (float)json_number_value(json_object_get(json, key));
 }
 
 static void put_objective(json_t *root, const td__objective *objective) {
@@ -31,28 +31,49 @@ static void put_objective(json_t *root, const td__objective *objective) {
                         json_string(objective->target == TD__TARGET_INPUT ? "input" : "label"));
 }
 
-/* Files of before losses were noted have none. */
-static bool read_objective(td__notes *notes) {
-    td__objective *objective = &notes->objective;
-    const char *name = json_string_value(json_object_get(notes->json, "loss"));
-    const char *target = json_string_value(json_object_get(notes->json, "target"));
+/* False when it names a loss that there is not. */
+static bool read_objective(const json_t *json, td__objective *objective) {
+    const char *name = json_string_value(json_object_get(json, "loss"));
+    const char *target = json_string_value(json_object_get(json, "target"));
     objective->options =
         (td_loss_options){.size = sizeof objective->options,
-                          .from_logits = json_is_true(json_object_get(notes->json, "from_logits")),
-                          .delta = number_at(notes, "delta"),
-                          .label_smoothing = number_at(notes, "label_smoothing"),
-                          .gamma = number_at(notes, "gamma"),
-                          .alpha = number_at(notes, "alpha"),
-                          .balanced = json_is_true(json_object_get(notes->json, "balanced"))};
+                          .from_logits = json_is_true(json_object_get(json, "from_logits")),
+                          .delta = number_at(json, "delta"),
+                          .label_smoothing = number_at(json, "label_smoothing"),
+                          .gamma = number_at(json, "gamma"),
+                          .alpha = number_at(json, "alpha"),
+                          .balanced = json_is_true(json_object_get(json, "balanced"))};
     objective->target = target && !strcmp(target, "input") ? TD__TARGET_INPUT : TD__TARGET_LABEL;
-    notes->has_loss = name != NULL;
     return !name || !td_loss_find(name, &objective->loss, NULL);
 }
 
-char *td__notes_write(const td_experiment *experiment, const td_data_info *info) {
-    json_t *root = json_object();
+/* Files of before losses were noted have none. */
+static bool read_objectives(td__notes *notes) {
+    const json_t *outputs = json_object_get(notes->json, "outputs");
+    size_t count = json_array_size(outputs);
+    notes->has_loss = json_object_get(notes->json, "loss");
+    notes->objective_count = count;
+    bool good = count <= TD_MAX_OUTPUTS && read_objective(notes->json, &notes->objective);
+    for (size_t i = 0; good && i < count; i++) {
+        const json_t *one = json_array_get(outputs, i), *weight = json_object_get(one, "weight");
+        good = read_objective(one, &notes->objectives[i]);
+        notes->weights[i] = weight ? json_number_value(weight) : 1;
+    }
+    return good;
+}
+
+char *td__notes_write(const td_experiment *experiment, const td_data_info *info,
+                      const td__head *heads, size_t head_count) {
+    json_t *root = json_object(), *outputs = head_count > 1 ? json_array() : NULL;
     bool good = root && td__data_notes_write(root, &experiment->data, info);
-    put_objective(root, &experiment->train.objective);
+    put_objective(root, head_count ? &heads[0].objective : &experiment->train.objective);
+    for (size_t i = 0; outputs && i < head_count; i++) {
+        json_t *one = json_object();
+        put_objective(one, &heads[i].objective);
+        json_object_set_new(one, "weight", json_real(heads[i].weight));
+        good = good && json_array_append_new(outputs, one) == 0;
+    }
+    good = good && (head_count < 2 || json_object_set_new(root, "outputs", outputs) == 0);
     char *text = good ? json_dumps(root, JSON_COMPACT) : NULL;
     char *copy = text ? td__strdup(text) : NULL;
     json_decref(root);
@@ -62,7 +83,7 @@ char *td__notes_write(const td_experiment *experiment, const td_data_info *info)
 
 td_status td__notes_read(td__notes *notes, const char *text, const char *origin, td_error *error) {
     *notes = (td__notes){.json = json_loads(text, JSON_REJECT_DUPLICATES, NULL)};
-    if (!td__data_notes_read(&notes->data, notes->json) || !read_objective(notes)) {
+    if (!td__data_notes_read(&notes->data, notes->json) || !read_objectives(notes)) {
         td__notes_release(notes);
         return td_error_set(error, TD_FORMAT, "%s: what it says of its data is malformed", origin);
     }

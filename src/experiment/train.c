@@ -30,14 +30,63 @@ void td__read_interval(td__checker *checker, td__yaml_node *node, void *member) 
     *interval = epochs ? (td__interval){.epochs = number} : (td__interval){.steps = number};
 }
 
-static void read_loss(td__checker *checker, td__yaml_node *node, void *member) {
-    td__objective *objective = member;
+static void read_one_loss(td__checker *checker, td__yaml_node *node, td__objective *objective) {
     td__choice choice;
     td_error error = {0};
     if (td__choice_read(checker, node, "a loss", &choice) &&
         td_loss_configure(&objective->loss, &objective->options, choice.name, choice.settings,
                           choice.count, &error)) {
         td__choice_problem(checker, &choice, &error);
+    }
+}
+
+/* Whether a node names a loss: NAME, or {NAME: {…}}. */
+static bool is_loss(const td__yaml_node *node) {
+    td_loss loss;
+    const char *name = node->kind == TD__YAML_SCALAR                    ? node->text
+                       : node->kind == TD__YAML_MAP && node->count == 1 ? node->keys[0]->text
+                                                                        : "";
+    return !td_loss_find(name, &loss, NULL);
+}
+
+/* A loss, or {OUTPUT: LOSS, …}. */
+static void read_loss(td__checker *checker, td__yaml_node *node, void *member) {
+    td__train_spec *train = member;
+    bool by_output =
+        node->kind == TD__YAML_MAP &&
+        (node->count > 1 || (node->count == 1 && !is_loss(node) && is_loss(node->items[0])));
+    if (!by_output) {
+        read_one_loss(checker, node, &train->objective);
+        return;
+    }
+    train->output_losses = td__check_alloc(checker, node->count, sizeof *train->output_losses);
+    for (size_t i = 0; train->output_losses && i < node->count; i++) {
+        size_t mark = td__path_enter(checker, node->keys[i]->text);
+        td__output_loss *loss = &train->output_losses[train->output_loss_count++];
+        *loss = (td__output_loss){.output = node->keys[i]->text, .node = node->keys[i]};
+        loss->objective.options.size = sizeof loss->objective.options;
+        read_one_loss(checker, node->items[i], &loss->objective);
+        td__path_leave(checker, mark);
+    }
+}
+
+/* {OUTPUT: WEIGHT, …} */
+static void read_loss_weights(td__checker *checker, td__yaml_node *node, void *member) {
+    td__train_spec *train = member;
+    if (node->kind != TD__YAML_MAP) {
+        td__problem(checker, node, "expected {OUTPUT: WEIGHT, …}");
+        return;
+    }
+    train->output_weights =
+        td__check_alloc(checker, node->count + 1, sizeof *train->output_weights);
+    for (size_t i = 0; train->output_weights && i < node->count; i++) {
+        const td__yaml_node *item = node->items[i];
+        td__output_weight *weight = &train->output_weights[train->output_weight_count++];
+        *weight = (td__output_weight){.output = node->keys[i]->text, .node = node->keys[i]};
+        if (item->kind != TD__YAML_SCALAR || !td__text_number(item->text, &weight->weight) ||
+            !(weight->weight >= 0 && weight->weight <= 1e30)) {
+            td__problem(checker, item, "%s: expected a number of at least 0", weight->output);
+        }
     }
 }
 
@@ -73,7 +122,18 @@ static bool is_metric_name(const char *name) {
     return free && length > 0 && length <= 64 && !name[length];
 }
 
-static void read_metric(td__checker *checker, td__yaml_node *node, td__train_spec *train) {
+/* OUTPUT_NAME, as Keras has it; NULL when memory is exhausted. */
+static const char *name_metric(td__checker *checker, const char *output, const char *name) {
+    size_t room = strlen(output) + strlen(name) + 2;
+    char *both = td__check_alloc(checker, room, 1);
+    if (both) {
+        (void)snprintf(both, room, "%s_%s", output, name);
+    }
+    return both;
+}
+
+static void read_metric(td__checker *checker, td__yaml_node *node, const char *output,
+                        td__train_spec *train) {
     td__choice choice;
     td__metric_spec *spec = &train->metrics[train->metric_count];
     td_error error = {0};
@@ -85,31 +145,61 @@ static void read_metric(td__checker *checker, td__yaml_node *node, td__train_spe
         return;
     }
     spec->name = spec->options.name ? spec->options.name : choice.name;
+    spec->output = output;
+    spec->node = node;
     if (!is_metric_name(spec->name)) {
         td__problem(checker, node,
                     "a metric cannot be called '%.70s': letters, digits, _ and -, at most 64, and "
                     "not loss or learning_rate",
                     spec->name);
     }
-    for (size_t i = 0; i < train->metric_count; i++) {
+    spec->name = output ? name_metric(checker, output, spec->name) : spec->name;
+    for (size_t i = 0; spec->name && i < train->metric_count; i++) {
         if (!strcmp(train->metrics[i].name, spec->name)) {
             td__problem(checker, node,
                         "two metrics are called '%s': give this one another name, {%s: {name: …}}",
                         spec->name, choice.name);
         }
     }
-    train->metric_count++;
+    train->metric_count += spec->name != NULL;
 }
 
-/* A metric, NAME or {NAME: {…}}, or a list of them. */
-static void read_metrics(td__checker *checker, td__yaml_node *node, void *member) {
-    td__train_spec *train = member;
+/* A metric, NAME or {NAME: {…}}, or a list of them; train->metrics has room. */
+static void read_metrics_of(td__checker *checker, td__yaml_node *node, const char *output,
+                            td__train_spec *train) {
     td__yaml_node *const *items = node->kind == TD__YAML_LIST ? node->items : &node;
     size_t count = node->kind == TD__YAML_LIST ? node->count : 1;
-    train->metrics = td__check_alloc(checker, count, sizeof *train->metrics);
-    for (size_t i = 0; train->metrics && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t mark = td__path_enter_index(checker, i);
-        read_metric(checker, items[i], train);
+        read_metric(checker, items[i], output, train);
+        td__path_leave(checker, mark);
+    }
+}
+
+/* How many metrics a node can be. */
+static size_t count_metrics(const td__yaml_node *node) {
+    return node->kind == TD__YAML_LIST ? node->count : 1;
+}
+
+/* Metrics, or {OUTPUT: METRICS, …}. */
+static void read_metrics(td__checker *checker, td__yaml_node *node, void *member) {
+    td__train_spec *train = member;
+    td_metric_kind kind;
+    bool by_output = node->kind == TD__YAML_MAP &&
+                     (node->count > 1 ||
+                      (node->count == 1 && td_metric_kind_find(node->keys[0]->text, &kind, NULL) &&
+                       (node->items[0]->kind == TD__YAML_LIST || train->output_losses)));
+    size_t count = by_output ? 0 : count_metrics(node);
+    for (size_t i = 0; by_output && i < node->count; i++) {
+        count += count_metrics(node->items[i]);
+    }
+    train->metrics = td__check_alloc(checker, count, sizeof *train->metrics);
+    if (train->metrics && !by_output) {
+        read_metrics_of(checker, node, NULL, train);
+    }
+    for (size_t i = 0; train->metrics && by_output && i < node->count; i++) {
+        size_t mark = td__path_enter(checker, node->keys[i]->text);
+        read_metrics_of(checker, node->items[i], node->keys[i]->text, train);
         td__path_leave(checker, mark);
     }
 }
@@ -208,7 +298,8 @@ static const char *const target_words[] = {"label", "input"};
 static const td__words targets = {"target", target_words, TD__COUNT(target_words), NULL, NULL};
 
 static const td__key train_keys[] = {
-    {.field = {.key = "loss", AT(objective)}, .read = read_loss, .required = true},
+    {.field = {.key = "loss"}, .read = read_loss, .required = true},
+    {.field = {.key = "loss_weights"}, .read = read_loss_weights},
     {.field = {.key = "from_logits", .type = TD__FIELD_BOOL, AT(objective.options.from_logits)},
      .fallback = "false"},
     {.field = {.key = "target", .type = TD__FIELD_WORD, AT(objective.target), .words = &targets},
@@ -234,10 +325,28 @@ static const td__key train_keys[] = {
     {.field = {.key = "reduce_on_plateau"}, .read = read_plateau},
 };
 
+/* What is said of all losses holds for each that can be so. */
+static void share_settings(td__checker *checker, td__yaml_node *node, td__train_spec *train) {
+    for (size_t i = 0; i < train->output_loss_count; i++) {
+        td__objective *objective = &train->output_losses[i].objective;
+        if (train->objective.options.from_logits && td__probabilities_by(objective->loss)) {
+            objective->options.from_logits = true;
+        }
+    }
+    if (train->output_loss_count) {
+        if (train->objective.target == TD__TARGET_INPUT) {
+            td__problem(checker, td__yaml_get(node, "target"),
+                        "target: input is for a model of one output");
+        }
+        train->objective = train->output_losses[0].objective;
+    }
+}
+
 void td__read_train(td__checker *checker, td__yaml_node *node, void *member) {
     td__train_spec *train = member;
     train->objective.options.size = sizeof train->objective.options;
     td__check_map(checker, node, train_keys, TD__COUNT(train_keys), train);
+    share_settings(checker, node, train);
     if (node->kind == TD__YAML_MAP && !td__yaml_get(node, "epochs") &&
         !td__yaml_get(node, "steps")) {
         td__problem(checker, node, "epochs: N, or steps: N, is missing");

@@ -67,7 +67,7 @@ static td_shape as_in_the_file(td_shape shape, bool first) {
 static void tell_shapes(const td_model *model, td_inspection *about) {
     td__onnx_channels_first(model, &about->input_first, &about->output_first);
     about->input = as_in_the_file(td_model_input_shape(model), about->input_first);
-    about->output = as_in_the_file(td_model_layer(model, td_model_layer_count(model) - 1)->output,
+    about->output = as_in_the_file(td_model_layer(model, td_model_output_layer(model, 0))->output,
                                    about->output_first);
 }
 

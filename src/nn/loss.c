@@ -18,6 +18,9 @@ static const td__field fields[] = {
     ROW(gamma, 2, 1e-30, 100),
     ROW(alpha, 0.25, 1e-30, 1),
     {.key = "balanced", .type = TD__FIELD_BOOL, .offset = offsetof(td_loss_options, balanced)},
+    {.key = "from_logits",
+     .type = TD__FIELD_BOOL,
+     .offset = offsetof(td_loss_options, from_logits)},
 };
 
 /* Whether a loss has an option: it takes one that differs from nothing. */

@@ -33,6 +33,15 @@ int64_t td__scored_classes(const td__objective *objective, const td_shape *outpu
     return categorical && width > 1 ? width : 0;
 }
 
+td_link td__link_of(const td__objective *objective) {
+    td_loss loss = objective->loss;
+    bool binary = loss == TD_LOSS_BINARY_CROSSENTROPY || loss == TD_LOSS_BINARY_FOCAL_CROSSENTROPY;
+    if (!objective->options.from_logits) {
+        return TD_LINK_NONE;
+    }
+    return binary ? TD_LINK_SIGMOID : TD_LINK_SOFTMAX;
+}
+
 td_shape td__known_input(const td_model *model) {
     td_shape shape = td_model_input_shape(model);
     for (int32_t i = 0; i < shape.rank; i++) {
@@ -54,9 +63,26 @@ const char *td__probabilities_by(td_loss loss) {
     return activations[loss];
 }
 
-const char *td__last_activation(const td_model *model) {
+const td_layer_info *td__output_layer(const td_model *model, size_t output) {
+    return td_model_layer(model, td_model_output_layer(model, output));
+}
+
+int64_t td__output_units(const td_model *model, size_t output) {
+    const td_shape *shape = &td__output_layer(model, output)->output;
+    return shape->rank && shape->dims[shape->rank - 1] > 0 ? shape->dims[shape->rank - 1] : 1;
+}
+
+td_label_kind td__head_kind(td_loss loss, int64_t elements, int64_t units) {
+    if (loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
+        return TD_LABEL_CLASS;
+    }
+    bool classes = td__labels_for(loss, TD_LABEL_CLASS) == TD_LABEL_ONE_HOT;
+    return classes && elements == 1 && units > 1 ? TD_LABEL_ONE_HOT : TD_LABEL_VALUES;
+}
+
+const char *td__output_activation(const td_model *model, size_t output) {
     static const char *const kinds[] = {"softmax", "sigmoid"};
-    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
+    const td_layer_info *last = td__output_layer(model, output);
     for (size_t i = 0; i < last->setting_count; i++) {
         const td_setting *setting = &last->settings[i];
         if ((!strcmp(setting->key, "activation") || !strcmp(setting->key, "function")) &&

@@ -101,7 +101,7 @@ static void tell_batch(const td__pass_signals *signals, const td_batch *batch) {
 
 /* What the prediction is compared with; its data is NULL where the batch has none. The truth takes
  * the prediction's shape where only the shape differs. */
-static td_view truth_of(const td__pass *pass) {
+static td_view truth_of(const td__pass *pass, const td_tensor *prediction) {
     const td__objective *objective = pass->objective;
     td_view truth = objective->target == TD__TARGET_INPUT ? pass->batch->input : pass->batch->label;
     int64_t count = 1;
@@ -109,8 +109,66 @@ static td_view truth_of(const td__pass *pass) {
         count *= truth.shape.dims[i];
     }
     if (objective->loss != TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && truth.dtype == TD_FLOAT32 &&
-        count == pass->prediction->count) {
-        truth.shape = pass->prediction->shape;
+        count == prediction->count) {
+        truth.shape = prediction->shape;
+    }
+    return truth;
+}
+
+static td_shape rows_of(int64_t rows, const td_shape *each) {
+    td_shape shape = {.rank = each->rank + 1, .dims = {rows}};
+    memcpy(shape.dims + 1, each->dims, (size_t)each->rank * sizeof *each->dims);
+    return shape;
+}
+
+/* The shape of a head's part of the labels, as it is handed over. */
+static td_shape part_shape(const td__head *head, const td_tensor *prediction, int64_t rows) {
+    const td_data_piece *piece = head->label;
+    int64_t count = rows * piece->count;
+    if (head->kind == TD_LABEL_ONE_HOT ||
+        (head->kind == TD_LABEL_VALUES && count == prediction->count)) {
+        return prediction->shape;
+    }
+    td_shape each =
+        piece->count == 1 && head->kind == TD_LABEL_CLASS ? (td_shape){0} : piece->shape;
+    return rows_of(rows, &each);
+}
+
+/* One row of a head's part; a class that there is none of is no class at all. */
+static void read_part(const td__head *head, const float *from, int64_t units, int64_t row,
+                      td_tensor *truth) {
+    int64_t count = head->label->count;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = row * count + i;
+        if (head->kind == TD_LABEL_CLASS) {
+            ((int32_t *)truth->data)[at] = (int32_t)from[i];
+        } else if (head->kind == TD_LABEL_VALUES) {
+            td__floats(truth)[at] = from[i];
+        } else if (from[i] >= 0 && from[i] < (float)units) {
+            td__floats(truth)[at * units + (int64_t)from[i]] = 1;
+        }
+    }
+}
+
+/* A head's part of the batch's labels; NULL when there are none, or memory is exhausted. */
+static td_tensor *part_of_labels(const td__pass *pass, const td__head *head,
+                                 const td_tensor *prediction) {
+    const td_view *label = &pass->batch->label;
+    int64_t rows = pass->batch->count;
+    if (!label->data) {
+        return NULL;
+    }
+    int64_t width = label->shape.rank > 1 ? label->shape.dims[1] : 1;
+    td_shape shape = part_shape(head, prediction, rows);
+    int64_t units = shape.dims[shape.rank - 1];
+    td_tensor *truth =
+        td__output(pass->tape, head->kind == TD_LABEL_CLASS ? TD_INT32 : TD_FLOAT32, &shape);
+    if (truth && head->kind == TD_LABEL_ONE_HOT) {
+        memset(truth->data, 0, (size_t)truth->count * sizeof(float));
+    }
+    for (int64_t row = 0; truth && row < rows; row++) {
+        read_part(head, (const float *)label->data + row * width + head->label->first, units, row,
+                  truth);
     }
     return truth;
 }
@@ -133,8 +191,9 @@ static td_tensor *masked_weight(td_tape *tape, const td_tensor *mask, const td_t
 }
 
 /* The objective's, with the weights of the batch's examples and of steps that count. */
-static td_loss_options loss_options(td__pass *pass, const td_tensor *mask) {
-    td_loss_options options = pass->objective->options;
+static td_loss_options loss_options(td__pass *pass, const td__objective *objective,
+                                    const td_tensor *mask) {
+    td_loss_options options = objective->options;
     if (pass->batch->weight.data) {
         td__tensor_point(pass->weight, &pass->batch->weight);
         options.sample_weight = pass->weight;
@@ -145,12 +204,72 @@ static td_loss_options loss_options(td__pass *pass, const td_tensor *mask) {
     return options;
 }
 
+static const td__objective *objective_of(const td__pass *pass, size_t output) {
+    return pass->head_count ? &pass->heads[output].objective : pass->objective;
+}
+
+size_t td__pass_outcome_count(const td__pass *pass) {
+    return pass->head_count ? pass->head_count : 1;
+}
+
+/* The loss of one output, where there is something to compare it with. */
+static void take_loss(td__pass *pass, size_t output) {
+    td__outcome *outcome = &pass->outcomes[output];
+    const td__head *head = pass->head_count ? &pass->heads[output] : NULL;
+    if (head && head->label) {
+        outcome->truth = part_of_labels(pass, head, outcome->prediction);
+    } else {
+        td_view truth = truth_of(pass, outcome->prediction);
+        outcome->truth = truth.data ? pass->truth : NULL;
+        if (truth.data) {
+            td__tensor_point(pass->truth, &truth);
+        }
+    }
+    if (outcome->truth) {
+        const td__objective *objective = objective_of(pass, output);
+        outcome->mask = td__model_mask(pass->model, td_model_output_layer(pass->model, output));
+        td_loss_options options = loss_options(pass, objective, outcome->mask);
+        outcome->loss = td_loss_compute(pass->tape, objective->loss, outcome->prediction,
+                                        outcome->truth, &options);
+    }
+}
+
+/* The sum of the outputs' losses, by their weights. */
+static td_tensor *sum_losses(td__pass *pass) {
+    td_tensor *sum = NULL;
+    for (size_t i = 0; i < td__pass_outcome_count(pass); i++) {
+        double weight = pass->head_count ? pass->heads[i].weight : 1;
+        td_tensor *loss = pass->outcomes[i].loss;
+        if (loss && weight != 1) {
+            loss = td_affine(pass->tape, loss, (float)weight, 0);
+        }
+        sum = sum && loss ? td_add(pass->tape, sum, loss) : loss;
+        if (!loss) {
+            return NULL;
+        }
+    }
+    return sum;
+}
+
+/* Predictions of all outputs; what was filled up is cut off the first, which such a model has alone. */
+static void take_predictions(td__pass *pass) {
+    for (size_t i = 0; pass->prediction && i < td__pass_outcome_count(pass); i++) {
+        size_t layer = td_model_output_layer(pass->model, i);
+        pass->outcomes[i] = (td__outcome){.prediction = td_model_output_at(pass->model, layer)};
+    }
+    if (pass->prediction && is_short(pass)) {
+        td_view kept = cut_short(pass, td_view_of(pass->prediction));
+        td__tensor_point(pass->cut, &kept);
+        pass->prediction = pass->outcomes[0].prediction = pass->cut;
+    }
+}
+
 td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *error) {
     td__pass_signals *signals = pass->signals;
     pass->batch = batch;
     pass->bare = pass->loss = NULL;
     pass->prediction = NULL;
-    pass->mask = NULL;
+    pass->outcomes[0] = (td__outcome){0};
     td_status status = set_input(pass, error);
     if (status) {
         return status;
@@ -163,19 +282,13 @@ td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *erro
     if (signals) {
         td_model_watch(pass->model, NULL, NULL);
     }
-    if (pass->prediction && is_short(pass)) {
-        td_view kept = cut_short(pass, td_view_of(pass->prediction));
-        td__tensor_point(pass->cut, &kept);
-        pass->prediction = pass->cut;
+    take_predictions(pass);
+    bool has_loss = pass->prediction && (pass->objective || pass->head_count);
+    for (size_t i = 0; has_loss && i < td__pass_outcome_count(pass); i++) {
+        take_loss(pass, i);
     }
-    td_view truth = pass->prediction && pass->objective ? truth_of(pass) : (td_view){.data = NULL};
-    if (truth.data) {
-        size_t output = td_model_output_layer(pass->model, 0);
-        pass->mask = td__model_mask(pass->model, output);
-        td_loss_options options = loss_options(pass, pass->mask);
-        td__tensor_point(pass->truth, &truth);
-        pass->bare = td_loss_compute(pass->tape, pass->objective->loss, pass->prediction,
-                                     pass->truth, &options);
+    pass->bare = has_loss ? sum_losses(pass) : NULL;
+    if (pass->bare) {
         td_tensor *loss =
             pass->more_loss ? pass->more_loss(pass->more_user, pass->tape, pass->bare) : pass->bare;
         pass->loss = td_model_regularize(pass->model, pass->tape, loss);
@@ -198,27 +311,32 @@ static td_tensor *counted(td_tape *tape, const td_tensor *x, const td_tensor *ma
     return y;
 }
 
-bool td__pass_counted(const td__pass *pass, const td_tensor **prediction, const td_tensor **truth) {
-    const td_tensor *mask = pass->mask;
+bool td__pass_counted(const td__pass *pass, size_t output, const td_tensor **prediction,
+                      const td_tensor **truth) {
+    const td__outcome *outcome = &pass->outcomes[output];
+    const td_tensor *mask = outcome->mask;
     int64_t rows = 0;
-    *prediction = pass->prediction;
-    *truth = pass->truth;
-    if (!mask || pass->prediction->count % mask->count || pass->truth->count % mask->count) {
+    *prediction = outcome->prediction;
+    *truth = outcome->truth;
+    if (!mask || outcome->prediction->count % mask->count || outcome->truth->count % mask->count) {
         return true;
     }
     for (int64_t i = 0; i < mask->count; i++) {
         rows += td__floats(mask)[i] != 0;
     }
-    *prediction = rows ? counted(pass->tape, pass->prediction, mask, rows) : NULL;
-    *truth = rows ? counted(pass->tape, pass->truth, mask, rows) : NULL;
+    *prediction = rows ? counted(pass->tape, outcome->prediction, mask, rows) : NULL;
+    *truth = rows ? counted(pass->tape, outcome->truth, mask, rows) : NULL;
     return *prediction && *truth;
 }
 
-td_status td__pass_example_losses(td__pass *pass, const td_tensor **losses, td_error *error) {
-    td_loss_options options = pass->objective->options;
+td_status td__pass_example_losses(td__pass *pass, size_t output, const td_tensor **losses,
+                                  td_error *error) {
+    const td__outcome *outcome = &pass->outcomes[output];
+    const td__objective *objective = objective_of(pass, output);
+    td_loss_options options = objective->options;
     options.per_example = true;
     *losses =
-        td_loss_compute(pass->tape, pass->objective->loss, pass->prediction, pass->truth, &options);
+        td_loss_compute(pass->tape, objective->loss, outcome->prediction, outcome->truth, &options);
     return td_tape_status(pass->tape, error);
 }
 

@@ -12,9 +12,19 @@
 #include "pass/objective.h"
 #include "pass/signals.h"
 
+/* What came of an output and what it is compared with. */
+typedef struct td__outcome {
+    td_tensor *prediction;
+    td_tensor *truth;      /* NULL: there is none */
+    const td_tensor *mask; /* which of its steps count; NULL: all */
+    td_tensor *loss;       /* its own, without weight; NULL: none */
+} td__outcome;
+
 typedef struct td__pass {
     td_model *model;                /* borrowed */
     const td__objective *objective; /* borrowed; NULL: there is no loss */
+    const td__head *heads;          /* instead of objective, where there are several outputs … */
+    size_t head_count;              /* … one for each; borrowed */
     td__pass_signals *signals;      /* borrowed; connected to a deck; NULL: nobody is told */
     /* What else the loss consists of, before penalties; may be NULL. */
     td_tensor *(*more_loss)(void *user, td_tape *tape, td_tensor *loss);
@@ -30,9 +40,9 @@ typedef struct td__pass {
 
     /* Between forward and end. */
     const td_batch *batch;
-    td_tensor *prediction;
-    const td_tensor *mask; /* which of its steps count; NULL: all */
-    td_tensor *bare;       /* the loss without penalties */
+    td_tensor *prediction; /* of the first output */
+    td__outcome outcomes[TD_MAX_OUTPUTS];
+    td_tensor *bare; /* the loss without penalties */
     td_tensor *loss; /* both NULL where there is no objective, or the batch has no label for it */
 } td__pass;
 
@@ -49,12 +59,16 @@ TD_NODISCARD td_status td__pass_forward(td__pass *pass, const td_batch *batch, t
 TD_NODISCARD td_status td__pass_backward(td__pass *pass, size_t count, td_tensor *const targets[],
                                          td_tensor *gradients[], td_signal *const tell[],
                                          td_error *error);
-/* What metrics compare: prediction and truth, of a masked sequence the steps that count. False when
- * none does, or memory is exhausted. */
-bool td__pass_counted(const td__pass *pass, const td_tensor **prediction, const td_tensor **truth);
-/* The loss of each example, without penalties: *losses is (batch, …), gone with the pass's end. */
-TD_NODISCARD td_status td__pass_example_losses(td__pass *pass, const td_tensor **losses,
-                                               td_error *error);
+/* How many outcomes a pass has. */
+size_t td__pass_outcome_count(const td__pass *pass);
+/* What metrics compare: prediction and truth of an output, of a masked sequence the steps that count.
+ * False when none does, or memory is exhausted. */
+bool td__pass_counted(const td__pass *pass, size_t output, const td_tensor **prediction,
+                      const td_tensor **truth);
+/* The loss of each example in an output, without weights and penalties: *losses is (batch, …), gone
+ * with the pass's end. */
+TD_NODISCARD td_status td__pass_example_losses(td__pass *pass, size_t output,
+                                               const td_tensor **losses, td_error *error);
 void td__pass_end(td__pass *pass);
 
 #endif

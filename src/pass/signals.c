@@ -33,8 +33,7 @@ bool td__pass_signals_add(td__pass_signals *signals, const char *prefix, const c
 }
 
 static bool add_batch(td__pass_signals *signals, const td_data_info *info) {
-    const td_layer_info *last =
-        td_model_layer(signals->model, td_model_layer_count(signals->model) - 1);
+    const td_layer_info *last = td__output_layer(signals->model, 0);
     td__signal_entry entry = {
         .kind = TD_SIGNAL_INPUT, .elements = elements_of(&info->input), .batched = true};
     bool good = td__pass_signals_add(signals, "", "input", "", entry);
@@ -80,7 +79,7 @@ static bool add_parameter(td__pass_signals *signals, size_t index) {
 bool td__pass_signals_add_model(td__pass_signals *signals, const td_model *model,
                                 const td_data_info *info, const td__objective *objective,
                                 bool backward) {
-    const td_layer_info *last = td_model_layer(model, td_model_layer_count(model) - 1);
+    const td_layer_info *last = td__output_layer(model, 0);
     td_signal_info *scores = &signals->scores;
     signals->model = model;
     *scores = (td_signal_info){.size = sizeof *scores,

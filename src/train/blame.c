@@ -77,21 +77,37 @@ static bool find_in_layers(const suspect *s, td_stats *stats, char what[TEXT_SIZ
 
 /* Everything is finite but the loss: of one example, or only of all together. */
 static void find_in_loss(const suspect *s, td_stats *stats, char what[TEXT_SIZE]) {
-    const td_tensor *losses;
-    if (!td__pass_example_losses(s->pass, &losses, NULL) && has_nonfinite(losses, stats)) {
-        char place[PLACE_SIZE];
-        find_row(s, losses, stats, place);
-        (void)snprintf(what, TEXT_SIZE,
-                       "the loss of %.300s: every layer's output is finite, and the loss cannot be "
-                       "taken of it",
-                       place);
-        return;
+    for (size_t i = 0; i < td__pass_outcome_count(s->pass); i++) {
+        const td_tensor *losses;
+        if (!td__pass_example_losses(s->pass, i, &losses, NULL) && has_nonfinite(losses, stats)) {
+            char place[PLACE_SIZE];
+            find_row(s, losses, stats, place);
+            (void)snprintf(
+                what, TEXT_SIZE,
+                "the loss of %.300s: every layer's output is finite, and the loss cannot "
+                "be taken of it",
+                place);
+            return;
+        }
     }
     float loss = td_tensor_scalar(s->pass->loss);
     *stats = (td_stats){.count = 1, .nan = isnan(loss), .inf = isinf(loss)};
     (void)snprintf(what, TEXT_SIZE,
                    "the sum: every example's loss is finite, and their mean or the penalties "
                    "are too large");
+}
+
+static bool find_in_labels(const suspect *s, td_stats *stats, char what[TEXT_SIZE]) {
+    for (size_t i = 0; i < td__pass_outcome_count(s->pass); i++) {
+        const td_tensor *truth = s->pass->outcomes[i].truth;
+        if (truth && has_nonfinite(truth, stats)) {
+            char place[PLACE_SIZE];
+            find_row(s, truth, stats, place);
+            (void)snprintf(what, TEXT_SIZE, "the labels: %.300s", place);
+            return true;
+        }
+    }
+    return false;
 }
 
 td_status td__blame(const td_trainer *trainer, td__pass *pass, td_part part, const char *subject,
@@ -103,13 +119,8 @@ td_status td__blame(const td_trainer *trainer, td__pass *pass, td_part part, con
     if (has_nonfinite(pass->input, &stats)) {
         find_row(&s, pass->input, &stats, place);
         (void)snprintf(what, sizeof what, "the input: %.300s", place);
-    } else if (!find_in_layers(&s, &stats, what)) {
-        if (has_nonfinite(pass->truth, &stats)) {
-            find_row(&s, pass->truth, &stats, place);
-            (void)snprintf(what, sizeof what, "the labels: %.300s", place);
-        } else {
-            find_in_loss(&s, &stats, what);
-        }
+    } else if (!find_in_layers(&s, &stats, what) && !find_in_labels(&s, &stats, what)) {
+        find_in_loss(&s, &stats, what);
     }
     return td_error_set(error, TD_RANGE,
                         "%s is %s; first seen in %s (%lld NaN and %lld infinite of %lld values)",

@@ -163,7 +163,8 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     int64_t counters[COUNTERS];
     double *state = td__calloc(state_size(trainer), sizeof *state);
     char *architecture = td__architecture_write(trainer->model);
-    char *notes = td__notes_write(trainer->experiment, trainer->feed.info);
+    char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
+                                  trainer->head_count);
     parts p = {0};
     td_status status = TD_MEMORY;
     get_counters(trainer, counters);
@@ -274,7 +275,8 @@ static td_status publish(td_trainer *trainer, const char *path, const char *note
 void td__model_keep_best(td_trainer *trainer) {
     char path[4300];
     td_error error = {0};
-    char *notes = td__notes_write(trainer->experiment, trainer->feed.info);
+    char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
+                                  trainer->head_count);
     (void)snprintf(path, sizeof path, "%s/best.safetensors", trainer->recording.folder);
     td_status status = notes ? publish(trainer, path, notes, &error)
                              : td_error_set(&error, TD_MEMORY, "%s: out of memory", path);
@@ -287,7 +289,8 @@ void td__model_keep_best(td_trainer *trainer) {
 td_status td__model_publish(td_trainer *trainer, td_error *error) {
     char path[4300], checkpoints[4300];
     const char *folder = trainer->recording.folder;
-    char *notes = td__notes_write(trainer->experiment, trainer->feed.info);
+    char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
+                                  trainer->head_count);
     if (!notes ||
         (size_t)snprintf(path, sizeof path, "%s/model.safetensors", folder) >= sizeof path) {
         td__free(notes);

@@ -28,12 +28,12 @@ static void match_layout(const td_model *model, td_data_options *options) {
 /* Columns and classes are what they were when the model was trained, whatever their order now. */
 static void match_model(const td_trainer *trainer, td_data_options *options) {
     const td__data_notes *notes = &trainer->notes.data;
-    options->inputs = notes->inputs;
+    options->inputs = options->input_pieces.count ? (td_names){0} : notes->inputs;
     options->classes = notes->classes;
     if (trainer->resume && same_names(options->label, notes->label)) {
         options->label_names = notes->label_names;
     }
-    if (trainer->model && options->input.rank == 0) {
+    if (trainer->model && options->input.rank == 0 && options->input_pieces.count == 0) {
         options->input = td__known_input(trainer->model);
         options->input_as_is = true;
         match_layout(trainer->model, options);
@@ -44,7 +44,7 @@ static void match_model(const td_trainer *trainer, td_data_options *options) {
 static td_status fit_labels(td_trainer *trainer, td_error *error) {
     const td__objective *objective = &trainer->experiment->train.objective;
     td_label_kind kind = trainer->feed.info->label_kind;
-    if (objective->target == TD__TARGET_INPUT) {
+    if (objective->target == TD__TARGET_INPUT || trainer->feed.info->label_piece_count) {
         return TD_OK;
     }
     if (kind == TD_LABEL_NONE) {
@@ -110,6 +110,11 @@ td_status td__trainer_open_data(td_trainer *trainer, td_error *error) {
     td_data_options options = trainer->experiment->data;
     td_error reason = {0};
     match_model(trainer, &options);
+    td_status status = td__trainer_order_inputs(trainer, &options, error);
+    if (status) {
+        return status;
+    }
+    trainer->experiment->data.input_pieces = options.input_pieces; /* as notes are to have them */
     feed->data = td_dataset_open(&options, &reason);
     if (!feed->data) {
         return cannot_open(trainer, &options, &reason, error);
@@ -119,7 +124,7 @@ td_status td__trainer_open_data(td_trainer *trainer, td_error *error) {
         return td__experiment_problem(trainer->experiment, NULL, TD_INVALID, error,
                                       "data: no examples to train on");
     }
-    td_status status = fit_labels(trainer, error);
+    status = fit_labels(trainer, error);
     status = status ? status : make_batches(feed, error);
     if (!status) {
         settle_length(feed, &trainer->experiment->train);

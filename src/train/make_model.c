@@ -32,14 +32,52 @@ static td_status settle_layers(td_trainer *trainer, td_error *error) {
     return TD_OK;
 }
 
+/* An input that does not say its shape has the one of its array. */
+static td_status add_layer(td_trainer *trainer, const td__choice *layer, td_error *error) {
+    const td_data_info *info = trainer->feed.info;
+    const td_setting *settings = layer->settings;
+    bool input = !strcmp(layer->name, "input"), shaped = false;
+    const char *name = "";
+    for (size_t i = 0; input && i < layer->count; i++) {
+        shaped = shaped || !strcmp(settings[i].key, "shape");
+        name = strcmp(settings[i].key, "name") ? name : settings[i].value.text;
+    }
+    for (size_t k = 0; input && !shaped && k < info->input_piece_count; k++) {
+        const td_data_piece *piece = &info->input_pieces[k];
+        if (!strcmp(piece->name, name)) {
+            double sizes[TD_MAX_RANK] = {0};
+            for (int32_t i = 0; i < piece->shape.rank; i++) {
+                sizes[i] = (double)piece->shape.dims[i];
+            }
+            const td_setting both[] = {
+                {"name", {.kind = TD_VALUE_TEXT, .text = name}},
+                {"shape",
+                 {.kind = TD_VALUE_NUMBERS, .numbers = sizes, .count = (size_t)piece->shape.rank}}};
+            return td_model_add(trainer->model, layer->name, both, 2, error);
+        }
+    }
+    return td_model_add(trainer->model, layer->name, settings, layer->count, error);
+}
+
+static td_status set_outputs(td_trainer *trainer, td_error *error) {
+    const char *names[TD_MAX_OUTPUTS];
+    td_names outputs = td__trainer_output_names(trainer, names);
+    td_error reason = {0};
+    return outputs.count &&
+                   td_model_set_outputs(trainer->model, outputs.count, outputs.items, &reason)
+               ? td__experiment_problem(trainer->experiment,
+                                        place_of(trainer->experiment, "model", NULL), reason.status,
+                                        error, "model: %s", reason.text)
+               : TD_OK;
+}
+
 static td_status build_layers(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
     td_error reason = {0};
     trainer->model = td_model_create(experiment->name, trainer->feed.info->input);
     for (size_t i = 0; i < experiment->layer_count; i++) {
         const td__choice *layer = &experiment->layers[i];
-        td_status status =
-            td_model_add(trainer->model, layer->name, layer->settings, layer->count, &reason);
+        td_status status = add_layer(trainer, layer, &reason);
         if (status) {
             return td__experiment_problem(experiment, layer->node, status, error, "model: %s",
                                           reason.text);
@@ -162,6 +200,7 @@ td_status td__trainer_make_model(td_trainer *trainer, td_error *error) {
         status = check_input(trainer, error);
         status = status ? status : freeze_layers(trainer, error);
     }
+    status = status ? status : set_outputs(trainer, error);
     status = status ? status : load_weights(trainer, error);
     if (status) {
         return status;

@@ -8,26 +8,29 @@
 /* Over all batches since the last reset. Each metric accumulates in its own way: an accuracy is a
  * mean over examples, r2 is not a mean of anything. */
 typedef struct td__measure {
-    double loss; /* the sum of loss * examples */
+    double losses[1 + TD_MAX_OUTPUTS]; /* the sum of loss * examples: of all, then of each output */
     double examples;
     td_metric **metrics;
-    double *values; /* as td__measure_read left them: the loss, then the metrics' */
+    double *values; /* as td__measure_read left them: the losses, then the metrics' */
 } td__measure;
 
 typedef struct td__measures {
-    const td__metric_spec *specs; /* borrowed */
-    size_t count;                 /* of metrics */
-    int64_t outputs;              /* of the model, in the last axis */
-    size_t value_count;           /* the loss, and the values of all metrics but matrices */
-    size_t most_values;           /* of one metric */
-    double *room;                 /* for those */
+    const td__metric_spec *specs;  /* borrowed */
+    size_t count;                  /* of metrics */
+    size_t *output_of;             /* each metric's output */
+    int64_t units[TD_MAX_OUTPUTS]; /* of each output, in its last axis */
+    size_t loss_count;             /* 1, and where there are several outputs one for each */
+    size_t value_count;            /* the losses, and the values of all metrics but matrices */
+    size_t most_values;            /* of one metric */
+    double *room;                  /* for those */
     float *matrix;
     td__measure step, epoch, validation;
 } td__measures;
 
 /* Whatever is returned, release it. */
 TD_NODISCARD td_status td__measures_init(td__measures *measures, const td__train_spec *train,
-                                         int64_t outputs, td_error *error);
+                                         const td_model *model, const td__head *heads,
+                                         size_t head_count, td_error *error);
 void td__measures_release(td__measures *measures);
 /* A confusion matrix is a tensor; the other metrics are one number or more. */
 bool td__measures_is_matrix(const td__measures *measures, size_t metric);
@@ -37,7 +40,7 @@ void td__measure_reset(const td__measures *measures, td__measure *measure);
 /* Adds the pass's batch. */
 TD_NODISCARD td_status td__measure_add(const td__measures *measures, td__measure *measure,
                                        const td__pass *pass, td_error *error);
-/* Reckons all values: [0] is the loss, then the metrics'. NaN when nothing was added. */
+/* Reckons all values: [0] is the loss, then come those of several outputs, then the metrics'. NaN when nothing was added. */
 const double *td__measure_read(const td__measures *measures, td__measure *measure);
 /* The counts of a metric that is a matrix, (true class, predicted class); valid until the next. */
 td_view td__measure_matrix(const td__measures *measures, const td__measure *measure, size_t metric);

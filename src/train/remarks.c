@@ -25,29 +25,36 @@ void td__trainer_remark(const td_trainer *trainer, const td__yaml_node *node, co
 /* The labels that a loss is made for; others may be any finite number. */
 static const struct {
     bool limited;
-    double minimum, maximum;
+    td__label_range range;
 } ranges[TD_LOSS_COUNT] = {
-    [TD_LOSS_BINARY_CROSSENTROPY] = {true, 0, 1},
-    [TD_LOSS_BINARY_FOCAL_CROSSENTROPY] = {true, 0, 1},
-    [TD_LOSS_CATEGORICAL_CROSSENTROPY] = {true, 0, 1},
-    [TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY] = {true, 0, 1},
-    [TD_LOSS_KL_DIVERGENCE] = {true, 0, 1},
-    [TD_LOSS_HINGE] = {true, -1, 1},
-    [TD_LOSS_SQUARED_HINGE] = {true, -1, 1},
-    [TD_LOSS_CATEGORICAL_HINGE] = {true, 0, 1},
-    [TD_LOSS_POISSON] = {true, 0, INFINITY},
-    [TD_LOSS_MSLE] = {true, 0, INFINITY},
+    [TD_LOSS_BINARY_CROSSENTROPY] = {true, {0, 1}},
+    [TD_LOSS_BINARY_FOCAL_CROSSENTROPY] = {true, {0, 1}},
+    [TD_LOSS_CATEGORICAL_CROSSENTROPY] = {true, {0, 1}},
+    [TD_LOSS_CATEGORICAL_FOCAL_CROSSENTROPY] = {true, {0, 1}},
+    [TD_LOSS_KL_DIVERGENCE] = {true, {0, 1}},
+    [TD_LOSS_HINGE] = {true, {-1, 1}},
+    [TD_LOSS_SQUARED_HINGE] = {true, {-1, 1}},
+    [TD_LOSS_CATEGORICAL_HINGE] = {true, {0, 1}},
+    [TD_LOSS_POISSON] = {true, {0, INFINITY}},
+    [TD_LOSS_MSLE] = {true, {0, INFINITY}},
 };
+
+td__label_range td__label_range_of(td_loss loss) {
+    return ranges[loss].limited ? ranges[loss].range : (td__label_range){-INFINITY, INFINITY};
+}
 
 /* A class without an output cannot be trained. What else a loss cannot use is only said: it is for the
  * diagnosis to show what comes of it. */
 td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
-    const td_layer_info *last = td_model_layer(trainer->model, trainer->layer_count - 1);
+    const td_layer_info *last = td__output_layer(trainer->model, 0);
     td_loss loss = experiment->train.objective.loss;
     td_error reason = {0};
     for (size_t i = 0; i < trainer->feed.info->remarks.count; i++) {
         td__trainer_remark(trainer, NULL, "%s", trainer->feed.info->remarks.items[i]);
+    }
+    if (trainer->head_count && trainer->heads[0].label) {
+        return td__trainer_check_head_labels(trainer, error);
     }
     if (experiment->train.objective.target == TD__TARGET_INPUT) {
         return TD_OK;
@@ -58,7 +65,7 @@ td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
                                       td_loss_name(loss));
     }
     if (loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY) {
-        int64_t units = last->output.rank ? last->output.dims[last->output.rank - 1] : 1;
+        int64_t units = td__output_units(trainer->model, 0);
         return td_dataset_check_labels(trainer->feed.data, 0, (double)units - 1, &reason)
                    ? td__experiment_problem(experiment, NULL, reason.status, error,
                                             "data: %s: layer '%s' has %lld units, one for each "
@@ -66,9 +73,8 @@ td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
                                             reason.text, last->name, (long long)units)
                    : TD_OK;
     }
-    bool limited = ranges[loss].limited;
-    if (td_dataset_check_labels(trainer->feed.data, limited ? ranges[loss].minimum : -INFINITY,
-                                limited ? ranges[loss].maximum : INFINITY, &reason)) {
+    td__label_range range = td__label_range_of(loss);
+    if (td_dataset_check_labels(trainer->feed.data, range.minimum, range.maximum, &reason)) {
         td__trainer_remark(trainer, NULL, "data: %s for train.loss: %s", reason.text,
                            td_loss_name(loss));
     }
@@ -83,11 +89,11 @@ static td__yaml_node *place_of(const td_trainer *trainer, const char *section, c
     return inner ? inner : node;
 }
 
-static void check_probabilities(const td_trainer *trainer) {
-    const td__objective *objective = &trainer->experiment->train.objective;
+static void check_probabilities(const td_trainer *trainer, size_t output,
+                                const td__objective *objective) {
     const char *wanted = td__probabilities_by(objective->loss);
-    const char *last = td__last_activation(trainer->model);
-    const char *layer = td_model_layer(trainer->model, trainer->layer_count - 1)->name;
+    const char *last = td__output_activation(trainer->model, output);
+    const char *layer = td__output_layer(trainer->model, output)->name;
     if (!wanted || !last) {
         return;
     }
@@ -147,7 +153,11 @@ td_status td__trainer_check_sense(td_trainer *trainer, td_error *error) {
         td__trainer_remark(trainer, place_of(trainer, "train", "optimizer"),
                            "train.optimizer: a learning rate of 0 learns nothing");
     }
-    check_probabilities(trainer);
+    for (size_t i = 0; i < td_model_output_count(trainer->model); i++) {
+        check_probabilities(trainer, i,
+                            i < trainer->head_count ? &trainer->heads[i].objective
+                                                    : &trainer->experiment->train.objective);
+    }
     check_stopping(trainer);
     return TD_OK;
 }

@@ -27,11 +27,15 @@ static bool add_metric(td_trainer *trainer, const char *prefix, size_t metric,
     return good;
 }
 
-/* loss and metrics, with a prefix; *first is the entry of the loss. */
+/* loss, those of several outputs, and metrics, with a prefix; *first is the entry of the loss. */
 static bool add_values(td_trainer *trainer, const char *prefix, bool epochs_only, size_t *first) {
     td__signal_entry entry = {.kind = TD_SIGNAL_METRIC, .epochs_only = epochs_only};
     *first = trainer->signals.count;
     bool good = td__pass_signals_add(&trainer->signals, prefix, "loss", "", entry);
+    for (size_t i = 1; good && i < trainer->measures.loss_count; i++) {
+        const char *output = td__output_layer(trainer->model, i - 1)->name;
+        good = td__pass_signals_add(&trainer->signals, prefix, output, "_loss", entry);
+    }
     for (size_t i = 0; good && i < trainer->measures.count; i++) {
         good =
             td__measures_is_matrix(&trainer->measures, i) || add_metric(trainer, prefix, i, entry);

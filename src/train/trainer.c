@@ -80,12 +80,6 @@ static void release_learner(td__learner *learner) {
 
 /* ---- How it is measured ---------------------------------------------------------------------- */
 
-/* In the last axis of what the model puts out. */
-static int64_t outputs_of(const td_model *model) {
-    const td_shape *shape = &td_model_layer(model, td_model_layer_count(model) - 1)->output;
-    return shape->rank && shape->dims[shape->rank - 1] > 0 ? shape->dims[shape->rank - 1] : 1;
-}
-
 static td_status make_passes(td_trainer *trainer, td_error *error) {
     const td__train_spec *train = &trainer->experiment->train;
     td_tape_options options = {.size = sizeof options, .seed = trainer->experiment->seed};
@@ -95,8 +89,11 @@ static td_status make_passes(td_trainer *trainer, td_error *error) {
     if (!status) {
         status = td__pass_init(&trainer->check, trainer->model, &train->objective, &options, error);
     }
+    trainer->pass.heads = trainer->check.heads = trainer->heads;
+    trainer->pass.head_count = trainer->check.head_count = trainer->head_count;
     return status ? status
-                  : td__measures_init(&trainer->measures, train, outputs_of(trainer->model), error);
+                  : td__measures_init(&trainer->measures, train, trainer->model, trainer->heads,
+                                      trainer->head_count, error);
 }
 
 /* A forward pass over a few examples finds what fits on paper only: labels against outputs. */
@@ -167,6 +164,7 @@ static td_status prepare(td_trainer *trainer, td_error *error) {
         td__trainer_load_model,
         td__trainer_open_data,
         td__trainer_make_model,
+        td__trainer_make_heads,
         td__trainer_check_labels,
         make_optimizer,
         make_learner,

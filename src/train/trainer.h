@@ -3,6 +3,7 @@
  *     trainer.c     what an experiment needs is made and checked, stage by stage; nothing is written
  *     feed.c        the data, and how long training lasts
  *     make_model.c  the model: from its layers, or from a file
+ *     heads.c       several inputs and outputs: which array is which, and what each is trained for
  *     remarks.c     labels that do not suit the loss, and what else is told before training
  *     signals.c     what can be recorded, and whether that is what tracks ask for
  *     plan.c        what the recording will take
@@ -24,6 +25,7 @@
 #ifndef TAPEDECK_TRAIN_TRAINER_H
 #define TAPEDECK_TRAIN_TRAINER_H
 
+#include "data/dataset.h"
 #include "experiment/notes.h"
 #include "experiment/record.h"
 #include "pass/pass.h"
@@ -57,6 +59,8 @@ typedef struct td__feed {
     td_batches *training, *validation; /* validation NULL: there is none */
     int64_t batches;                   /* in an epoch */
     int64_t steps, epochs;             /* in all */
+    /* The data's inputs as the model has them in order: of the training, of the validation part. */
+    td_piece ordered[2][TD_MAX_FROM];
 } td__feed;
 
 /* What is trained: the model's trainable parameters, and what is asked of their gradients. */
@@ -105,6 +109,8 @@ struct td_trainer {
     td_model *model;
     size_t layer_count, parameter_count;
     td__learner learner;
+    td__head heads[TD_MAX_OUTPUTS]; /* of outputs that have losses and labels by name … */
+    size_t head_count;              /* … or 0: one output, with the experiment's objective */
     td__pass pass, check; /* of training steps; of validation and samples, without history */
     td__measures measures;
     td__stopping stopping;
@@ -140,7 +146,20 @@ TD_NODISCARD td_status td__trainer_make_model(td_trainer *trainer, td_error *err
  * initial.safetensors, and the experiment names that. Nothing for a model that is made anew. */
 TD_NODISCARD td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error);
 
+/* heads.c */
+/* Inputs by name in the order of the model's, which is known by its file or the experiment. */
+TD_NODISCARD td_status td__trainer_order_inputs(td_trainer *trainer, td_data_options *options,
+                                                td_error *error);
+/* The outputs that the experiment names; none: the model's own. */
+td_names td__trainer_output_names(const td_trainer *trainer, const char *names[TD_MAX_OUTPUTS]);
+/* What each output is trained for, once model and data are there. */
+TD_NODISCARD td_status td__trainer_make_heads(td_trainer *trainer, td_error *error);
+/* td__trainer_check_labels for labels by name. */
+TD_NODISCARD td_status td__trainer_check_head_labels(td_trainer *trainer, td_error *error);
+
 /* remarks.c */
+/* The labels that a loss is made for. */
+td__label_range td__label_range_of(td_loss loss);
 /* Says what looks like a mistake; with file and line where node stands. */
 void td__trainer_remark(const td_trainer *trainer, const td__yaml_node *node, const char *format,
                         ...) TD_PRINTF(3, 4);

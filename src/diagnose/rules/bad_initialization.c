@@ -10,8 +10,8 @@
 #define BIASED 5.0 /* pushes units out of where they work, whatever comes in */
 
 /* What is odd about a layer's first values; NULL: nothing. */
-static const char *oddity(td__case *of, const td__layer_facts *layer, size_t index) {
-    bool hidden = (ptrdiff_t)index != of->layers.last;
+static const char *oddity(td__case *of, const td__layer_facts *layer) {
+    bool hidden = !layer->last;
     double ratio = layer->expected > 0 ? layer->kernel_deviation / layer->expected : 1;
     if (layer->kernel_equal && hidden && layer->units > 1) {
         return td__say(of, "all weights of %s start at %.4g: its units stay alike", layer->name,
@@ -65,12 +65,12 @@ static void look(td__case *of) {
     }
     for (size_t i = 0; i < of->layers.count; i++) {
         const td__layer_facts *layer = &of->layers.items[i];
-        const char *kernel = layer->kernel >= 0 ? oddity(of, layer, i) : NULL;
+        const char *kernel = layer->kernel >= 0 ? oddity(of, layer) : NULL;
         const char *recurrent = recurrent_oddity(of, layer);
         if (!kernel && !recurrent) {
             continue;
         }
-        bool equal = layer->kernel_equal && (ptrdiff_t)i != of->layers.last;
+        bool equal = layer->kernel_equal && !layer->last;
         if (!s) {
             s = td__suspect(of, equal ? TD__CONTRADICTION : TD__STRUCTURE, (ptrdiff_t)i,
                             of->experiment->weights

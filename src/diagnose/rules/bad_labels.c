@@ -49,5 +49,6 @@ const td__rule td__rule_bad_labels = {
     .title = "bad labels",
     .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__CONSTANT_OUTPUT |
                 TD__OVERFIT_GAP | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
+    .one_output = true,
     .look = look,
 };

@@ -52,5 +52,6 @@ const td__rule td__rule_class_imbalance = {
              .remedy = "more of the rare classes"},
     .title = "class imbalance",
     .explains = TD__MAJORITY_CLASS | TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
+    .one_output = true,
     .look = look,
 };

@@ -25,6 +25,7 @@ const td__rule td__rule_constant_output = {
              .threshold = "all of them, at the end",
              .remedy = ""},
     .symptom = TD__INDEX_CONSTANT_OUTPUT,
+    .one_output = true,
     .look = look,
     .after = true,
 };

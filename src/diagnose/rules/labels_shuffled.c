@@ -28,6 +28,7 @@ const td__rule td__rule_labels_shuffled = {
     .title = "labels apart from inputs",
     .explains = TD__PLATEAU | TD__LOSS_FLOOR | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS |
                 TD__CONSTANT_OUTPUT,
+    .one_output = true,
     .look = look,
     .after = true,
 };

@@ -26,6 +26,7 @@ const td__rule td__rule_loss_floor = {
              .threshold = "flat within 5 % of the fall while less than 80 % was learnt",
              .remedy = ""},
     .symptom = TD__INDEX_LOSS_FLOOR,
+    .one_output = true,
     .look = look,
     .after = true,
 };

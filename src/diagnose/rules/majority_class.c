@@ -30,6 +30,7 @@ const td__rule td__rule_majority_class = {
              .threshold = "95 % and more, 20 points above the class",
              .remedy = ""},
     .symptom = TD__INDEX_MAJORITY_CLASS,
+    .one_output = true,
     .look = look,
     .after = true,
 };

@@ -3,7 +3,7 @@
 /* A layer that is followed by another, with nothing between that bends: both are one linear map. */
 static bool is_linear(const td__case *of, size_t index) {
     const td__layer_facts *layer = &of->layers.items[index];
-    return layer->learns && !layer->recurrent && (ptrdiff_t)index != of->layers.last &&
+    return layer->learns && !layer->recurrent && !layer->last &&
            layer->kind != TD_LAYER_EMBEDDING && layer->kind != TD_LAYER_MULTI_HEAD_ATTENTION &&
            layer->effective == TD_LINEAR;
 }

@@ -32,5 +32,6 @@ const td__rule td__rule_missing_output_activation = {
     .explains = TD__ZERO_GRADIENT | TD__PLATEAU | TD__HUGE_LOSS | TD__NAN_LOSS |
                 TD__CONSTANT_OUTPUT | TD__OSCILLATION | TD__DIVERGENCE | TD__SLOW_CONVERGENCE |
                 TD__LOSS_FLOOR,
+    .one_output = true,
     .look = look,
 };

@@ -31,5 +31,6 @@ const td__rule td__rule_redundant_softmax = {
              .remedy = "from_logits: false"},
     .title = "softmax twice",
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__VANISHING_GRADIENT | TD__PLATEAU,
+    .one_output = true,
     .look = look,
 };

@@ -5,8 +5,8 @@
 static void look(td__case *of) {
     for (size_t i = 0; of->repeated && i < of->layers.count; i++) {
         const td__layer_facts *layer = &of->layers.items[i];
-        if (layer->learns && (ptrdiff_t)i != of->layers.last && layer->start.units > 1 &&
-            layer->start.distinct == 1 && layer->kernel_equal) {
+        if (layer->learns && !layer->last && layer->start.units > 1 && layer->start.distinct == 1 &&
+            layer->kernel_equal) {
             td__found(of, layer->name, 1, td__say(of, "%s.output", layer->name), 1,
                       td__say(of, "all %lld units of %s put out the same",
                               (long long)layer->start.units, layer->name));

@@ -11,7 +11,7 @@ static void look(td__case *of) {
     }
     for (size_t i = 0; i < of->layers.count; i++) {
         const td__layer_facts *layer = &of->layers.items[i];
-        if (!layer->learns || (ptrdiff_t)i == of->layers.last || layer->units > NARROW ||
+        if (!layer->learns || layer->last || layer->units > NARROW ||
             layer->kind == TD_LAYER_EMBEDDING) {
             continue;
         }

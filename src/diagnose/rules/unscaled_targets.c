@@ -48,5 +48,6 @@ const td__rule td__rule_unscaled_targets = {
                 TD__DIVERGENCE | TD__NAN_LOSS | TD__INF_LOSS | TD__OSCILLATION | TD__DEAD_RELU |
                 TD__SATURATED_UNITS | TD__HUGE_ACTIVATIONS | TD__CONSTANT_OUTPUT |
                 TD__ZERO_GRADIENT,
+    .one_output = true,
     .look = look,
 };

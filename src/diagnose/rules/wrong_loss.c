@@ -50,5 +50,6 @@ const td__rule td__rule_wrong_loss = {
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__CONSTANT_OUTPUT |
                 TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__VANISHING_GRADIENT | TD__DIVERGENCE |
                 TD__MAJORITY_CLASS,
+    .one_output = true,
     .look = look,
 };

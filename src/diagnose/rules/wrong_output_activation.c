@@ -109,5 +109,6 @@ const td__rule td__rule_wrong_output_activation = {
     .explains = TD__ZERO_GRADIENT | TD__CONSTANT_OUTPUT | TD__UNCHANGED_WEIGHTS | TD__PLATEAU |
                 TD__SATURATED_UNITS | TD__HUGE_LOSS | TD__LOSS_FLOOR | TD__DEAD_RELU |
                 TD__NAN_LOSS | TD__INF_LOSS | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
+    .one_output = true,
     .look = look,
 };

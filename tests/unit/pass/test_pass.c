@@ -43,7 +43,7 @@ static void the_loss_is_the_mean_of_the_examples_losses(void **state) {
     const td_tensor *losses;
     assert_int_equal(td__pass_init(&pass, model, &mse, NULL, &error), TD_OK);
     assert_int_equal(td__pass_forward(&pass, &batch, &error), TD_OK);
-    assert_int_equal(td__pass_example_losses(&pass, &losses, &error), TD_OK);
+    assert_int_equal(td__pass_example_losses(&pass, 0, &losses, &error), TD_OK);
     assert_int_equal(td_tensor_count(losses), 3);
     const float *each = td_tensor_data(losses);
     assert_true(fabsf((each[0] + each[1] + each[2]) / 3 - td_tensor_scalar(pass.bare)) < 1e-6f);
@@ -136,7 +136,7 @@ static void what_an_objective_means(void **state) {
     assert_string_equal(td__probabilities_by(TD_LOSS_BINARY_CROSSENTROPY), "sigmoid");
     assert_null(td__probabilities_by(TD_LOSS_MSE));
     td_model *model = make_model();
-    assert_string_equal(td__last_activation(model), "sigmoid");
+    assert_string_equal(td__output_activation(model, 0), "sigmoid");
     assert_int_equal(td__known_input(model).dims[0], 2);
     td_model_destroy(model);
 }
