@@ -33,12 +33,12 @@ static const json_t *tensor_of(const json_t *value) {
 }
 
 static void add_tensor(td__keras_call *call, const json_t *tensor, size_t place) {
-    if (json_integer_value(json_array_get(tensor, 2)) != 0) {
-        refuse(call, "it reads another than the first output of '%.60s'", reference(tensor));
-    } else if (place >= TD_MAX_FROM) {
+    if (place >= TD_MAX_FROM) {
         refuse(call, "it reads more than %d layers", TD_MAX_FROM);
     } else {
         call->from[place] = reference(tensor);
+        call->uses[place] = json_integer_value(json_array_get(tensor, 1));
+        call->outputs[place] = json_integer_value(json_array_get(tensor, 2));
         call->count = place >= call->count ? place + 1 : call->count;
     }
 }
@@ -76,6 +76,15 @@ static const struct {
              {"MultiHeadAttention", "key", 2},
              {"TFOpLambda", "y", 1}};
 
+/* Nothing, or lists of it: the masks of several inputs that have none. */
+static bool is_nothing(const json_t *value) {
+    bool nothing = json_is_null(value) || json_is_false(value) || json_is_array(value);
+    for (size_t i = 0; nothing && i < json_array_size(value); i++) {
+        nothing = json_is_null(json_array_get(value, i));
+    }
+    return nothing;
+}
+
 static void read_named(td__keras_call *call, const json_t *arguments, const char *class_name) {
     const char *key;
     json_t *value;
@@ -95,10 +104,16 @@ static void read_named(td__keras_call *call, const json_t *arguments, const char
             add_number(call, value);
         } else if (!strcmp(key, "use_causal_mask")) {
             call->causal = json_is_true(value);
-        } else if (!known && !json_is_null(value) && !json_is_false(value)) {
+        } else if (!known && !is_nothing(value)) {
             refuse(call, "it is called with %.60s", key);
         }
     }
+}
+
+/* Whether two inputs are one and the same. */
+static bool is_same(const td__keras_call *call, size_t a, size_t b) {
+    return !strcmp(call->from[a], call->from[b]) && call->uses[a] == call->uses[b] &&
+           call->outputs[a] == call->outputs[b];
 }
 
 /* Self-attention names its input up to three times. */
@@ -115,25 +130,19 @@ static void settle(td__keras_call *call, const char *class_name) {
         refuse(call, "it is called with something that is no layer's output");
     }
     if (!strcmp(class_name, "MultiHeadAttention") && !*call->reason) {
-        if (call->count > 2 && !strcmp(call->from[2], call->from[1])) {
+        if (call->count > 2 && is_same(call, 2, 1)) {
             call->count = 2;
         }
         if (call->count == 1) {
             refuse(call, "it is called without a value");
-        } else if (call->count == 2 && !strcmp(call->from[1], call->from[0])) {
+        } else if (call->count == 2 && is_same(call, 1, 0)) {
             call->count = 1;
         }
     }
 }
 
-void td__keras_call_read(const json_t *nodes, const char *class_name, td__keras_call *call) {
+void td__keras_call_read(const json_t *node, const char *class_name, td__keras_call *call) {
     *call = (td__keras_call){0};
-    const json_t *node = json_array_get(nodes, 0);
-    if (json_array_size(nodes) > 1) {
-        refuse(call, "it is used %zu times: shared weights are not supported",
-               json_array_size(nodes));
-        return;
-    }
     if (json_is_object(node)) {
         read_arguments(call, json_object_get(node, "args"), 0);
         read_named(call, json_object_get(node, "kwargs"), class_name);

@@ -101,6 +101,7 @@ static td_status add_entry(td__keras_graph *graph, const json_t *json, int32_t p
                           .frozen = frozen || json_is_false(json_object_get(config, "trainable")),
                           .operation = module && (starts_with(module, "keras.src.ops") ||
                                                   starts_with(module, "keras.ops")),
+                          .again = -1,
                           .layer = -1};
     *index = (int32_t)graph->count++;
     if (!entry->name || !entry->class_name) {
@@ -151,12 +152,17 @@ static bool read_shape(const json_t *list, td_shape *shape) {
     return true;
 }
 
+bool td__keras_input_shape(const td__keras_entry *entry, td_shape *shape) {
+    const json_t *list = json_object_get(entry->config, "batch_shape");
+    return read_shape(list ? list : json_object_get(entry->config, "batch_input_shape"), shape);
+}
+
 /* Keras 3 says batch_shape, Keras 2 batch_input_shape, on its first layer too. */
 static td_status take_input(td__keras_graph *graph, const td__keras_entry *entry, td_error *error) {
     const json_t *shape = json_object_get(entry->config, "batch_shape");
     shape = shape ? shape : json_object_get(entry->config, "batch_input_shape");
     const char *dtype = text_of(entry->config, "dtype");
-    if (entry->parent != TD__KERAS_TOP || graph->has_input || !shape) {
+    if (entry->parent != TD__KERAS_TOP || (graph->has_input && !graph->several) || !shape) {
         return TD_OK;
     }
     if (!read_shape(shape, &graph->input)) {
@@ -173,71 +179,123 @@ static td_status take_input(td__keras_graph *graph, const td__keras_entry *entry
 
 /* --- models ------------------------------------------------------------------------------- */
 
-/* A model being read: its place among the entries and what stands for its input. */
+/* A model being read: its place among the entries and what stands for its inputs. */
 typedef struct frame {
-    int32_t self;  /* its entry, or TD__KERAS_TOP */
-    int32_t input; /* the layer it reads */
+    int32_t self;                /* its entry, or TD__KERAS_TOP */
+    int32_t inputs[TD_MAX_FROM]; /* the layers it reads */
+    size_t input_count;
     bool frozen;
     int depth;
 } frame;
 
-static td_status read_model(td__keras_graph *graph, const char *class_name, const json_t *config,
-                            frame at, int32_t *output, td_error *error);
+/* The layers that stand for what a layer or model puts out. */
+typedef struct result {
+    int32_t layers[TD_MAX_OUTPUTS];
+    size_t count;
+} result;
 
-/* Puts a connected entry into the order: a layer as it is, a model as its layers. *output gets the
- * layer that then stands for it. */
-static td_status place(td__keras_graph *graph, int32_t index, int depth, int32_t *output,
-                       td_error *error) {
-    const td__keras_entry *entry = &graph->entries[index];
-    if (!is_model_class(entry->class_name)) {
-        *output = index;
-        return append_order(graph, index, error);
-    }
-    if (entry->input_count != 1) {
-        td__keras_refuse(graph, entry, "a model within the model that has several inputs");
-        *output = index;
-        return TD_OK;
-    }
-    frame inner = {index, entry->inputs[0], entry->frozen, depth + 1};
-    return read_model(graph, entry->class_name, entry->config, inner, output, error);
+static td_status read_model(td__keras_graph *graph, const char *class_name, const json_t *config,
+                            const frame *at, result *out, td_error *error);
+
+static bool is_input_layer(const td__keras_entry *entry) {
+    return !strcmp(entry->class_name, "InputLayer");
 }
 
-static td_status read_sequential(td__keras_graph *graph, const json_t *config, frame at,
-                                 int32_t *output, td_error *error) {
-    const json_t *layers = json_is_array(config) ? config : json_object_get(config, "layers");
-    int32_t last = at.input;
-    td_status status = TD_OK;
-    for (size_t i = 0; i < json_array_size(layers) && !status; i++) {
-        int32_t index = 0;
-        status = add_entry(graph, json_array_get(layers, i), at.self, at.frozen, &index, error);
-        status = status ? status : take_input(graph, &graph->entries[index], error);
-        if (!status && strcmp(graph->entries[index].class_name, "InputLayer") != 0) {
-            graph->entries[index].inputs[0] = last;
-            graph->entries[index].input_count = 1;
-            status = place(graph, index, at.depth, &last, error);
-        }
+/* A layer used again is an entry of its own that says whose weights it has. */
+static td_status repeat_entry(td__keras_graph *graph, int32_t *index, td_error *error) {
+    if (!td__grow(&graph->entries, &graph->capacity, graph->count + 1, MOST_LAYERS,
+                  sizeof *graph->entries)) {
+        return out_of_memory(graph, error);
     }
-    if (!status && at.self == TD__KERAS_TOP && !graph->has_input) {
-        graph->has_input = read_shape(json_object_get(config, "build_input_shape"), &graph->input);
+    td__keras_entry *again = &graph->entries[graph->count];
+    *again = graph->entries[*index];
+    again->again = *index;
+    again->given = NULL;
+    again->name = td__strdup(again->name);
+    again->class_name = td__strdup(again->class_name);
+    *index = (int32_t)graph->count++;
+    return again->name && again->class_name ? TD_OK : out_of_memory(graph, error);
+}
+
+/* A model called again: its layers are those of the first call, which were read in the same order. */
+static td_status place_model(td__keras_graph *graph, int32_t index, const int32_t *inputs,
+                             size_t count, int depth, result *out, td_error *error) {
+    const td__keras_entry *entry = &graph->entries[index];
+    frame inner = {
+        .self = index, .input_count = count, .frozen = entry->frozen, .depth = depth + 1};
+    memcpy(inner.inputs, inputs, count * sizeof *inputs);
+    size_t begin = graph->count, first = (size_t)entry->inner;
+    graph->entries[index].inner = first ? (int32_t)first : (int32_t)begin;
+    td_status status = read_model(graph, entry->class_name, entry->config, &inner, out, error);
+    for (size_t i = begin; first && !status && i < graph->count; i++) {
+        const td__keras_entry *own = &graph->entries[first + i - begin];
+        graph->entries[i].again = own->again >= 0 ? own->again : (int32_t)(first + i - begin);
     }
-    *output = last;
     return status;
 }
 
-/* Layers of a Functional model while it is read; indices count from its first entry. */
+/* Puts a connected entry into the order: a layer as it is, a model as its layers. */
+static td_status place(td__keras_graph *graph, int32_t index, size_t use, const int32_t *inputs,
+                       size_t count, int depth, result *out, td_error *error) {
+    if (is_model_class(graph->entries[index].class_name)) {
+        return place_model(graph, index, inputs, count, depth, out, error);
+    }
+    td_status status = use ? repeat_entry(graph, &index, error) : TD_OK;
+    if (status) {
+        return status;
+    }
+    memcpy(graph->entries[index].inputs, inputs, count * sizeof *inputs);
+    graph->entries[index].input_count = count;
+    *out = (result){{index}, 1};
+    return append_order(graph, index, error);
+}
+
+static td_status read_sequential(td__keras_graph *graph, const json_t *config, const frame *at,
+                                 result *out, td_error *error) {
+    const json_t *layers = json_is_array(config) ? config : json_object_get(config, "layers");
+    *out = (result){{at->inputs[0]}, 1};
+    if (at->input_count != 1) {
+        td__keras_refuse(graph, &graph->entries[at->self], "a Sequential model of several inputs");
+    }
+    td_status status = TD_OK;
+    for (size_t i = 0; i < json_array_size(layers) && !status; i++) {
+        int32_t index = 0;
+        status = add_entry(graph, json_array_get(layers, i), at->self, at->frozen, &index, error);
+        status = status ? status : take_input(graph, &graph->entries[index], error);
+        if (!status && !is_input_layer(&graph->entries[index])) {
+            int32_t last = out->layers[0];
+            status = place(graph, index, 0, &last, 1, at->depth, out, error);
+            out->count = 1;
+        }
+    }
+    if (!status && at->self == TD__KERAS_TOP && !graph->has_input) {
+        graph->has_input = read_shape(json_object_get(config, "build_input_shape"), &graph->input);
+    }
+    return status;
+}
+
+/* One call of a layer of a Functional model. */
+typedef struct use {
+    size_t layer;  /* in the list */
+    size_t number; /* of this call of it, from 0 */
+    td__keras_call call;
+    bool placed;
+    result stands; /* once it is placed */
+} use;
+
+/* Layers of a Functional model while it is read. */
 typedef struct functional {
-    int32_t *entry;  /* where each layer of the list is among the entries */
-    int32_t *stands; /* the layer that stands for it once it is placed */
-    bool *placed;
-    td__keras_call *calls; /* what each is called with */
+    int32_t *entry; /* where each layer of the list is among the entries */
+    size_t *first;  /* of its uses */
     size_t count;
+    use *uses; /* in the order of the list */
+    size_t use_count, use_capacity;
 } functional;
 
 static void functional_release(functional *model) {
     td__free(model->entry);
-    td__free(model->stands);
-    td__free(model->placed);
-    td__free(model->calls);
+    td__free(model->first);
+    td__free(model->uses);
 }
 
 static ptrdiff_t find_layer(const td__keras_graph *graph, const functional *model,
@@ -250,43 +308,73 @@ static ptrdiff_t find_layer(const td__keras_graph *graph, const functional *mode
     return -1;
 }
 
+static ptrdiff_t find_use(const td__keras_graph *graph, const functional *model, const char *name,
+                          int64_t number) {
+    ptrdiff_t layer = find_layer(graph, model, name);
+    size_t at = layer >= 0 && number >= 0 ? model->first[layer] + (size_t)number : SIZE_MAX;
+    return at < model->use_count && model->uses[at].layer == (size_t)layer ? (ptrdiff_t)at : -1;
+}
+
+/* The calls of a layer; an input is one that reads nothing. */
+static td_status read_uses(td__keras_graph *graph, const json_t *json, functional *model,
+                           size_t layer, td_error *error) {
+    td__keras_entry *entry = &graph->entries[model->entry[layer]];
+    const json_t *nodes = json_object_get(json, "inbound_nodes");
+    size_t count = is_input_layer(entry) ? 1 : json_array_size(nodes);
+    model->first[layer] = model->use_count;
+    for (size_t k = 0; k < count; k++) {
+        if (!td__grow(&model->uses, &model->use_capacity, model->use_count + 1, MOST_LAYERS,
+                      sizeof *model->uses)) {
+            return out_of_memory(graph, error);
+        }
+        use *one = &model->uses[model->use_count++];
+        *one = (use){.layer = layer, .number = k};
+        if (is_input_layer(entry)) {
+            continue;
+        }
+        td__keras_call_read(json_array_get(nodes, k), entry->class_name, &one->call);
+        bool changed =
+            k && (entry->causal != one->call.causal || one->call.with_number || entry->with_number);
+        entry->causal = one->call.causal;
+        entry->with_number = one->call.with_number;
+        entry->number = one->call.number;
+        if (*one->call.reason || changed) {
+            td__keras_refuse(graph, entry,
+                             changed ? "its calls differ in more than what they read"
+                                     : one->call.reason);
+        } else if (one->call.count == 0) {
+            return malformed(graph, "nothing is connected to", entry->name, error);
+        }
+    }
+    return count ? TD_OK : malformed(graph, "nothing is connected to", entry->name, error);
+}
+
 static td_status read_calls(td__keras_graph *graph, const json_t *layers, functional *model,
-                            frame at, td_error *error) {
+                            const frame *at, td_error *error) {
     td_status status = TD_OK;
     for (size_t i = 0; i < json_array_size(layers) && !status; i++) {
         const json_t *json = json_array_get(layers, i);
-        status = add_entry(graph, json, at.self, at.frozen, &model->entry[i], error);
+        status = add_entry(graph, json, at->self, at->frozen, &model->entry[i], error);
         if (status) {
             break;
         }
         model->count = i + 1;
-        td__keras_entry *entry = &graph->entries[model->entry[i]];
+        const td__keras_entry *entry = &graph->entries[model->entry[i]];
         if (find_layer(graph, model, entry->name) != (ptrdiff_t)i) {
             return malformed(graph, "two layers are called", entry->name, error);
         }
         status = take_input(graph, entry, error);
-        if (!status && strcmp(entry->class_name, "InputLayer") != 0) {
-            td__keras_call *call = &model->calls[i];
-            td__keras_call_read(json_object_get(json, "inbound_nodes"), entry->class_name, call);
-            entry->causal = call->causal;
-            entry->with_number = call->with_number;
-            entry->number = call->number;
-            if (*call->reason) {
-                td__keras_refuse(graph, entry, call->reason);
-            } else if (call->count == 0) {
-                status = malformed(graph, "nothing is connected to", entry->name, error);
-            }
-        }
+        status = status ? status : read_uses(graph, json, model, i, error);
     }
     return status;
 }
 
-/* Turns names into list indices; -1 stays for an input. */
+/* Turns names into uses. */
 static td_status connect(const td__keras_graph *graph, functional *model, td_error *error) {
-    for (size_t i = 0; i < model->count; i++) {
-        td__keras_call *call = &model->calls[i];
+    for (size_t i = 0; i < model->use_count; i++) {
+        td__keras_call *call = &model->uses[i].call;
         for (size_t k = 0; k < call->count; k++) {
-            ptrdiff_t found = find_layer(graph, model, call->from[k]);
+            ptrdiff_t found = find_use(graph, model, call->from[k], call->uses[k]);
             if (found < 0) {
                 return malformed(graph, "there is no layer", call->from[k], error);
             }
@@ -297,157 +385,197 @@ static td_status connect(const td__keras_graph *graph, functional *model, td_err
 }
 
 static bool is_ready(const functional *model, size_t i) {
-    for (size_t k = 0; k < model->calls[i].count; k++) {
-        if (!model->placed[model->calls[i].inputs[k]]) {
+    for (size_t k = 0; k < model->uses[i].call.count; k++) {
+        if (!model->uses[model->uses[i].call.inputs[k]].placed) {
             return false;
         }
     }
     return true;
 }
 
-static td_status place_layer(td__keras_graph *graph, functional *model, size_t i, int depth,
-                             td_error *error) {
-    td__keras_entry *entry = &graph->entries[model->entry[i]];
-    const td__keras_call *call = &model->calls[i];
-    entry->input_count = call->count;
-    for (size_t k = 0; k < call->count; k++) {
-        entry->inputs[k] = model->stands[call->inputs[k]];
+static td_status place_use(td__keras_graph *graph, functional *model, size_t i, int depth,
+                           td_error *error) {
+    use *one = &model->uses[i];
+    int32_t inputs[TD_MAX_FROM] = {0};
+    for (size_t k = 0; k < one->call.count; k++) {
+        const result *from = &model->uses[one->call.inputs[k]].stands;
+        int64_t output = one->call.outputs[k];
+        if (output < 0 || (size_t)output >= from->count) {
+            return td_error_set(error, TD_UNSUPPORTED,
+                                "%s: layer '%s' reads output %lld of '%s', which has none here",
+                                graph->origin, graph->entries[model->entry[one->layer]].name,
+                                (long long)output + 1, one->call.from[k]);
+        }
+        inputs[k] = from->layers[output];
     }
-    model->placed[i] = true;
-    return place(graph, model->entry[i], depth, &model->stands[i], error);
+    one->placed = true;
+    return place(graph, model->entry[one->layer], one->number, inputs, one->call.count, depth,
+                 &one->stands, error);
 }
 
-/* Each layer after those it reads, in the file's order where that is free, the output last. */
-static td_status place_all(td__keras_graph *graph, functional *model, size_t output, int depth,
+/* Each use after those it reads, in the file's order where that is free; last, where that can be, comes
+ * last. */
+static td_status place_all(td__keras_graph *graph, functional *model, size_t last, int depth,
                            td_error *error) {
     td_status status = TD_OK;
-    for (bool progress = true; progress && !status;) {
+    for (bool progress = true, wait = true; progress && !status;) {
         progress = false;
-        for (size_t i = 0; i < model->count && !status; i++) {
-            if (!model->placed[i] && i != output && is_ready(model, i)) {
-                status = place_layer(graph, model, i, depth, error);
+        for (size_t i = 0; i < model->use_count && !status; i++) {
+            if (!model->uses[i].placed && !(wait && i == last) && is_ready(model, i)) {
+                status = place_use(graph, model, i, depth, error);
                 progress = true;
             }
         }
-    }
-    if (!status && !model->placed[output]) {
-        if (!is_ready(model, output)) {
-            return malformed(graph, "layers read each other in a circle before",
-                             graph->entries[model->entry[output]].name, error);
+        if (!progress && wait) {
+            wait = false;
+            progress = true;
         }
-        status = place_layer(graph, model, output, depth, error);
     }
-    for (size_t i = 0; i < model->count && !status; i++) {
-        if (!model->placed[i]) {
-            const td__keras_entry *left = &graph->entries[model->entry[i]];
-            return td_error_set(error, TD_UNSUPPORTED,
-                                "%s: layer '%s' is computed from the model's first output '%s'; a "
-                                "model's output must be its last layer here",
-                                graph->origin, left->name,
-                                graph->entries[model->entry[output]].name);
+    for (size_t i = 0; i < model->use_count && !status; i++) {
+        if (!model->uses[i].placed) {
+            return malformed(graph, "layers read each other in a circle before",
+                             graph->entries[model->entry[model->uses[i].layer]].name, error);
         }
     }
     return status;
 }
 
-/* The first of ["a", 0, 0], [["a", 0, 0], …] or {"x": ["a", 0, 0]}; *count gets how many there are. */
-static const json_t *first_reference(const json_t *value, size_t *count, int depth) {
+/* References ["a", 0, 0] in [["a", 0, 0], …] or {"x": ["a", 0, 0]}, most at most; returns how many there
+ * are. */
+static size_t references(const json_t *value, const json_t **found, size_t most, size_t count,
+                         int depth) {
     if (json_is_string(json_array_get(value, 0))) {
-        *count += 1;
-        return value;
+        if (count < most) {
+            found[count] = value;
+        }
+        return count + 1;
     }
-    const json_t *first = NULL;
     size_t index;
     const char *key;
     json_t *item;
     json_array_foreach((json_t *)value, index, item) {
-        const json_t *found = depth < 4 ? first_reference(item, count, depth + 1) : NULL;
-        first = first ? first : found;
+        count = depth < 4 ? references(item, found, most, count, depth + 1) : count;
     }
     json_object_foreach((json_t *)value, key, item) {
-        const json_t *found = depth < 4 ? first_reference(item, count, depth + 1) : NULL;
-        first = first ? first : found;
+        count = depth < 4 ? references(item, found, most, count, depth + 1) : count;
     }
-    return first;
+    return count;
 }
 
-static const char *name_at(const json_t *reference) {
-    return json_string_value(json_array_get(reference, 0));
+static ptrdiff_t use_of(const td__keras_graph *graph, const functional *model,
+                        const json_t *reference) {
+    const char *name = json_string_value(json_array_get(reference, 0));
+    return name ? find_use(graph, model, name, json_integer_value(json_array_get(reference, 1)))
+                : -1;
+}
+
+/* Inputs stand for what the model reads; several of the outermost model are layers of their own. */
+static td_status place_inputs(td__keras_graph *graph, const json_t *config, functional *model,
+                              const frame *at, td_error *error) {
+    const json_t *found[TD_MAX_FROM] = {0};
+    size_t count = references(json_object_get(config, "input_layers"), found, TD_MAX_FROM, 0, 0);
+    bool top = at->self == TD__KERAS_TOP;
+    if (count > TD_MAX_FROM || (!top && count != at->input_count)) {
+        return td_error_set(error, TD_UNSUPPORTED, "%s: %s has %zu inputs; %s", graph->origin,
+                            top ? "the model" : graph->entries[at->self].name, count,
+                            top ? "models here have at most 16" : "it is called with others");
+    }
+    graph->several = top && count > 1;
+    td_status status = TD_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        ptrdiff_t from = use_of(graph, model, found[i]);
+        if (from < 0 || model->uses[from].call.count || model->uses[from].placed) {
+            return malformed(graph, "no usable input_layers or output_layers", NULL, error);
+        }
+        int32_t entry = model->entry[model->uses[from].layer];
+        model->uses[from].placed = true;
+        model->uses[from].stands = (result){{graph->several ? entry : at->inputs[i]}, 1};
+        status = graph->several ? append_order(graph, entry, error) : TD_OK;
+    }
+    for (size_t i = 0; i < model->use_count && !status; i++) {
+        const td__keras_entry *entry = &graph->entries[model->entry[model->uses[i].layer]];
+        if (is_input_layer(entry) && !model->uses[i].placed) {
+            status = malformed(graph, "an input that the model does not name:", entry->name, error);
+        }
+    }
+    return count || status
+               ? status
+               : malformed(graph, "no usable input_layers or output_layers", NULL, error);
 }
 
 static td_status order_functional(td__keras_graph *graph, const json_t *config, functional *model,
-                                  frame at, int32_t *output, td_error *error) {
-    size_t inputs = 0, outputs = 0;
-    const json_t *in = first_reference(json_object_get(config, "input_layers"), &inputs, 0);
-    const json_t *out = first_reference(json_object_get(config, "output_layers"), &outputs, 0);
-    if (inputs > 1) {
-        return td_error_set(
-            error, TD_UNSUPPORTED, "%s: %s has %zu inputs; models here have one", graph->origin,
-            at.self == TD__KERAS_TOP ? "the model" : graph->entries[at.self].name, inputs);
-    }
-    ptrdiff_t from = in ? find_layer(graph, model, name_at(in)) : -1,
-              to = out ? find_layer(graph, model, name_at(out)) : -1;
-    if (from < 0 || to < 0 || model->calls[from].count ||
-        json_integer_value(json_array_get(out, 2)) != 0) {
+                                  const frame *at, result *out, td_error *error) {
+    const json_t *found[TD_MAX_OUTPUTS] = {0};
+    size_t count =
+        references(json_object_get(config, "output_layers"), found, TD_MAX_OUTPUTS, 0, 0);
+    ptrdiff_t first = count ? use_of(graph, model, found[0]) : -1;
+    if (first < 0 || count > TD_MAX_OUTPUTS) {
         return malformed(graph, "no usable input_layers or output_layers", NULL, error);
     }
     td_status status = connect(graph, model, error);
-    for (size_t i = 0; i < model->count && !status; i++) {
-        bool is_input = !strcmp(graph->entries[model->entry[i]].class_name, "InputLayer");
-        if (is_input && i != (size_t)from) {
-            status = malformed(graph, "an input that the model does not name:",
-                               graph->entries[model->entry[i]].name, error);
+    status = status ? status : place_inputs(graph, config, model, at, error);
+    status = status ? status : place_all(graph, model, (size_t)first, at->depth, error);
+    out->count = 0;
+    for (size_t i = 0; i < count && !status; i++) {
+        ptrdiff_t from = use_of(graph, model, found[i]);
+        int64_t which = json_integer_value(json_array_get(found[i], 2));
+        const result *stands = from < 0 ? NULL : &model->uses[from].stands;
+        if (!stands || which < 0 || (size_t)which >= stands->count) {
+            return malformed(graph, "no usable input_layers or output_layers", NULL, error);
         }
-        model->placed[i] = is_input;
-        model->stands[i] = at.input;
+        out->layers[out->count++] = stands->layers[which];
     }
-    status = status ? status : place_all(graph, model, (size_t)to, at.depth, error);
-    *output = model->stands[to];
     return status;
 }
 
-static td_status read_functional(td__keras_graph *graph, const json_t *config, frame at,
-                                 int32_t *output, td_error *error) {
+/* Layers that are refused are not connected: their list is all that is wanted then. */
+static td_status list_layers(td__keras_graph *graph, const functional *model, const frame *at,
+                             result *out, td_error *error) {
+    td_status status = TD_OK;
+    for (size_t i = 0; i < model->count && !status; i++) {
+        const td__keras_entry *entry = &graph->entries[model->entry[i]];
+        frame inner = {.self = model->entry[i],
+                       .inputs = {TD__KERAS_INPUT},
+                       .input_count = 1,
+                       .depth = at->depth + 1};
+        if (is_model_class(entry->class_name)) {
+            status = read_model(graph, entry->class_name, entry->config, &inner, out, error);
+        } else if (!is_input_layer(entry)) {
+            status = append_order(graph, model->entry[i], error);
+        }
+    }
+    return status;
+}
+
+static td_status read_functional(td__keras_graph *graph, const json_t *config, const frame *at,
+                                 result *out, td_error *error) {
     const json_t *layers = json_object_get(config, "layers");
     size_t count = json_array_size(layers);
     if (count > MOST_LAYERS) {
         return malformed(graph, "too many layers", NULL, error);
     }
-    functional model = {.entry = td__calloc(count + 1, sizeof(int32_t)),
-                        .stands = td__calloc(count + 1, sizeof(int32_t)),
-                        .placed = td__calloc(count + 1, sizeof(bool)),
-                        .calls = td__calloc(count + 1, sizeof(td__keras_call))};
-    td_status status = model.entry && model.stands && model.placed && model.calls
-                           ? TD_OK
-                           : out_of_memory(graph, error);
+    functional model = {.entry = td__calloc(count + 1, sizeof *model.entry),
+                        .first = td__calloc(count + 1, sizeof *model.first)};
+    td_status status = model.entry && model.first ? TD_OK : out_of_memory(graph, error);
     status = status ? status : read_calls(graph, layers, &model, at, error);
-    /* Layers that are refused are not connected: their list is all that is wanted then. */
-    if (!status && graph->refused_layers == 0) {
-        status = order_functional(graph, config, &model, at, output, error);
-    } else if (!status) {
-        for (size_t i = 0; i < model.count && !status; i++) {
-            const td__keras_entry *entry = &graph->entries[model.entry[i]];
-            frame inner = {model.entry[i], TD__KERAS_INPUT, false, at.depth + 1};
-            if (is_model_class(entry->class_name)) {
-                status = read_model(graph, entry->class_name, entry->config, inner, output, error);
-            } else if (strcmp(entry->class_name, "InputLayer") != 0) {
-                status = append_order(graph, model.entry[i], error);
-            }
-        }
+    if (!status) {
+        status = graph->refused_layers == 0
+                     ? order_functional(graph, config, &model, at, out, error)
+                     : list_layers(graph, &model, at, out, error);
     }
     functional_release(&model);
     return status;
 }
 
 static td_status read_model(td__keras_graph *graph, const char *class_name, const json_t *config,
-                            frame at, int32_t *output, td_error *error) {
+                            const frame *outer, result *out, td_error *error) {
+    frame at = *outer;
     if (at.depth > MOST_DEPTH) {
         return malformed(graph, "models within models are nested too deeply", NULL, error);
     }
     at.frozen = at.frozen || json_is_false(json_object_get(config, "trainable"));
-    return strcmp(class_name, "Sequential") == 0
-               ? read_sequential(graph, config, at, output, error)
-               : read_functional(graph, config, at, output, error);
+    return strcmp(class_name, "Sequential") == 0 ? read_sequential(graph, config, &at, out, error)
+                                                 : read_functional(graph, config, &at, out, error);
 }
 
 td_status td__keras_graph_read(td__keras_graph *graph, const json_t *config, const char *origin,
@@ -467,25 +595,27 @@ td_status td__keras_graph_read(td__keras_graph *graph, const json_t *config, con
     }
     const char *name = text_of(inside, "name");
     graph->name = td__strdup(name ? name : "model");
-    int32_t output = TD__KERAS_INPUT;
+    result out = {{TD__KERAS_INPUT}, 1};
     td_status status = graph->name ? TD_OK : out_of_memory(graph, error);
-    frame top = {TD__KERAS_TOP, TD__KERAS_INPUT, false, 0};
-    status = status ? status : read_model(graph, class_name, inside, top, &output, error);
+    const frame top = {.self = TD__KERAS_TOP, .inputs = {TD__KERAS_INPUT}, .input_count = 1};
+    status = status ? status : read_model(graph, class_name, inside, &top, &out, error);
     if (!status && !graph->has_input) {
         const json_t *built =
             json_object_get(json_object_get(config, "build_config"), "input_shape");
         graph->has_input = read_shape(built, &graph->input);
     }
-    if (!status && graph->refused_layers == 0 && graph->order_count > 0 &&
-        graph->order[graph->order_count - 1] != output) {
-        status = td_error_set(error, TD_UNSUPPORTED,
-                              "%s: the model's first output is its input, or that of a model in it",
-                              origin);
-    }
     if (!status && !graph->has_input) {
         status = td_error_set(error, TD_UNSUPPORTED,
                               "%s: the model has no input shape: it was saved before it was built",
                               origin);
+    }
+    for (size_t i = 0; i < out.count && !status && graph->refused_layers == 0; i++) {
+        graph->outputs[graph->output_count++] = out.layers[i];
+        if (out.layers[i] == TD__KERAS_INPUT || is_input_layer(&graph->entries[out.layers[i]])) {
+            status = td_error_set(
+                error, TD_UNSUPPORTED,
+                "%s: an output of the model is its input, or that of a model in it", origin);
+        }
     }
     return status;
 }

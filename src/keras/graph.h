@@ -23,6 +23,8 @@ typedef struct td__keras_entry {
     bool operation;              /* an operation of Keras 3, which its list of layers leaves out */
     int32_t inputs[TD_MAX_FROM]; /* entries that are layers, or TD__KERAS_INPUT */
     size_t input_count;
+    int32_t again; /* the entry whose layer this is, used again; -1: of its own */
+    int32_t inner; /* of a model that is read: the first entry of its layers; 0: not read */
     int32_t layer; /* its number in our model, -1 when it has none */
     float *given;  /* owned; values of its parameters that its configuration has, not the weights */
     size_t given_count;
@@ -41,9 +43,12 @@ typedef struct td__keras_graph {
     char *name;
     td_shape input; /* of one example */
     bool has_input;
+    bool several; /* inputs: each is a layer, an entry of class InputLayer in the order */
+    int32_t outputs[TD_MAX_OUTPUTS]; /* entries that are layers */
+    size_t output_count;
     td__keras_entry *entries; /* in the file's order, a model before its layers */
     size_t count, capacity;
-    int32_t *order; /* entries that are layers, each after those it reads, the output last */
+    int32_t *order; /* entries that are layers, each after those it reads; one output comes last */
     size_t order_count, order_capacity;
     td__keras_refusal refused[TD__KERAS_MOST_REFUSALS];
     size_t refused_count, refused_layers;
@@ -54,6 +59,14 @@ typedef struct td__keras_graph {
 TD_NODISCARD td_status td__keras_graph_read(td__keras_graph *graph, const json_t *config,
                                             const char *origin, bool keras2, td_error *error);
 void td__keras_graph_release(td__keras_graph *graph);
+
+/* Whether a file can have weights of the entry: it is a layer, no input, and not one used again. */
+static inline bool td__keras_has_weights(const td__keras_entry *entry) {
+    return entry->layer >= 0 && entry->class && entry->again < 0;
+}
+
+/* The shape of one example of an InputLayer; false when it says none. */
+bool td__keras_input_shape(const td__keras_entry *entry, td_shape *shape);
 
 void td__keras_refuse(td__keras_graph *graph, const td__keras_entry *entry, const char *reason);
 /* TD_UNSUPPORTED with all refusals; TD_OK when there are none. */

@@ -228,8 +228,59 @@ static td_status fill_given(const td_model *model, const td__keras_graph *graph,
     return TD_OK;
 }
 
+/* One of several inputs. */
+static td_status add_input(td_model *model, const td__keras_graph *graph, td__keras_entry *entry,
+                           td_error *error) {
+    td_shape shape = {0};
+    double sizes[TD_MAX_RANK] = {0};
+    td_error reason = {0};
+    if (!td__keras_input_shape(entry, &shape)) {
+        return td_error_set(error, TD_FORMAT, "%s: no usable shape for the input '%s'",
+                            graph->origin, entry->name);
+    }
+    for (int32_t i = 0; i < shape.rank; i++) {
+        sizes[i] = (double)shape.dims[i];
+    }
+    const td_setting settings[] = {
+        {.key = "name", .value = {.kind = TD_VALUE_TEXT, .text = entry->name}},
+        {.key = "shape",
+         .value = {.kind = TD_VALUE_NUMBERS, .numbers = sizes, .count = (size_t)shape.rank}},
+    };
+    entry->layer = (int32_t)td_model_layer_count(model);
+    return td_model_add(model, "input", settings, 2, &reason)
+               ? td_error_set(error, reason.status, "%s: %s", graph->origin, reason.text)
+               : TD_OK;
+}
+
+/* A layer used again: by its name alone, and what it reads. */
+static td_status add_again(td_model *model, const td__keras_graph *graph, td__keras_entry *entry,
+                           td_error *error) {
+    const char *from[TD_MAX_FROM];
+    size_t first = (size_t)graph->entries[entry->again].layer;
+    const td_layer_info *layer = td_model_layer(model, first);
+    td_error reason = {0};
+    for (size_t i = 0; i < entry->input_count; i++) {
+        from[i] = layer_name(model, graph, entry->inputs[i]);
+    }
+    const td_setting settings[] = {
+        {.key = "name", .value = {.kind = TD_VALUE_TEXT, .text = layer->name}},
+        {.key = "from",
+         .value = {.kind = TD_VALUE_TEXTS, .texts = from, .count = entry->input_count}},
+    };
+    entry->layer = (int32_t)td_model_layer_count(model);
+    return td_model_add(model, td_layer_kind_name(layer->kind), settings, 2, &reason)
+               ? td_error_set(error, reason.status, "%s: %s", graph->origin, reason.text)
+               : TD_OK;
+}
+
 static td_status add_layer(td_model *model, td__keras_graph *graph, td__keras_entry *entry,
                            td_error *error) {
+    if (entry->again >= 0) {
+        return add_again(model, graph, entry, error);
+    }
+    if (!entry->class) {
+        return add_input(model, graph, entry, error);
+    }
     td__keras_settings settings;
     const char *from[TD_MAX_FROM];
     char name[256];
@@ -271,18 +322,34 @@ static td_status add_layer(td_model *model, td__keras_graph *graph, td__keras_en
     return status;
 }
 
+/* Several outputs, or one that is not the last layer, are named. */
+static td_status name_outputs(td_model *model, const td__keras_graph *graph, td_error *error) {
+    const char *names[TD_MAX_OUTPUTS] = {0};
+    td_error reason = {0};
+    for (size_t i = 0; i < graph->output_count; i++) {
+        names[i] = layer_name(model, graph, graph->outputs[i]);
+    }
+    size_t last = td_model_layer_count(model) - 1;
+    bool plain =
+        graph->output_count == 1 && graph->entries[graph->outputs[0]].layer == (int32_t)last;
+    return !plain && td_model_set_outputs(model, graph->output_count, names, &reason)
+               ? td_error_set(error, reason.status, "%s: %s", graph->origin, reason.text)
+               : TD_OK;
+}
+
 /* The model's layers, without parameters yet. NULL on failure. */
 static td_model *make_layers(td__keras_graph *graph, td_error *error) {
     check_layers(graph);
     if (td__keras_graph_refused(graph, error)) {
         return NULL;
     }
-    td_model *model = td_model_create(graph->name, graph->input);
+    td_model *model = td_model_create(graph->name, graph->several ? TD_SHAPE(0) : graph->input);
     td_status status =
         model ? TD_OK : td_error_set(error, TD_MEMORY, "%s: out of memory", graph->origin);
     for (size_t i = 0; i < graph->order_count && !status; i++) {
         status = add_layer(model, graph, &graph->entries[graph->order[i]], error);
     }
+    status = status ? status : name_outputs(model, graph, error);
     if (status) {
         td_model_destroy(model);
         return NULL;

@@ -111,7 +111,7 @@ static td_status read_pass(const weights_reader *reader, size_t index, bool trai
     }
     td_status status = TD_OK;
     for (size_t i = index + 1; i < graph->count && !status; i++) {
-        if (graph->entries[i].parent == (int32_t)index) {
+        if (graph->entries[i].parent == (int32_t)index && graph->entries[i].again < 0) {
             status = read_pass(reader, i, trained, at, error);
         }
     }
@@ -166,7 +166,7 @@ td_status td__keras_legacy_weights_read(td_model *model, const td__keras_graph *
     weights_reader reader = {.model = model, .graph = graph, .file = file, .weights = weights};
     td_status status = check_names(&reader, error);
     for (size_t i = 0; i < graph->count && !status; i++) {
-        if (graph->entries[i].parent == TD__KERAS_TOP) {
+        if (graph->entries[i].parent == TD__KERAS_TOP && graph->entries[i].again < 0) {
             status = read_layer(&reader, i, error);
         }
     }

@@ -309,6 +309,9 @@ static td_status read_weights(saved *s, td_error *error) {
     td_status status = at ? TD_OK : td_error_set(error, TD_MEMORY, "%s: out of memory", s->path);
     for (size_t i = 0; i < graph->count && !status; i++) {
         const td__keras_entry *entry = &graph->entries[i];
+        if (entry->layer >= 0 && !td__keras_has_weights(entry)) {
+            continue;
+        }
         size_t parent = entry->parent == TD__KERAS_TOP ? 0 : at[entry->parent];
         bool found = find_layer(s, parent, entry->name, &at[i]);
         if (found && entry->layer >= 0) {

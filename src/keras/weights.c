@@ -136,7 +136,7 @@ static td_status name_group(weights_reader *reader, size_t index, td_error *erro
     size_t before = 0;
     for (size_t i = 0; i < index; i++) {
         const td__keras_entry *other = &graph->entries[i];
-        if (other->parent == entry->parent && !other->operation &&
+        if (other->parent == entry->parent && !other->operation && other->again < 0 &&
             !strcmp(other->class_name, entry->class_name)) {
             before += reader->twice && reader->weighty[i] ? 2 : 1;
         }
@@ -231,6 +231,9 @@ static td_status check_rest(const weights_reader *reader, size_t index, td_error
     const td__keras_entry *entry = &reader->graph->entries[index];
     const td_layer_info *info = info_of(reader, entry);
     char path[PATH_SIZE + TD__KERAS_PLACE_SIZE];
+    if (info && !td__keras_has_weights(entry)) {
+        return TD_OK;
+    }
     if (!info) {
         listing list = {.reader = reader, .parent = (int32_t)index};
         (void)snprintf(path, sizeof path, "%s/layers", reader->groups[index]);
@@ -271,7 +274,7 @@ td_status td__keras_weights_read(td_model *model, const td__keras_graph *graph, 
         status = name_group(&reader, i, error);
     }
     for (size_t i = 0; i < graph->count && !status; i++) {
-        if (graph->entries[i].layer >= 0 && !graph->entries[i].given) {
+        if (td__keras_has_weights(&graph->entries[i]) && !graph->entries[i].given) {
             status = read_layer(&reader, i, error);
         }
     }

@@ -15,6 +15,9 @@ struct td_model {
     char *name;
     td_shape input_shape; /* of one example; -1: any */
     size_t input_count;   /* layers of kind input, which come first; 0: one unnamed input */
+    td_shape
+        input_parts[TD_MAX_FROM]; /* of the inputs in a row, where that is known of open ones … */
+    bool has_input_parts;         /* … which this says */
     int32_t outputs[TD_MAX_OUTPUTS]; /* layers; output_count 0: the last one */
     size_t output_count;
     td__layer **layers;
@@ -65,6 +68,9 @@ bool td__model_custom(const td_model *model, size_t layer, td_custom_forward **f
                       void **user);
 /* Writes a layer's options as keys and values again. */
 td_status td__layer_write_settings(td__layer *layer, td_error *error);
+/* How large the inputs in a row are, one shape for each: of inputs whose own shapes leave that open.
+ * Shapes that do not fit are refused when the model runs. */
+void td__model_set_input_parts(td_model *model, const td_shape *shapes);
 /* Which activation a layer's forward applies itself. */
 void td__layer_choose_fused(td__layer *layer);
 /* Which steps of a layer's output count, in the last forward pass: 1 and 0, of the output's shape

@@ -31,6 +31,43 @@ static int64_t elements_of(const td_shape *shape, size_t *open) {
     return elements;
 }
 
+void td__model_set_input_parts(td_model *model, const td_shape *shapes) {
+    for (size_t i = 0; i < model->input_count; i++) {
+        model->input_parts[i] = shapes[i];
+    }
+    model->has_input_parts = true;
+}
+
+/* A row's part where the data says how large all are; false when that is not the row's size. */
+static bool take_part(const td_model *model, size_t index, int64_t width, td_shape *shape,
+                      int64_t *begin) {
+    int64_t all = 0;
+    size_t open = 0;
+    for (size_t i = 0; i < model->input_count; i++) {
+        const td_shape *own = &model->layers[i]->info.output;
+        td_shape part = model->input_parts[i];
+        int64_t elements = elements_of(&part, &open), known = elements_of(own, &(size_t){0});
+        bool fixed = true;
+        for (int32_t k = 0; k < own->rank; k++) {
+            fixed = fixed && own->dims[k] >= 0;
+        }
+        if (fixed) {
+            part = *own; /* the numbers are what they are; the model says their shape */
+        }
+        if ((fixed && known != elements) ||
+            !fits(own,
+                  &(td_shape){.rank = part.rank + 1,
+                              .dims = {1, part.dims[0], part.dims[1], part.dims[2], part.dims[3],
+                                       part.dims[4], part.dims[5], part.dims[6]}})) {
+            return false;
+        }
+        *begin = i == index ? all : *begin;
+        *shape = i == index ? part : *shape;
+        all += elements;
+    }
+    return all == width && open == 0;
+}
+
 /* Which part of a row of `width` elements an input is. One open dimension among all inputs takes what
  * the others leave; false when that does not come out. */
 static bool find_part(const td_model *model, size_t index, int64_t width, td_shape *shape,
@@ -71,10 +108,12 @@ static td_tensor *run_input(const td_model *model, td_tape *tape, size_t index) 
                    : refuse_input(model, tape, &info->output, info->name, given);
     }
     int64_t rows = model->input->shape.dims[0], width = model->input->shape.dims[1];
-    td_shape shape;
+    td_shape shape = {0};
     int64_t begin[2] = {0};
     size_t open = 0;
-    if (!find_part(model, index, width, &shape, &begin[1])) {
+    bool found = model->has_input_parts ? take_part(model, index, width, &shape, &begin[1])
+                                        : find_part(model, index, width, &shape, &begin[1]);
+    if (!found) {
         return td__fail(tape, TD_BAD_SHAPE,
                         "a row of %lld elements does not say how large input '%s' is: give each "
                         "input by itself",

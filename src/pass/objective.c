@@ -1,5 +1,7 @@
 #include "pass/objective.h"
 
+#include "nn/model.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -40,6 +42,17 @@ td_link td__link_of(const td__objective *objective) {
         return TD_LINK_NONE;
     }
     return binary ? TD_LINK_SIGMOID : TD_LINK_SOFTMAX;
+}
+
+void td__tell_inputs(td_model *model, const td_data_info *info) {
+    td_shape shapes[TD_MAX_FROM];
+    size_t count = info->input_piece_count;
+    for (size_t i = 0; i < count && i < TD_MAX_FROM; i++) {
+        shapes[i] = info->input_pieces[i].shape;
+    }
+    if (count > 1 && count == td_model_input_count(model)) {
+        td__model_set_input_parts(model, shapes);
+    }
 }
 
 td_shape td__known_input(const td_model *model) {

@@ -200,6 +200,9 @@ td_status td__trainer_make_model(td_trainer *trainer, td_error *error) {
         status = check_input(trainer, error);
         status = status ? status : freeze_layers(trainer, error);
     }
+    if (!status) {
+        td__tell_inputs(trainer->model, trainer->feed.info);
+    }
     status = status ? status : set_outputs(trainer, error);
     status = status ? status : load_weights(trainer, error);
     if (status) {

@@ -1,0 +1,96 @@
+"""Models of Keras with several inputs and outputs, layers and models called twice: loaded from .keras
+and .h5 they put out what Keras does."""
+import os
+import subprocess
+import tempfile
+import unittest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+from keras import layers  # noqa: E402
+
+TAPEDECK = os.environ["TAPEDECK"]
+
+
+def siamese():
+    left, right = keras.Input((6,), name="left"), keras.Input((6,), name="right")
+    tower, second = layers.Dense(5, activation="tanh", name="tower"), layers.Dense(3, name="second")
+    a, b = second(tower(left)), second(tower(right))
+    score = layers.Dense(1, name="score")(layers.Concatenate(name="cat")([a, b]))
+    kind = layers.Dense(2, name="kind")(layers.Subtract(name="sub")([a, b]))
+    return keras.Model([left, right], [score, kind])
+
+
+def models_called_twice():
+    image = keras.Input((4, 4, 1))
+    flat = layers.Flatten()(layers.Conv2D(2, 3)(image))
+    inner = keras.Model(image, [layers.Dense(3, activation="relu")(flat), layers.Dense(2)(flat)], name="inner")
+    stack = keras.Sequential([keras.Input((3,)), layers.Dense(4), layers.BatchNormalization()], name="stack")
+    first, second = keras.Input((4, 4, 1), name="first"), keras.Input((4, 4, 1), name="second")
+    (p, q), (r, s) = inner(first), inner(second)
+    out = layers.Dense(1, name="out")(layers.Add()([stack(p), stack(r)]))
+    return keras.Model([first, second], [out, layers.Concatenate(name="both")([q, s])])
+
+
+def model_of_two_inputs_inside():
+    a, b = keras.Input((5,)), keras.Input((3,))
+    inner = keras.Model([a, b], layers.Dense(4)(layers.Concatenate()([a, b])), name="join")
+    first, second = keras.Input((5,), name="first"), keras.Input((3,), name="second")
+    return keras.Model([second, first], layers.Dense(2, name="out")(inner([first, second])))
+
+
+def texts_of_any_length():
+    question, answer = keras.Input((None,), name="question"), keras.Input((None,), name="answer")
+    words, read = layers.Embedding(20, 4, name="words"), layers.LSTM(3, name="read")
+    both = layers.Concatenate()([read(words(question)), read(words(answer))])
+    return keras.Model([question, answer], layers.Dense(1, name="out")(both))
+
+
+def layer_after_itself():
+    x = keras.Input((4,), name="x")
+    twice = layers.Dense(4, name="twice")
+    return keras.Model(x, twice(twice(x)))
+
+
+def output_read_by_another():
+    x = keras.Input((4,), name="x")
+    first = layers.Dense(3, name="first")(x)
+    return keras.Model(x, [first, layers.Dense(2, name="second")(first)])
+
+
+class Several(unittest.TestCase):
+    def compare(self, make):
+        keras.utils.set_random_seed(4)
+        model, generator = make(), np.random.default_rng(2)
+        inputs = {}
+        for tensor in model.inputs:
+            shape = [7] + [6 if size is None else size for size in tensor.shape[1:]]
+            text = make is texts_of_any_length
+            inputs[tensor.name] = (generator.integers(0, 20, shape) if text else generator.normal(size=shape)).astype("float32")
+        expected = model.predict(list(inputs.values()), verbose=0)
+        expected = expected if isinstance(expected, list) else [expected]
+        with tempfile.TemporaryDirectory() as folder:
+            if len(inputs) == 1:
+                np.save(f"{folder}/data.npy", inputs["x"])
+            else:
+                np.savez(f"{folder}/data.npz", **inputs)
+            for kind in ("keras", "h5"):
+                model.save(f"{folder}/m.{kind}")
+                done = subprocess.run(
+                    [TAPEDECK, "predict", f"m.{kind}", "data.npy" if len(inputs) == 1 else "data.npz", "--to", "out.npy"],
+                    cwd=folder, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for name, values in zip(model.output_names, expected):
+                    found = np.load(f"{folder}/out.{name}.npy" if len(expected) > 1 else f"{folder}/out.npy")
+                    np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-5, err_msg=f"{kind} {name}")
+
+    def test_loaded_models_put_out_the_same(self):
+        for make in (siamese, models_called_twice, model_of_two_inputs_inside, texts_of_any_length,
+                     layer_after_itself, output_read_by_another):
+            with self.subTest(make.__name__):
+                self.compare(make)
+
+
+if __name__ == "__main__":
+    unittest.main()
