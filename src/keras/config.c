@@ -14,28 +14,51 @@ static json_t *shape_json(const td_shape *shape) {
     return list;
 }
 
-static json_t *input_json(const td__keras_plan *plan) {
-    td_shape shape = td_model_input_shape(plan->model);
-    json_t *layer =
+/* One of the model's inputs: a layer, or (-1) the only one. */
+static json_t *input_json(const td__keras_plan *plan, int32_t layer) {
+    const td_layer_info *info = layer < 0 ? NULL : td_model_layer(plan->model, (size_t)layer);
+    td_shape shape = info ? info->output : td_model_input_shape(plan->model);
+    const char *name = info ? info->name : plan->input_name;
+    json_t *json =
         json_pack("{s:s, s:s, s:{s:o, s:s, s:s}, s:n}", "module", "keras.layers", "class_name",
                   "InputLayer", "config", "batch_shape", shape_json(&shape), "dtype",
-                  td_dtype_name(td_model_input_dtype(plan->model)), "name", plan->input_name,
-                  "registered_name");
+                  td_dtype_name(info ? info->dtype : td_model_input_dtype(plan->model)), "name",
+                  name, "registered_name");
     if (!plan->sequential) {
-        json_object_set_new(layer, "name", json_string(plan->input_name));
-        json_object_set_new(layer, "inbound_nodes", json_array());
+        json_object_set_new(json, "name", json_string(name));
+        json_object_set_new(json, "inbound_nodes", json_array());
     }
-    return layer;
+    return json;
+}
+
+/* How many of the model's layers are its inputs. */
+static size_t input_layers(const td_model *model) {
+    size_t count = 0;
+    while (count < td_model_layer_count(model) &&
+           td_model_layer(model, count)->kind == TD_LAYER_INPUT) {
+        count++;
+    }
+    return count;
+}
+
+/* ["NAME", USE, 0] of a layer, or (-1) of the only input. */
+static json_t *reference_json(const td__keras_plan *plan, int32_t from) {
+    if (from < 0) {
+        return json_pack("[s, i, i]", plan->input_name, 0, 0);
+    }
+    size_t layer = (size_t)from, original = td__keras_original(plan->model, layer);
+    return json_pack("[s, i, i]", td_model_layer(plan->model, original)->name,
+                     (int)td__keras_use(plan->model, layer), 0);
 }
 
 /* The output of a layer, or (-1) the model's input. */
 static json_t *tensor_json(const td__keras_plan *plan, int32_t from) {
     const td_layer_info *layer = from < 0 ? NULL : td_model_layer(plan->model, (size_t)from);
     td_shape shape = layer ? layer->output : td_model_input_shape(plan->model);
-    return json_pack("{s:s, s:{s:o, s:s, s:[s, i, i]}}", "class_name", "__keras_tensor__", "config",
+    return json_pack("{s:s, s:{s:o, s:s, s:o}}", "class_name", "__keras_tensor__", "config",
                      "shape", shape_json(&shape), "dtype",
                      td_dtype_name(layer ? layer->dtype : td_model_input_dtype(plan->model)),
-                     "keras_history", layer ? layer->name : plan->input_name, 0, 0);
+                     "keras_history", reference_json(plan, from));
 }
 
 static bool setting_is_true(const td_layer_info *layer, const char *key) {
@@ -57,14 +80,25 @@ static json_t *call_json(const td__keras_plan *plan, const td_layer_info *layer)
         if (layer->input_count == 1) {
             json_array_append_new(tensors, tensor_json(plan, layer->inputs[0]));
         }
-        return json_pack("[{s:o, s:{s:b}}]", "args", tensors, "kwargs", "use_causal_mask",
+        return json_pack("{s:o, s:{s:b}}", "args", tensors, "kwargs", "use_causal_mask",
                          (int)setting_is_true(layer, "causal"));
     }
     if (setting_is_true(layer, "causal")) {
         return json_pack("[{s:[o], s:{s:b}}]", "args", tensors, "kwargs", "use_causal_mask", 1);
     }
-    return layer->input_count > 1 ? json_pack("[{s:[o], s:{}}]", "args", tensors, "kwargs")
-                                  : json_pack("[{s:o, s:{}}]", "args", tensors, "kwargs");
+    return layer->input_count > 1 ? json_pack("{s:[o], s:{}}", "args", tensors, "kwargs")
+                                  : json_pack("{s:o, s:{}}", "args", tensors, "kwargs");
+}
+
+/* A node for each use of a layer. */
+static json_t *nodes_json(const td__keras_plan *plan, size_t original) {
+    json_t *nodes = json_array();
+    for (size_t i = original; i < td_model_layer_count(plan->model); i++) {
+        if (td__keras_original(plan->model, i) == original) {
+            json_array_append_new(nodes, call_json(plan, td_model_layer(plan->model, i)));
+        }
+    }
+    return nodes;
 }
 
 static json_t *layer_json(const td__keras_plan *plan, const td__keras_plan_layer *planned) {
@@ -80,30 +114,51 @@ static json_t *layer_json(const td__keras_plan *plan, const td__keras_plan_layer
                              planned->class_name, "config", config, "registered_name");
     if (!plan->sequential) {
         json_object_set_new(json, "name", json_string(layer->name));
-        json_object_set_new(json, "inbound_nodes", call_json(plan, layer));
+        json_object_set_new(json, "inbound_nodes", nodes_json(plan, planned->layer));
     }
     return json;
 }
 
-/* Layers that nothing reads. */
-static json_t *outputs_json(const td__keras_plan *plan) {
-    size_t count = td_model_layer_count(plan->model);
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) {
-        const td_layer_info *layer = td_model_layer(plan->model, i);
-        bool read = false;
-        for (size_t k = i + 1; k < count && !read; k++) {
-            const td_layer_info *other = td_model_layer(plan->model, k);
-            for (size_t j = 0; j < other->input_count; j++) {
-                read = read || other->inputs[j] == (int32_t)i;
+static bool is_read(const td_model *model, size_t layer) {
+    for (size_t k = layer + 1; k < td_model_layer_count(model); k++) {
+        const td_layer_info *other = td_model_layer(model, k);
+        for (size_t j = 0; j < other->input_count; j++) {
+            if (other->inputs[j] == (int32_t)layer) {
+                return true;
             }
         }
-        json_t *output = read ? NULL : json_pack("[s, i, i]", layer->name, 0, 0);
-        if (output && i + 1 == count) {
-            json_array_insert_new(list, 0, output); /* the model's own comes first */
-        } else if (output) {
-            json_array_append_new(list, output);
+    }
+    return false;
+}
+
+/* The model's own, then layers that nothing reads. */
+static json_t *outputs_json(const td__keras_plan *plan) {
+    const td_model *model = plan->model;
+    size_t own = td_model_output_count(model);
+    json_t *list = json_array();
+    for (size_t i = 0; i < own; i++) {
+        json_array_append_new(list, reference_json(plan, (int32_t)td_model_output_layer(model, i)));
+    }
+    for (size_t i = 0; i < td_model_layer_count(model); i++) {
+        bool more = !is_read(model, i);
+        for (size_t k = 0; more && k < own; k++) {
+            more = td_model_output_layer(model, k) != i;
         }
+        if (more) {
+            json_array_append_new(list, reference_json(plan, (int32_t)i));
+        }
+    }
+    return list;
+}
+
+static json_t *inputs_json(const td__keras_plan *plan) {
+    size_t count = input_layers(plan->model);
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_array_append_new(list, reference_json(plan, (int32_t)i));
+    }
+    if (count == 0) {
+        json_array_append_new(list, reference_json(plan, -1));
     }
     return list;
 }
@@ -120,7 +175,14 @@ static json_t *name_json(const td_model *model) {
 }
 
 char *td__keras_config_write(const td__keras_plan *plan) {
-    json_t *layers = json_pack("[o]", input_json(plan));
+    json_t *layers = json_array();
+    size_t inputs = input_layers(plan->model);
+    for (size_t i = 0; i < inputs; i++) {
+        json_array_append_new(layers, input_json(plan, (int32_t)i));
+    }
+    if (inputs == 0) {
+        json_array_append_new(layers, input_json(plan, -1));
+    }
     for (size_t i = 0; i < plan->count; i++) {
         json_array_append_new(layers, layer_json(plan, &plan->layers[i]));
     }
@@ -132,10 +194,10 @@ char *td__keras_config_write(const td__keras_plan *plan) {
                          "registered_name");
     } else {
         root =
-            json_pack("{s:s, s:s, s:{s:o, s:b, s:o, s:[[s, i, i]], s:o}, s:s}", "module",
+            json_pack("{s:s, s:s, s:{s:o, s:b, s:o, s:o, s:o}, s:s}", "module",
                       "keras.src.models.functional", "class_name", "Functional", "config", "name",
-                      name, "trainable", 1, "layers", layers, "input_layers", plan->input_name, 0,
-                      0, "output_layers", outputs_json(plan), "registered_name", "Functional");
+                      name, "trainable", 1, "layers", layers, "input_layers", inputs_json(plan),
+                      "output_layers", outputs_json(plan), "registered_name", "Functional");
     }
     char *text = root ? json_dumps(root, 0) : NULL;
     char *copy = text ? td__strdup(text) : NULL;

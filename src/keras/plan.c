@@ -3,7 +3,8 @@
  * Keras names the groups of weights by counting classes in the order of model.layers, which it works
  * out anew when it loads a Functional model: by decreasing depth (the longest way to an output), and
  * where that is equal in the order of a depth-first walk from the outputs to the input. Outputs here
- * are the model's output and, so that it keeps them, layers that nothing reads.
+ * are the model's outputs and, so that it keeps them, layers that nothing reads. A layer used again is
+ * as deep as its deepest use, and was reached when the first of them was.
  */
 #include "base/memory.h"
 #include "base/reasons.h"
@@ -13,21 +14,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+size_t td__keras_original(const td_model *model, size_t layer) {
+    int32_t shares = td_model_layer(model, layer)->shares;
+    return shares >= 0 ? (size_t)shares : layer;
+}
+
+size_t td__keras_use(const td_model *model, size_t layer) {
+    size_t original = td__keras_original(model, layer), use = 0;
+    for (size_t i = original; i < layer; i++) {
+        use += td__keras_original(model, i) == original;
+    }
+    return use;
+}
+
 static bool is_stack(const td_model *model) {
     for (size_t i = 0; i < td_model_layer_count(model); i++) {
         const td_layer_info *layer = td_model_layer(model, i);
-        if (layer->input_count != 1 || layer->inputs[0] != (int32_t)i - 1 ||
-            layer->kind == TD_LAYER_MULTI_HEAD_ATTENTION) {
+        if (layer->input_count != 1 || layer->inputs[0] != (int32_t)i - 1 || layer->shares >= 0 ||
+            layer->kind == TD_LAYER_INPUT || layer->kind == TD_LAYER_MULTI_HEAD_ATTENTION) {
             return false;
         }
     }
-    return true;
+    return td_model_output_count(model) == 1 &&
+           td_model_output_layer(model, 0) + 1 == td_model_layer_count(model);
 }
 
 /* --- order -------------------------------------------------------------------------------- */
 
 typedef struct standing {
     size_t layer, depth, visit; /* visit: when the walk reached it, from 1; 0: not yet */
+    size_t deepest;             /* of the uses of this layer that were looked at */
     bool read;                  /* by another layer */
     size_t next;                /* the input the walk takes next */
 } standing;
@@ -63,10 +79,14 @@ static int by_depth(const void *left, const void *right) {
     return (a->visit > b->visit) - (a->visit < b->visit);
 }
 
+/* Depths, and when each was reached. */
 static void order_graph(const td_model *model, standing *all, size_t *stack) {
     size_t count = td_model_layer_count(model), visits = 0;
     for (size_t i = count; i-- > 0;) { /* layers only read layers before them */
         const td_layer_info *layer = td_model_layer(model, i);
+        standing *original = &all[td__keras_original(model, i)];
+        all[i].depth = all[i].depth > original->deepest ? all[i].depth : original->deepest;
+        original->deepest = all[i].depth;
         for (size_t k = 0; k < layer->input_count; k++) {
             if (layer->inputs[k] >= 0) {
                 standing *from = &all[layer->inputs[k]];
@@ -75,13 +95,30 @@ static void order_graph(const td_model *model, standing *all, size_t *stack) {
             }
         }
     }
-    walk(model, all, stack, count - 1, &visits);
+    for (size_t i = 0; i < td_model_output_count(model); i++) {
+        walk(model, all, stack, td_model_output_layer(model, i), &visits);
+    }
     for (size_t i = 0; i < count; i++) {
         if (!all[i].read) {
             walk(model, all, stack, i, &visits);
         }
     }
-    qsort(all, count, sizeof *all, by_depth);
+}
+
+/* Inputs are no layers of the list, and a layer used again is there once; returns how many are left. */
+static size_t merge_uses(const td_model *model, standing *all) {
+    size_t count = td_model_layer_count(model), kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        standing *original = &all[td__keras_original(model, i)];
+        original->visit = original->visit < all[i].visit ? original->visit : all[i].visit;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (td__keras_original(model, i) == i && td_model_layer(model, i)->kind != TD_LAYER_INPUT) {
+            all[i].depth = all[i].deepest;
+            all[kept++] = all[i];
+        }
+    }
+    return kept;
 }
 
 static td_status order_layers(td__keras_plan *plan, const char *path, td_error *error) {
@@ -98,6 +135,8 @@ static td_status order_layers(td__keras_plan *plan, const char *path, td_error *
         }
         if (!plan->sequential) {
             order_graph(plan->model, all, stack);
+            count = merge_uses(plan->model, all);
+            qsort(all, count, sizeof *all, by_depth);
         }
         for (size_t i = 0; i < count; i++) {
             plan->layers[i].layer = all[i].layer;

@@ -1,5 +1,5 @@
 """Models of Keras with several inputs and outputs, layers and models called twice: loaded from .keras
-and .h5 they put out what Keras does."""
+and .h5 they put out what Keras does, and written again Keras opens them."""
 import os
 import subprocess
 import tempfile
@@ -81,6 +81,12 @@ class Several(unittest.TestCase):
                     [TAPEDECK, "predict", f"m.{kind}", "data.npy" if len(inputs) == 1 else "data.npz", "--to", "out.npy"],
                     cwd=folder, capture_output=True, text=True)
                 self.assertEqual(done.returncode, 0, done.stderr)
+                subprocess.run([TAPEDECK, "weights", f"m.{kind}", "--to", f"again.{kind}"], cwd=folder, check=True,
+                               stdout=subprocess.DEVNULL)
+                again = keras.models.load_model(f"{folder}/again.{kind}", compile=False)
+                back = again.predict(list(inputs.values()), verbose=0)
+                for values, found in zip(expected, back if isinstance(back, list) else [back]):
+                    np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-5, err_msg=f"written {kind}")
                 for name, values in zip(model.output_names, expected):
                     found = np.load(f"{folder}/out.{name}.npy" if len(expected) > 1 else f"{folder}/out.npy")
                     np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-5, err_msg=f"{kind} {name}")
