@@ -287,6 +287,7 @@ typedef struct use {
 typedef struct functional {
     int32_t *entry; /* where each layer of the list is among the entries */
     size_t *first;  /* of its uses */
+    bool *from_one; /* its calls count from 1 */
     size_t count;
     use *uses; /* in the order of the list */
     size_t use_count, use_capacity;
@@ -295,6 +296,7 @@ typedef struct functional {
 static void functional_release(functional *model) {
     td__free(model->entry);
     td__free(model->first);
+    td__free(model->from_one);
     td__free(model->uses);
 }
 
@@ -311,6 +313,7 @@ static ptrdiff_t find_layer(const td__keras_graph *graph, const functional *mode
 static ptrdiff_t find_use(const td__keras_graph *graph, const functional *model, const char *name,
                           int64_t number) {
     ptrdiff_t layer = find_layer(graph, model, name);
+    number -= layer >= 0 && model->from_one[layer];
     size_t at = layer >= 0 && number >= 0 ? model->first[layer] + (size_t)number : SIZE_MAX;
     return at < model->use_count && model->uses[at].layer == (size_t)layer ? (ptrdiff_t)at : -1;
 }
@@ -367,6 +370,23 @@ static td_status read_calls(td__keras_graph *graph, const json_t *layers, functi
         status = status ? status : read_uses(graph, json, model, i, error);
     }
     return status;
+}
+
+/* In files of Keras 2 the calls of a model within the model count from 1: the first is its making. A
+ * call that would be one too many tells. */
+static void count_from_one(const td__keras_graph *graph, functional *model) {
+    for (size_t i = 0; graph->keras2 && i < model->use_count; i++) {
+        const td__keras_call *call = &model->uses[i].call;
+        for (size_t k = 0; k < call->count; k++) {
+            ptrdiff_t layer = find_layer(graph, model, call->from[k]);
+            bool inner =
+                layer >= 0 && is_model_class(graph->entries[model->entry[layer]].class_name);
+            if (inner && call->uses[k] > 0 &&
+                find_use(graph, model, call->from[k], call->uses[k]) < 0) {
+                model->from_one[layer] = true;
+            }
+        }
+    }
 }
 
 /* Turns names into uses. */
@@ -465,8 +485,10 @@ static size_t references(const json_t *value, const json_t **found, size_t most,
 static ptrdiff_t use_of(const td__keras_graph *graph, const functional *model,
                         const json_t *reference) {
     const char *name = json_string_value(json_array_get(reference, 0));
-    return name ? find_use(graph, model, name, json_integer_value(json_array_get(reference, 1)))
-                : -1;
+    int64_t number = json_integer_value(json_array_get(reference, 1));
+    ptrdiff_t found = name ? find_use(graph, model, name, number) : -1;
+    /* An output of Keras 2 that is a model's: its calls count from 1. */
+    return found < 0 && name && graph->keras2 ? find_use(graph, model, name, number - 1) : found;
 }
 
 /* Inputs stand for what the model reads; several of the outermost model are layers of their own. */
@@ -512,6 +534,7 @@ static td_status order_functional(td__keras_graph *graph, const json_t *config, 
     if (first < 0 || count > TD_MAX_OUTPUTS) {
         return malformed(graph, "no usable input_layers or output_layers", NULL, error);
     }
+    count_from_one(graph, model);
     td_status status = connect(graph, model, error);
     status = status ? status : place_inputs(graph, config, model, at, error);
     status = status ? status : place_all(graph, model, (size_t)first, at->depth, error);
@@ -555,8 +578,10 @@ static td_status read_functional(td__keras_graph *graph, const json_t *config, c
         return malformed(graph, "too many layers", NULL, error);
     }
     functional model = {.entry = td__calloc(count + 1, sizeof *model.entry),
-                        .first = td__calloc(count + 1, sizeof *model.first)};
-    td_status status = model.entry && model.first ? TD_OK : out_of_memory(graph, error);
+                        .first = td__calloc(count + 1, sizeof *model.first),
+                        .from_one = td__calloc(count + 1, sizeof *model.from_one)};
+    td_status status =
+        model.entry && model.first && model.from_one ? TD_OK : out_of_memory(graph, error);
     status = status ? status : read_calls(graph, layers, &model, at, error);
     if (!status) {
         status = graph->refused_layers == 0
