@@ -35,6 +35,7 @@ td_trainer *td__trial_open(const td__trial_options *options, td_experiment **exp
         return NULL;
     }
     (*experiment)->track_count = 0;
+    (*experiment)->unrecorded = false;
     (*experiment)->train.metric_count = 0;
     (*experiment)->weights = options->redraw ? NULL : (*experiment)->weights;
     const char *monitor = (*experiment)->train.stop_monitor; /* a metric, and there are none */

@@ -134,6 +134,7 @@ static td_status check(td_experiment *experiment, const td_experiment_options *o
     checker.user = options->user;
     td__check_map(&checker, td__yaml_root(experiment->yaml), keys, TD__COUNT(keys), experiment);
     fill_name(&checker, experiment);
+    experiment->unrecorded = !td__yaml_get(td__yaml_root(experiment->yaml), "record");
     experiment->data.size = sizeof experiment->data;
     experiment->data.seed = experiment->seed;
     if (checker.exhausted) {

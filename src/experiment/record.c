@@ -173,3 +173,41 @@ void td__read_record(td__checker *checker, td__yaml_node *node, void *member) {
         td__path_leave(checker, mark);
     }
 }
+
+/* A list of words. */
+static td__yaml_node *words_node(td__yaml *yaml, const char *const *words, size_t count) {
+    td__yaml_node *list = td__yaml_list(yaml);
+    for (size_t i = 0; list && i < count; i++) {
+        td__yaml_node *word = td__yaml_scalar(yaml, words[i], false);
+        list = word && td__yaml_append(yaml, list, word) == TD_OK ? list : NULL;
+    }
+    return list;
+}
+
+/* - {what: [NAME, …], every: 1 epoch, to: [csv]} */
+static td__yaml_node *default_node(td__yaml *yaml, const char *const *names, size_t count) {
+    td__yaml_node *tracks = td__yaml_list(yaml), *track = td__yaml_map(yaml);
+    td__yaml_node *what = words_node(yaml, names, count);
+    td__yaml_node *every = td__yaml_scalar(yaml, "1 epoch", false);
+    td__yaml_node *to = words_node(yaml, &(const char *){"csv"}, 1);
+    bool good = tracks && track && what && every && to &&
+                td__yaml_put(yaml, track, "what", what) == TD_OK &&
+                td__yaml_put(yaml, track, "every", every) == TD_OK &&
+                td__yaml_put(yaml, track, "to", to) == TD_OK &&
+                td__yaml_append(yaml, tracks, track) == TD_OK;
+    return good ? tracks : NULL;
+}
+
+td_status td__record_default(td_experiment *experiment, const char *const *names, size_t count,
+                             td_error *error) {
+    td__checker checker = {.yaml = experiment->yaml, .folder = experiment->folder};
+    td__yaml_node *tracks = default_node(experiment->yaml, names, count);
+    if (!tracks ||
+        td__yaml_put(experiment->yaml, td__yaml_root(experiment->yaml), "record", tracks)) {
+        return td_error_set(error, TD_MEMORY, "%s: out of memory", experiment->path);
+    }
+    td__read_record(&checker, tracks, experiment);
+    return checker.exhausted || checker.problems
+               ? td_error_set(error, TD_MEMORY, "%s: out of memory", experiment->path)
+               : TD_OK;
+}

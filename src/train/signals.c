@@ -297,6 +297,24 @@ static td_status prepare(td_trainer *trainer, td__condition **conditions,
                                     (size_t)trainer->learner.weight_of[entry->index], error);
 }
 
+/* A matrix is not among what progress shows: without a track it was asked for in vain. */
+static void remark_matrices(const td_trainer *trainer, td__condition **conditions) {
+    const td__measures *measures = &trainer->measures;
+    const char *prefix = trainer->feed.validation ? "val_" : "";
+    for (size_t i = 0; i < measures->count; i++) {
+        char validated[HINT];
+        const char *name = measures->specs[i].name;
+        (void)snprintf(validated, HINT, "val_%s", name);
+        if (td__measures_is_matrix(measures, i) && !is_asked_for(trainer, conditions, name) &&
+            !is_asked_for(trainer, conditions, validated)) {
+            td__trainer_remark(trainer, NULL,
+                               "train.metrics: no track records %s: - {what: %s%s, every: 1 "
+                               "epoch, form: [rows, image], to: [csv, png, print]}",
+                               name, prefix, name);
+        }
+    }
+}
+
 static td_status check_all(td_trainer *trainer, td__expected *expected, td__condition **conditions,
                            td_error *error) {
     const td_experiment *experiment = trainer->experiment;
@@ -317,6 +335,9 @@ static td_status check_all(td_trainer *trainer, td__expected *expected, td__cond
     }
     for (size_t i = 0; !status && i < trainer->signals.count; i++) {
         status = prepare(trainer, conditions, &trainer->signals.entries[i], error);
+    }
+    if (!status) {
+        remark_matrices(trainer, conditions);
     }
     return status;
 }

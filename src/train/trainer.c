@@ -127,6 +127,23 @@ static td_status make_told(td_trainer *trainer, td_error *error) {
     return trainer->told ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
 }
 
+/* Without a word about recording, what progress shows is kept, and nothing else. */
+static td_status record_told(td_trainer *trainer, td_error *error) {
+    if (!trainer->experiment->unrecorded) {
+        return TD_OK;
+    }
+    const char **names = td__calloc(trainer->told_count, sizeof *names);
+    for (size_t i = 0; names && i < trainer->told_count; i++) {
+        names[i] = trainer->told[i].name;
+    }
+    td_status status =
+        names ? td__record_default(trainer->experiment, names, trainer->told_count, error)
+              : td_error_set(error, TD_MEMORY, "out of memory");
+    trainer->experiment->unrecorded = false;
+    td__free(names);
+    return status;
+}
+
 static td_status check_monitor(const td_trainer *trainer, const char *key, const char *monitor,
                                td_error *error) {
     for (size_t i = 0; monitor && i < trainer->told_count; i++) {
@@ -172,6 +189,7 @@ static td_status prepare(td_trainer *trainer, td_error *error) {
         try_model,
         td__trainer_signals_list,
         make_told,
+        record_told,
         make_stopping,
         td__trainer_check_sense,
         td__trainer_signals_check,

@@ -48,6 +48,25 @@ class Train(Case):
         for name in ("experiment.yaml", "model.safetensors", "run.db", "checkpoints"):
             self.assertTrue(self.exists("runs", "small", name), name)
 
+    def test_without_a_word_about_recording_metrics_of_each_epoch_are_kept(self):
+        done = self.train(SMALL, "--json")
+        metrics = self.table("metrics.csv")
+        self.assertEqual(list(metrics), ["epoch", "step", "loss", "accuracy", "val_loss", "val_accuracy"])
+        self.assertEqual(list(metrics.step), [5, 10, 15, 20])
+        told = [line for line in self.json_lines(done.stdout) if line.get("event") == "epoch"]
+        self.assertEqual(list(metrics.val_loss), [line["val_loss"] for line in told])
+        with open(self.path("runs", "small", "experiment.yaml"), encoding="utf-8") as file:
+            self.assertIn("what: [loss, accuracy, val_loss, val_accuracy]", file.read())
+        self.train(SMALL + "record: []\n", "--quiet")
+        self.assertFalse(self.exists("runs", "small-2", "metrics.csv"))
+
+    def test_a_matrix_that_no_track_records_is_said(self):
+        experiment = SMALL.replace("[accuracy]", "[accuracy, confusion_matrix]")
+        self.assertNotEqual(experiment, SMALL)
+        self.assertIn("no track records confusion_matrix", self.train(experiment).stderr)
+        asked = "record: [{what: val_confusion_matrix, every: 1 epoch, form: rows, to: csv}]\n"
+        self.assertNotIn("no track records", self.train(experiment + asked).stderr)
+
     def test_what_tracks_print_in_an_epoch_stands_before_its_line(self):
         experiment = SMALL + "record: [{what: [loss, hidden.output], every: 1, form: [scalar, tensor], to: print}]\n"
         for _ in range(3):

@@ -222,7 +222,7 @@ static const op_mistake mistakes[] = {
      .build = build_transpose,
      .status = TD_BAD_SHAPE,
      .text = "conv2d_transpose: input (2, 5, 5, 3) does not fit kernel (3, 3, 3, 4): they must be "
-             "(batch, height, width, channels) and (height, width, filters, channels)"},
+             "(batch, height, width, channels) and (height, width, filters / groups, channels)"},
     {.name = "conv2d_transpose, output padding as large as the stride",
      .inputs = {{S(2, 5, 5, 3)}, {S(3, 3, 4, 3)}, NO_BIAS},
      .input_count = 3,
