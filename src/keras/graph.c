@@ -482,13 +482,23 @@ static size_t references(const json_t *value, const json_t **found, size_t most,
     return count;
 }
 
+/* Of an input or output of the model. Those count the calls of a Functional model from 1, as its making is
+ * one, which calls of layers do not; in files of Keras 2 Sequential models may count so as well. */
 static ptrdiff_t use_of(const td__keras_graph *graph, const functional *model,
                         const json_t *reference) {
     const char *name = json_string_value(json_array_get(reference, 0));
     int64_t number = json_integer_value(json_array_get(reference, 1));
-    ptrdiff_t found = name ? find_use(graph, model, name, number) : -1;
-    /* An output of Keras 2 that is a model's: its calls count from 1. */
-    return found < 0 && name && graph->keras2 ? find_use(graph, model, name, number - 1) : found;
+    ptrdiff_t layer = name ? find_layer(graph, model, name) : -1;
+    if (layer < 0) {
+        return -1;
+    }
+    const char *class_name = graph->entries[model->entry[layer]].class_name;
+    bool made = is_model_class(class_name) && strcmp(class_name, "Sequential") != 0;
+    if (made && !graph->keras2) {
+        number--;
+    }
+    ptrdiff_t found = find_use(graph, model, name, number);
+    return found < 0 && graph->keras2 ? find_use(graph, model, name, number - 1) : found;
 }
 
 /* Inputs stand for what the model reads; several of the outermost model are layers of their own. */
