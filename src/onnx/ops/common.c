@@ -148,3 +148,14 @@ td_tensor *td__onnx_filled(td_tape *tape, td_shape shape, float value) {
 td_tensor *td__onnx_scalar(td_tape *tape, float value) {
     return td__onnx_filled(tape, (td_shape){0}, value);
 }
+
+td_tensor *td__onnx_rms(td_tape *tape, td_tensor *x, int32_t axis, td_tensor *scale,
+                        float epsilon) {
+    td_reduce_options over = {.size = sizeof over, .keep = true};
+    for (int32_t i = axis; i < x->shape.rank; i++) {
+        over.axes[over.count++] = i;
+    }
+    td_tensor *mean = td_mean(tape, td_square(tape, x), &over);
+    td_tensor *y = td_divide(tape, x, td_sqrt(tape, td_affine(tape, mean, 1, epsilon)));
+    return td_multiply(tape, y, scale);
+}

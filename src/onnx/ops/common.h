@@ -43,6 +43,8 @@ td_tensor *td__onnx_at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *
 /* A float32 tensor of equal elements; a scalar. */
 td_tensor *td__onnx_filled(td_tape *tape, td_shape shape, float value);
 td_tensor *td__onnx_scalar(td_tape *tape, float value);
+/* x / sqrt(mean of x^2 over the axes from that one on + epsilon) * scale */
+td_tensor *td__onnx_rms(td_tape *tape, td_tensor *x, int32_t axis, td_tensor *scale, float epsilon);
 
 /* Parts of any one type side by side along an axis, and a part of one. Gradients flow in float32. */
 td_tensor *td__onnx_join(td__onnx_call *call, size_t count, td_tensor *const *parts, int32_t axis);

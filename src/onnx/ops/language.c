@@ -13,9 +13,7 @@ static bool all_float(td__onnx_call *call) {
     return true;
 }
 
-/* x / sqrt(mean of x^2 over the axes from the given one on + epsilon) * scale */
 static bool rms_normalization(td__onnx_call *call) {
-    td_tape *tape = call->tape;
     td_tensor *x = all_float(call) ? td__onnx_plain(call, 0) : NULL;
     td_tensor *scale = td__onnx_plain(call, 1);
     int32_t axis;
@@ -23,14 +21,8 @@ static bool rms_normalization(td__onnx_call *call) {
         !td__onnx_axis(call, td__onnx_int(call->node, "axis", -1), x->shape.rank, &axis)) {
         return false;
     }
-    td_reduce_options over = {.size = sizeof over, .keep = true};
-    for (int32_t i = axis; i < x->shape.rank; i++) {
-        over.axes[over.count++] = i;
-    }
-    td_tensor *mean = td_mean(tape, td_square(tape, x), &over);
     float epsilon = td__onnx_float(call->node, "epsilon", 1e-5f);
-    td_tensor *root = td_sqrt(tape, td_affine(tape, mean, 1, epsilon));
-    td_tensor *y = td_multiply(tape, td_divide(tape, x, root), scale);
+    td_tensor *y = td__onnx_rms(call->tape, x, axis, scale, epsilon);
     return td__onnx_output(call, 0, td__onnx_input(call, 0)->type, y);
 }
 

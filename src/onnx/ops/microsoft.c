@@ -112,24 +112,15 @@ static bool quick_gelu(td__onnx_call *call) {
 
 /* --- normalisation ------------------------------------------------------------------------ */
 
-/* x / sqrt(mean(x^2) + epsilon) gamma over the last axis */
-static td_tensor *by_square(td_tape *tape, td_tensor *x, td_tensor *gamma, float epsilon) {
-    td_reduce_options last = {
-        .size = sizeof last, .count = 1, .axes = {x->shape.rank - 1}, .keep = true};
-    td_tensor *mean = td_mean(tape, td_square(tape, x), &last);
-    td_tensor *y = td_divide(tape, x, td_sqrt(tape, td_affine(tape, mean, 1, epsilon)));
-    return td_multiply(tape, y, gamma);
-}
-
 static bool simplified_layer_normalization(td__onnx_call *call) {
     td_tensor *x = td__onnx_plain(call, 0), *gamma = td__onnx_plain(call, 1);
     int64_t axis = td__onnx_int(call->node, "axis", -1);
     if (!x || !gamma || x->shape.rank < 1 || (axis != -1 && axis != x->shape.rank - 1)) {
         return td__onnx_fail(call, TD_UNSUPPORTED, "over another axis than the last");
     }
-    return td__onnx_output(
-        call, 0, td__onnx_input(call, 0)->type,
-        by_square(call->tape, x, gamma, td__onnx_float(call->node, "epsilon", 1e-5f)));
+    return td__onnx_output(call, 0, td__onnx_input(call, 0)->type,
+                           td__onnx_rms(call->tape, x, x->shape.rank - 1, gamma,
+                                        td__onnx_float(call->node, "epsilon", 1e-5f)));
 }
 
 /* What comes around a block and through it, added and normalised; the sum is the last output. */
@@ -144,7 +135,7 @@ static bool skip_normalization(td__onnx_call *call, bool simplified) {
     sum = td_add(call->tape, sum, skip);
     sum = bias ? td_add(call->tape, sum, bias) : sum;
     td_tensor *y = !sum         ? NULL
-                   : simplified ? by_square(call->tape, sum, gamma, epsilon)
+                   : simplified ? td__onnx_rms(call->tape, sum, sum->shape.rank - 1, gamma, epsilon)
                                 : td_layer_normalization(call->tape, sum, gamma, beta, epsilon);
     td__onnx_type type = td__onnx_input(call, 0)->type;
     if (td__onnx_wants(call, 1) || td__onnx_wants(call, 2)) {
