@@ -37,6 +37,8 @@ const char *td__lite_fused(td__lite_call *call, const char *x, unsigned option);
     X(slice)                                                                                       \
     X(pad)                                                                                         \
     X(mirror_pad)                                                                                  \
+    X(space_to_batch)                                                                              \
+    X(batch_to_space)                                                                              \
     X(gather)                                                                                      \
     X(embedding_lookup)
 #define TD__LITE_SHAPE(name) const char *td__lite_##name(td__lite_call *call);

@@ -130,18 +130,18 @@ const char *td__lite_unpack(td__lite_call *call) {
     return split_along(call, 0, OPTION(call, 1, 0), NULL, true);
 }
 
-/* begin, end and steps of axes 0, 1, … */
-static const char *slice_of(td__lite_call *call, size_t count, const int64_t *begin,
+/* begin, end and steps of axes 0, 1, … of x */
+static const char *slice_of(td__lite_call *call, const char *x, size_t count, const int64_t *begin,
                             const int64_t *end, const int64_t *steps) {
     int64_t axes[TD_MAX_RANK];
     for (size_t i = 0; i < count; i++) {
         axes[i] = (int64_t)i;
     }
     td__operators *to = call->to;
-    return TD__OPERATOR(
-        to, "Slice", td__lite_value(call, 0), td__operator_integers(to, count, begin),
-        td__operator_integers(to, count, end), td__operator_integers(to, count, axes),
-        td__operator_integers(to, count, steps));
+    return TD__OPERATOR(to, "Slice", x, td__operator_integers(to, count, begin),
+                        td__operator_integers(to, count, end),
+                        td__operator_integers(to, count, axes),
+                        td__operator_integers(to, count, steps));
 }
 
 const char *td__lite_strided_slice(td__lite_call *call) {
@@ -167,7 +167,7 @@ const char *td__lite_strided_slice(td__lite_call *call) {
         begin[i] = OPTION(call, 0, 0) >> i & 1 ? (back ? INT64_MAX : 0) : begin[i];
         end[i] = OPTION(call, 1, 0) >> i & 1 ? (back ? INT64_MIN : INT64_MAX) : end[i];
     }
-    const char *y = slice_of(call, count, begin, end, steps);
+    const char *y = slice_of(call, td__lite_value(call, 0), count, begin, end, steps);
     return shrunk
                ? TD__OPERATOR(call->to, "Squeeze", y, td__operator_integers(call->to, shrunk, gone))
                : y;
@@ -185,7 +185,7 @@ const char *td__lite_slice(td__lite_call *call) {
         end[i] = rest ? INT64_MAX : begin[i] + end[i];
         steps[i] = 1;
     }
-    return slice_of(call, count, begin, end, steps);
+    return slice_of(call, td__lite_value(call, 0), count, begin, end, steps);
 }
 
 /* Paddings are (axis, before and after). */
@@ -210,6 +210,109 @@ const char *td__lite_pad(td__lite_call *call) {
 const char *td__lite_mirror_pad(td__lite_call *call) {
     return OPTION_BYTE(call, 0) ? td__operator_refuse(call->to, "symmetric padding")
                                 : pad_with(call, "reflect", NULL);
+}
+
+/* Axes 1 to count of the input are cut into blocks; before and after are what is added to an axis, or
+ * taken away. */
+typedef struct blocks {
+    size_t count, rank;
+    const int64_t *sizes; /* of the input's axes */
+    int64_t block[TD_MAX_RANK], before[TD_MAX_RANK], after[TD_MAX_RANK];
+} blocks;
+
+static bool read_blocks(td__lite_call *call, blocks *b) {
+    const td__lite_tensor *x = td__lite_input(call, 0);
+    int64_t around[2 * TD_MAX_RANK];
+    size_t pairs;
+    if (!x || !td__lite_integers(call, 1, b->block, TD_MAX_RANK, &b->count) ||
+        !td__lite_integers(call, 2, around, 2 * TD_MAX_RANK, &pairs)) {
+        return false;
+    }
+    b->rank = (size_t)x->shape.rank;
+    b->sizes = x->shape.dims;
+    bool good = pairs == 2 * b->count && b->rank > b->count && b->rank + b->count <= TD_MAX_RANK;
+    for (size_t i = 1; good && i < b->rank; i++) {
+        good = b->sizes[i] >= 0;
+    }
+    for (size_t i = 0; good && i < b->count; i++) {
+        b->before[i] = around[2 * i];
+        b->after[i] = around[2 * i + 1];
+        good = b->block[i] >= 1 && b->block[i] <= INT32_MAX && b->before[i] >= 0 &&
+               b->before[i] <= INT32_MAX && b->after[i] >= 0 && b->after[i] <= INT32_MAX;
+    }
+    if (!good) {
+        (void)td__operator_refuse(call->to, "images of any size, or blocks that do not fit them");
+    }
+    return good;
+}
+
+/* Each block's elements go to as many examples: those of all blocks' first elements come first. */
+const char *td__lite_space_to_batch(td__lite_call *call) {
+    blocks b;
+    if (!read_blocks(call, &b)) {
+        return NULL;
+    }
+    td__operators *to = call->to;
+    int64_t pads[2 * TD_MAX_RANK] = {0}, apart[TD_MAX_RANK] = {-1}, order[TD_MAX_RANK];
+    int64_t joined[TD_MAX_RANK] = {-1};
+    size_t used = 1;
+    order[b.count] = 0;
+    for (size_t i = 1; i < b.rank; i++) {
+        bool cut = i <= b.count;
+        int64_t block = cut ? b.block[i - 1] : 1;
+        pads[i] = cut ? b.before[i - 1] : 0;
+        pads[b.rank + i] = cut ? b.after[i - 1] : 0;
+        int64_t size = b.sizes[i] + pads[i] + pads[b.rank + i];
+        if (size % block) {
+            return td__operator_refuse(to, "an axis of %lld in blocks of %lld", (long long)size,
+                                       (long long)block);
+        }
+        joined[i] = size / block;
+        order[b.count + i] = (int64_t)used;
+        apart[used++] = joined[i];
+        if (cut) {
+            order[i - 1] = (int64_t)used;
+            apart[used++] = block;
+        }
+    }
+    const char *x = TD__OPERATOR(to, "Pad", td__lite_value(call, 0),
+                                 td__operator_integers(to, 2 * b.rank, pads));
+    x = td__operator_transpose(to, td__operator_reshape(to, x, used, apart), used, order);
+    return td__operator_reshape(to, x, b.rank, joined);
+}
+
+/* The way back. */
+const char *td__lite_batch_to_space(td__lite_call *call) {
+    blocks b;
+    if (!read_blocks(call, &b)) {
+        return NULL;
+    }
+    td__operators *to = call->to;
+    int64_t apart[TD_MAX_RANK], order[TD_MAX_RANK] = {(int64_t)b.count};
+    int64_t joined[TD_MAX_RANK] = {-1};
+    int64_t begin[TD_MAX_RANK] = {0}, end[TD_MAX_RANK] = {INT64_MAX}, steps[TD_MAX_RANK] = {1};
+    size_t used = 1;
+    apart[b.count] = -1;
+    for (size_t i = 1; i < b.rank; i++) {
+        bool cut = i <= b.count;
+        joined[i] = b.sizes[i];
+        apart[b.count + i] = b.sizes[i];
+        order[used++] = (int64_t)(b.count + i);
+        if (cut) {
+            joined[i] *= b.block[i - 1];
+            apart[i - 1] = b.block[i - 1];
+            order[used++] = (int64_t)(i - 1);
+            begin[i] = b.before[i - 1];
+            end[i] = joined[i] - b.after[i - 1];
+            steps[i] = 1;
+        }
+        if (cut && end[i] < begin[i]) {
+            return td__operator_refuse(to, "more is cut off than there is");
+        }
+    }
+    const char *x = td__operator_reshape(to, td__lite_value(call, 0), used, apart);
+    x = td__operator_reshape(to, td__operator_transpose(to, x, used, order), b.rank, joined);
+    return slice_of(call, x, b.count + 1, begin, end, steps);
 }
 
 const char *td__lite_gather(td__lite_call *call) {

@@ -12,8 +12,8 @@ FOLDER = os.path.join(SOURCE, "tests", "fixtures", "models", "tflite")
 
 class Models(Case):
     def test_outputs_are_the_interpreters(self):
-        files = sorted(glob.glob(os.path.join(FOLDER, "*.tflite")))
-        self.assertEqual(len(files), 3)
+        files = sorted(glob.glob(os.path.join(FOLDER, "*_*.tflite")))
+        self.assertEqual(len(files), 4)
         for path in files:
             with self.subTest(path):
                 data = path.replace(".tflite", ".x.npy")
