@@ -64,7 +64,7 @@ TD_API TD_NODISCARD td_status td_predict(const char *model, const char *data,
                                          const td_predict_options *options, td_prediction *result,
                                          td_error *error);
 
-/* Runs an ONNX graph once over whole arrays, as onnxruntime does: any number of inputs, all of which
+/* Runs a graph of ONNX, TensorFlow Lite or torch.export once over whole arrays, as onnxruntime does: any number of inputs, all of which
  * are given, and of outputs, of which those are written that are asked for; types, shapes and layouts
  * are the file's own. memory: most bytes that it may take; 0: half of the machine's. TD_NOT_FOUND (a
  * name), TD_BAD_SHAPE, TD_DTYPE, TD_UNSUPPORTED, …; each file appears complete or not at all. */

@@ -1,8 +1,9 @@
-/* An ONNX graph run once over whole arrays, by the names of its inputs and outputs: for models that a
+/* The graph of a file run once over whole arrays, by the names of its inputs and outputs: for models that a
  * batch of examples does not describe. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/npy.h"
+#include "model/format.h"
 #include "onnx/model.h"
 #include "onnx/run.h"
 #include "tape/tape.h"
@@ -254,14 +255,24 @@ static td_status open_graph(graph_run *g, const char *model, int64_t memory, td_
     if (status) {
         return status;
     }
-    if (!td__onnx_recognise(bytes.data, bytes.size)) {
+    const td__format *format = td__format_of(model, error);
+    uint8_t *made = NULL;
+    size_t size = bytes.size;
+    if (!format) {
+        status = TD_FORMAT;
+    } else if (format->graph) {
+        status = format->graph(bytes.data, bytes.size, model, &made, &size, error);
+    } else if (!td__onnx_recognise(bytes.data, bytes.size)) {
         status = td_error_set(error, TD_UNSUPPORTED,
-                              "inputs and outputs by name are those of an ONNX file");
-    } else {
-        g->graph = td__onnx_parse(bytes.data, bytes.size, model, error);
+                              "arrays for inputs and outputs by name are for files of ONNX, "
+                              "TensorFlow Lite and torch.export");
+    }
+    if (!status) {
+        g->graph = td__onnx_parse(made ? made : bytes.data, size, model, error);
         g->run = g->graph ? td__onnx_run_create(g->graph, error) : NULL;
         status = g->run ? TD_OK : TD_FORMAT;
     }
+    td__free(made);
     td__bytes_release(&bytes);
     if (!status) {
         g->tape = td_tape_create(

@@ -36,6 +36,7 @@ typedef struct program {
     json_t *values;
     json_t *uses;  /* of each tensor: by how many nodes */
     json_t *views; /* tensors that may be parts of others */
+    json_t *taken; /* names of inputs and outputs of the graph */
     size_t left;   /* bytes that weights may still take */
 } program;
 
@@ -358,6 +359,18 @@ static td_status open_program(program *p, const void *bytes, size_t size, td_err
     return status;
 }
 
+/* What an input or output of that name in the program is called in the graph: the same, unless a
+ * weight or another one is; ending tells them apart then. NULL when memory is exhausted. */
+static const char *call_value(program *p, const char *name, const char *ending) {
+    char called[300];
+    bool weight = json_object_get(json_object_get(p->weights, "config"), name) ||
+                  json_object_get(json_object_get(p->constants, "config"), name);
+    (void)snprintf(called, sizeof called, "%.200s%s", name,
+                   weight || json_object_get(p->taken, name) ? ending : "");
+    (void)json_object_set_new(p->taken, called, json_true());
+    return td__operators_name(p->to, called);
+}
+
 static td_status convert_inputs(program *p, td_error *error) {
     static const struct {
         const char *kind, *key;
@@ -372,7 +385,7 @@ static td_status convert_inputs(program *p, td_error *error) {
         const json_t *spec = json_array_get(specs, i), *user = json_object_get(spec, "user_input");
         const char *name = json_string_value(
             json_object_get(json_object_get(json_object_get(user, "arg"), "as_tensor"), "name"));
-        const char *called = name;
+        const char *called = name ? call_value(p, name, "/input") : NULL;
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             const json_t *held = json_object_get(spec, kinds[k].kind);
             if (held) {
@@ -485,13 +498,13 @@ static td_status convert_outputs(program *p, td_error *error) {
             name ? json_object_get(json_object_get(p->graph, "tensor_values"), name) : NULL;
         td_shape shape;
         int64_t dtype = json_integer_value(json_object_get(info, "dtype"));
-        char called[300];
+        char ending[40];
         if (!value || !read_sizes(info, &shape) || dtype < 1 ||
             (size_t)dtype >= sizeof types / sizeof *types) {
             return malformed(p, "an output that nothing makes", error);
         }
-        (void)snprintf(called, sizeof called, "%.200s/output_%zu", name, i);
-        const char *kept = td__operators_name(p->to, called);
+        (void)snprintf(ending, sizeof ending, "/output_%zu", i);
+        const char *kept = call_value(p, name, ending);
         td__operators_rename(p->to, value, kept ? kept : "");
         td__operators_value(p->to, true, kept ? kept : "", types[dtype].onnx, &shape);
     }
@@ -521,28 +534,36 @@ static td_status convert(program *p, td_error *error) {
     return status ? status : convert_outputs(p, error);
 }
 
-td_model *td__exported_model(const void *bytes, size_t size, const char *path, td_error *error) {
+td_status td__exported_graph(const void *bytes, size_t size, const char *path, uint8_t **made,
+                             size_t *made_size, td_error *error) {
     program p = {.path = path,
                  .to = td__operators_create(),
                  .values = json_object(),
                  .uses = json_object(),
-                 .views = json_object()};
+                 .views = json_object(),
+                 .taken = json_object()};
     p.left = size > (SIZE_MAX - WEIGHTS_BASE) / 4 ? SIZE_MAX : WEIGHTS_BASE + 4 * size;
-    uint8_t *made = NULL;
-    size_t made_size = 0;
-    td_status status = p.to && p.values && p.uses && p.views
+    td_status status = p.to && p.values && p.uses && p.views && p.taken
                            ? open_program(&p, bytes, size, error)
                            : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     status = status ? status : convert(&p, error);
-    status = status ? status : td__operators_finish(p.to, "exported", &made, &made_size, error);
+    status = status ? status : td__operators_finish(p.to, "exported", made, made_size, error);
     td__operators_destroy(p.to);
     json_decref(p.values);
     json_decref(p.uses);
     json_decref(p.views);
+    json_decref(p.taken);
     json_decref(p.model);
     json_decref(p.weights);
     json_decref(p.constants);
     td__zip_release(&p.zip);
+    return status;
+}
+
+td_model *td__exported_model(const void *bytes, size_t size, const char *path, td_error *error) {
+    uint8_t *made = NULL;
+    size_t made_size = 0;
+    td_status status = td__exported_graph(bytes, size, path, &made, &made_size, error);
     td_model *model = status ? NULL : td__onnx_model(made, made_size, path, error);
     td__free(made);
     return model;

@@ -10,4 +10,8 @@ td_model *td__exported_load(const char *path, td_error *error);
 /* The same of bytes, which may be let go of afterwards; path is for messages. */
 td_model *td__exported_model(const void *bytes, size_t size, const char *path, td_error *error);
 
+/* What they become: a file of ONNX's, for td__free. */
+TD_NODISCARD td_status td__exported_graph(const void *bytes, size_t size, const char *path,
+                                          uint8_t **made, size_t *made_size, td_error *error);
+
 #endif

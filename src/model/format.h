@@ -23,6 +23,9 @@ typedef struct td__format {
     /* Copies of texts kept with the model (NULL where there is none); NULL: it keeps none. */
     td_status (*texts)(const char *path, size_t count, const char *const keys[], char *texts[],
                        td_error *error);
+    /* The graph as a file of ONNX's, for td__free; NULL: it is none of another format. */
+    td_status (*graph)(const void *bytes, size_t size, const char *path, uint8_t **made,
+                       size_t *made_size, td_error *error);
 } td__format;
 
 /* NULL on failure. */

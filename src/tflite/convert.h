@@ -29,6 +29,7 @@ typedef struct td__lite_tensor {
     const char *value;  /* what it is called in the graph; NULL: not made yet */
     const char *turned; /* the same with its axes in another order */
     uint32_t turned_by;
+    bool put_out; /* is an output of the graph already */
 } td__lite_tensor;
 
 typedef struct td__lite {

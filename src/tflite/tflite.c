@@ -412,6 +412,7 @@ static td_status convert_inputs(td__lite *lite, size_t graph, const char *path, 
     return TD_OK;
 }
 
+/* Outputs are called as in the file, unless an input, a constant or another output is. */
 static void convert_outputs(td__lite *lite, size_t graph) {
     td__flat *flat = &lite->flat;
     size_t count, at = td__flat_vector(flat, graph, 2, 4, &count);
@@ -422,8 +423,10 @@ static void convert_outputs(td__lite *lite, size_t graph) {
         char called[400];
         if (value) {
             bool whole = types[t->type].whole && !is_quantized(t);
+            bool taken = t->put_out || !strcmp(value, t->name);
             (void)snprintf(called, sizeof called, "%.300s/output_%zu", t->name, i);
-            const char *name = td__operators_name(lite->to, called);
+            const char *name = taken ? td__operators_name(lite->to, called) : t->name;
+            t->put_out = true;
             td__operators_rename(lite->to, value, name ? name : "");
             td__operators_value(lite->to, true, name ? name : "", whole ? ONNX_INT64 : ONNX_FLOAT,
                                 &t->shape);
@@ -518,18 +521,24 @@ static td_status convert(td__lite *lite, const char *path, td_error *error) {
     return flat->bad ? malformed(path, "it is cut off", error) : TD_OK;
 }
 
-td_model *td__tflite_model(const void *bytes, size_t size, const char *path, td_error *error) {
+td_status td__tflite_graph(const void *bytes, size_t size, const char *path, uint8_t **made,
+                           size_t *made_size, td_error *error) {
     td__lite lite = {.flat = {bytes, size, false}, .to = td__operators_create()};
     lite.left = size > (SIZE_MAX - WEIGHTS_BASE) / WEIGHTS_FACTOR
                     ? SIZE_MAX
                     : WEIGHTS_BASE + WEIGHTS_FACTOR * size;
-    uint8_t *made = NULL;
-    size_t made_size = 0;
     td_status status = lite.to ? convert(&lite, path, error)
                                : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
-    status = status ? status : td__operators_finish(lite.to, "tflite", &made, &made_size, error);
+    status = status ? status : td__operators_finish(lite.to, "tflite", made, made_size, error);
     td__operators_destroy(lite.to);
     td__free(lite.tensors);
+    return status;
+}
+
+td_model *td__tflite_model(const void *bytes, size_t size, const char *path, td_error *error) {
+    uint8_t *made = NULL;
+    size_t made_size = 0;
+    td_status status = td__tflite_graph(bytes, size, path, &made, &made_size, error);
     td_model *model = status ? NULL : td__onnx_model(made, made_size, path, error);
     td__free(made);
     return model;

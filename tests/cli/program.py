@@ -71,6 +71,24 @@ class Case(unittest.TestCase):
         with open(self.path(*parts), "rb") as file:
             return file.read()
 
+    def check_named(self, model, arrays, renamed=None):
+        """Runs the model on the arrays in/NAME of an NPZ file, and compares its outputs with those in out/NAME. Returns the arguments."""
+        import numpy  # which other tests do without
+        arguments, wanted = [], {}
+        with numpy.load(arrays) as all_of_them:
+            for i, key in enumerate(all_of_them):
+                way, name = key.split("/", 1)
+                arguments += ["--%sput" % way, "%s=%d.npy" % ((renamed or {}).get(name, name), i)]
+                if way == "in":
+                    numpy.save(self.path("%d.npy" % i), all_of_them[key])
+                else:
+                    wanted["%d.npy" % i] = all_of_them[key]
+        self.run_program("predict", model, *arguments)
+        self.assertGreater(len(wanted), 1)
+        for file, array in wanted.items():
+            numpy.testing.assert_allclose(numpy.load(self.path(file)), array, rtol=1e-5, atol=1e-6)
+        return arguments
+
     def environment(self):
         environment = dict(os.environ, NO_COLOR="1", LC_ALL="C.UTF-8", XDG_CACHE_HOME=self.path("cache"))
         for variable in ("TAPEDECK_CACHE", "COLUMNS"):

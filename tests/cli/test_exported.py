@@ -21,6 +21,13 @@ class Programs(Case):
                 self.run_program("predict", "model.onnx", path + ".x.npy", "--to", "again.npy")
                 numpy.testing.assert_array_equal(numpy.load(self.path("again.npy")), numpy.load(self.path("y.npy")))
 
+    def test_several_inputs_and_outputs_by_the_programs_names(self):
+        path = os.path.join(FOLDER, "several")
+        arguments = self.check_named(path + ".pt2", path + ".npz", {"x": "x/input"})  # a parameter is called x, too
+        self.assertIn("no input 'y'; it has: x/input, ids",
+                      self.run_program("predict", path + ".pt2", *arguments, "--input", "y=0.npy", status=1).stderr)
+        self.assertIn("--input NAME=FILE", self.run_program("inspect", path + ".pt2", status=1).stderr)
+
     def test_parameters_have_the_names_of_the_module(self):
         said = self.run_program("inspect", os.path.join(FOLDER, "images.pt2")).stdout
         for name in ("first.kernel", "norm.gamma", "depthwise.kernel", "last.kernel"):

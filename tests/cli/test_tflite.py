@@ -27,6 +27,13 @@ class Models(Case):
                     numpy.testing.assert_array_equal(numpy.load(self.path("again.npy")),
                                                      numpy.load(self.path("y.npy")))
 
+    def test_several_inputs_and_outputs_by_the_files_names(self):
+        path = os.path.join(FOLDER, "several.tflite")
+        arguments = self.check_named(path, path.replace(".tflite", ".npz"))
+        self.assertIn("--input NAME=FILE", self.run_program("predict", path, "0.npy", "--to", "y.npy", status=1).stderr)
+        self.assertIn("no output 'none'; it has: ",
+                      self.run_program("predict", path, *arguments, "--output", "none=y.npy", status=1).stderr)
+
     def test_parameters_have_the_layouts_of_keras(self):
         said = self.run_program("inspect", os.path.join(FOLDER, "images_float32.tflite")).stdout
         self.assertIn("(3, 3, 3, 8)", said)
