@@ -7,9 +7,11 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char help[] =
     "tapedeck gradients MODEL DATA [--layer LAYERS] [--loss LOSS] [--to FILE]\n"
+    "tapedeck gradients MODEL --input NAME=FILE.npy … [--labels OUTPUT=FILE.npy …]\n"
     "\n"
     "Runs a saved model over the first batch of the data, and back: for each layer its error (the\n"
     "gradient of the batch's mean loss with respect to its output) and the gradients of its "
@@ -27,7 +29,8 @@ static const char help[] =
     "                    what was taken, and why, is printed\n"
     "  --batch N         examples (32)\n"
     "  --label COLUMN    CSV: the column of labels, when it is not the one of training\n"
-    "  --labels FILE     NPY, IDX: the file of labels\n"
+    "  --labels FILE     NPY, IDX: the file of labels; of several outputs OUTPUT=FILE for each\n"
+    "  --input NAME=FILE instead of DATA: each input of a model that has several\n"
     "  --scale NUMBER    multiply inputs by this instead of what training did\n"
     "  --layout LAYOUT   of arrays of images: channels_first or channels_last; without, the one of "
     "the\n"
@@ -115,15 +118,17 @@ static void print_all(const td_gradients *gradients) {
 static int run(int count, char **arguments) {
     bool quiet = false, json = false;
     const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to = NULL,
-               *layers[MOST_VALUES];
-    size_t layer_count = 0;
+               *layers[MOST_VALUES], *inputs[MOST_VALUES], *labels[MOST_VALUES];
+    size_t layer_count = 0, input_count = 0, label_count = 0;
+    td_named_file input_files[MOST_VALUES], label_files[MOST_VALUES];
     td_gradients_options gradients = {.size = sizeof gradients};
     const option options[] = {
         {.name = "layer", .list = layers, .list_count = &layer_count},
         {.name = "loss", .text = &gradients.loss},
         {.name = "batch", .text = &batch},
         {.name = "label", .text = &gradients.label},
-        {.name = "labels", .text = &gradients.labels},
+        {.name = "labels", .list = labels, .list_count = &label_count},
+        {.name = "input", .list = inputs, .list_count = &input_count},
         {.name = "scale", .text = &scale},
         {.name = "layout", .text = &layout},
         {.name = "memory", .text = &memory},
@@ -136,9 +141,23 @@ static int run(int count, char **arguments) {
                        arguments)) {
         return EXIT_USAGE;
     }
-    if (count != 2) {
-        return misuse(&command_gradients, "expected MODEL and DATA");
+    if (count != (input_count ? 1 : 2)) {
+        return misuse(&command_gradients, "expected MODEL and DATA, or MODEL and --input");
     }
+    if (label_count == 1 && !strchr(labels[0], '=')) {
+        gradients.labels = labels[0];
+        label_count = 0;
+    }
+    int wrong = split_pairs(&command_gradients, "input", input_count, inputs, input_files);
+    wrong =
+        wrong ? wrong : split_pairs(&command_gradients, "labels", label_count, labels, label_files);
+    if (wrong) {
+        return wrong;
+    }
+    gradients.inputs = input_files;
+    gradients.input_count = input_count;
+    gradients.output_labels = label_files;
+    gradients.output_label_count = label_count;
     if (batch && !whole_number(batch, &gradients.batch)) {
         return misuse(&command_gradients, "--batch: expected a whole number of at least 1");
     }
@@ -154,7 +173,8 @@ static int run(int count, char **arguments) {
     char *joined = join(layers, layer_count);
     gradients.layers = joined;
     td_error error = {0};
-    td_gradients *result = td_gradients_create(arguments[0], arguments[1], &gradients, &error);
+    td_gradients *result =
+        td_gradients_create(arguments[0], input_count ? NULL : arguments[1], &gradients, &error);
     td_status status = result ? TD_OK : error.status;
     if (result && to) {
         status = td_gradients_save(result, to, &error);

@@ -134,3 +134,24 @@ bool parse_options(const command *of, const option *options, size_t option_count
     *count = operands;
     return true;
 }
+
+/* "NAME=FILE"; a name may have '=' in it, a file's name after the last may not. */
+static bool split_pair(char *text, td_named_file *pair) {
+    char *equals = strrchr(text, '=');
+    if (!equals || equals == text || !equals[1]) {
+        return false;
+    }
+    *equals = 0;
+    *pair = (td_named_file){text, equals + 1};
+    return true;
+}
+
+int split_pairs(const command *of, const char *key, size_t count, const char **texts,
+                td_named_file *pairs) {
+    for (size_t i = 0; i < count; i++) {
+        if (!split_pair((char *)(uintptr_t)texts[i], &pairs[i])) {
+            return misuse(of, "--%s %s: expected NAME=FILE", key, texts[i]);
+        }
+    }
+    return EXIT_GOOD;
+}

@@ -4,6 +4,7 @@
 
 #include "command.h"
 
+#include "tapedeck/apply.h"
 #include "tapedeck/data.h"
 
 #include <stdbool.h>
@@ -39,5 +40,8 @@ bool plain_number(const char *text, double *number);
 bool byte_count(const char *text, int64_t *bytes);
 /* channels_first or channels_last; false when text is neither. */
 bool layout_word(const char *text, td_layout *layout);
+/* "NAME=FILE" of each text, which is changed; misuse's answer, or EXIT_GOOD. */
+int split_pairs(const command *of, const char *key, size_t count, const char **texts,
+                td_named_file *pairs);
 
 #endif

@@ -170,32 +170,12 @@ static bool are_sinks(const char *text) {
     return *text;
 }
 
-/* "NAME=FILE"; a name may have '=' in it, a file's name after the last may not. */
-static bool split_pair(char *text, td_named_file *pair) {
-    char *equals = strrchr(text, '=');
-    if (!equals || equals == text || !equals[1]) {
-        return false;
-    }
-    *equals = 0;
-    *pair = (td_named_file){text, equals + 1};
-    return true;
-}
-
-/* Fills pairs; misuse's answer, or EXIT_GOOD. */
-static int split_pairs(const char *key, size_t count, const char **texts, td_named_file *pairs) {
-    for (size_t i = 0; i < count; i++) {
-        if (!split_pair((char *)(uintptr_t)texts[i], &pairs[i])) {
-            return misuse(&command_predict, "--%s %s: expected NAME=FILE", key, texts[i]);
-        }
-    }
-    return EXIT_GOOD;
-}
-
 static int predict_named(const char *model, size_t input_count, const char **inputs,
                          size_t output_count, const char **outputs, int64_t memory) {
     td_named_file pairs[2][MOST_VALUES];
-    int wrong = split_pairs("input", input_count, inputs, pairs[0]);
-    wrong = wrong ? wrong : split_pairs("output", output_count, outputs, pairs[1]);
+    int wrong = split_pairs(&command_predict, "input", input_count, inputs, pairs[0]);
+    wrong =
+        wrong ? wrong : split_pairs(&command_predict, "output", output_count, outputs, pairs[1]);
     if (wrong) {
         return wrong;
     }
@@ -240,7 +220,7 @@ static int run(int count, char **arguments) {
     if (label_count == 1 && !strchr(labels[0], '=')) {
         predict.labels = labels[0];
     } else if (label_count) {
-        int wrong = split_pairs("labels", label_count, labels, label_files);
+        int wrong = split_pairs(&command_predict, "labels", label_count, labels, label_files);
         if (wrong) {
             return wrong;
         }
@@ -256,7 +236,7 @@ static int run(int count, char **arguments) {
                                               "no --to, no --record");
     }
     if (input_count) {
-        int wrong = split_pairs("input", input_count, inputs, input_files);
+        int wrong = split_pairs(&command_predict, "input", input_count, inputs, input_files);
         if (wrong) {
             return wrong;
         }

@@ -88,6 +88,10 @@ typedef struct td_gradients_options {
                          * themselves; otherwise as in inference */
     td_layout layout;   /* of arrays of images; AS_IS: the one of the model's file */
     int64_t memory;     /* most bytes that running the model may take; 0: half of the machine's */
+    const td_named_file *inputs; /* instead of data: a file for each input of a model of several */
+    size_t input_count;
+    const td_named_file *output_labels; /* of a model of several outputs: the labels of each */
+    size_t output_label_count;
 } td_gradients_options;
 
 /* The gradient of the batch's (mean) loss with respect to a layer's output or parameter. */
@@ -100,7 +104,7 @@ typedef struct td_gradient {
 } td_gradient;
 
 typedef struct td_gradients_info {
-    const char *loss; /* "mse" */
+    const char *loss; /* "mse"; of several outputs "weighted sum of the outputs' losses" */
     bool from_logits; /* of a cross-entropy */
     const char *why;  /* this loss: "as in training", "as asked for", "guessed: …" */
     double value;     /* penalties of regularisers included */
@@ -111,7 +115,8 @@ typedef struct td_gradients_info {
 
 typedef struct td_gradients td_gradients;
 
-/* Runs a saved model forward and back over one batch. NULL on failure. */
+/* Runs a saved model forward and back over one batch; data may be NULL where options have inputs. NULL
+ * on failure. */
 TD_API td_gradients *td_gradients_create(const char *model, const char *data,
                                          const td_gradients_options *options, td_error *error);
 /* Accepts NULL; what the functions below gave is gone. */

@@ -233,9 +233,11 @@ static td_status run(td_gradients *g, const td_gradients_options *options, td_er
         status = choose_items(g, options->layers, error);
     }
     if (!status) {
-        g->info.loss = td_loss_name(g->objective.loss);
+        bool several = g->pass.head_count > 0;
+        g->info.loss =
+            several ? "weighted sum of the outputs' losses" : td_loss_name(g->objective.loss);
         g->info.remarks = td_dataset_info(g->saved.data)->remarks;
-        g->info.from_logits = g->objective.options.from_logits;
+        g->info.from_logits = !several && g->objective.options.from_logits;
         g->info.why = g->why;
         g->info.value = (double)td_tensor_scalar(g->pass.loss);
         g->info.examples = g->batch.count;
@@ -252,22 +254,30 @@ static td_status prepare(td_gradients *g, const char *model, const char *data,
                                  .label = options->label,
                                  .scale = options->scale,
                                  .layout = options->layout,
-                                 .batch = options->batch > 0 ? options->batch : BATCH};
+                                 .batch = options->batch > 0 ? options->batch : BATCH,
+                                 .inputs = options->inputs,
+                                 .input_count = options->input_count,
+                                 .output_labels = options->output_labels,
+                                 .output_label_count = options->output_label_count};
     td_status status = td__saved_load(&g->saved, model, error);
     status = status ? status : td__saved_open(&g->saved, data, &opening, error);
     bool heads = g->saved.head_count && g->saved.heads[0].label && !options->loss;
     if (!status && td_model_output_count(g->saved.model) > 1 && !heads) {
         return td_error_set(error, TD_UNSUPPORTED,
                             "%s: the model has several outputs: gradients are those of the losses "
-                            "and labels that it was trained with, and data has no such labels",
-                            data);
+                            "that it was trained with, and of labels for each (--labels "
+                            "OUTPUT=FILE)%s",
+                            data ? data : model,
+                            options->loss || !g->saved.head_count ? "; losses are those of a run's "
+                                                                    "model, and --loss is for one"
+                                                                  : "");
     }
     status = status ? status : choose_loss(g, options->loss, error);
     if (!status && objective->target == TD__TARGET_LABEL && !g->saved.labelled) {
         status = td_error_set(error, TD_INVALID,
                               "%s: no labels, and so no loss: name their column or file (--label, "
                               "--labels)",
-                              data);
+                              data ? data : model);
     }
     if (!status && objective->target == TD__TARGET_LABEL && !heads) {
         status = td__saved_fit_labels(&g->saved, objective->loss, error);

@@ -59,6 +59,8 @@ td_status td__layer_complete(const td_model *model, td__layer *layer, td_error *
 /* Makes room for the last layer's name among the slots, and puts it there; false when memory is
  * exhausted. */
 bool td__model_index_last(td_model *model);
+/* The first layer that takes values of an input as indices; NULL when there is none. */
+const td_layer_info *td__model_reads_ids(const td_model *model);
 /* Lists the parameters that are to be trained again, after something was frozen. */
 void td__model_list_trainable(td_model *model);
 /* td_model_build without initial values: whoever loads a model writes every parameter. */

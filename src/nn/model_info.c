@@ -35,6 +35,16 @@ td_dtype td_model_input_dtype(const td_model *model) {
     return TD_FLOAT32;
 }
 
+const td_layer_info *td__model_reads_ids(const td_model *model) {
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const td__layer *layer = model->layers[i];
+        if (layer->integer_input && layer->inputs[0] < (int32_t)model->input_count) {
+            return &layer->info;
+        }
+    }
+    return NULL;
+}
+
 size_t td_model_layer_count(const td_model *model) {
     return model->layer_count;
 }

@@ -1,4 +1,5 @@
 /* What should be said before training, though it can be done. */
+#include "nn/model.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -20,6 +21,28 @@ void td__trainer_remark(const td_trainer *trainer, const td__yaml_node *node, co
     if (trainer->options.remark) {
         trainer->options.remark(trainer->options.user, node ? placed.text : text);
     }
+}
+
+static td__yaml_node *place_of(const td_trainer *trainer, const char *section, const char *key) {
+    td__yaml_node *node = td__yaml_get(td__yaml_root(trainer->experiment->yaml), section);
+    td__yaml_node *inner = node && key ? td__yaml_get(node, key) : NULL;
+    return inner ? inner : node;
+}
+
+td_status td__trainer_check_ids(td_trainer *trainer, td_error *error) {
+    const td_data_options *data = &trainer->experiment->data;
+    const td_layer_info *reads = td__model_reads_ids(trainer->model);
+    bool scaled = data->scale != 0 && data->scale != 1;
+    if (!reads || !(data->standardize || scaled)) {
+        return TD_OK;
+    }
+    const char *key = data->standardize ? "standardize" : "scale";
+    return td__experiment_problem(trainer->experiment, place_of(trainer, "data", key), TD_INVALID,
+                                  error,
+                                  "data.%s: layer '%s' takes inputs as ids, and changed ones are "
+                                  "others: leave it out; other inputs have the layers "
+                                  "normalization and rescaling",
+                                  key, reads->name);
 }
 
 /* The labels that a loss is made for; others may be any finite number. */
@@ -82,12 +105,6 @@ td_status td__trainer_check_labels(td_trainer *trainer, td_error *error) {
 }
 
 /* ---- What is hardly meant -------------------------------------------------------------------- */
-
-static td__yaml_node *place_of(const td_trainer *trainer, const char *section, const char *key) {
-    td__yaml_node *node = td__yaml_get(td__yaml_root(trainer->experiment->yaml), section);
-    td__yaml_node *inner = node && key ? td__yaml_get(node, key) : NULL;
-    return inner ? inner : node;
-}
 
 static void check_probabilities(const td_trainer *trainer, size_t output,
                                 const td__objective *objective) {

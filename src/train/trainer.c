@@ -182,6 +182,7 @@ static td_status prepare(td_trainer *trainer, td_error *error) {
         td__trainer_open_data,
         td__trainer_make_model,
         td__trainer_make_heads,
+        td__trainer_check_ids,
         td__trainer_check_labels,
         make_optimizer,
         make_learner,

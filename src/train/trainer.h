@@ -163,6 +163,8 @@ td__label_range td__label_range_of(td_loss loss);
 /* Says what looks like a mistake; with file and line where node stands. */
 void td__trainer_remark(const td_trainer *trainer, const td__yaml_node *node, const char *format,
                         ...) TD_PRINTF(3, 4);
+/* Ids are neither scaled nor standardised. */
+TD_NODISCARD td_status td__trainer_check_ids(td_trainer *trainer, td_error *error);
 /* Whether the loss can use all labels; also repeats what the data has to say. */
 TD_NODISCARD td_status td__trainer_check_labels(td_trainer *trainer, td_error *error);
 /* Says what can be trained and is hardly meant. */

@@ -56,6 +56,20 @@ class Embedding(Case):
             for name, expected in zip(begin, reference(ids, y, begin)):
                 np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=5e-6, err_msg=name)
 
+    def test_ids_are_not_scaled(self):
+        np.save(self.path("ids.npy"), np.array([[1, 2], [3, 4], [0, 1], [2, 2]]))
+        np.save(self.path("y.npy"), np.zeros((4, 1), "float32"))
+        single = EXPERIMENT.replace("weights: begin.npz\n", "")
+        named = single.replace("train: ids.npy", "inputs: {x: y.npy, ids: ids.npy}").replace(
+            "model:\n- embedding: {", "model:\n  inputs: [x, ids]\n  layers:\n  - embedding: {from: ids, ").replace(
+            "\n- flatten\n- dense", "\n  - flatten\n  - dense")
+        for text in (single, named):
+            for option in ("standardize: true", "scale: 2"):
+                with self.subTest(option):
+                    key = option.split(":")[0]
+                    said = self.train(text.replace("batch: 8", f"batch: 8, {option}"), status=2).stderr
+                    self.assertIn(f"4: data.{key}: layer 'words' takes inputs as ids", said)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -114,7 +114,19 @@ class Several(Case):
         said = self.run_program("gradients", "runs/several", "new.npz", "--layer", "value", "--to", "g.npz", "--batch", "24")
         gradient = np.load(self.path("g.npz"))["value.bias.gradient"]
         np.testing.assert_allclose(gradient, [0.5 * (self.values[:, 0] - self.value).mean()], rtol=1e-3, atol=1e-5)
-        self.assertIn("24 examples", said.stdout)
+        self.assertIn("weighted sum of the outputs' losses over 24 examples (as in training)", said.stdout)
+        files = [f"--input={name}={name}.npy" for name in "ba"]
+        labels = [f"--labels={name}={name}.npy" for name in ("kind", "value")]
+        self.run_program("gradients", "runs/several", *files, *labels, "--to", "f.npz", "--batch", "24", "--quiet")
+        with np.load(self.path("f.npz")) as by_files:
+            np.testing.assert_array_equal(by_files["value.bias.gradient"], gradient)
+        for arguments, status, text in (
+                (files, 1, "labels for each (--labels OUTPUT=FILE)"),
+                (files[:1] + labels, 1, "the model's input 'a' is missing"),
+                (["--input=a"] + labels, 2, "--input a: expected NAME=FILE"),
+                (["new.npz"] + files + labels, 2, "expected MODEL and DATA, or MODEL and --input")):
+            with self.subTest(text):
+                self.assertIn(text, self.run_program("gradients", "runs/several", *arguments, status=status).stderr)
 
     def test_a_resumed_run_goes_on(self):
         self.check(FILES)
