@@ -84,7 +84,7 @@ static json_t *call_json(const td__keras_plan *plan, const td_layer_info *layer)
                          (int)setting_is_true(layer, "causal"));
     }
     if (setting_is_true(layer, "causal")) {
-        return json_pack("[{s:[o], s:{s:b}}]", "args", tensors, "kwargs", "use_causal_mask", 1);
+        return json_pack("{s:[o], s:{s:b}}", "args", tensors, "kwargs", "use_causal_mask", 1);
     }
     return layer->input_count > 1 ? json_pack("{s:[o], s:{}}", "args", tensors, "kwargs")
                                   : json_pack("{s:o, s:{}}", "args", tensors, "kwargs");
