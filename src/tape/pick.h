@@ -37,6 +37,16 @@ td_tensor *td__move(td_tape *tape, td_tensor *x, const td__move_map *map, const 
  * is in front of the tape's error. */
 td_tensor *td__select(td_tape *tape, const char *op, td_tensor *condition, td_tensor *a,
                       td_tensor *b);
+
+/* Of a volume (batch, depth, height, width, channels), for each of `depth` results the planes
+ * result * stride + k * dilation - before, k < count; those outside are zeros. */
+typedef struct td__planes {
+    int64_t depth, count, stride, dilation, before;
+    int64_t groups; /* of channels: the planes of a group stand beside each other */
+} td__planes;
+
+/* (batch * depth of the result, height, width, groups * count * channels of a group) */
+td_tensor *td__planes_beside(td_tape *tape, td_tensor *x, const td__planes *how);
 /* How far elements are apart along each axis. */
 void td__strides(const td_shape *shape, int64_t strides[TD_MAX_RANK]);
 

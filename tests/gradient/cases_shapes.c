@@ -1,5 +1,7 @@
-/* reshape, transpose, concatenate, slice, pad */
+/* reshape, transpose, concatenate, slice, pad, planes */
 #include "gradient/op_table.h"
+
+#include "tape/pick.h"
 
 /* --- reshape ------------------------------------------------------------------------------- */
 
@@ -118,6 +120,27 @@ static void pad(const op_array in[], op_array *out, const void *options) {
     }
 }
 
+/* --- planes ---------------------------------------------------------------------------------- */
+
+static td_tensor *build_planes(td_tape *tape, td_tensor *const in[], const void *options) {
+    return td__planes_beside(tape, in[0], options);
+}
+
+static void planes(const op_array in[], op_array *out, const void *options) {
+    const td__planes *o = options;
+    td_shape apart = TD_SHAPE(in->shape.dims[0], o->depth, in->shape.dims[2], in->shape.dims[3],
+                              o->groups, o->count, in->shape.dims[4] / o->groups);
+    for (int64_t i = 0; i < out->count; i++) {
+        int64_t index[TD_MAX_RANK];
+        unravel(&apart, i, index);
+        int64_t at = index[1] * o->stride + index[5] * o->dilation - o->before;
+        const int64_t from[TD_MAX_RANK] = {index[0], at, index[2], index[3],
+                                           index[4] * apart.dims[6] + index[6]};
+        bool inside = at >= 0 && at < in->shape.dims[1];
+        out->values[i] = inside ? in->values[ravel(&in->shape, from)] : 0;
+    }
+}
+
 /* --- the table ------------------------------------------------------------------------------- */
 
 #define SHAPE(...) TD_SHAPE(__VA_ARGS__)
@@ -137,6 +160,7 @@ static void pad(const op_array in[], op_array *out, const void *options) {
         .name = #op ", " what, .inputs = {{.shape = x}}, .output = y, .build = build_##op,         \
         .reference = op, .options = options_                                                       \
     }
+#define PLANES(what, x, y, ...) CASE(planes, what, x, y, (&(const td__planes){__VA_ARGS__}))
 #define JOIN(what, axis, a, b, c, y)                                                               \
     {                                                                                              \
         .name = "concatenate, " what, .input_count = 3,                                            \
@@ -171,6 +195,22 @@ static const op_case cases[] = {
          RANGES(LIST(0, 1, 1, 0), LIST(0, 1, 2, 0))),
     CASE(pad, "nothing around", SHAPE(2, 3), SHAPE(2, 3), RANGES(LIST(0, 0), LIST(0, 0))),
     CASE(pad, "large", SHAPE(300, 200), SHAPE(302, 210), RANGES(LIST(1, 4), LIST(1, 6))),
+    PLANES("inside", SHAPE(2, 4, 2, 3, 2), SHAPE(6, 2, 3, 4), .depth = 3, .count = 2, .stride = 1,
+           .dilation = 1, .groups = 1),
+    PLANES("zeros around", SHAPE(2, 3, 2, 2, 3), SHAPE(6, 2, 2, 9), .depth = 3, .count = 3,
+           .before = 1, .stride = 1, .dilation = 1, .groups = 1),
+    PLANES("steps of two", SHAPE(2, 5, 2, 2, 2), SHAPE(6, 2, 2, 6), .depth = 3, .count = 3,
+           .stride = 2, .before = 1, .dilation = 1, .groups = 1),
+    PLANES("every other plane", SHAPE(1, 5, 2, 2, 2), SHAPE(3, 2, 2, 4), .depth = 3, .count = 2,
+           .dilation = 2, .stride = 1, .groups = 1),
+    PLANES("groups", SHAPE(2, 3, 2, 2, 6), SHAPE(6, 2, 2, 18), .depth = 3, .count = 3, .before = 1,
+           .groups = 3, .stride = 1, .dilation = 1),
+    PLANES("planes that nobody uses", SHAPE(2, 5, 1, 2, 1), SHAPE(4, 1, 2, 1), .depth = 2,
+           .count = 1, .stride = 3, .dilation = 1, .groups = 1),
+    PLANES("no examples", SHAPE(0, 3, 2, 2, 2), SHAPE(0, 2, 2, 4), .depth = 2, .count = 2,
+           .stride = 1, .dilation = 1, .groups = 1),
+    PLANES("large", SHAPE(3, 8, 16, 16, 16), SHAPE(24, 16, 16, 48), .depth = 8, .count = 3,
+           .before = 1, .stride = 1, .dilation = 1, .groups = 1),
 };
 
 #define MISTAKE(op, what, x, options_, status_, text_)                                             \

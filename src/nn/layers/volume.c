@@ -110,31 +110,6 @@ static td_status plan_conv(td__layer *layer, const td_shape *inputs, td_error *e
     return TD_OK;
 }
 
-/* The planes that each output plane is made of, side by side in the channels: (batch * depth,
- * height, width, groups * planes * channels of a group); planes outside are zeros. */
-static td_tensor *gather_planes(td_tape *tape, const td_conv3d_layer *options, td_tensor *x,
-                                int64_t depth, int64_t before) {
-    const int64_t *dims = x->shape.dims;
-    int64_t batch = dims[0], area = dims[2] * dims[3], channels = dims[4];
-    int64_t planes = options->kernel[0], own = channels / options->groups;
-    td_shape shape = TD_SHAPE(batch * depth, dims[2], dims[3], planes * channels);
-    int64_t count = 0;
-    if (td_shape_check(&shape, TD_FLOAT32, &count, NULL)) {
-        return td__fail(tape, TD_RANGE, "conv3d: its planes side by side are too large");
-    }
-    int64_t *from = td__scratch(tape, (size_t)count * sizeof *from);
-    for (int64_t i = 0; from && i < count; i++) {
-        int64_t channel = i % (planes * channels), pixel = i / (planes * channels);
-        int64_t group = channel / (planes * own), plane = channel / own % planes;
-        int64_t place = pixel % area, output = pixel / area % depth, example = pixel / area / depth;
-        int64_t at = output * options->stride[0] + plane * options->dilation[0] - before;
-        from[i] = at < 0 || at >= dims[1] ? -1
-                                          : ((example * dims[1] + at) * area + place) * channels +
-                                                group * own + channel % own;
-    }
-    return from ? td__pick(tape, x, shape, from) : NULL;
-}
-
 static td_tensor *forward_conv(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_conv3d_layer *options = layer->options;
     td_tensor *x = inputs[0], *kernel = layer->slot[0];
@@ -146,9 +121,15 @@ static td_tensor *forward_conv(td__layer *layer, td_tape *tape, td_tensor *const
     if (depth < 1) {
         return td__fail(tape, TD_BAD_SHAPE, "conv3d: the kernel does not fit into its input");
     }
+    td__planes beside = {.depth = depth,
+                         .count = size[0],
+                         .stride = stride,
+                         .dilation = options->dilation[0],
+                         .before = padding > 0 ? padding / 2 : 0,
+                         .groups = options->groups};
     td_tensor *planes = size[0] == 1 && stride == 1
                             ? td_reshape(tape, x, TD_SHAPE(-1, dims[2], dims[3], dims[4]))
-                            : gather_planes(tape, options, x, depth, padding > 0 ? padding / 2 : 0);
+                            : td__planes_beside(tape, x, &beside);
     td_tensor *flat = td_transpose(tape, kernel, (const int32_t[]){1, 2, 0, 3, 4});
     flat = td_reshape(tape, flat, TD_SHAPE(size[1], size[2], size[0] * size[3], size[4]));
     td_conv_options how = {.size = sizeof how,
