@@ -59,6 +59,7 @@ typedef enum td__binary {
     TD__MAXIMUM,
     TD__MINIMUM,
     TD__POWER,
+    TD__PRELU, /* a where it is positive, else a b */
     TD__EQUAL, /* 1 or 0; has no derivative */
     TD__BINARY_COUNT
 } td__binary;

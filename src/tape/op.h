@@ -88,6 +88,12 @@ td_tensor *td__attention_beside(td_tape *tape, td_tensor *q, td_tensor *k, td_te
 
 /* y = erf(x): what others make GELU of. */
 td_tensor *td__erf(td_tape *tape, td_tensor *x);
+/* y = x where it is positive, else slope x, with broadcasting. */
+td_tensor *td__prelu(td_tape *tape, td_tensor *x, td_tensor *slope);
+/* y = (x - mean) / sqrt(variance + epsilon) gamma + beta over each example's groups of channels (the last
+ * axis); groups divides them. gamma and beta, one for each channel, may be NULL. */
+td_tensor *td__group_normalization(td_tape *tape, td_tensor *x, int64_t groups, td_tensor *gamma,
+                                   td_tensor *beta, float epsilon);
 
 /* --- backward ----------------------------------------------------------------------------- */
 

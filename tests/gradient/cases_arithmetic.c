@@ -1,5 +1,7 @@
-/* add, subtract, multiply, divide, maximum, minimum, power, with broadcasting */
+/* add, subtract, multiply, divide, maximum, minimum, power, prelu, with broadcasting */
 #include "gradient/op_table.h"
+
+#include "tape/op.h"
 
 /* The element of an operand that goes into element `at` of the result. */
 static double operand(const op_array *in, const op_array *out, int64_t at) {
@@ -14,10 +16,11 @@ static double operand(const op_array *in, const op_array *out, int64_t at) {
     return in->values[from];
 }
 
-#define OPERATION(name, expression)                                                                \
+#define OPERATION(name, expression) DEFINE(name, td_##name, expression)
+#define DEFINE(name, function, expression)                                                         \
     static td_tensor *build_##name(td_tape *tape, td_tensor *const in[], const void *options) {    \
         (void)options;                                                                             \
-        return td_##name(tape, in[0], in[1]);                                                      \
+        return function(tape, in[0], in[1]);                                                       \
     }                                                                                              \
     static void name(const op_array in[], op_array *out, const void *options) {                    \
         (void)options;                                                                             \
@@ -33,6 +36,7 @@ OPERATION(divide, a / b)
 OPERATION(maximum, fmax(a, b))
 OPERATION(minimum, fmin(a, b))
 OPERATION(power, pow(a, b))
+DEFINE(prelu, td__prelu, fmax(a, 0) + b * fmin(a, 0))
 
 /* x * x: both operands are the same tensor */
 static td_tensor *build_self_product(td_tape *tape, td_tensor *const in[], const void *options) {
@@ -89,6 +93,7 @@ static const op_case cases[] = {
     SHAPES(maximum, -2, 2, 0),
     SHAPES(minimum, -2, 2, 0),
     SHAPES(power, 0.2, 2, 0),
+    SHAPES(prelu, -2, 2, 0.01),
     {.name = "multiply, a tensor with itself",
      .inputs = {{.shape = SHAPE(3, 4)}},
      .output = SHAPE(3, 4),
@@ -105,6 +110,8 @@ static const op_case cases[] = {
     CASE(multiply, "large, rows", SHAPE(200, 300), SHAPE(300), SHAPE(200, 300), -2, 2, 0),
     CASE(multiply, "large, scalar", SHAPE(200, 300), SCALAR, SHAPE(200, 300), -2, 2, 0),
     CASE(multiply, "large, columns", SHAPE(200, 300), SHAPE(200, 1), SHAPE(200, 300), -2, 2, 0),
+    CASE(prelu, "large, channels", SHAPE(4, 30, 30, 11), SHAPE(1, 1, 11), SHAPE(4, 30, 30, 11), -2,
+         2, 0.01),
     CASE(divide, "large, two long rows", SHAPE(2, 25000), SHAPE(2, 1), SHAPE(2, 25000), -2, 2, 0.3),
     CASE(multiply, "large, channels in the middle", SHAPE(20, 8, 500), SHAPE(8, 1),
          SHAPE(20, 8, 500), -2, 2, 0),

@@ -166,10 +166,8 @@ static td_status plan_prelu(td__layer *layer, const td_shape *inputs, td_error *
     return TD_OK;
 }
 
-/* relu(x) - alpha relu(-x) */
 static td_tensor *forward_prelu(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    td_tensor *below = td_relu(tape, td_affine(tape, inputs[0], -1, 0));
-    return td_subtract(tape, td_relu(tape, inputs[0]), td_multiply(tape, below, layer->slot[0]));
+    return td__prelu(tape, inputs[0], layer->slot[0]);
 }
 
 static const char *operators_prelu(const td__layer *layer, td__operators *to,

@@ -67,7 +67,7 @@ static bool power(td__onnx_call *call) {
     return td__onnx_output_either(call, 0, type, y, last);
 }
 
-/* max(x, 0) - slope max(-x, 0); before opset 7 a list of slopes was one for each channel */
+/* x or slope x; before opset 7 a list of slopes was one for each channel */
 static bool prelu(td__onnx_call *call) {
     td_tensor *operands[2];
     bool last;
@@ -87,10 +87,8 @@ static bool prelu(td__onnx_call *call) {
         }
         slope = td_reshape(call->tape, slope, shape);
     }
-    td_tape *tape = call->tape;
-    td_tensor *below = td_relu(tape, td_affine(tape, x, -1, 0));
-    td_tensor *y = td_subtract(tape, td_relu(tape, x), td_multiply(tape, slope, below));
-    return td__onnx_output_either(call, 0, td__onnx_input(call, 0)->type, y, last);
+    return td__onnx_output_either(call, 0, td__onnx_input(call, 0)->type,
+                                  td__prelu(call->tape, x, slope), last);
 }
 
 const td__onnx_operator td__onnx_arithmetic[] = {

@@ -1,7 +1,8 @@
 /* Element-wise arithmetic of two operands over rows, either of which may repeat a row or a value.
  *
  * c = f(x, y); dx (=|+=) g df/dx; dy (=|+=) g df/dy. Where both sides of maximum or minimum are
- * equal, each gets half of the gradient. The derivative of x^y in y is 0 where x <= 0.
+ * equal, each gets half of the gradient. The derivative of x^y in y is 0 where x <= 0, that
+ * of prelu in x is 0 where x is 0.
  */
 #include "tape/kernels/math.h"
 #include "tape/kernels/variant.h"
@@ -60,6 +61,7 @@ DEFINE(maximum, x > y || x != x ? x : y, SHARE(x > y, x < y), SHARE(y > x, y < x
 DEFINE(minimum, x < y || x != x ? x : y, SHARE(x<y, x> y), SHARE(y<x, y> x))
 DEFINE(power, powf(x, y), y == 0.0f ? 0.0f : y * powf(x, y - 1.0f),
        x > 0.0f ? powf(x, y) * logf(x) : 0.0f)
+DEFINE(prelu, x > 0.0f ? x : x * y, x > 0.0f ? 1.0f : x == 0.0f ? 0.0f : y, x > 0.0f ? 0.0f : x)
 
 /* 1 where x = y, else 0; without derivative */
 static void equal(int64_t rows, int64_t n, td__operand a, td__operand b, float *c, int64_t row) {
@@ -109,6 +111,7 @@ void TD__VARIANT(td__fill_binary)(td__kernels_table *table) {
     ENTRY(MAXIMUM, maximum);
     ENTRY(MINIMUM, minimum);
     ENTRY(POWER, power);
+    ENTRY(PRELU, prelu);
     table->binary[TD__EQUAL] = equal;
     table->expand = expand;
 }

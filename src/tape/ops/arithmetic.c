@@ -1,4 +1,4 @@
-/* add, subtract, multiply, divide, maximum, minimum, power: c = f(a, b) with numpy's broadcasting
+/* add, subtract, multiply, divide, maximum, minimum, power, prelu: c = f(a, b) with numpy's broadcasting
  *
  * da = g df/da, summed over the axes along which a repeats; the same for b. Equations and
  * derivatives stand in kernels/binary.c.
@@ -99,19 +99,20 @@ static td_tensor *binary(td_tape *tape, td__binary op, const td__op *record, td_
     return td__record(tape, record, c, 2, (td_tensor *[]){a, b}, NULL);
 }
 
-#define DEFINE(function, member)                                                                   \
+#define DEFINE(function, symbol, member)                                                           \
     static td_status function##_backward(td_tape *tape, td__node *node) {                          \
         return binary_backward(tape, node, TD__##member);                                          \
     }                                                                                              \
     static const td__op function##_op = {.name = #function, .backward = function##_backward};      \
-    td_tensor *td_##function(td_tape *tape, td_tensor *a, td_tensor *b) {                          \
+    td_tensor *symbol(td_tape *tape, td_tensor *a, td_tensor *b) {                                 \
         return binary(tape, TD__##member, &function##_op, a, b);                                   \
     }
 
-DEFINE(add, ADD)
-DEFINE(subtract, SUBTRACT)
-DEFINE(multiply, MULTIPLY)
-DEFINE(divide, DIVIDE)
-DEFINE(maximum, MAXIMUM)
-DEFINE(minimum, MINIMUM)
-DEFINE(power, POWER)
+DEFINE(add, td_add, ADD)
+DEFINE(subtract, td_subtract, SUBTRACT)
+DEFINE(multiply, td_multiply, MULTIPLY)
+DEFINE(divide, td_divide, DIVIDE)
+DEFINE(maximum, td_maximum, MAXIMUM)
+DEFINE(minimum, td_minimum, MINIMUM)
+DEFINE(power, td_power, POWER)
+DEFINE(prelu, td__prelu, PRELU)
