@@ -1,5 +1,7 @@
-/* Batch and layer normalisation */
+/* Batch, layer and group normalisation */
 #include "gradient/op_table.h"
+
+#include "tape/op.h"
 
 static const float large_epsilon = 0.5f, no_epsilon = 0;
 
@@ -23,6 +25,34 @@ static void layer(const op_array in[], op_array *out, const void *options) {
             double gamma = in[1].shape.rank ? in[1].values[i] : 1;
             double beta = in[2].shape.rank ? in[2].values[i] : 0;
             out->values[start + i] = (x[i] - mean) / sqrt(variance + epsilon) * gamma + beta;
+        }
+    }
+}
+
+static td_tensor *build_group(td_tape *tape, td_tensor *const in[], const void *options) {
+    return td__group_normalization(tape, in[0], *(const int64_t *)options, in[1], in[2], 0.01f);
+}
+
+static void group(const op_array in[], op_array *out, const void *options) {
+    int64_t n = in[0].shape.dims[in[0].shape.rank - 1], own = n / *(const int64_t *)options;
+    int64_t size = in[0].count ? in[0].count / in[0].shape.dims[0] : 0;
+    for (int64_t first = 0; first < in[0].count; first += size) {
+        for (int64_t c = 0; c < n; c++) {
+            double sum = 0, squares = 0, count = (double)(size / n * own);
+            for (int64_t i = 0; i < size; i++) {
+                sum += i % n / own == c / own ? in[0].values[first + i] : 0;
+            }
+            for (int64_t i = 0; i < size; i++) {
+                double away = in[0].values[first + i] - sum / count;
+                squares += i % n / own == c / own ? away * away : 0;
+            }
+            double gamma = in[1].shape.rank ? in[1].values[c] : 1;
+            double beta = in[2].shape.rank ? in[2].values[c] : 0;
+            for (int64_t i = first + c; i < first + size; i += n) {
+                out->values[i] = (in[0].values[i] - sum / count) /
+                                     sqrt(squares / count + (double)0.01f) * gamma +
+                                 beta;
+            }
         }
     }
 }
@@ -86,6 +116,14 @@ static const td_batch_normalization_options settings = {
         .input_count = 5, .output = TD_SHAPE x, .build = build_##kind, .reference = kind,          \
         .options = options_                                                                        \
     }
+#define GROUP(what, groups, x, gamma, beta)                                                        \
+    {                                                                                              \
+        .name = "group_normalization, " what, .inputs = {{.shape = TD_SHAPE x}, gamma, beta},      \
+        .input_count = 3, .output = TD_SHAPE x, .build = build_group, .reference = group,          \
+        .options = &(const int64_t) {                                                              \
+            groups                                                                                 \
+        }                                                                                          \
+    }
 #define OF(n)                                                                                      \
     { .shape = TD_SHAPE(n) }
 #define NONE                                                                                       \
@@ -106,6 +144,24 @@ static const op_case cases[] = {
     LAYER("epsilon", &large_epsilon, (2, 3, 5), OF(5), OF(5)),
     LAYER("many rows", &no_epsilon, (400, 70), OF(70), OF(70)),
     LAYER("no rows", &no_epsilon, (0, 4), OF(4), OF(4)),
+    GROUP("plain", 2, (3, 5, 6), OF(6), OF(6)),
+    GROUP("pixels beside each other", 2, (3, 4, 4, 6), OF(6), OF(6)),
+    GROUP("one group", 1, (2, 3, 5), OF(5), OF(5)),
+    GROUP("a group for each channel", 5, (2, 7, 5), OF(5), OF(5)),
+    GROUP("no gamma, no beta", 2, (2, 3, 4), NONE, NONE),
+    GROUP("no gamma", 2, (2, 3, 4), NONE, OF(4)),
+    GROUP("no pixels beside", 3, (4, 9), OF(9), OF(9)),
+    GROUP("many channels", 13, (3, 5, 130), OF(130), OF(130)),
+    GROUP("many examples", 4, (8, 20, 20, 16), OF(16), OF(16)),
+    GROUP("no examples", 2, (0, 3, 4), OF(4), OF(4)),
+    GROUP("no pixels", 2, (2, 0, 4), OF(4), OF(4)),
+    {.name = "group_normalization, one element", /* always beta */
+     .inputs = {{.shape = TD_SHAPE(3, 2), .constant = true}, OF(2), OF(2)},
+     .input_count = 3,
+     .output = TD_SHAPE(3, 2),
+     .build = build_group,
+     .reference = group,
+     .options = &(const int64_t){2}},
     BATCH(batch, "plain", NULL, (9, 3), 3, OF(3), OF(3)),
     BATCH(batch, "images", NULL, (4, 5, 5, 7), 7, OF(7), OF(7)),
     BATCH(batch, "one channel", NULL, (150, 1), 1, OF(1), OF(1)),

@@ -164,26 +164,12 @@ static td_status plan_group(td__layer *layer, const td_shape *inputs, td_error *
     return status;
 }
 
-/* (batch, positions, groups, channels) to (batch, groups, positions, channels), and back. */
-static td_tensor *swap_groups(td_tape *tape, td_tensor *x) {
-    return td_transpose(tape, x, (const int32_t[]){0, 2, 1, 3});
-}
-
-/* A group of an example is a row of layer_normalization. */
 static td_tensor *forward_group(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_group_normalization_layer *options = layer->options;
-    td_tensor *x = inputs[0];
-    int64_t batch = x->shape.dims[0], channels = x->shape.dims[x->shape.rank - 1];
-    int64_t groups = groups_of(layer, channels), own = channels / groups;
-    int64_t positions = batch ? x->count / batch / channels : 0;
-    td_tensor *rows =
-        swap_groups(tape, td_reshape(tape, x, TD_SHAPE(batch, positions, groups, own)));
-    rows = td_reshape(tape, rows, TD_SHAPE(batch, groups, positions * own));
-    rows = td_layer_normalization(tape, rows, NULL, NULL, positive(options->epsilon));
-    rows = swap_groups(tape, td_reshape(tape, rows, TD_SHAPE(batch, groups, positions, own)));
-    td_tensor *y = td_reshape(tape, rows, x->shape);
-    y = layer->slot[GAMMA] ? td_multiply(tape, y, layer->slot[GAMMA]) : y;
-    return layer->slot[BETA] ? td_add(tape, y, layer->slot[BETA]) : y;
+    const td_shape *shape = &inputs[0]->shape;
+    return td__group_normalization(tape, inputs[0], groups_of(layer, shape->dims[shape->rank - 1]),
+                                   layer->slot[GAMMA], layer->slot[BETA],
+                                   positive(options->epsilon));
 }
 
 /* --- as operators ------------------------------------------------------------------------- */
