@@ -133,7 +133,7 @@ typedef struct td__nadam {
     float beta_1, beta_2, epsilon, of_moment, of_gradient, of_square;
 } td__nadam;
 
-/* Elements of one block of random_mask. */
+/* Elements of one block of random_mask and add_noise. */
 #define TD__MASK_BLOCK 256
 
 typedef struct td__kernels {
@@ -175,6 +175,9 @@ typedef struct td__kernels {
     /* y (=|+=) mask ? scale * x : 0 */
     void (*masked_scale)(int64_t n, float scale, const uint8_t *mask, const float *x, bool add,
                          float *y);
+    /* y = x + stddev * numbers of mean 0 and variance 1, elements first … as of random_mask */
+    void (*add_noise)(int64_t first, int64_t n, uint64_t key, float stddev, const float *x,
+                      float *y);
 
     /* values and derivatives; the sparse kinds have none in the truth: NULL */
     void (*loss[TD__LOSS_KIND_COUNT])(const td__loss_rows *rows);

@@ -68,6 +68,57 @@ static void gaussian_dropout_multiplies_by_numbers_around_one(void **state) {
     assert_close(variance, 1, 0, 4 * sqrt(2.0 / ALL));
 }
 
+enum { MANY = 100003 };
+
+/* td_gaussian_noise of nothing with 2 as its deviation, by that many threads. */
+static void noise_of(int threads, uint64_t seed, float out[MANY]) {
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, NULL);
+    td_tape_set_training(tape, true);
+    td_tape_seed(tape, seed, 0);
+    td_threads_set(threads);
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(MANY), &error);
+    memset(td_tensor_data(x), 0, sizeof(float) * MANY);
+    td_tensor *y = td_gaussian_noise(tape, x, 2);
+    assert_ok(td_tape_status(tape, &error), error);
+    memcpy(out, td_tensor_data(y), sizeof(float) * MANY);
+    td_tape_destroy(tape);
+    td_tensor_destroy(x);
+}
+
+static int by_size(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void gaussian_noise_is_normal_and_the_same_for_any_threads(void **state) {
+    (void)state;
+    static float one[MANY], three[MANY], other[MANY];
+    noise_of(1, 5, one);
+    noise_of(3, 5, three);
+    noise_of(1, 6, other);
+    assert_memory_equal(one, three, sizeof one);
+    double away = 0, with[4] = {0}; /* what neighbours near and far have to do with one another */
+    const int apart[] = {1, 4, 64, 128};
+    for (int k = 0; k < 4; k++) {
+        for (int i = 0; i + apart[k] < MANY; i++) {
+            with[k] += (double)one[i] * (double)one[i + apart[k]] / 4;
+        }
+        assert_close(with[k], 0, 0, 4 * sqrt(MANY));
+    }
+    for (int i = 0; i < MANY; i++) {
+        away += (double)one[i] * (double)other[i] / 4;
+    }
+    assert_close(away, 0, 0, 4 * sqrt(MANY));
+    qsort(one, MANY, sizeof *one, by_size);
+    for (int i = 0; i < MANY; i++) { /* Kolmogorov and Smirnov: once in a thousand seeds */
+        double below = 0.5 * erfc(-(double)one[i] / 2 / sqrt(2));
+        assert_close(below, (i + 0.5) / MANY, 0, 1.95 / sqrt(MANY));
+    }
+    assert_in_range(-one[0] * 100, 700, 1200); /* 3.5 to 6 deviations */
+    assert_in_range(one[MANY - 1] * 100, 700, 1200);
+}
+
 /* Of an input that is 0 everywhere y is a s + b for a share, else b. */
 static void alpha_dropout_keeps_mean_and_variance(void **state) {
     (void)state;
@@ -108,6 +159,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spatial_dropout_drops_whole_channels),
         cmocka_unit_test(gaussian_dropout_multiplies_by_numbers_around_one),
+        cmocka_unit_test(gaussian_noise_is_normal_and_the_same_for_any_threads),
         cmocka_unit_test(alpha_dropout_keeps_mean_and_variance),
         cmocka_unit_test(rates_of_one_are_refused),
     };
