@@ -114,6 +114,35 @@ class Several(unittest.TestCase):
             with self.subTest(make.__name__):
                 self.compare(make)
 
+    def test_a_file_of_shared_layers_trains_on(self):
+        keras.utils.set_random_seed(4)
+        model, generator = siamese(), np.random.default_rng(2)
+        arrays = {t.name: generator.normal(size=(20, *t.shape[1:])).astype("float32") for t in model.inputs}
+        labels = {name: generator.normal(size=(20, width)).astype("float32") for name, width in (("score", 1), ("kind", 2))}
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(f"{folder}/m.keras")
+            for name, values in {**arrays, **labels}.items():
+                np.save(f"{folder}/{name}.npy", values)
+            named = [", ".join(f"{name}: {name}.npy" for name in part) for part in (arrays, labels)]
+            with open(f"{folder}/e.yaml", "w", encoding="utf-8") as file:
+                file.write(f"""
+name: on
+data: {{inputs: {{{named[0]}}}, labels: {{{named[1]}}}, batch: 5, shuffle: false}}
+model: {{file: m.keras}}
+train: {{loss: mse, optimizer: {{sgd: {{learning_rate: 0.05, momentum: 0.9}}}}, epochs: 5}}
+""")
+            for arguments in (["train", "e.yaml", "--quiet"], ["weights", "runs/on", "--to", "end.npz"]):
+                done = subprocess.run([TAPEDECK, *arguments], cwd=folder, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            model.compile(optimizer=keras.optimizers.SGD(0.05, momentum=0.9), loss="mse")
+            model.fit(list(arrays.values()), [labels["score"], labels["kind"]], batch_size=5, epochs=5, shuffle=False,
+                      verbose=0)
+            with np.load(f"{folder}/end.npz") as end:
+                for layer in model.layers:
+                    for weight in layer.weights:
+                        np.testing.assert_allclose(end[f"{layer.name}.{weight.name}"], weight.numpy(), rtol=1e-4,
+                                                   atol=1e-5, err_msg=weight.path)
+
 
 if __name__ == "__main__":
     unittest.main()
