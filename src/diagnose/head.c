@@ -67,13 +67,22 @@ static head right_head(const td__case *of) {
     }
 }
 
+void td__edit_logits(td__case *of, td__suspicion *suspicion) {
+    const td__train_spec *train = &of->experiment->train;
+    td__edit(suspicion, "train.from_logits=false");
+    if (train->objective.options.from_logits && !train->from_logits) { /* the loss says so itself */
+        td__edit(suspicion, td__say(of, "train.loss.%s.from_logits=false",
+                                    td_loss_name(train->objective.loss)));
+    }
+}
+
 void td__edit_output(td__case *of, td__suspicion *suspicion) {
     head right = right_head(of);
     ptrdiff_t layer = of->layers.output_layer;
     bool own = of->layers.items[layer].kind != TD_LAYER_ACTIVATION;
     td__edit_layer(of, suspicion, layer, own ? "activation" : "function",
                    td_activation_name(right.activation));
-    td__edit(suspicion, "train.from_logits=false");
+    td__edit_logits(of, suspicion);
 }
 
 void td__edit_head(td__case *of, td__suspicion *suspicion) {

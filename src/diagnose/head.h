@@ -17,6 +17,8 @@ bool td__labels_beyond(const td__case *of);
 void td__edit_head(td__case *of, td__suspicion *suspicion);
 /* Only its activation. */
 void td__edit_output(td__case *of, td__suspicion *suspicion);
+/* The edits after which the loss takes probabilities. */
+void td__edit_logits(td__case *of, td__suspicion *suspicion);
 /* "softmax and sparse_categorical_crossentropy" */
 const char *td__head_text(td__case *of);
 

@@ -80,6 +80,7 @@ typedef struct td__train_spec {
     size_t output_loss_count;
     td__output_weight *output_weights; /* of the outputs' losses; others 1 */
     size_t output_weight_count;
+    bool from_logits; /* of all that are cross-entropies, beside what a loss says of itself */
     td__choice optimizer, schedule;
     double clip_norm, clip_value;
     td__metric_spec *metrics;

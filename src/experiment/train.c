@@ -300,8 +300,7 @@ static const td__words targets = {"target", target_words, TD__COUNT(target_words
 static const td__key train_keys[] = {
     {.field = {.key = "loss"}, .read = read_loss, .required = true},
     {.field = {.key = "loss_weights"}, .read = read_loss_weights},
-    {.field = {.key = "from_logits", .type = TD__FIELD_BOOL, AT(objective.options.from_logits)},
-     .fallback = "false"},
+    {.field = {.key = "from_logits", .type = TD__FIELD_BOOL, AT(from_logits)}, .fallback = "false"},
     {.field = {.key = "target", .type = TD__FIELD_WORD, AT(objective.target), .words = &targets},
      .fallback = "label"},
     {.field = {.key = "optimizer", AT(optimizer)}, .read = read_optimizer, .fallback = "adam"},
@@ -329,10 +328,10 @@ static const td__key train_keys[] = {
 static void share_settings(td__checker *checker, td__yaml_node *node, td__train_spec *train) {
     for (size_t i = 0; i < train->output_loss_count; i++) {
         td__objective *objective = &train->output_losses[i].objective;
-        if (train->objective.options.from_logits && td__probabilities_by(objective->loss)) {
-            objective->options.from_logits = true;
-        }
+        objective->options.from_logits |=
+            train->from_logits && td__probabilities_by(objective->loss);
     }
+    train->objective.options.from_logits |= train->from_logits;
     if (train->output_loss_count) {
         if (train->objective.target == TD__TARGET_INPUT) {
             td__problem(checker, td__yaml_get(node, "target"),

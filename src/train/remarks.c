@@ -116,7 +116,7 @@ static void check_probabilities(const td_trainer *trainer, size_t output,
     }
     if (objective->options.from_logits && !strcmp(last, wanted)) {
         td__trainer_remark(trainer, place_of(trainer, "train", "from_logits"),
-                           "train.from_logits: true, and layer '%s' ends in %s already: it is "
+                           "from_logits: true, and layer '%s' ends in %s already: it is "
                            "applied twice; take one of them away",
                            layer, wanted);
     } else if (!objective->options.from_logits && strcmp(last, "softmax") != 0 &&

@@ -100,6 +100,21 @@ record:
         self.assertAlmostEqual(metrics.loss[0], mean, places=6)
         self.assertNotEqual(rows[5], metrics.loss[0])
 
+    def test_what_a_loss_says_of_itself_holds(self):
+        """from_logits among the loss's options is that of train; a power of 0 is none, not the usual one."""
+        def losses(text, *replace):
+            for old, new in replace:
+                text = text.replace(old, new)
+            lines = self.json_lines(self.train(text, "--json").stdout)[:4]
+            return [line["loss"] for line in lines]
+        inside = ("loss: sparse_categorical_crossentropy\n  from_logits: true",
+                  "loss: {sparse_categorical_crossentropy: {from_logits: true}}")
+        self.assertEqual(losses(SMALL, inside), losses(SMALL))
+        one = SMALL.replace("units: 2}", "units: 1}")
+        plain = losses(one, ("sparse_categorical", "binary"))
+        focal = losses(one, ("sparse_categorical_crossentropy", "{binary_focal_crossentropy: {gamma: 0}}"))
+        numpy.testing.assert_allclose(focal, plain, rtol=1e-5)
+
     def test_what_is_hardly_meant_is_said_before_training(self):
         def said(text):
             return self.train(text, "--dry-run").stderr

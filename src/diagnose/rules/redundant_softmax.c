@@ -19,7 +19,7 @@ static void look(td__case *of) {
                         td_activation_name(of->layers.output),
                         of->layers.items[of->layers.output_layer].name,
                         td_activation_name(of->layers.output)));
-    td__edit(s, "train.from_logits=false");
+    td__edit_logits(of, s);
 }
 
 const td__rule td__rule_redundant_softmax = {

@@ -348,9 +348,13 @@ td_status td_loss_check(td_loss loss, const td_loss_options *options, td_error *
         return td_error_set(error, TD_INVALID, "%s: gamma must be 0 or more, alpha between 0 and 1",
                             name);
     }
-    if (!focal && (options->gamma != 0 || options->alpha != 0 || options->balanced)) {
-        return td_error_set(error, TD_INVALID,
-                            "%s: gamma, alpha and balanced are for focal cross-entropies", name);
+    if (options->balanced && loss != TD_LOSS_BINARY_FOCAL_CROSSENTROPY) {
+        return td_error_set(error, TD_INVALID, "%s: balanced is for binary_focal_crossentropy",
+                            name);
+    }
+    if (!focal && (options->gamma != 0 || signbit(options->gamma) || options->alpha != 0)) {
+        return td_error_set(error, TD_INVALID, "%s: gamma and alpha are for focal cross-entropies",
+                            name);
     }
     return TD_OK;
 }
