@@ -977,11 +977,13 @@ typedef struct td_optimizer_options {
     double beta_1, beta_2;      /* adam, adamw, adamax, nadam: 0.9, 0.999; lion: 0.9, 0.99 */
     double rho;                 /* rmsprop: 0.9; adadelta: 0.95 */
     double epsilon;             /* 1e-7 */
-    double weight_decay;        /* adamw: 0.004 */
+    double weight_decay;        /* w -= rate * weight_decay * w in each step; adamw: 0.004 */
     double initial_accumulator; /* adagrad: 0.1 */
     double clip_norm;           /* scale all gradients together to at most this norm; 0: do not */
     double clip_value;          /* clip each element to [-clip_value, clip_value]; 0: do not */
     td_schedule schedule;
+    bool amsgrad;  /* adam, adamw: divide by the root of the largest second moment so far */
+    bool centered; /* rmsprop: by that of the gradients' variance */
 } td_optimizer_options;
 #define TD_OPTIMIZER(...) TD_OPTIONS(td_optimizer_options, __VA_ARGS__)
 

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_STATES 2
+#define MOST_STATES 3
 #define CHUNK 1024 /* floats of gradient clipped at a time: fits the first-level cache */
 #define GRAIN 8192 /* elements worth a thread */
 
@@ -31,9 +31,10 @@ typedef struct optimizer_kind {
     const td__field *fields;
     size_t field_count;
     const char *states[MOST_STATES]; /* NULL: none */
-    /* n elements: g gradient, a and b state, w parameter */
+    bool decays;                     /* run decays weights itself */
+    /* n elements: g gradient, s the states (NULL: not kept), w parameter */
     void (*run)(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                const float *g, float *a, float *b, float *w);
+                const float *g, float *const s[MOST_STATES], float *w);
 } optimizer_kind;
 
 struct td_optimizer {
@@ -62,69 +63,69 @@ struct td_optimizer {
 /* --- kinds -------------------------------------------------------------------------------- */
 
 static void run_sgd(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                    const float *g, float *velocity, float *unused, float *w) {
-    (void)unused;
-    if (velocity) {
+                    const float *g, float *const s[MOST_STATES], float *w) {
+    if (s[0]) {
         td__kernels()->sgd_momentum(n, numbers->rate, (float)options->momentum, options->nesterov,
-                                    g, velocity, w);
+                                    g, s[0], w);
     } else {
         td__kernels()->sgd(n, numbers->rate, g, w);
     }
 }
 
 static void run_adam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                     const float *g, float *m, float *v, float *w) {
+                     const float *g, float *const s[MOST_STATES], float *w) {
     td__kernels()->adam(n, numbers->rate, (float)options->beta_1, (float)options->beta_2,
-                        (float)options->epsilon, numbers->decay, g, m, v, w);
+                        (float)options->epsilon, numbers->decay, g, s[0], s[1], s[2], w);
 }
 
 static void run_rmsprop(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                        const float *g, float *mean_square, float *velocity, float *w) {
+                        const float *g, float *const s[MOST_STATES], float *w) {
     td__kernels()->rmsprop(n, numbers->rate, (float)options->rho, (float)options->momentum,
-                           (float)options->epsilon, g, mean_square, velocity, w);
+                           (float)options->epsilon, g, s[0], s[1], s[2], w);
 }
 
 static void run_adagrad(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                        const float *g, float *sum_square, float *unused, float *w) {
-    (void)unused;
-    td__kernels()->adagrad(n, numbers->rate, (float)options->epsilon, g, sum_square, w);
+                        const float *g, float *const s[MOST_STATES], float *w) {
+    td__kernels()->adagrad(n, numbers->rate, (float)options->epsilon, g, s[0], w);
 }
 
 static void run_adadelta(const td_optimizer_options *options, const step_numbers *numbers,
-                         int64_t n, const float *g, float *mean_square, float *mean_update,
-                         float *w) {
-    td__kernels()->adadelta(n, numbers->rate, (float)options->rho, (float)options->epsilon, g,
-                            mean_square, mean_update, w);
+                         int64_t n, const float *g, float *const s[MOST_STATES], float *w) {
+    td__kernels()->adadelta(n, numbers->rate, (float)options->rho, (float)options->epsilon, g, s[0],
+                            s[1], w);
 }
 
 static void run_adamax(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                       const float *g, float *m, float *u, float *w) {
+                       const float *g, float *const s[MOST_STATES], float *w) {
     td__kernels()->adamax(n, numbers->rate, (float)options->beta_1, (float)options->beta_2,
-                          (float)options->epsilon, g, m, u, w);
+                          (float)options->epsilon, g, s[0], s[1], w);
 }
 
 static void run_nadam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                      const float *g, float *m, float *v, float *w) {
+                      const float *g, float *const s[MOST_STATES], float *w) {
     (void)options;
-    td__kernels()->nadam(n, numbers->rate, &numbers->nadam, g, m, v, w);
+    td__kernels()->nadam(n, numbers->rate, &numbers->nadam, g, s[0], s[1], w);
 }
 
 static void run_lion(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
-                     const float *g, float *m, float *unused, float *w) {
-    (void)unused;
-    td__kernels()->lion(n, numbers->rate, (float)options->beta_1, (float)options->beta_2, g, m, w);
+                     const float *g, float *const s[MOST_STATES], float *w) {
+    td__kernels()->lion(n, numbers->rate, (float)options->beta_1, (float)options->beta_2, g, s[0],
+                        w);
 }
 
 #define NUMBER(member, standard) TD__NUMBER(td_optimizer_options, member, standard)
+#define FLAG(member) TD__BOOL(td_optimizer_options, member)
+#define DECAY NUMBER(weight_decay, 0)
+#define MOMENTS                                                                                    \
+    NUMBER(learning_rate, 0.001), NUMBER(beta_1, 0.9), NUMBER(beta_2, 0.999), NUMBER(epsilon, 1e-7)
 static const td__field sgd_fields[] = {NUMBER(learning_rate, 0.01), NUMBER(momentum, 0),
-                                       TD__BOOL(td_optimizer_options, nesterov)};
-static const td__field adam_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(beta_1, 0.9),
-                                        NUMBER(beta_2, 0.999), NUMBER(epsilon, 1e-7)};
-static const td__field adamw_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(beta_1, 0.9),
-                                         NUMBER(beta_2, 0.999), NUMBER(epsilon, 1e-7),
-                                         NUMBER(weight_decay, 0.004)};
-static const td__field rmsprop_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(rho, 0.9),
-                                           NUMBER(momentum, 0), NUMBER(epsilon, 1e-7)};
+                                       FLAG(nesterov), DECAY};
+static const td__field adam_fields[] = {MOMENTS, FLAG(amsgrad), DECAY};
+static const td__field adamw_fields[] = {MOMENTS, FLAG(amsgrad), NUMBER(weight_decay, 0.004)};
+static const td__field moments_fields[] = {MOMENTS, DECAY};
+static const td__field rmsprop_fields[] = {
+    NUMBER(learning_rate, 0.001), NUMBER(rho, 0.9), NUMBER(momentum, 0),
+    NUMBER(epsilon, 1e-7),        FLAG(centered),   DECAY};
 static const td__field adagrad_fields[] = {
     NUMBER(learning_rate, 0.001),
     {.key = "initial_accumulator",
@@ -132,21 +133,33 @@ static const td__field adagrad_fields[] = {
      .type = TD__FIELD_NUMBER,
      .offset = offsetof(td_optimizer_options, initial_accumulator),
      .standard = 0.1},
-    NUMBER(epsilon, 1e-7)};
+    NUMBER(epsilon, 1e-7),
+    DECAY};
 static const td__field adadelta_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(rho, 0.95),
-                                            NUMBER(epsilon, 1e-7)};
+                                            NUMBER(epsilon, 1e-7), DECAY};
 static const td__field lion_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(beta_1, 0.9),
-                                        NUMBER(beta_2, 0.99)};
+                                        NUMBER(beta_2, 0.99), DECAY};
+#undef MOMENTS
+#undef DECAY
+#undef FLAG
 #undef NUMBER
 
 #define FIELDS(rows) .fields = (rows), .field_count = TD__COUNT(rows)
 static const optimizer_kind kinds[TD_OPTIMIZER_KIND_COUNT] = {
     [TD_SGD] = {.name = "sgd", FIELDS(sgd_fields), .states = {"velocity"}, .run = run_sgd},
-    [TD_ADAM] = {.name = "adam", FIELDS(adam_fields), .states = {"m", "v"}, .run = run_adam},
-    [TD_ADAMW] = {.name = "adamw", FIELDS(adamw_fields), .states = {"m", "v"}, .run = run_adam},
+    [TD_ADAM] = {.name = "adam",
+                 FIELDS(adam_fields),
+                 .states = {"m", "v", "largest_v"},
+                 .decays = true,
+                 .run = run_adam},
+    [TD_ADAMW] = {.name = "adamw",
+                  FIELDS(adamw_fields),
+                  .states = {"m", "v", "largest_v"},
+                  .decays = true,
+                  .run = run_adam},
     [TD_RMSPROP] = {.name = "rmsprop",
                     FIELDS(rmsprop_fields),
-                    .states = {"mean_square", "velocity"},
+                    .states = {"mean_square", "velocity", "mean_gradient"},
                     .run = run_rmsprop},
     [TD_ADAGRAD] = {.name = "adagrad",
                     FIELDS(adagrad_fields),
@@ -156,8 +169,11 @@ static const optimizer_kind kinds[TD_OPTIMIZER_KIND_COUNT] = {
                      FIELDS(adadelta_fields),
                      .states = {"mean_square", "mean_update"},
                      .run = run_adadelta},
-    [TD_ADAMAX] = {.name = "adamax", FIELDS(adam_fields), .states = {"m", "u"}, .run = run_adamax},
-    [TD_NADAM] = {.name = "nadam", FIELDS(adam_fields), .states = {"m", "v"}, .run = run_nadam},
+    [TD_ADAMAX] = {.name = "adamax",
+                   FIELDS(moments_fields),
+                   .states = {"m", "u"},
+                   .run = run_adamax},
+    [TD_NADAM] = {.name = "nadam", FIELDS(moments_fields), .states = {"m", "v"}, .run = run_nadam},
     [TD_LION] = {.name = "lion", FIELDS(lion_fields), .states = {"m"}, .run = run_lion},
 };
 static const char *const names[TD_OPTIMIZER_KIND_COUNT] = {
@@ -173,10 +189,22 @@ const td__field *td__optimizer_fields(td_optimizer_kind kind, size_t *count) {
     return kinds[kind].fields;
 }
 
-/* A velocity is only kept when there is a momentum to use it. */
+/* What only some options need is kept only with them. */
 static bool has_state(const td_optimizer *optimizer, int state) {
+    const td_optimizer_options *options = &optimizer->options;
     const char *name = optimizer->kind->states[state];
-    return name && (strcmp(name, "velocity") != 0 || optimizer->options.momentum > 0);
+    const struct {
+        const char *name;
+        bool needed;
+    } optional[] = {{"velocity", options->momentum > 0},
+                    {"largest_v", options->amsgrad},
+                    {"mean_gradient", options->centered}};
+    for (size_t i = 0; name && i < TD__COUNT(optional); i++) {
+        if (strcmp(name, optional[i].name) == 0) {
+            return optional[i].needed;
+        }
+    }
+    return name != NULL;
 }
 
 /* --- options ------------------------------------------------------------------------------ */
@@ -384,11 +412,17 @@ static void clip(const step_numbers *numbers, int64_t n, const float *g, float *
 
 static void run_kernel(const td_optimizer *optimizer, size_t i, int64_t first, int64_t n,
                        const float *g) {
-    td_tensor *const *states = &optimizer->states[MOST_STATES * i];
-    optimizer->kind->run(&optimizer->options, &optimizer->numbers, n, g,
-                         states[0] ? td__floats(states[0]) + first : NULL,
-                         states[1] ? td__floats(states[1]) + first : NULL,
-                         td__floats(optimizer->parameters[i]) + first);
+    const optimizer_kind *kind = optimizer->kind;
+    const step_numbers *numbers = &optimizer->numbers;
+    float *w = td__floats(optimizer->parameters[i]) + first, *states[MOST_STATES];
+    for (int s = 0; s < MOST_STATES; s++) {
+        td_tensor *state = optimizer->states[MOST_STATES * i + (size_t)s];
+        states[s] = state ? td__floats(state) + first : NULL;
+    }
+    if (numbers->decay != 0 && !kind->decays) {
+        td__kernels()->affine(n, 1 - numbers->decay, w, 0, w);
+    }
+    kind->run(&optimizer->options, numbers, n, g, states, w);
 }
 
 static void update(td_optimizer *optimizer, int part, size_t i, int64_t first, int64_t n) {
@@ -503,11 +537,11 @@ td_status td_optimizer_step(td_optimizer *optimizer, td_tensor *const gradients[
     optimizer->steps++;
     optimizer->gradients = gradients;
     int64_t total = optimizer->count ? optimizer->ends[optimizer->count - 1] : 0;
-    optimizer->numbers = (step_numbers){
-        .rate = (float)corrected_rate(options, rate, (double)optimizer->steps),
-        .decay = options->kind == TD_ADAMW ? (float)(rate * options->weight_decay) : 0,
-        .scale = options->clip_norm > 0 ? norm_scale(optimizer, total) : 1,
-        .limit = (float)options->clip_value};
+    optimizer->numbers =
+        (step_numbers){.rate = (float)corrected_rate(options, rate, (double)optimizer->steps),
+                       .decay = (float)(rate * options->weight_decay),
+                       .scale = options->clip_norm > 0 ? norm_scale(optimizer, total) : 1,
+                       .limit = (float)options->clip_value};
     if (options->kind == TD_NADAM) {
         optimizer->numbers.nadam = nadam_numbers(optimizer);
     }

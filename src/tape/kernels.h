@@ -288,14 +288,15 @@ typedef struct td__kernels {
     void (*gru_state_backward)(int64_t n, const float *gates, const float *previous, float *dh,
                                float *dgates);
 
-    /* Optimizers: one parameter tensor of n elements, updated in place. */
+    /* Optimizers: one parameter tensor of n elements, updated in place. NULL: velocity without
+     * momentum, largest without amsgrad, mean when not centered. */
     void (*sgd)(int64_t n, float rate, const float *g, float *w);
     void (*sgd_momentum)(int64_t n, float rate, float momentum, bool nesterov, const float *g,
                          float *velocity, float *w);
     void (*adam)(int64_t n, float rate, float beta_1, float beta_2, float epsilon, float decay,
-                 const float *g, float *m, float *v, float *w);
+                 const float *g, float *m, float *v, float *largest, float *w);
     void (*rmsprop)(int64_t n, float rate, float rho, float momentum, float epsilon, const float *g,
-                    float *mean_square, float *velocity, float *w);
+                    float *mean_square, float *velocity, float *mean, float *w);
     void (*adagrad)(int64_t n, float rate, float epsilon, const float *g, float *sum_square,
                     float *w);
     void (*adadelta)(int64_t n, float rate, float rho, float epsilon, const float *g,

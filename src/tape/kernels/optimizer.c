@@ -1,4 +1,5 @@
 /* Optimizers' inner loops, with Keras's equations. rate already includes any bias correction. */
+#include "tape/kernels/math.h"
 #include "tape/kernels/variant.h"
 
 /* w -= rate g */
@@ -30,40 +31,67 @@ static void sgd_momentum(int64_t n, float rate, float momentum, bool nesterov, c
 }
 
 /* w -= decay w; m += (g - m)(1 - beta_1); v += (g^2 - v)(1 - beta_2); w -= rate m / (sqrt v +
- * epsilon) */
+ * epsilon), where with amsgrad the largest v so far takes the place of v */
 static void adam(int64_t n, float rate, float beta_1, float beta_2, float epsilon, float decay,
-                 const float *g, float *m, float *v, float *w) {
+                 const float *g, float *m, float *v, float *largest, float *w) {
     float gain_1 = 1.0f - beta_1, gain_2 = 1.0f - beta_2, keep = 1.0f - decay;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        float first = m[i] + (g[i] - m[i]) * gain_1;
-        float second = v[i] + (g[i] * g[i] - v[i]) * gain_2;
-        m[i] = first;
-        v[i] = second;
-        w[i] = w[i] * keep - rate * first / (__builtin_sqrtf(second) + epsilon);
-    }
-}
-
-/* s = rho s + (1 - rho) g^2; v = momentum v + rate g / sqrt(s + epsilon); w -= v */
-static void rmsprop(int64_t n, float rate, float rho, float momentum, float epsilon, const float *g,
-                    float *mean_square, float *velocity, float *w) {
-    if (velocity) {
+    if (largest) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            float s = rho * mean_square[i] + (1.0f - rho) * g[i] * g[i];
-            mean_square[i] = s;
-            float v = momentum * velocity[i] + rate * g[i] / __builtin_sqrtf(s + epsilon);
-            velocity[i] = v;
-            w[i] -= v;
+            float first = m[i] + (g[i] - m[i]) * gain_1;
+            float second = v[i] + (g[i] * g[i] - v[i]) * gain_2;
+            float most = largest[i] > second ? largest[i] : second;
+            m[i] = first;
+            v[i] = second;
+            largest[i] = most;
+            w[i] = w[i] * keep - rate * first / (__builtin_sqrtf(most) + epsilon);
         }
     } else {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            float s = rho * mean_square[i] + (1.0f - rho) * g[i] * g[i];
-            mean_square[i] = s;
-            w[i] -= rate * g[i] / __builtin_sqrtf(s + epsilon);
+            float first = m[i] + (g[i] - m[i]) * gain_1;
+            float second = v[i] + (g[i] * g[i] - v[i]) * gain_2;
+            m[i] = first;
+            v[i] = second;
+            w[i] = w[i] * keep - rate * first / (__builtin_sqrtf(second) + epsilon);
         }
     }
+}
+
+/* s = rho s + (1 - rho) g^2; v = momentum v + rate g / sqrt(s + epsilon); w -= v. Centered, the root
+ * is of s - a^2 + epsilon with a = rho a + (1 - rho) g. The flags are constants of each call. */
+TD__INLINE void rmsprop_loop(bool moving, bool centered, int64_t n, float rate, float rho,
+                             float momentum, float epsilon, const float *g, float *mean_square,
+                             float *velocity, float *mean, float *w) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float s = rho * mean_square[i] + (1.0f - rho) * g[i] * g[i];
+        mean_square[i] = s;
+        if (centered) {
+            float a = rho * mean[i] + (1.0f - rho) * g[i];
+            mean[i] = a;
+            s -= a * a;
+        }
+        float step = rate * g[i] / __builtin_sqrtf(s + epsilon);
+        if (moving) {
+            step = momentum * velocity[i] + step;
+            velocity[i] = step;
+        }
+        w[i] -= step;
+    }
+}
+
+static void rmsprop(int64_t n, float rate, float rho, float momentum, float epsilon, const float *g,
+                    float *mean_square, float *velocity, float *mean, float *w) {
+#define LOOP(moving, centered)                                                                     \
+    rmsprop_loop(moving, centered, n, rate, rho, momentum, epsilon, g, mean_square, velocity,      \
+                 mean, w)
+    if (mean) {
+        velocity ? LOOP(true, true) : LOOP(false, true);
+    } else {
+        velocity ? LOOP(true, false) : LOOP(false, false);
+    }
+#undef LOOP
 }
 
 /* s += g^2; w -= rate g / sqrt(s + epsilon) */

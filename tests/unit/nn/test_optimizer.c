@@ -44,7 +44,7 @@ static void defaults_are_keras(void **state) {
     td_optimizer *zero = create(TD_OPTIMIZER(.kind = TD_ADAM, .beta_1 = TD_ZERO), 0, NULL);
     assert_true(td_optimizer_settled(zero)->beta_1 == 0);
     const td_setting *settings;
-    assert_int_equal(td_optimizer_settings(zero, &settings), 4);
+    assert_int_equal(td_optimizer_settings(zero, &settings), 6);
     assert_string_equal(settings[0].key, "learning_rate");
     assert_true(settings[1].value.number == 0 && !signbit(settings[1].value.number));
     td_optimizer_destroy(zero);
