@@ -6,16 +6,19 @@ import unittest
 from program import Case, SOURCE
 
 LISTS = ("layers", "losses", "metrics", "optimizers", "schedules", "initializers", "activations")
+DOCUMENTS = {"layers.md": LISTS[:1], "catalogue.md": LISTS[1:]}
 
 
 class Catalog(Case):
     def entries(self, name):
         return json.loads(self.run_program(name, "--json").stdout)
 
-    def test_the_document_is_what_the_program_prints(self):
-        with open(os.path.join(SOURCE, "docs", "layers.md"), encoding="utf-8") as file:
-            self.assertEqual(file.read(), self.run_program("layers", "--markdown").stdout,
-                             "make it anew: build/tapedeck layers --markdown > docs/layers.md")
+    def test_the_documents_are_what_the_program_prints(self):
+        for document, lists in DOCUMENTS.items():
+            with open(os.path.join(SOURCE, "docs", document), encoding="utf-8") as file:
+                printed = "\n".join(self.run_program(name, "--markdown").stdout for name in lists)
+                self.assertEqual(file.read(), printed, "make it anew, with an empty line between lists: for list in "
+                                 f"{' '.join(lists)}: build/tapedeck $list --markdown, to docs/{document}")
 
     def test_every_list_has_text_json_and_single_entries(self):
         for name in LISTS:
