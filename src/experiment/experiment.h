@@ -117,7 +117,7 @@ struct td_experiment {
     td__track_spec *tracks;
     size_t track_count;
     bool unrecorded; /* the document has no `record:`; the trainer knows what stands for it */
-    bool diagnose; /* while it trains */
+    bool diagnose;   /* while it trains */
     bool stop_on_nan, stop_on_divergence;
     double overhead;
     int policy; /* td_policy */
