@@ -27,7 +27,7 @@ TYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(int32)": 
 def channels_first(name):
     """PyTorch's images and signals, whose arrays here have the channels last, which Tapedeck takes too."""
     return not name.startswith(("keras", "lstm", "gru", "rnn", "bidirectional", "transformer", "mlp", "open", "transposed",
-                                "batch_of"))
+                                "batch_of", "steps_text"))
 
 
 class Onnx(Case):
