@@ -167,8 +167,9 @@ static int run(int count, char **arguments) {
     if (scale && !plain_number(scale, &gradients.scale)) {
         return misuse(&command_gradients, "--scale: expected a number that is not 0");
     }
-    if (memory && !byte_count(memory, &gradients.memory)) {
-        return misuse(&command_gradients, "--memory: expected a number of bytes (2GiB, 500MB)");
+    if (memory && !td_parse_bytes(memory, &gradients.memory)) {
+        return misuse(&command_gradients,
+                      "--memory: expected a number of bytes (500M, 2GiB, 500MB)");
     }
     char *joined = join(layers, layer_count);
     gradients.layers = joined;

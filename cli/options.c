@@ -16,30 +16,6 @@ bool plain_number(const char *text, double *number) {
     return end != text && !*end && isfinite(*number) && *number != 0;
 }
 
-bool byte_count(const char *text, int64_t *bytes) {
-    static const struct {
-        const char *unit;
-        double bytes;
-    } units[] = {{"", 1},         {"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20},
-                 {"GiB", 0x1p30}, {"kB", 1e3}, {"MB", 1e6},     {"GB", 1e9}};
-    char *end;
-    double number = strtod(text, &end);
-    if (end == text) {
-        return false;
-    }
-    while (*end == ' ') {
-        end++;
-    }
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        double all = number * units[i].bytes;
-        if (!strcmp(end, units[i].unit) && all >= 1 && all < 0x1p62) {
-            *bytes = (int64_t)all;
-            return true;
-        }
-    }
-    return false;
-}
-
 bool layout_word(const char *text, td_layout *layout) {
     bool first = !strcmp(text, "channels_first");
     *layout = first ? TD_LAYOUT_CHANNELS_FIRST : TD_LAYOUT_CHANNELS_LAST;

@@ -35,9 +35,6 @@ void visit_options(option_visitor *visitor);
 bool whole_number(const char *text, int64_t *number);
 /* A finite number that is not 0; false when text is none. */
 bool plain_number(const char *text, double *number);
-
-/* "2GiB", "500 MB", "4096": a number of bytes of at least 1; false when text is none. */
-bool byte_count(const char *text, int64_t *bytes);
 /* channels_first or channels_last; false when text is neither. */
 bool layout_word(const char *text, td_layout *layout);
 /* "NAME=FILE" of each text, which is changed; misuse's answer, or EXIT_GOOD. */

@@ -214,8 +214,8 @@ static int run(int count, char **arguments) {
     for (size_t i = 0; i < to_count; i++) {
         *(are_sinks(to[i]) ? &predict.sinks : &predict.to) = to[i];
     }
-    if (memory && !byte_count(memory, &predict.memory)) {
-        return misuse(&command_predict, "--memory: expected a number of bytes (2GiB, 500MB)");
+    if (memory && !td_parse_bytes(memory, &predict.memory)) {
+        return misuse(&command_predict, "--memory: expected a number of bytes (500M, 2GiB, 500MB)");
     }
     if (label_count == 1 && !strchr(labels[0], '=')) {
         predict.labels = labels[0];

@@ -80,6 +80,11 @@ TD_API size_t td_visible(char *out, const char *text, size_t length, bool lines)
  * near enough (a third of the letters at most) to be worth suggesting. */
 TD_API const char *td_nearest_word(const char *word, const char *const *candidates, size_t count);
 
+/* A size in bytes as people write it, in any case: 2000, 50MB, 50 MB and kB, GB, TB in powers of
+ * 1000; 64 KiB, MiB, GiB, TiB, and for short K, M, G, T, in powers of 1024. False, with bytes
+ * untouched, for anything else and for less than 1 or 2^62 and more. */
+TD_API bool td_parse_bytes(const char *text, int64_t *bytes);
+
 /* "MAJOR.MINOR.PATCH" of the library that is running. */
 TD_API const char *td_version(void);
 

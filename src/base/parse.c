@@ -75,3 +75,23 @@ const char *td__parse_float64(const char *text, double *value) {
     }
     return end;
 }
+
+bool td_parse_bytes(const char *text, int64_t *bytes) {
+    static const struct {
+        const char *unit;
+        double bytes;
+    } units[] = {{"", 1},         {"B", 1},      {"K", 0x1p10},   {"KB", 1e3},    {"KiB", 0x1p10},
+                 {"M", 0x1p20},   {"MB", 1e6},   {"MiB", 0x1p20}, {"G", 0x1p30},  {"GB", 1e9},
+                 {"GiB", 0x1p30}, {"T", 0x1p40}, {"TB", 1e12},    {"TiB", 0x1p40}};
+    double number;
+    const char *unit = td__parse_float64(text, &number);
+    unit = unit ? unit + strspn(unit, " ") : NULL;
+    for (size_t i = 0; unit && i < sizeof units / sizeof *units; i++) {
+        double all = number * units[i].bytes;
+        if (!strcasecmp(unit, units[i].unit) && all >= 1 && all < 0x1p62) {
+            *bytes = (int64_t)all;
+            return true;
+        }
+    }
+    return false;
+}

@@ -114,32 +114,16 @@ static td_status set_number(const td__field *field, void *options, const td_valu
     return TD_OK;
 }
 
-/* A number and what it is counted in; NaN when that is none of units. */
-static double quantity(const td_value *value, size_t count, const char *const *units,
-                       const double *sizes) {
-    double number = value->number;
-    const char *unit = "";
-    if (value->kind == TD_VALUE_TEXT) {
-        unit = td__parse_float64(value->text, &number);
-    } else if (value->kind != TD_VALUE_NUMBER) {
-        return (double)NAN;
-    }
-    while (unit && *unit == ' ') {
-        unit++;
-    }
-    for (size_t i = 0; unit && i < count; i++) {
-        if (!strcmp(unit, units[i])) {
-            return number * sizes[i];
-        }
-    }
-    return (double)NAN;
-}
-
 static td_status set_share(const td__field *field, void *options, const td_value *value,
                            td_error *error) {
-    static const char *const units[] = {"", "%"};
-    static const double sizes[] = {1, 0.01};
-    double share = quantity(value, TD__COUNT(units), units, sizes);
+    double share = value->number;
+    if (value->kind == TD_VALUE_TEXT) {
+        const char *unit = td__parse_float64(value->text, &share);
+        unit = unit ? unit + strspn(unit, " ") : "?";
+        share = !*unit ? share : !strcmp(unit, "%") ? share * 0.01 : (double)NAN;
+    } else if (value->kind != TD_VALUE_NUMBER) {
+        share = (double)NAN;
+    }
     if (isnan(share)) {
         return refuse(field, value, error);
     }
@@ -149,13 +133,14 @@ static td_status set_share(const td__field *field, void *options, const td_value
 
 static td_status set_bytes(const td__field *field, void *options, const td_value *value,
                            td_error *error) {
-    static const char *const units[] = {"", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB"};
-    static const double sizes[] = {1, 1, 0x1p10, 0x1p20, 0x1p30, 1e3, 1e6, 1e9};
-    double bytes = quantity(value, TD__COUNT(units), units, sizes);
-    if (!(bytes > 0 && bytes < 0x1p62)) {
+    int64_t *bytes = at(options, field->offset);
+    if (value->kind == TD_VALUE_TEXT) {
+        return td_parse_bytes(value->text, bytes) ? TD_OK : refuse(field, value, error);
+    }
+    if (value->kind != TD_VALUE_NUMBER || !(value->number >= 1 && value->number < 0x1p62)) {
         return refuse(field, value, error);
     }
-    *(int64_t *)at(options, field->offset) = (int64_t)bytes;
+    *bytes = (int64_t)value->number;
     return TD_OK;
 }
 

@@ -189,7 +189,7 @@ class Foreign(Case):
         done = self.run_program("predict", fixture + ".onnx", "x.npy", "--to", "y.npy", "--memory", "8 MiB", status=1)
         self.assertIn("no memory left", done.stderr)
         self.assertFalse(self.exists("y.npy") or self.exists(".y.npy.new"))
-        self.run_program("predict", fixture + ".onnx", "x.npy", "--to", "y.npy", "--memory", "1GiB", "--quiet")
+        self.run_program("predict", fixture + ".onnx", "x.npy", "--to", "y.npy", "--memory", "1G", "--quiet")
 
     def test_gradients_take_no_more_memory_than_is_allowed(self):
         fixture = os.path.join(MODELS, "keras", "images")

@@ -123,8 +123,48 @@ static void words_for_non_finite_numbers_are_read(void **state) {
     assert_true(value == 3);
 }
 
+static void sizes_are_read_as_people_write_them(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t bytes; /* 0: refused */
+    } cases[] = {
+        {"2000", 2000},
+        {"1e3", 1000},
+        {"4096B", 4096},
+        {"50M", 50 << 20},
+        {"50 MB", 50000000},
+        {"50MiB", 50 << 20},
+        {"3k", 3 << 10},
+        {"3kB", 3000},
+        {"3KB", 3000},
+        {"3 KiB", 3 << 10},
+        {"2g", (int64_t)2 << 30},
+        {"2GB", 2000000000},
+        {"1.5 GiB", (int64_t)3 << 29},
+        {"1T", (int64_t)1 << 40},
+        {"", 0},
+        {"M", 0},
+        {"0.5", 0},
+        {"-1G", 0},
+        {"50 Mb/s", 0},
+        {"50MM", 0},
+        {"5 000", 0},
+        {"1e30", 0},
+        {"nan", 0},
+        {"inf", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t bytes = -7;
+        bool read = td_parse_bytes(cases[i].text, &bytes);
+        assert_int_equal(read, cases[i].bytes != 0);
+        assert_int_equal(bytes, read ? cases[i].bytes : -7);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_read_as_people_write_them),
         cmocka_unit_test(odd_spellings_are_read_like_the_c_library_does),
         cmocka_unit_test(random_numbers_are_rounded_to_the_nearest_float),
         cmocka_unit_test(numbers_beside_a_midpoint_are_not_rounded_twice),

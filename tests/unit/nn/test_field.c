@@ -69,6 +69,8 @@ static void every_type_takes_its_values(void **state) {
     assert_true(s.pair[0] == 3 && s.pair[1] == 4);
     take(&s, "bytes", text("1.5 MiB"));
     assert_true(s.bytes == 3 * 512 * 1024);
+    take(&s, "bytes", text("50M"));
+    assert_true(s.bytes == 50 * 1024 * 1024);
     take(&s, "bytes", number(2000));
     assert_true(s.bytes == 2000);
     take(&s, "number", number(-1.5));
