@@ -233,6 +233,7 @@ def mlp():
     return g, g.dense(g.add("Relu", g.dense(x, 1024, 1024)), 1024, 10)
 
 
+PAUSE = 0.12  # seconds: onnxruntime's threads spin up to 0.1 after a run
 MODELS = [resnet18, densenet, mobilenet_v2, efficientnet, shufflenet, unet, ocr, lstm, nsnet2, transformer, magika, mlp]
 
 
@@ -254,7 +255,7 @@ def main():
             for threads in options.threads.split(","):
                 workers = [Worker([sys.executable, os.path.join(HERE, "peers", "models.py"), path, threads]),
                            Worker([os.path.join(HERE, os.pardir, "build", "bench", "models"), path, threads])]
-                theirs, ours = interleave(workers, options.rounds, options.milliseconds)
+                theirs, ours = interleave(workers, options.rounds, options.milliseconds, PAUSE)
                 print("| %s | %s | %.2f | %.2f | %.2f |" % (make.__name__, threads, theirs.median, ours.median,
                                                            ours.median / theirs.median), flush=True)
                 for worker in workers:

@@ -7,6 +7,7 @@ with its peak resident KiB; `interleave` asks several of them in turns.
 import os
 import statistics
 import subprocess
+import time
 
 
 class Worker:
@@ -57,13 +58,15 @@ class Times:
         self.best = min(values)
 
 
-def interleave(workers, rounds, milliseconds):
-    """The times of each worker: every round asks each of them once, in changing order."""
+def interleave(workers, rounds, milliseconds, pause=0):
+    """The times of each worker: every round asks each of them once, in changing order, after a pause of seconds where
+    threads of a worker go on spinning when it has answered, on a core that the next one needs."""
     for worker in workers:
         worker.warm_up(milliseconds)
     values = [[] for _ in workers]
     for number in range(rounds):
         order = range(len(workers)) if number % 2 else reversed(range(len(workers)))
         for i in order:
+            time.sleep(pause)
             values[i].append(workers[i].round())
     return [Times(times) for times in values]
