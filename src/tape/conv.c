@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { MAXIMUM_TILE_ROWS = 16, LONGEST_SUM = 640 };
+enum { MAXIMUM_TILE_ROWS = 16, LONGEST_SUM = 640, FEW_ROWS = 8 };
 
 bool td__conv_axis(int64_t size, int64_t kernel, int64_t stride, int64_t dilation,
                    td_padding padding, int64_t *out, int64_t *before) {
@@ -198,7 +198,7 @@ static void used_segments(const patches *p, int64_t row, int64_t *first, int64_t
     }
 }
 
-/* Rows [begin, end) of all images' rows after each other. Where results of consecutive rows are
+/* Pixels [begin, end) of all images' rows after each other. Where results of consecutive rows are
  * contiguous, a tile may go over the end of a row. */
 static void patch_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
@@ -207,8 +207,9 @@ static void patch_part(void *context, int part, int64_t begin, int64_t end) {
         p->row_stride == p->columns * p->pixel_stride && p->image_stride == p->rows * p->row_stride;
     int64_t source_row = p->source.width * p->source.channels;
     patch_tile tile = {.last = -1};
-    for (int64_t row = begin; row < end; row++) {
-        int64_t b = row / p->rows, i = row % p->rows, first, last;
+    for (int64_t next; begin < end; begin = next) {
+        int64_t row = begin / p->columns, b = row / p->rows, i = row % p->rows, first, last;
+        next = (row + 1) * p->columns < end ? (row + 1) * p->columns : end;
         used_segments(p, i * p->step[0], &first, &last);
         if (!flat || first != tile.first || last != tile.last) {
             flush_tile(p, &tile);
@@ -217,7 +218,7 @@ static void patch_part(void *context, int part, int64_t begin, int64_t end) {
         }
         const float *start = p->source.data + (b * p->source.height + i * p->step[0]) * source_row;
         float *result = p->result + b * p->image_stride + i * p->row_stride;
-        for (int64_t j = 0; j < p->columns; j++) {
+        for (int64_t j = begin - row * p->columns; j < next - row * p->columns; j++) {
             if (tile.count == 0) {
                 tile.result = result + j * p->pixel_stride;
             }
@@ -231,8 +232,10 @@ static void patch_part(void *context, int part, int64_t begin, int64_t end) {
 }
 
 static void run_patches(patches *p, int64_t batch) {
-    int64_t work = p->columns * p->segments * p->segment * p->n; /* per row */
-    td__parallel(batch * p->rows, 1, TD__PRODUCT_GRAIN / (work + 1) + 1, patch_part, p);
+    int64_t work = p->segments * p->segment * p->n, rows = batch * p->rows;
+    /* Whole rows, unless they are so few that threads would have nothing to do. */
+    int64_t step = rows < FEW_ROWS * td_threads() ? p->kernels->tile_rows : p->columns;
+    td__parallel(rows * p->columns, step, TD__PRODUCT_GRAIN / (work + 1) + 1, patch_part, p);
 }
 
 /* Memory for packed panels, a padded bias, and offsets. */

@@ -23,9 +23,11 @@ enum {
     FAR_COLUMNS = 512,
     ROW_TILES = 4, /* tiles of rows that pass a block's panels together */
     PACKED_PANELS = 16,
-    FEW_TILES = 16,   /* of rows: with fewer, packing costs more than it saves */
-    NEAR_ROWS = 1024, /* floats from row to row of b: farther ones share few places of a cache */
-    LINE = 16,        /* floats of a cache line */
+    FEW_TILES = 16,      /* of rows: with fewer, packing costs more than it saves */
+    NEAR_ROWS = 1024,    /* floats from row to row of b: farther ones share few places of a cache */
+    LINE = 16,           /* floats of a cache line */
+    ROWS_OF_READING = 4, /* with fewer, reading b takes as long as multiplying so many */
+    SPREAD_FLOATS = 1 << 16, /* of b, which are worth a thread that is awake */
     MAXIMUM_TILE_ROWS = 16
 };
 
@@ -82,14 +84,18 @@ typedef struct cell {
 
 static const int64_t no_offset = 0;
 
+/* How tiles of k in [done, done + block) end. */
+static int tile_flags(const td__gemm_arguments *g, int64_t done, int64_t block) {
+    bool last = done + block == g->k;
+    return (done ? TD__TILE_ADD : g->flags & TD__TILE_ADD) | (last ? g->flags & TD__TILE_RELU : 0);
+}
+
 /* One tile over rows [row, row + rows), `columns` columns from `column`, and k in [done, done + block). */
 static void tile(const product *x, int64_t row, int rows, int64_t column, int columns, int64_t done,
                  int64_t block, const float *b, int64_t ldb) {
     const td__gemm_arguments *g = x->arguments;
     float *c = g->c + row * g->ldc + column;
-    bool last = done + block == g->k;
-    int flags =
-        (done ? TD__TILE_ADD : g->flags & TD__TILE_ADD) | (last ? g->flags & TD__TILE_RELU : 0);
+    int flags = tile_flags(g, done, block);
     if (g->transpose_a) {
         const float *start = g->a + done * g->lda + row;
         x->kernels->tile_outer(rows, columns, 1, block, g->lda, &start, 0, b, ldb, c, g->ldc,
@@ -103,6 +109,17 @@ static void tile(const product *x, int64_t row, int rows, int64_t column, int co
     const float *bias = x->bias && !done ? x->bias + column : NULL;
     x->kernels->tile_dot(rows, columns, 1, block, &no_offset, starts, b, ldb, bias, c, g->ldc,
                          flags);
+}
+
+/* A row alone past all panels of a part. */
+static void single_row(const product *x, const cell *part, int64_t done, int64_t block,
+                       td__panels b) {
+    const td__gemm_arguments *g = x->arguments;
+    int64_t width = x->kernels->panel_width, row = part->first_row;
+    int64_t first = part->first_panel * width, last = part->last_panel * width;
+    x->kernels->row_dot((last < g->n ? last : g->n) - first, block, g->a + row * g->lda + done,
+                        b.data, b.stride, b.row, x->bias && !done ? x->bias + first : NULL,
+                        g->c + row * g->ldc + first, tile_flags(g, done, block));
 }
 
 /* Asks for rows of floats that will be read soon. */
@@ -133,6 +150,10 @@ static void multiply_block(const product *x, const cell *part, int64_t done, int
                            td__panels b) {
     int64_t width = x->kernels->panel_width, n = x->arguments->n;
     int most = x->kernels->tile_rows;
+    if (part->last_row - part->first_row == 1 && !x->arguments->transpose_a) {
+        single_row(x, part, done, block, b);
+        return;
+    }
     for (int64_t first = part->first_row, last; first < part->last_row; first = last) {
         last = part->last_row - first < 2 * ROW_TILES * most ? part->last_row
                                                              : first + ROW_TILES * most;
@@ -219,7 +240,8 @@ static int64_t least(int64_t a, int64_t b) {
 static void set_grid(product *x) {
     const td__gemm_arguments *g = x->arguments;
     int64_t unit = x->kernels->tile_rows, tiles = (g->m + unit - 1) / unit;
-    int64_t threads = least(td_threads(), g->m * g->n * g->k / TD__PRODUCT_GRAIN);
+    int64_t rows = g->m > ROWS_OF_READING ? g->m : ROWS_OF_READING;
+    int64_t threads = least(td_threads(), rows * g->n * g->k / TD__PRODUCT_GRAIN);
     threads = threads > 1 ? threads : 1;
     int64_t tall = least(threads, tiles / FEW_TILES);
     x->panel_parts = (int)least(x->panel_count, tall > 1 ? threads / tall : threads);
@@ -336,6 +358,28 @@ void td__gemm_panels(const td__gemm_arguments *g, td__panels panels) {
 void td__gemm_packed(const td__gemm_arguments *g, const float *packed) {
     int64_t width = td__kernels()->panel_width;
     td__gemm_panels(g, (td__panels){.data = packed, .stride = g->k * width, .row = width});
+}
+
+typedef struct spread {
+    const product *product;
+    td__panels panels;
+} spread;
+
+static void spread_part(void *context, int part, int64_t begin, int64_t end) {
+    (void)part;
+    const spread *s = context;
+    multiply(s->product,
+             &(cell){.last_row = s->product->arguments->m, .first_panel = begin, .last_panel = end},
+             s->panels);
+}
+
+void td__gemm_spread(const td__gemm_arguments *g, const float *packed) {
+    const td__kernels_table *kernels = td__kernels();
+    int64_t panel = g->k * kernels->panel_width;
+    product x = {.arguments = g, .kernels = kernels};
+    spread s = {&x, {.data = packed, .stride = panel, .row = kernels->panel_width}};
+    assert(!g->bias);
+    td__parallel(td__panel_count(g->n), 1, SPREAD_FLOATS / (panel + 1) + 1, spread_part, &s);
 }
 
 void td__gemm_serial(const td__gemm_arguments *g, float *packing) {

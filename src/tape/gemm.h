@@ -42,6 +42,10 @@ void td__gemm_packed(const td__gemm_arguments *arguments, const float *packed);
 /* packing: td__panels_bytes(n, k) of memory, used when b has to be packed. */
 void td__gemm_serial(const td__gemm_arguments *arguments, float *packing);
 
+/* The same over all threads, each with some of the columns: for few rows and products one after another,
+ * while the other threads are awake. Called inside td__parallel it runs on the calling thread alone. */
+void td__gemm_spread(const td__gemm_arguments *arguments, const float *packed);
+
 /* A right operand for several products, which may use fewer of its rows and columns. */
 typedef struct td__panels {
     const float *data;

@@ -208,6 +208,9 @@ typedef struct td__kernels {
     void (*tile_dot)(int row_count, int columns, int64_t segments, int64_t segment,
                      const int64_t *offsets, const float *const *rows, const float *b, int64_t ldb,
                      const float *bias, float *c, int64_t ldc, int flags);
+    /* The same of one row, a[k], past all panels that so many columns have, panel_stride floats apart. */
+    void (*row_dot)(int64_t columns, int64_t k, const float *a, const float *b,
+                    int64_t panel_stride, int64_t ldb, const float *bias, float *c, int flags);
     /* c[r, j] = sum over s, k of starts[s][offset + k * stride + r] * b[s * segment + k, j] */
     void (*tile_outer)(int row_count, int columns, int64_t segments, int64_t segment,
                        int64_t stride, const float *const *starts, int64_t offset, const float *b,

@@ -2,6 +2,7 @@
 #include "tape/recurrent.h"
 
 #include "tape/linear.h"
+#include "tape/prepared.h"
 
 #include <string.h>
 
@@ -187,7 +188,7 @@ td_status td__recurrent_input(td_tape *tape, td__recurrent *r,
 void td__recurrent_product(const td__recurrent *r, int64_t step, int64_t begin, int64_t end,
                            const float *a, const float *packed, int64_t columns, float *gates,
                            int64_t column) {
-    td__gemm_packed(
+    td__gemm_spread(
         &(td__gemm_arguments){.m = end - begin,
                               .n = columns,
                               .k = r->units,
@@ -202,7 +203,7 @@ void td__recurrent_product(const td__recurrent *r, int64_t step, int64_t begin, 
 void td__recurrent_back(const td__recurrent *r, int64_t begin, int64_t end, const float *rows,
                         int64_t width, const float *packed, bool add, float *states) {
     float *to = states + begin * r->units, *product = r->scale ? r->scaled + begin * r->units : to;
-    td__gemm_packed(&(td__gemm_arguments){.m = end - begin,
+    td__gemm_spread(&(td__gemm_arguments){.m = end - begin,
                                           .n = r->units,
                                           .k = width,
                                           .a = rows + begin * width,
@@ -222,13 +223,35 @@ void td__recurrent_back(const td__recurrent *r, int64_t begin, int64_t end, cons
     }
 }
 
-td__buffer *td__recurrent_pack(td_tape *tape, const float *kernel, int64_t ld, bool transpose,
-                               int64_t n, int64_t k) {
-    td__buffer *packed = td__temporary(tape, td__panels_bytes(n, k));
-    if (packed) {
-        td__pack(kernel, ld, transpose, n, k, packed->data);
+td_status td__recurrent_pack(td_tape *tape, const td_tensor *kernel, int64_t column, bool transpose,
+                             int64_t n, int64_t k, td__recurrent_panels *out) {
+    const float *from = td__floats(kernel) + column;
+    size_t bytes = td__panels_bytes(n, k);
+    td__prepared *kept =
+        kernel->weight && !transpose ? td__prepare(tape, from, TD__PREPARED_PANELS, bytes) : NULL;
+    *out = (td__recurrent_panels){.data = kept ? kept->data : NULL};
+    if (kept && kept->made) {
+        return TD_OK;
     }
-    return packed;
+    if (!kept) {
+        out->memory = td__temporary(tape, bytes);
+        if (!out->memory) {
+            return TD_MEMORY;
+        }
+        out->data = out->memory->data;
+    }
+    float *to = kept ? kept->data : out->memory->data;
+    td__pack(from, kernel->shape.dims[1], transpose, n, k, to);
+    if (kept) {
+        kept->made = true;
+    }
+    return TD_OK;
+}
+
+void td__recurrent_unpack(td_tape *tape, const td__recurrent_panels *panels) {
+    if (panels->memory) {
+        td__buffer_drop(tape, panels->memory);
+    }
 }
 
 const float *td__recurrent_read(const td__recurrent *r, int64_t begin, int64_t end) {

@@ -1,7 +1,8 @@
 /* What recurrent layers share.
  *
  * The products of all time steps with the kernel are one matrix product; the recurrence then runs
- * example by example, so that threads take rows of the batch and never wait for each other. The
+ * example by example, so that threads take rows of the batch and never wait for each other; of a
+ * single example they take columns of each step's product. The
  * gradient runs back in the same way and leaves the gradients of all steps, of which the kernels'
  * are one matrix product each.
  *
@@ -76,9 +77,16 @@ void td__recurrent_product(const td__recurrent *r, int64_t step, int64_t begin, 
 /* For examples [begin, end): states (=|+=) rows b, b packed; rows (batch, width). */
 void td__recurrent_back(const td__recurrent *r, int64_t begin, int64_t end, const float *rows,
                         int64_t width, const float *packed, bool add, float *states);
-/* Packs a (k, n) right operand, once for all steps. NULL (and the tape's error) without memory. */
-td__buffer *td__recurrent_pack(td_tape *tape, const float *kernel, int64_t ld, bool transpose,
-                               int64_t n, int64_t k);
+/* A (k, n) right operand, packed once for all steps, or kept by the tape. */
+typedef struct td__recurrent_panels {
+    const float *data;
+    td__buffer *memory; /* NULL: the tape's */
+} td__recurrent_panels;
+
+/* Of a recurrent kernel's columns from `column` on. TD_MEMORY (and the tape's error) without memory. */
+td_status td__recurrent_pack(td_tape *tape, const td_tensor *kernel, int64_t column, bool transpose,
+                             int64_t n, int64_t k, td__recurrent_panels *out);
+void td__recurrent_unpack(td_tape *tape, const td__recurrent_panels *panels);
 /* Activates columns [first, first + count) of a gates' row, and keeps what was before if needed. */
 void td__recurrent_activate(const td__recurrent *r, td_activation activation, int64_t example,
                             int64_t step, int64_t first, int64_t count);

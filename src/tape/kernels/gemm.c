@@ -12,6 +12,8 @@
 typedef float vec __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4), may_alias));
 typedef int32_t mask __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4)));
 
+enum { ROW_PANELS = 4 };
+
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE vec load(const float *p) {
@@ -153,6 +155,32 @@ INLINE void dot(const int row_count, const int vectors, int columns, int64_t seg
     }
 }
 
+/* One row past several panels: as many sums as hide how long one takes, in the order of dot. */
+INLINE void row_of_panels(const int panels, int64_t k, const float *a, const float *b,
+                          int64_t panel_stride, int64_t ldb, const float *bias, int columns,
+                          float *c, int flags) {
+    vec sum[ROW_PANELS][2];
+#pragma GCC unroll 4
+    for (int p = 0; p < panels; p++) {
+        for (int v = 0; v < 2; v++) {
+            sum[p][v] = bias ? load(bias + (2 * p + v) * TD__LANES) : (vec){0};
+        }
+    }
+    for (int64_t i = 0; i < k; i++, b += ldb) {
+        float scalar = a[i];
+#pragma GCC unroll 4
+        for (int p = 0; p < panels; p++) {
+            sum[p][0] += load(b + p * panel_stride) * scalar;
+            sum[p][1] += load(b + p * panel_stride + TD__LANES) * scalar;
+        }
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < panels; p++, columns -= 2 * TD__LANES) {
+        store(2, sum[p], columns < 2 * TD__LANES ? columns : 2 * TD__LANES, c + p * 2 * TD__LANES,
+              flags);
+    }
+}
+
 INLINE void outer(const int row_count, const int vectors, int columns, int64_t segments,
                   int64_t segment, int64_t stride, const float *const *starts, int64_t offset,
                   const float *b, int64_t ldb, float *c, int64_t ldc, int flags) {
@@ -237,6 +265,22 @@ static void tile_dot(int row_count, int columns, int64_t segments, int64_t segme
                                                   bias, c, ldc, flags);
 }
 
+static void row_dot(int64_t columns, int64_t k, const float *a, const float *b,
+                    int64_t panel_stride, int64_t ldb, const float *bias, float *c, int flags) {
+    const int64_t step = ROW_PANELS * 2 * TD__LANES;
+    for (; columns > step - TD__LANES; columns -= step, b += ROW_PANELS * panel_stride, c += step) {
+        row_of_panels(ROW_PANELS, k, a, b, panel_stride, ldb, bias,
+                      (int)(columns < step ? columns : step), c, flags);
+        bias = bias ? bias + step : NULL;
+    }
+    for (; columns > 0; columns -= 2 * TD__LANES, b += panel_stride, c += 2 * TD__LANES) {
+        static const int64_t no_offset = 0;
+        int some = (int)(columns < 2 * TD__LANES ? columns : 2 * TD__LANES);
+        tile_dot(1, some, 1, k, &no_offset, &a, b, ldb, bias, c, some, flags);
+        bias = bias ? bias + 2 * TD__LANES : NULL;
+    }
+}
+
 static void tile_outer(int row_count, int columns, int64_t segments, int64_t segment,
                        int64_t stride, const float *const *starts, int64_t offset, const float *b,
                        int64_t ldb, float *c, int64_t ldc, int flags) {
@@ -250,5 +294,6 @@ void TD__VARIANT(td__fill_gemm)(td__kernels_table *table) {
     table->vector_width = TD__LANES;
     table->pack_transposed = pack_transposed;
     table->tile_dot = tile_dot;
+    table->row_dot = row_dot;
     table->tile_outer = tile_outer;
 }

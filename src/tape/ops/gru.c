@@ -45,7 +45,7 @@ static void reset_after_product(const gru_work *w, int64_t begin, int64_t end, i
     const td__recurrent *r = &w->saved->r;
     const td__kernels_table *kernels = td__kernels();
     int64_t n = r->units;
-    td__gemm_packed(&(td__gemm_arguments){.m = end - begin,
+    td__gemm_spread(&(td__gemm_arguments){.m = end - begin,
                                           .n = n,
                                           .k = n,
                                           .a = w->state + begin * n,
@@ -151,7 +151,7 @@ static void reset_before_backward(const gru_work *w, int64_t i, int64_t step) {
 /* e = dc Rc^T for all examples, and as the state was scaled. */
 static void back_through_candidate(const gru_work *w, int64_t begin, int64_t end) {
     const td__recurrent *r = &w->saved->r;
-    td__gemm_packed(&(td__gemm_arguments){.m = end - begin,
+    td__gemm_spread(&(td__gemm_arguments){.m = end - begin,
                                           .n = r->units,
                                           .k = r->units,
                                           .a = w->d->row + begin * r->width + 2 * r->units,
@@ -258,15 +258,14 @@ static td_status gru_backward(td_tape *tape, td__node *node) {
     if (td__recurrent_gradients_begin(tape, r, 3 * count + r->time * count, &d)) {
         return TD_MEMORY;
     }
-    const float *kernel = td__floats(node->inputs[TD__RNN_RECURRENT].tensor);
-    td__buffer *gates = td__recurrent_pack(tape, kernel, r->width, true, n, 2 * n);
-    td__buffer *candidate =
-        gates ? td__recurrent_pack(tape, kernel + 2 * n, r->width, true, n, n) : NULL;
-    td_status status = TD_MEMORY;
-    if (candidate) {
+    const td_tensor *kernel = node->inputs[TD__RNN_RECURRENT].tensor;
+    td__recurrent_panels gates, candidate;
+    td_status status = td__recurrent_pack(tape, kernel, 0, true, n, 2 * n, &gates);
+    status = status ? status : td__recurrent_pack(tape, kernel, 2 * n, true, n, n, &candidate);
+    if (!status) {
         gru_work work = {.saved = saved,
-                         .packed_gates = gates->data,
-                         .packed_candidate = candidate->data,
+                         .packed_gates = gates.data,
+                         .packed_candidate = candidate.data,
                          .g = td__output_gradient(tape, node),
                          .initial = node->inputs[TD__RNN_STATE].tensor,
                          .d = &d,
@@ -274,8 +273,8 @@ static td_status gru_backward(td_tape *tape, td__node *node) {
                          .row_candidate = d.extra + 2 * count,
                          .candidate = d.extra + 3 * count};
         td__parallel(r->batch, 1, td__recurrent_worth(r), backward_part, &work);
-        td__buffer_drop(tape, gates);
-        td__buffer_drop(tape, candidate);
+        td__recurrent_unpack(tape, &gates);
+        td__recurrent_unpack(tape, &candidate);
         status = finish(tape, node, &work);
     }
     td__buffer_drop(tape, d.memory);
@@ -323,19 +322,20 @@ static td_status input_product(td_tape *tape, td__recurrent *r, td_tensor *const
 static td_status run(td_tape *tape, const gru_saved *saved, td_tensor *const inputs[]) {
     const td__recurrent *r = &saved->r;
     const td_tensor *bias = inputs[TD__RNN_BIAS];
-    const float *kernel = td__floats(inputs[TD__RNN_RECURRENT]);
+    const td_tensor *kernel = inputs[TD__RNN_RECURRENT];
     int64_t n = r->units;
-    td__buffer *gates = td__recurrent_pack(tape, kernel, r->width, false, 2 * n, n);
-    td__buffer *candidate =
-        gates ? td__recurrent_pack(tape, kernel + 2 * n, r->width, false, n, n) : NULL;
-    td__buffer *row =
-        candidate ? td__temporary(tape, (size_t)(r->batch * n) * sizeof(float)) : NULL;
+    td__recurrent_panels gates, candidate;
+    if (td__recurrent_pack(tape, kernel, 0, false, 2 * n, n, &gates) ||
+        td__recurrent_pack(tape, kernel, 2 * n, false, n, n, &candidate)) {
+        return TD_MEMORY;
+    }
+    td__buffer *row = td__temporary(tape, (size_t)(r->batch * n) * sizeof(float));
     if (!row) {
         return TD_MEMORY;
     }
     gru_work work = {.saved = saved,
-                     .packed_gates = gates->data,
-                     .packed_candidate = candidate->data,
+                     .packed_gates = gates.data,
+                     .packed_candidate = candidate.data,
                      .state = r->scale ? r->scaled : r->current,
                      .row_candidate = row->data};
     if (bias && bias->shape.rank == 2) {
@@ -343,8 +343,8 @@ static td_status run(td_tape *tape, const gru_saved *saved, td_tensor *const inp
     }
     td__parallel(r->batch, 1, td__recurrent_worth(r), forward_part, &work);
     td__buffer_drop(tape, row);
-    td__buffer_drop(tape, candidate);
-    td__buffer_drop(tape, gates);
+    td__recurrent_unpack(tape, &candidate);
+    td__recurrent_unpack(tape, &gates);
     return TD_OK;
 }
 

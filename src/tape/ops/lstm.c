@@ -104,12 +104,12 @@ static td_status lstm_backward(td_tape *tape, td__node *node) {
     if (td__recurrent_gradients_begin(tape, r, 2 * count, &d)) {
         return TD_MEMORY;
     }
-    const float *kernel = td__floats(node->inputs[TD__RNN_RECURRENT].tensor);
-    td__buffer *packed = td__recurrent_pack(tape, kernel, r->width, true, r->units, r->width);
-    td_status status = TD_MEMORY;
-    if (packed) {
+    td__recurrent_panels packed;
+    td_status status = td__recurrent_pack(tape, node->inputs[TD__RNN_RECURRENT].tensor, 0, true,
+                                          r->units, r->width, &packed);
+    if (!status) {
         lstm_work work = {.saved = saved,
-                          .packed = packed->data,
+                          .packed = packed.data,
                           .g = td__output_gradient(tape, node),
                           .initial = node->inputs[TD__RNN_STATE].tensor,
                           .initial_cell = node->inputs[TD__RNN_CELL].tensor,
@@ -118,7 +118,7 @@ static td_status lstm_backward(td_tape *tape, td__node *node) {
                           .shown = d.extra + count};
         memset(work.cell, 0, (size_t)count * sizeof(float));
         td__parallel(r->batch, 1, td__recurrent_worth(r), backward_part, &work);
-        td__buffer_drop(tape, packed);
+        td__recurrent_unpack(tape, &packed);
         status = td__recurrent_gradients_all(tape, node, r, &d);
         status =
             status ? status : td__recurrent_gradient_state(tape, node, r, TD__RNN_CELL, work.cell);
@@ -147,13 +147,12 @@ td_tensor *td_lstm(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *re
         return NULL;
     }
     saved->cells = td__floats(cells);
-    td__buffer *packed =
-        td__recurrent_pack(tape, td__floats(recurrent_kernel), r->width, false, r->width, r->units);
-    if (!packed) {
+    td__recurrent_panels packed;
+    if (td__recurrent_pack(tape, recurrent_kernel, 0, false, r->width, r->units, &packed)) {
         return NULL;
     }
-    lstm_work work = {.saved = saved, .packed = packed->data, .initial_cell = inputs[TD__RNN_CELL]};
+    lstm_work work = {.saved = saved, .packed = packed.data, .initial_cell = inputs[TD__RNN_CELL]};
     td__parallel(r->batch, 1, td__recurrent_worth(r), forward_part, &work);
-    td__buffer_drop(tape, packed);
+    td__recurrent_unpack(tape, &packed);
     return td__record(tape, &lstm_op, r->output, TD__RNN_INPUTS, inputs, saved);
 }

@@ -63,17 +63,17 @@ static td_status simple_rnn_backward(td_tape *tape, td__node *node) {
     if (td__recurrent_gradients_begin(tape, r, 0, &d)) {
         return TD_MEMORY;
     }
-    const float *kernel = td__floats(node->inputs[TD__RNN_RECURRENT].tensor);
-    td__buffer *packed = td__recurrent_pack(tape, kernel, r->width, true, r->units, r->width);
-    td_status status = TD_MEMORY;
-    if (packed) {
+    td__recurrent_panels packed;
+    td_status status = td__recurrent_pack(tape, node->inputs[TD__RNN_RECURRENT].tensor, 0, true,
+                                          r->units, r->width, &packed);
+    if (!status) {
         simple_rnn_work work = {.r = r,
-                                .packed = packed->data,
+                                .packed = packed.data,
                                 .g = td__output_gradient(tape, node),
                                 .initial = node->inputs[TD__RNN_STATE].tensor,
                                 .d = &d};
         td__parallel(r->batch, 1, td__recurrent_worth(r), backward_part, &work);
-        td__buffer_drop(tape, packed);
+        td__recurrent_unpack(tape, &packed);
         status = td__recurrent_gradients_all(tape, node, r, &d);
     }
     td__buffer_drop(tape, d.memory);
@@ -94,13 +94,12 @@ td_tensor *td_simple_rnn(td_tape *tape, td_tensor *x, td_tensor *kernel,
         td__recurrent_input(tape, r, inputs, bias ? td__floats(bias) : NULL)) {
         return NULL;
     }
-    td__buffer *packed =
-        td__recurrent_pack(tape, td__floats(recurrent_kernel), r->width, false, r->width, r->units);
-    if (!packed) {
+    td__recurrent_panels packed;
+    if (td__recurrent_pack(tape, recurrent_kernel, 0, false, r->width, r->units, &packed)) {
         return NULL;
     }
-    simple_rnn_work work = {.r = r, .packed = packed->data};
+    simple_rnn_work work = {.r = r, .packed = packed.data};
     td__parallel(r->batch, 1, td__recurrent_worth(r), forward_part, &work);
-    td__buffer_drop(tape, packed);
+    td__recurrent_unpack(tape, &packed);
     return td__record(tape, &simple_rnn_op, r->output, TD__RNN_INPUTS, inputs, r);
 }

@@ -221,6 +221,22 @@ static void small_groups_have_the_same_bits_for_any_number_of_threads(void **sta
     check_same_bits(&c);
 }
 
+/* Threads share the pixels of a row where there are hardly any rows. */
+static void a_sequence_has_the_same_bits_for_any_number_of_threads(void **state) {
+    (void)state;
+    check_same_bits(&(td__conv){.batch = 1,
+                                .height = 1,
+                                .width = 211,
+                                .channels = 64,
+                                .kernel = {1, 5},
+                                .filters = 80,
+                                .groups = 1,
+                                .stride = {1, 1},
+                                .dilation = {1, 1},
+                                .before = {0, 2},
+                                .out = {1, 211}});
+}
+
 /* Sizes that Winograd's tiles cover and overlap, with every padding. */
 static void tiles_of_3x3_agree_with_sums_written_out(void **state) {
     (void)state;
@@ -386,6 +402,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_agree_with_sums_written_out),
         cmocka_unit_test(many_small_groups_agree_with_sums_written_out),
+        cmocka_unit_test(a_sequence_has_the_same_bits_for_any_number_of_threads),
         cmocka_unit_test(small_groups_have_the_same_bits_for_any_number_of_threads),
         cmocka_unit_test(tiles_of_3x3_agree_with_sums_written_out),
         cmocka_unit_test(winograd_is_nearly_as_exact_as_sums_written_out),

@@ -118,6 +118,40 @@ static void a_few_rows_need_no_packing(void **state) {
     td_tape_destroy(tape);
 }
 
+/* A row past several panels at once is the sum that it is among other rows, and threads share its
+ * columns. */
+static void a_single_row_has_the_bits_it_has_among_others(void **state) {
+    (void)state;
+    enum { N = 1000, K = 1100, ROWS = 2 };
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    float *a = random_floats(ROWS * K), *b = random_floats((int64_t)K * N);
+    float *bias = random_floats(N), *together = random_floats(ROWS * N), *alone = random_floats(N);
+    td__gemm_arguments g = {
+        .m = ROWS, .n = N, .k = K, .a = a, .lda = K, .b = b, .ldb = N, .bias = bias, .ldc = N};
+    for (int i = 0; i < 8; i++) { /* whole panels, a vector more, and neither */
+        static const int64_t columns[] = {N, 992, 1, 8, 24, 100, 63, 488};
+        g.n = columns[i];
+        td_threads_set(1);
+        g.m = ROWS;
+        g.c = together;
+        assert_int_equal(td__gemm(tape, &g), TD_OK);
+        for (int threads = 1; threads <= 4; threads++) {
+            td_threads_set(threads);
+            g.m = 1;
+            g.c = alone;
+            assert_int_equal(td__gemm(tape, &g), TD_OK);
+            assert_memory_equal(alone, together, (size_t)g.n * sizeof *alone);
+        }
+    }
+    free(a);
+    free(b);
+    free(bias);
+    free(together);
+    free(alone);
+    td_tape_destroy(tape);
+}
+
 /* Each term rounds a growing sum the same way: sums of thousands lose a digit more than these. */
 static void long_sums_keep_their_digits(void **state) {
     (void)state;
@@ -180,6 +214,7 @@ int main(void) {
         cmocka_unit_test(long_inner_dimensions_go_in_blocks),
         cmocka_unit_test(threads_share_rows_or_panels),
         cmocka_unit_test(a_few_rows_need_no_packing),
+        cmocka_unit_test(a_single_row_has_the_bits_it_has_among_others),
         cmocka_unit_test(long_sums_keep_their_digits),
         cmocka_unit_test(a_large_right_operand_is_not_copied),
     };

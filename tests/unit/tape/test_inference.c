@@ -29,10 +29,29 @@ static const product products[] = {
     {"dense, uneven", {2, {9, 300}}, {2, {300, 37}}, {0}},
     {"conv", {4, {1, 9, 9, 5}}, {4, {3, 3, 5, 40}}, {.padding = TD_PADDING_SAME}},
     {"grouped conv", {4, {1, 9, 9, 20}}, {4, {3, 3, 10, 40}}, {.groups = 2}},
+    {"gru", {3, {1, 5, 40}}, {2, {40, 120}}, {0}},
+    {"lstm", {3, {2, 5, 24}}, {2, {24, 96}}, {0}},
+    {"simple rnn", {3, {1, 5, 37}}, {2, {37, 37}}, {0}},
     {"conv in transformed tiles", {4, {1, 14, 14, 16}}, {4, {3, 3, 16, 48}}, {0}},
 };
 
+/* A recurrence whose kernels are one. */
+static td_tensor *run_recurrence(td_tape *tape, td_tensor *x, td_tensor *kernel) {
+    td_recurrent_options options = {.size = sizeof options, .return_sequences = true};
+    switch (kernel->shape.dims[1] / kernel->shape.dims[0]) {
+    case 4:
+        return td_lstm(tape, x, kernel, kernel, NULL, &options);
+    case 3:
+        return td_gru(tape, x, kernel, kernel, NULL, true, &options);
+    default:
+        return td_simple_rnn(tape, x, kernel, kernel, NULL, &options);
+    }
+}
+
 static td_tensor *run(td_tape *tape, const product *p, td_tensor *x, td_tensor *kernel) {
+    if (p->x.rank == 3) {
+        return run_recurrence(tape, x, kernel);
+    }
     return p->x.rank == 2 ? td_dense(tape, x, kernel, NULL, TD_RELU)
                           : td_conv2d(tape, x, kernel, NULL, &p->options);
 }
@@ -109,6 +128,28 @@ static void what_is_made_of_weights_is_made_once(void **state) {
     }
 }
 
+/* Threads share the columns of each step. */
+static void a_recurrence_of_one_example_has_the_same_bits_for_any_number_of_threads(void **state) {
+    (void)state;
+    for (int64_t gates = 1; gates <= 4; gates++) {
+        td_tensor *kernel = random_tensor("kernel", TD_SHAPE(320, gates * 320), 1), *first = NULL;
+        td_tensor *x = random_tensor("x", TD_SHAPE(1, 4, 320), 2);
+        td_error error = {0};
+        for (int threads = 1; threads <= 4 && gates != 2; threads++) {
+            td_tape *tape = tape_for(false);
+            td_threads_set(threads);
+            td_tensor *y = run_recurrence(tape, x, kernel);
+            assert_non_null(y);
+            first = first ? first : td_tensor_from("y", TD_FLOAT32, y->shape, y->data, &error);
+            assert_memory_equal(y->data, first->data, (size_t)y->count * sizeof(float));
+            td_tape_destroy(tape);
+        }
+        td_tensor_destroy(first);
+        td_tensor_destroy(x);
+        td_tensor_destroy(kernel);
+    }
+}
+
 /* Whichever allocation fails, the next step is right. */
 static void a_lack_of_memory_leaves_nothing_half_made(void **state) {
     (void)state;
@@ -136,6 +177,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_with_weights_are_as_ever),
         cmocka_unit_test(what_is_made_of_weights_is_made_once),
+        cmocka_unit_test(a_recurrence_of_one_example_has_the_same_bits_for_any_number_of_threads),
         cmocka_unit_test(a_lack_of_memory_leaves_nothing_half_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
