@@ -136,6 +136,24 @@ typedef struct td__nadam {
 /* Elements of one block of random_mask and add_noise. */
 #define TD__MASK_BLOCK 256
 
+/* Tiles of 3x3 convolutions, with side x side results and (side + 2)^2 values each: see winograd.h. Values of
+ * v, m and u are `stride` floats apart, rows of images `row`. */
+typedef struct td__winograd_kernels {
+    int side;
+    /* (side + 2)^2 pixels to v */
+    void (*input)(int64_t channels, const float *x, int64_t row, float *v, int64_t stride);
+    /* m to rows x columns results, with a bias that may be NULL and flags TD__TILE_… */
+    void (*output)(int64_t channels, const float *m, int64_t stride, const float *bias, int rows,
+                   int columns, float *y, int64_t row, int flags);
+    /* rows x columns gradients to u */
+    void (*gradient)(int64_t channels, const float *g, int64_t row, int rows, int columns, float *u,
+                     int64_t stride);
+    /* Kernels (3, 3, pairs of channel and filter) to u (values, pairs), turned by 180 degrees for the way
+     * back; and their gradient dw (=|+=) from m (values, pairs). */
+    void (*kernel)(int64_t pairs, const float *kernel, bool turned, float *u);
+    void (*kernel_back)(int64_t pairs, const float *m, bool add, float *dw);
+} td__winograd_kernels;
+
 typedef struct td__kernels {
     /* Rows of n elements of two operands (which may repeat, but not both at once); rows of the
      * result, of g and of d are `row` apart. Side 0: the derivative in a, side 1: in b. The result
@@ -228,18 +246,7 @@ typedef struct td__kernels {
     void (*spread_channels)(int64_t pixels, int64_t channels, int64_t in, int64_t width,
                             const int32_t *index, const float *from, float *to);
 
-    /* One tile of a 3x3 convolution: see winograd.h. Places of v, m and u are `stride` floats apart, rows
-     * of images `row`. 4x4 pixels to v; m to rows x columns results (at most 2x2), with a bias that may
-     * be NULL and flags TD__TILE_…; as many gradients to u. */
-    void (*winograd_input)(int64_t channels, const float *x, int64_t row, float *v, int64_t stride);
-    void (*winograd_output)(int64_t channels, const float *m, int64_t stride, const float *bias,
-                            int rows, int columns, float *y, int64_t row, int flags);
-    void (*winograd_gradient)(int64_t channels, const float *g, int64_t row, int rows, int columns,
-                              float *u, int64_t stride);
-    /* Kernels (3, 3, pairs of channel and filter) to u (16, pairs), turned by 180 degrees for the way
-     * back; and their gradient dw (=|+=) from m (16, pairs). */
-    void (*winograd_kernel)(int64_t pairs, const float *kernel, bool turned, float *u);
-    void (*winograd_kernel_back)(int64_t pairs, const float *m, bool add, float *dw);
+    td__winograd_kernels winograd[2]; /* the larger side first */
 
     /* Pooling: `pixels` neighbouring windows, x (or dx) at the first tap of the first one. The
      * number of the largest tap goes to bytes or words, whichever is not NULL. */

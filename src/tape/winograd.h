@@ -1,9 +1,10 @@
-/* 3x3 convolutions of stride 1 with 16 multiplications for four results instead of 36 (Winograd's
- * F(2x2, 3x3)): y = A^T [ (G k G^T) * (B^T x B) ] A for each tile, where * is a product of 16 matrices.
+/* 3x3 convolutions of stride 1 with 36 multiplications for 16 results instead of 144 (Winograd's
+ * F(4x4, 3x3)), or with 16 for four where images are small: y = A^T [ (G k G^T) * (B^T x B) ] A for each
+ * tile, where * is a product of 36 or 16 matrices.
  *
- * The matrices hold 0, 1, -1 and 1/2 only, so that the rounding error is about that of the sums written
- * out: a test bounds it. TAPEDECK_WINOGRAD=off in the environment does without. Results have the same
- * bits for every number of threads.
+ * The error is up to 2e-6 of the largest result with tiles of 4x4 and 5e-7 with tiles of 2x2, as with sums
+ * written out: a test bounds both. TAPEDECK_WINOGRAD=off in the environment does without. Results have the
+ * same bits for every number of threads.
  */
 #ifndef TAPEDECK_TAPE_WINOGRAD_H
 #define TAPEDECK_TAPE_WINOGRAD_H
