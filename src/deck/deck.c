@@ -62,6 +62,11 @@ void td__deck_lock(td_deck *deck) {
     pthread_mutex_lock(&deck->lock);
 }
 
+void td__deck_enter(td_deck *deck) {
+    td__deck_lock(deck);
+    td__scalars_take(deck);
+}
+
 void td__deck_unlock(td_deck *deck) {
     td__snapshot *borrowed = deck->recycler.borrowed;
     deck->recycler.borrowed = NULL;
@@ -227,7 +232,7 @@ static void note_counters(td_deck *deck) {
 }
 
 bool td__deck_recorded(td_deck *deck, int32_t track) {
-    td__deck_lock(deck);
+    td__deck_enter(deck);
     bool recorded = td__tracks_has(deck->recorded, track);
     td__deck_unlock(deck);
     return recorded;
@@ -313,7 +318,7 @@ td_status td_deck_close_with(td_deck *deck, td_deck_counters *counters, td_error
     if (!deck) {
         return TD_OK;
     }
-    td__deck_lock(deck);
+    td__deck_enter(deck);
     bool open_step = deck->staged_first || deck->packed_first;
     int64_t epoch = deck->epoch, step = deck->step;
     td__deck_unlock(deck);

@@ -94,6 +94,23 @@ typedef struct td__closing {
     int64_t epoch, step;
 } td__closing;
 
+/* Scalars on their way from the thread that records them without the lock, see scalar.c. Counts of scalars that
+ * only go up; the place of one is its number modulo the size. */
+enum { TD__SCALARS = 64 };
+typedef struct td__scalar {
+    td_signal *signal;
+    double value;
+} td__scalar;
+typedef struct td__scalars {
+    bool taking; /* by a thread that may be waiting for room; the deck's lock */
+    /* The thread that leaves them; 0: none yet. Written once, under the lock (relaxed: a thread finds itself
+     * here only if it has written itself). */
+    atomic_uintptr_t owner;
+    _Atomic uint32_t left;  /* by the owner; release: the scalar is complete */
+    _Atomic uint32_t taken; /* under the lock; release: its place may be written again */
+    td__scalar scalars[TD__SCALARS];
+} td__scalars;
+
 struct td_deck {
     char *folder;
     int folder_lock;  /* the folder, open and locked while the deck is; -1: file system without */
@@ -169,10 +186,12 @@ struct td_deck {
 
     /* Cost, in ticks; seconds per tick from the deck's own life. */
     uint64_t cost, waited, writer_cost;
-    uint64_t scalars, smalls; /* counted, to time some of them */
+    uint64_t scalar_count, smalls; /* counted, to time some of them */
     uint64_t opened_ticks, step_ticks, first_step_ticks, cost_at_step;
     double opened_seconds;
     td__overhead budget;
+
+    td__scalars scalars;
 };
 
 /* ---- deck.c --------------------------------------------------------------------------------- */
@@ -180,6 +199,9 @@ struct td_deck {
 /* Whether the track (by its number, from 0) has recorded anything yet. */
 bool td__deck_recorded(td_deck *deck, int32_t track);
 void td__deck_lock(td_deck *deck);
+/* The lock, and everything that was recorded before the call has its place. For all that records or changes what
+ * is wanted. May wait for room. */
+void td__deck_enter(td_deck *deck);
 /* Also tells the owners of borrowed memory that is no longer needed. */
 void td__deck_unlock(td_deck *deck);
 /* All below are called with the lock held unless they say otherwise. */
@@ -272,6 +294,14 @@ void td__count_dropped(td_deck *deck, int64_t records);
 /* Makes a snapshot of the value, or of a text, for these tracks. */
 void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, double value,
                       const char *text);
+
+/* Those of the signal's tracks that want scalars and texts in the open step. */
+void td__values_due(const td_signal *signal, td__tracks tracks);
+
+/* ---- scalar.c ------------------------------------------------------------------------------- */
+
+/* Takes the scalars that were left without the lock, which is held now. */
+void td__scalars_take(td_deck *deck);
 
 /* ---- packed.c ------------------------------------------------------------------------------- */
 

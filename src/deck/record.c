@@ -260,7 +260,7 @@ static td_status record_checked(td_signal *signal, td_view *view, int64_t count,
                   .data_bytes = (size_t)count * td_dtype_size(view->dtype),
                   .takes_over = view->release != NULL};
     uint64_t start = td__ticks();
-    td__deck_lock(deck);
+    td__deck_enter(deck);
     td__deck_batch *batch =
         atomic_load_explicit(&signal->batched, memory_order_relaxed) ? deck->batch : NULL;
     if (batch) {
@@ -307,6 +307,7 @@ static bool record_small(td_signal *signal, const td_view *view) {
     td_deck *deck = signal->deck;
     td__deck_lock(deck);
     uint64_t start = deck->smalls++ % ONE_IN == 0 ? td__ticks() : 0;
+    td__scalars_take(deck);
     bool packed = td__pack_tensor(deck, signal, view, bytes);
     if (start) {
         deck->cost += ONE_IN * (td__ticks() - start);
@@ -373,62 +374,11 @@ void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks,
     td__plan_stage(deck, &p, snapshot);
 }
 
-static void due_values(const td_signal *signal, td__tracks tracks) {
+void td__values_due(const td_signal *signal, td__tracks tracks) {
     for (int w = 0; w < TD__TRACK_WORDS; w++) {
         tracks[w] = atomic_load_explicit(&signal->tracks[w], memory_order_relaxed) &
                     signal->deck->values_due[w];
     }
-}
-
-/* ---- Scalars -------------------------------------------------------------------------------- */
-
-td_status td_signal_scalar(td_signal *signal, double value) {
-    if (!atomic_load_explicit(&signal->used, memory_order_relaxed)) {
-        return TD_OK;
-    }
-    /* Reading the clock costs as much as the rest: one scalar in some is timed for all. */
-    enum { ONE_IN = 31 };
-    td_deck *deck = signal->deck;
-    td__tracks tracks;
-    td__deck_lock(deck);
-    uint64_t start = deck->scalars++ % ONE_IN == 0 ? td__ticks() : 0;
-    if (!signal->value_serial) {
-        td__signal_found_to_be(signal, TD_SIGNAL_METRIC);
-    }
-    signal->value = value;
-    signal->value_serial = deck->serial;
-    signal->value_epoch = deck->epochs;
-    due_values(signal, tracks);
-    uint64_t any = 0, unsure = 0;
-    for (int w = 0; w < TD__TRACK_WORDS; w++) {
-        any |= tracks[w];
-        unsure |= tracks[w] & ~deck->values_sure[w];
-    }
-    if (unsure) {
-        td__record_value(signal, TD_SCALAR, tracks, value, NULL);
-    } else if (any) {
-        td__pack_scalar(deck, signal, td__scalar_sinks(deck, tracks), value);
-        td__tracks_add(deck->recorded, tracks);
-    }
-    if (start) {
-        deck->cost += ONE_IN * (td__ticks() - start);
-    }
-    td__deck_unlock(deck);
-    return TD_OK;
-}
-
-td_status td_signal_scalar_epoch(td_signal *signal, double value) {
-    td_deck *deck = signal->deck;
-    td__deck_lock(deck);
-    signal->epoch_value = value;
-    signal->epoch_serial = deck->serial;
-    td__deck_unlock(deck);
-    return TD_OK;
-}
-
-td_status td_deck_scalar(td_deck *deck, const char *name, double value) {
-    td_signal *signal = td_deck_signal(deck, name);
-    return signal ? td_signal_scalar(signal, value) : TD_MEMORY;
 }
 
 td_status td_deck_text(td_deck *deck, const char *name, const char *text) {
@@ -437,9 +387,9 @@ td_status td_deck_text(td_deck *deck, const char *name, const char *text) {
         return TD_MEMORY;
     }
     td__tracks tracks;
-    td__deck_lock(deck);
+    td__deck_enter(deck);
     td__signal_found_to_be(signal, TD_SIGNAL_TEXT);
-    due_values(signal, tracks);
+    td__values_due(signal, tracks);
     if (td__tracks_any(tracks)) {
         td__record_value(signal, TD_TEXT, tracks, 0, text);
     }

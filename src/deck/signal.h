@@ -28,6 +28,7 @@ struct td_signal {
     _Atomic uint64_t tracks[TD__TRACK_WORDS]; /* that want to write it */
     _Atomic uint64_t probes[TD__TRACK_WORDS]; /* whose condition looks at its statistics */
     atomic_bool used;                         /* some track or condition has to do with it */
+    atomic_bool scalar;                       /* it has had one: nothing is to be found out */
     atomic_bool batched;                      /* its rows are the batch's examples */
 
     /* Written under the deck's lock; release on store, acquire on load: what it points to is
@@ -44,6 +45,9 @@ struct td_signal {
     td_stats stats;        /* latest statistics */
     uint64_t stats_serial;
     uint64_t tensor_serial;       /* step in which a tensor of it was last staged */
+    uint32_t scalar_sinks;        /* which get its scalars for certain, as bits */
+    bool scalar_unsure;           /* some track has yet to decide on its scalars */
+    uint64_t scalar_sinks_of;     /* the deck's due_version for which these are so */
     const td__form_set *form_set; /* what is wanted of it packed; or NULL */
     uint64_t form_set_of;         /* the deck's due_version for which that is so */
 };

@@ -175,7 +175,7 @@ static void account(td_deck *deck, uint64_t start) {
 td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end) {
     uint64_t start = td__ticks();
     decision decided;
-    td__deck_lock(deck);
+    td__deck_enter(deck);
     epoch_end = epoch_end || (deck->announced && deck->epoch_end);
     td__moment now = {epoch, step, deck->serial};
     deck->epoch = deck->closing_epoch = epoch;
@@ -206,7 +206,7 @@ td_status td_deck_step(td_deck *deck, int64_t epoch, int64_t step) {
 }
 
 td_status td_deck_begin(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end) {
-    td__deck_lock(deck);
+    td__deck_enter(deck);
     deck->epoch = epoch;
     deck->step = step;
     deck->announced = true;

@@ -36,9 +36,7 @@ bool td__track_scheduled(const td__track *track, int64_t epoch, int64_t step, bo
 }
 
 void td__tracks_open_step(td_deck *deck) {
-    td__tracks due = {0}, sure = {0};
-    memset(deck->values_due, 0, sizeof deck->values_due);
-    memset(deck->values_sure, 0, sizeof deck->values_sure);
+    td__tracks due = {0}, sure = {0}, values_due = {0}, values_sure = {0};
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__track *track = deck->tracks[i];
         track->due_step = step_is_due(track, deck->step);
@@ -48,8 +46,8 @@ void td__tracks_open_step(td_deck *deck) {
             !deck->announced && track->every_epochs > 0 && in_window(track, deck->step);
         td__tracks_put(
             due, i, !track->metrics && (track->due_step || track->due_epoch || track->due_maybe));
-        td__tracks_put(deck->values_due, i, track->due_step);
-        td__tracks_put(deck->values_sure, i, track->due_step && !track->condition);
+        td__tracks_put(values_due, i, track->due_step);
+        td__tracks_put(values_sure, i, track->due_step && !track->condition);
         td__tracks_put(sure, i,
                        !track->metrics && (track->due_step || track->due_epoch) &&
                            !track->condition && !track->sample);
@@ -59,10 +57,13 @@ void td__tracks_open_step(td_deck *deck) {
     }
     bool same = deck->due_version > 0;
     for (int w = 0; w < TD__TRACK_WORDS; w++) {
-        same = same && deck->tensors_sure[w] == sure[w] &&
+        same = same && deck->tensors_sure[w] == sure[w] && deck->values_due[w] == values_due[w] &&
+               deck->values_sure[w] == values_sure[w] &&
                atomic_load_explicit(&deck->due[w], memory_order_relaxed) == due[w];
         atomic_store_explicit(&deck->due[w], due[w], memory_order_relaxed);
         deck->tensors_sure[w] = sure[w];
+        deck->values_due[w] = values_due[w];
+        deck->values_sure[w] = values_sure[w];
     }
     deck->due_version += !same;
 }
@@ -261,7 +262,7 @@ td_status td_deck_track_with(td_deck *deck, const td_track *given, td_error *err
     td__track *track = NULL;
     bool chosen[TD__SINKS] = {false};
     (void)td__options(&full, sizeof full, given);
-    td__deck_lock(deck);
+    td__deck_enter(deck);
     td_status status = TD_OK;
     if (given->size < offsetof(td_track, what)) {
         status = td_error_set(&local, TD_INVALID, "track: .size is not set");

@@ -418,6 +418,72 @@ static void several_threads_record_into_one_deck(void **state) {
     }
 }
 
+/* Two threads take turns, and with them the steps they close: numbers come out in the order in which they were
+ * recorded, in their steps, although one of the two records without the lock and both wait for room. */
+enum { TURNS = 60, IN_A_TURN = 150, TURNS_IN_A_STEP = 3 };
+
+typedef struct partner {
+    td_deck *deck;
+    td_signal *number;
+    int which;
+    atomic_int *turn;
+} partner;
+
+static void *take_turns(void *argument) {
+    const partner *p = argument;
+    for (int turn = p->which; turn < TURNS; turn += 2) {
+        while (atomic_load(p->turn) != turn) {
+            usleep(20);
+        }
+        for (int i = 0; i < IN_A_TURN; i++) {
+            td_signal_scalar(p->number, turn * IN_A_TURN + i);
+            if (i % 50 == 49) {
+                td_deck_record(p->deck, "w", floats(tensor, 8));
+            }
+        }
+        if (turn % TURNS_IN_A_STEP == TURNS_IN_A_STEP - 1) {
+            td_deck_step(p->deck, 1, 1 + turn / TURNS_IN_A_STEP);
+        }
+        atomic_store(p->turn, turn + 1);
+    }
+    return NULL;
+}
+
+static void threads_that_take_turns_record_in_that_order(void **state) {
+    (void)state;
+    td_deck *deck = open_deck((td_deck_options){.queue_bytes = TD__SMALLEST_QUEUE});
+    assert_int_equal(td_deck_track(deck, .what = "*", .form = TD_TENSOR), TD_OK);
+    td_signal *number = td_deck_signal(deck, "number");
+    atomic_int turn = 0;
+    pthread_t threads[2];
+    partner partners[2];
+    for (int i = 0; i < 2; i++) {
+        partners[i] = (partner){deck, number, i, &turn};
+        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &partners[i]), 0);
+    }
+    for (int i = 0; i < 40; i++) { /* the queue fills up, again and again */
+        atomic_store(&mem.stalled, i % 2 == 0);
+        usleep(2000);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    close_deck(deck);
+    int64_t numbers = 0, tensors = 0;
+    for (int64_t i = 0; i < mem.count; i++) {
+        const seen *s = &mem.records[i];
+        if (s->form == TD_SCALAR) {
+            assert_true(s->value == (double)numbers);
+            assert_int_equal(s->step, 1 + numbers / (IN_A_TURN * TURNS_IN_A_STEP));
+            numbers++;
+        } else {
+            assert_int_equal(numbers, ++tensors * 50); /* between the same two scalars */
+        }
+    }
+    assert_int_equal(numbers, TURNS * IN_A_TURN);
+    assert_int_equal(tensors, numbers / 50);
+}
+
 /* The writer reads a tensor while the step goes on, and its owner uses the memory again as soon as it is told. */
 enum { OWNED = 4 };
 
@@ -487,6 +553,7 @@ int main(void) {
         TEST(an_overhead_budget_is_kept_by_recording_less),
         TEST(every_allocation_may_fail),
         TEST(several_threads_record_into_one_deck),
+        TEST(threads_that_take_turns_record_in_that_order),
         TEST(a_tensor_with_an_owner_is_summed_up_while_the_step_goes_on),
     };
     if (getenv("TD_TEST")) { /* just one, for tools that are slow */
