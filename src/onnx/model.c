@@ -85,8 +85,9 @@ static bool begin(td__onnx_source *source, td_tape *tape, td_tensor *input) {
                  (long long)source->fixed_batch, (long long)input->shape.dims[0]);
         return false;
     }
+    source->batch = input->shape.dims[0];
     td__onnx_run_begin(source->run);
-    td__onnx_run_set_batch(source->run, graph->values[value].shape.dims[0], input->shape.dims[0]);
+    td__onnx_run_set_batch(source->run, graph->values[value].shape.dims[0], source->batch);
     if (storage == TD_INT64) {
         input = as_integers(tape, input);
     } else if (!td__check_float(tape, "onnx", "input", input)) {
@@ -114,6 +115,20 @@ static bool is_result(const td__onnx_graph *graph, int32_t value) {
     return found;
 }
 
+/* What a file says of shapes that do not follow from its graph may be wrong. */
+static td_tensor *checked(const td__onnx_layer *layer, td_tape *tape, td_tensor *y) {
+    bool fits = y->shape.rank == layer->shape.rank + 1 && y->shape.dims[0] == layer->source->batch;
+    for (int32_t i = 0; fits && i < layer->shape.rank; i++) {
+        fits = layer->shape.dims[i] < 0 || layer->shape.dims[i] == y->shape.dims[i + 1];
+    }
+    char own[TD_SHAPE_TEXT_SIZE], wanted[TD_SHAPE_TEXT_SIZE];
+    return fits ? y
+                : td__fail(tape, TD_BAD_SHAPE,
+                           "it puts out %s of a batch of %lld; of one example it would be %s",
+                           td_shape_text(&y->shape, own), (long long)layer->source->batch,
+                           td_shape_text(&layer->shape, wanted));
+}
+
 static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
                             td_tensor *const *parameters) {
     const td__onnx_layer *layer = user;
@@ -133,11 +148,12 @@ static td_tensor *run_layer(void *user, td_tape *tape, td_tensor *const *inputs,
     if (tape->together && !is_result(source->graph, layer->output)) {
         return inputs[0]; /* the run has its values, some of them not; nobody else looks at them */
     }
-    td_tensor *last = td__onnx_run_value(source->run, layer->output)->channels_last;
-    bool wanted = source->facts[layer->output].last && last;
-    td_tensor *y = wanted ? last : td__onnx_run_plain(source->run, tape, layer->output);
+    bool last = source->facts[layer->output].last;
+    td_tensor *y =
+        (last ? td__onnx_run_last : td__onnx_run_plain)(source->run, tape, layer->output);
     bool turned = source->time_first && layer->output == source->graph->outputs[0];
-    return y && turned ? batch_first(tape, y) : y;
+    y = y && turned ? batch_first(tape, y) : y;
+    return y && is_result(source->graph, layer->output) ? checked(layer, tape, y) : y;
 }
 
 /* --- the input ---------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #ifndef TAPEDECK_ONNX_OPERATOR_H
 #define TAPEDECK_ONNX_OPERATOR_H
 
-#include "onnx/graph.h"
+#include "onnx/infer.h"
 #include "onnx/plan.h"
 #include "tape/linear.h"
 
@@ -53,7 +53,8 @@ typedef struct td__onnx_operator {
     td__onnx_function *function;
     uint8_t least_inputs, most_inputs; /* 255: any number */
     uint8_t most_outputs;
-    uint8_t since, until; /* opsets it is written for; 0: 1 and no end */
+    uint8_t since, until;           /* opsets it is written for; 0: 1 and no end */
+    td__onnx_infer_function *infer; /* what follows of its outputs; NULL: nothing */
 } td__onnx_operator;
 
 /* How many inputs the node has, without what its graphs capture. */

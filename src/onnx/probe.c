@@ -367,10 +367,9 @@ static td_status probe_sizes(td__onnx_source *source, int64_t batch, bool open, 
 /* Twice, with different batches, neither of which is the file's own, so that an axis which only
  * happens to have that size is not taken for one. A graph that does not run so, or puts out something
  * else, may still run on the batch that the file says. */
-td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error) {
-    const td_shape *input = &source->graph->values[source->graph->inputs[0]].shape;
-    int64_t declared = input->dims[0], batch = declared == BATCH ? BATCH + 1 : BATCH, size = 0;
-    bool open = has_open_sizes(input) && source->example.rank != source->input.rank;
+static td_status probe_batches(td__onnx_source *source, bool open, size_t limit, td_error *error) {
+    int64_t declared = source->graph->values[source->graph->inputs[0]].shape.dims[0], size = 0;
+    int64_t batch = declared == BATCH ? BATCH + 1 : BATCH;
     td_error reason = {0};
     td_status status = probe_sizes(source, batch, open, limit, &size, &reason);
     if (!status && puts_out_batches(source)) {
@@ -396,4 +395,20 @@ td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error)
                                    "%s); `tapedeck predict` and `gradients` take them from the data",
                                   reason.text)
                    : td_error_set(error, reason.status, "%s", reason.text);
+}
+
+td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error) {
+    const td_shape *input = &source->graph->values[source->graph->inputs[0]].shape;
+    bool open = has_open_sizes(input) && source->example.rank != source->input.rank;
+    bool inferred = false;
+    td_error reason = {0};
+    td_status status = open ? td__onnx_infer(source, false, &inferred, error) : TD_OK;
+    if (status || inferred) {
+        return status;
+    }
+    status = probe_batches(source, open, limit, &reason);
+    if (status && status != TD_MEMORY && open && td__onnx_infer(source, true, &inferred, error)) {
+        return TD_MEMORY;
+    }
+    return status && !inferred ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }

@@ -77,6 +77,7 @@ struct td__onnx_source {
     bool output_last;     /* the same of its output */
     bool time_first;      /* the graph puts out (time, batch, …), the model (batch, time, …) */
     int64_t fixed_batch;  /* the only one it runs on; 0: any */
+    int64_t batch;        /* that it runs on now */
     td_shape input;       /* of one example, as the model takes it; -1: any */
     td_shape example;     /* the same of the data at hand; of rank 0 when that is not known */
     const char **classes; /* what the file calls the columns of its output; NULL: nothing */
@@ -89,7 +90,8 @@ struct td__onnx_source {
 /* Marks parameters and what is needed; runs nodes that depend on constants alone. limit: of memory
  * to run in. */
 TD_NODISCARD td_status td__onnx_fold(td__onnx_source *source, size_t limit, td_error *error);
-/* Runs the rest on zeros, to learn shapes and types. */
+/* Shapes and types of the rest: inferred where sizes are open, otherwise, or where that does not do, by
+ * running it on zeros. */
 TD_NODISCARD td_status td__onnx_probe(td__onnx_source *source, size_t limit, td_error *error);
 /* What the model puts out is as the graph says, but for images and, where it takes such, sequences
  * of channels: they have the channels last, as the input has. */

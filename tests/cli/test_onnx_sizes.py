@@ -1,4 +1,6 @@
-"""Graphs with axes of any size run at the size of the data at hand, also where no other size fits."""
+"""Graphs with axes of any size run at the size of the data at hand, also where no other size fits; without data their shapes are
+inferred."""
+import json
 import os
 import sys
 import unittest
@@ -53,9 +55,71 @@ class OpenSizes(Case):
         said = self.run_program("predict", "frames.onnx", "short.npy", "--to", "y.npy", "--quiet", status=1).stderr
         self.assertIn("a window of 500 does not fit an axis of 100", said)
 
-    def test_inspect_says_that_no_size_it_tried_fits(self):
-        said = self.run_program("inspect", "frames.onnx", status=1).stderr
-        self.assertIn("none of the sizes that were tried for its open axes fits", said)
+    def test_without_data_no_size_is_needed(self):
+        about = json.loads(self.run_program("inspect", "frames.onnx", "--json").stdout)
+        self.assertEqual([layer["output"] for layer in about["layers"]], [[-1, 2], [138]])
+        self.run_program("weights", "frames.onnx", "--to", "w.npz")
+        with numpy.load(self.path("w.npz")) as arrays:
+            numpy.testing.assert_array_equal(next(iter(arrays.values())).ravel(), self.kernel.transpose(2, 1, 0).ravel())
+
+
+class Inferred(Case):
+    """What inspect shows of open axes, where few sizes fit or none that one would try. 0 is open."""
+
+    def layers(self, dims, nodes, constants=(), opset=13, output=None):
+        graph = b"".join(data(1, each) for each in nodes) + b"".join(data(5, tensor(*each)) for each in constants)
+        graph += data(11, info("x", FLOAT, dims))
+        graph += data(12, info("y", FLOAT, output) if output else data(1, "y") + data(2, data(1, number(1, FLOAT))))
+        with open(self.path("model.onnx"), "wb") as file:
+            file.write(number(1, 8) + data(8, number(2, opset)) + data(7, graph))
+        about = json.loads(self.run_program("inspect", "model.onnx", "--json").stdout)
+        self.assertEqual(about["input"], [dim or -1 for dim in dims[1:]])
+        self.run_program("inspect", "model.onnx")
+        return [layer["output"] for layer in about["layers"]]
+
+    def test_a_window_larger_than_any_size_one_would_try(self):
+        self.assertEqual(self.layers([0, 1, 0], [node("Conv", "x w", "h"), node("ReduceMean", "h", "y", axes=[2], keepdims=0)],
+                                     [("w", FLOAT, [2, 1, 100003], [0.5] * 200006)]), [[-1, 2], [2]])
+
+    def test_a_multiple(self):
+        self.assertEqual(self.layers([0, 0, 3], [node("Reshape", "x s", "h"), node("ReduceMax", "h", "y", axes=[1], keepdims=0)],
+                                     [("s", INT64, [4], [0, -1, 37, 3])]), [[-1, 37, 3], [37, 3]])
+
+    def test_axes_that_must_be_equal_and_one_that_must_be_a_number(self):
+        nodes = [node("Transpose", "x", "t", perm=[0, 2, 1]), node("Add", "x t", "a"), node("MatMul", "a w", "y")]
+        self.assertEqual(self.layers([0, 0, 0], nodes, [("w", FLOAT, [81, 5], [0.1] * 405)]),
+                         [[-1, -1], [-1, -1], [-1, 5]])
+
+    def test_shapes_that_are_calculated(self):
+        nodes = [node("Shape", "x", "s"), node("Gather", "s i", "b", axis=0), node("Gather", "s j", "t", axis=0),
+                 node("Unsqueeze", "b z", "b1"), node("Unsqueeze", "t z", "t1"), node("Concat", "b1 t1 h w", "r", axis=0),
+                 node("Reshape", "x r", "heads"), node("Transpose", "heads", "turned", perm=[0, 2, 1, 3]),
+                 node("Concat", "b1 m", "back", axis=0), node("Reshape", "turned back", "y")]
+        constants = [("i", INT64, [], [0]), ("j", INT64, [], [1]), ("z", INT64, [1], [0]), ("h", INT64, [1], [4]),
+                     ("w", INT64, [1], [2]), ("m", INT64, [1], [-1])]
+        self.assertEqual(self.layers([0, 0, 8], nodes, constants), [[-1, 4, 2], [4, -1, 2], [-1]])
+
+    def test_a_recurrent_layer_whose_state_has_the_files_batch(self):
+        constants = [("w", FLOAT, [1, 6, 3], [0.1] * 18), ("r", FLOAT, [1, 6, 2], [0.1] * 12), ("b", FLOAT, [1, 12], [0.0] * 12),
+                     ("h", FLOAT, [1, 2, 2], [0.0] * 4), ("axis", INT64, [1], [0])]
+        nodes = [node("Transpose", "x", "t", perm=[1, 0, 2]), node("GRU", "t w r b - h", "all end", hidden_size=2),
+                 node("Squeeze", "end axis", "y")]
+        self.assertEqual(self.layers([2, 0, 3], nodes, constants)[-1], [2])
+        numpy.save(self.path("x.npy"), numpy.ones((3, 5, 3), "float32"))
+        said = self.run_program("predict", "model.onnx", "x.npy", "--to", "y.npy").stderr
+        self.assertIn("runs on 2 at a time", said)
+
+    def test_what_the_file_says_helps_and_is_not_believed_when_it_runs(self):
+        """What an Einsum makes is not inferred."""
+        graph = [node("Mul", "x w", "m"), node("Einsum", "m", "y", equation="btc->bc")]
+        self.assertEqual(self.layers([0, 0, 3], graph, [("w", FLOAT, [3], [1.0] * 3)], output=[0, 7]), [[-1, 3], [7]])
+        numpy.save(self.path("x.npy"), numpy.ones((4, 5, 3), "float32"))
+        numpy.save(self.path("labels.npy"), numpy.ones((4, 7), "float32"))
+        self.run_program("predict", "model.onnx", "x.npy", "--to", "y.npy", "--quiet")
+        numpy.testing.assert_array_equal(numpy.load(self.path("y.npy")), numpy.full((4, 3), 5))
+        said = self.train("name: lie\ndata: {train: x.npy, labels: labels.npy, batch: 4}\nmodel: {file: model.onnx}\n"
+                          "train: {loss: mse, optimizer: sgd, epochs: 1}\n", status=2).stderr
+        self.assertIn("it puts out (4, 3) of a batch of 4; of one example it would be (7,)", said)
 
 
 class TimeFirst(Case):

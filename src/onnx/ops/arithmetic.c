@@ -92,15 +92,15 @@ static bool prelu(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_arithmetic[] = {
-    {"Add", add, 2, 2, 1, 0, 0},
-    {"Div", divide, 2, 2, 1, 0, 0},
-    {"Max", maximum, 1, 255, 1, 0, 0},
-    {"Mean", mean, 1, 255, 1, 0, 0},
-    {"Min", minimum, 1, 255, 1, 0, 0},
-    {"Mul", multiply, 2, 2, 1, 0, 0},
-    {"PRelu", prelu, 2, 2, 1, 0, 0},
-    {"Pow", power, 2, 2, 1, 0, 0},
-    {"Sub", subtract, 2, 2, 1, 0, 0},
-    {"Sum", add, 1, 255, 1, 0, 0},
+    {"Add", add, 2, 2, 1, 0, 0, td__onnx_infer_arithmetic},
+    {"Div", divide, 2, 2, 1, 0, 0, td__onnx_infer_arithmetic},
+    {"Max", maximum, 1, 255, 1, 0, 0, td__onnx_infer_arithmetic},
+    {"Mean", mean, 1, 255, 1, 0, 0, td__onnx_infer_broadcast},
+    {"Min", minimum, 1, 255, 1, 0, 0, td__onnx_infer_broadcast},
+    {"Mul", multiply, 2, 2, 1, 0, 0, td__onnx_infer_arithmetic},
+    {"PRelu", prelu, 2, 2, 1, 0, 0, td__onnx_infer_same},
+    {"Pow", power, 2, 2, 1, 0, 0, td__onnx_infer_broadcast},
+    {"Sub", subtract, 2, 2, 1, 0, 0, td__onnx_infer_arithmetic},
+    {"Sum", add, 1, 255, 1, 0, 0, td__onnx_infer_broadcast},
     {0},
 };

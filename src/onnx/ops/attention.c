@@ -340,13 +340,13 @@ static bool ms_multi_head_attention(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_rotations[] = {
-    {"RotaryEmbedding", rotary_embedding, 3, 4, 1, 23, 0},
+    {"RotaryEmbedding", rotary_embedding, 3, 4, 1, 23, 0, td__onnx_infer_same},
     {0},
 };
 
 const td__onnx_operator td__onnx_ms_attentions[] = {
-    {"Attention", ms_attention, 2, 7, 2, 0, 0},
-    {"MultiHeadAttention", ms_multi_head_attention, 1, 8, 3, 0, 0},
-    {"RotaryEmbedding", ms_rotary_embedding, 4, 4, 1, 0, 0},
+    {"Attention", ms_attention, 2, 7, 2, 0, 0, NULL},
+    {"MultiHeadAttention", ms_multi_head_attention, 1, 8, 3, 0, 0, NULL},
+    {"RotaryEmbedding", ms_rotary_embedding, 4, 4, 1, 0, 0, td__onnx_infer_same},
     {0},
 };

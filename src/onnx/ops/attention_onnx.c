@@ -196,6 +196,6 @@ static bool attention_operator(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_attentions[] = {
-    {"Attention", attention_operator, 3, 7, 4, 23, 0},
+    {"Attention", attention_operator, 3, 7, 4, 23, 0, NULL},
     {0},
 };

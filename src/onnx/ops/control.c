@@ -372,9 +372,9 @@ static bool scan_batch(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_control[] = {
-    {"If", if_else, 1, 1, 255, 0, 0},
-    {"Loop", loop, 0, 255, 255, 0, 0},
-    {"Scan", scan_batch, 0, 255, 255, 0, 8},
-    {"Scan", scan_over, 1, 255, 255, 9, 0},
+    {"If", if_else, 1, 1, 255, 0, 0, NULL},
+    {"Loop", loop, 0, 255, 255, 0, 0, NULL},
+    {"Scan", scan_batch, 0, 255, 255, 0, 8, NULL},
+    {"Scan", scan_over, 1, 255, 255, 9, 0, NULL},
     {0},
 };

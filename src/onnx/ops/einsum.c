@@ -410,6 +410,6 @@ static bool einsum(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_einsums[] = {
-    {"Einsum", einsum, 1, 255, 1, 12, 0},
+    {"Einsum", einsum, 1, 255, 1, 12, 0, NULL},
     {0},
 };

@@ -180,12 +180,12 @@ static bool mel_weight_matrix(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_generators[] = {
-    {"BlackmanWindow", blackman_window, 1, 1, 1, 17, 0},
-    {"EyeLike", eye_like, 1, 1, 1, 9, 0},
-    {"HammingWindow", hamming_window, 1, 1, 1, 17, 0},
-    {"HannWindow", hann_window, 1, 1, 1, 17, 0},
-    {"MelWeightMatrix", mel_weight_matrix, 5, 5, 1, 17, 0},
-    {"OneHot", one_hot, 3, 3, 1, 9, 0},
-    {"Range", range, 3, 3, 1, 11, 0},
+    {"BlackmanWindow", blackman_window, 1, 1, 1, 17, 0, NULL},
+    {"EyeLike", eye_like, 1, 1, 1, 9, 0, NULL},
+    {"HammingWindow", hamming_window, 1, 1, 1, 17, 0, NULL},
+    {"HannWindow", hann_window, 1, 1, 1, 17, 0, NULL},
+    {"MelWeightMatrix", mel_weight_matrix, 5, 5, 1, 17, 0, NULL},
+    {"OneHot", one_hot, 3, 3, 1, 9, 0, td__onnx_infer_one_hot},
+    {"Range", range, 3, 3, 1, 11, 0, td__onnx_infer_range},
     {0},
 };

@@ -151,6 +151,6 @@ static bool grid_sample(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_samplers[] = {
-    {"GridSample", grid_sample, 2, 2, 1, 16, 0},
+    {"GridSample", grid_sample, 2, 2, 1, 16, 0, NULL},
     {0},
 };

@@ -356,15 +356,15 @@ static bool reverse_sequence(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_indexing[] = {
-    {"Compress", compress, 2, 2, 1, 9, 0},
-    {"Gather", gather, 2, 2, 1, 0, 0},
-    {"GatherElements", gather_elements, 2, 2, 1, 11, 0},
-    {"GatherND", gather_nd, 2, 2, 1, 11, 0},
-    {"ReverseSequence", reverse_sequence, 2, 2, 1, 10, 0},
-    {"Scatter", scatter_elements, 3, 3, 1, 9, 0},
-    {"ScatterElements", scatter_elements, 3, 3, 1, 11, 0},
-    {"ScatterND", scatter_nd, 3, 3, 1, 11, 0},
-    {"Trilu", triangle, 1, 2, 1, 14, 0},
-    {"Where", where, 3, 3, 1, 9, 0},
+    {"Compress", compress, 2, 2, 1, 9, 0, NULL},
+    {"Gather", gather, 2, 2, 1, 0, 0, td__onnx_infer_gather},
+    {"GatherElements", gather_elements, 2, 2, 1, 11, 0, td__onnx_infer_gather_elements},
+    {"GatherND", gather_nd, 2, 2, 1, 11, 0, td__onnx_infer_gather_nd},
+    {"ReverseSequence", reverse_sequence, 2, 2, 1, 10, 0, td__onnx_infer_same},
+    {"Scatter", scatter_elements, 3, 3, 1, 9, 0, td__onnx_infer_same},
+    {"ScatterElements", scatter_elements, 3, 3, 1, 11, 0, td__onnx_infer_same},
+    {"ScatterND", scatter_nd, 3, 3, 1, 11, 0, td__onnx_infer_same},
+    {"Trilu", triangle, 1, 2, 1, 14, 0, td__onnx_infer_same},
+    {"Where", where, 3, 3, 1, 9, 0, td__onnx_infer_where},
     {0},
 };

@@ -159,11 +159,11 @@ static bool tensor_scatter(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_language[] = {
-    {"GroupNormalization", group_normalization, 3, 3, 1, 18, 0},
-    {"LpNormalization", lp_normalization, 1, 1, 1, 1, 0},
-    {"RMSNormalization", rms_normalization, 2, 2, 1, 23, 0},
-    {"SwiGLU", swi_glu, 2, 2, 1, 28, 0},
-    {"Swish", swish, 1, 1, 1, 24, 0},
-    {"TensorScatter", tensor_scatter, 2, 3, 1, 24, 0},
+    {"GroupNormalization", group_normalization, 3, 3, 1, 18, 0, td__onnx_infer_same},
+    {"LpNormalization", lp_normalization, 1, 1, 1, 1, 0, td__onnx_infer_same},
+    {"RMSNormalization", rms_normalization, 2, 2, 1, 23, 0, td__onnx_infer_same},
+    {"SwiGLU", swi_glu, 2, 2, 1, 28, 0, NULL},
+    {"Swish", swish, 1, 1, 1, 24, 0, td__onnx_infer_same},
+    {"TensorScatter", tensor_scatter, 2, 3, 1, 24, 0, td__onnx_infer_same},
     {0},
 };

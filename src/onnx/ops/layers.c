@@ -385,9 +385,9 @@ static bool matmul(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_layers[] = {
-    {"Conv", conv, 2, 3, 1, 0, 0},
-    {"ConvTranspose", conv_transpose, 2, 3, 1, 0, 0},
-    {"Gemm", gemm, 2, 3, 1, 0, 0},
-    {"MatMul", matmul, 2, 2, 1, 0, 0},
+    {"Conv", conv, 2, 3, 1, 0, 0, td__onnx_infer_conv},
+    {"ConvTranspose", conv_transpose, 2, 3, 1, 0, 0, td__onnx_infer_conv_transpose},
+    {"Gemm", gemm, 2, 3, 1, 0, 0, td__onnx_infer_gemm},
+    {"MatMul", matmul, 2, 2, 1, 0, 0, td__onnx_infer_matmul},
     {0},
 };

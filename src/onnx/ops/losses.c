@@ -109,7 +109,7 @@ static bool softmax_cross_entropy(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_losses[] = {
-    {"NegativeLogLikelihoodLoss", negative_log_likelihood, 2, 3, 1, 12, 0},
-    {"SoftmaxCrossEntropyLoss", softmax_cross_entropy, 2, 3, 2, 12, 0},
+    {"NegativeLogLikelihoodLoss", negative_log_likelihood, 2, 3, 1, 12, 0, NULL},
+    {"SoftmaxCrossEntropyLoss", softmax_cross_entropy, 2, 3, 2, 12, 0, NULL},
     {0},
 };

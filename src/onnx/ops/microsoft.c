@@ -200,22 +200,24 @@ static bool embed_layer_normalization(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_microsoft[] = {
-    {"BiasGelu", gelu, 2, 2, 1, 0, 0},
-    {"EmbedLayerNormalization", embed_layer_normalization, 7, 9, 3, 0, 0},
-    {"FastGelu", fast_gelu, 1, 2, 1, 0, 0},
-    {"FusedConv", fused_conv, 2, 4, 1, 0, 0},
-    {"FusedGemm", fused_gemm, 2, 3, 1, 0, 0},
-    {"FusedMatMul", fused_matmul, 2, 2, 1, 0, 0},
-    {"Gelu", gelu, 1, 1, 1, 0, 0},
-    {"QuickGelu", quick_gelu, 1, 1, 1, 0, 0},
-    {"SkipLayerNormalization", skip_layer_normalization, 3, 5, 4, 0, 0},
-    {"SkipSimplifiedLayerNormalization", skip_simplified_layer_normalization, 3, 4, 4, 0, 0},
-    {"TransposeMatMul", fused_matmul, 2, 2, 1, 0, 0},
+    {"BiasGelu", gelu, 2, 2, 1, 0, 0, td__onnx_infer_broadcast},
+    {"EmbedLayerNormalization", embed_layer_normalization, 7, 9, 3, 0, 0, NULL},
+    {"FastGelu", fast_gelu, 1, 2, 1, 0, 0, td__onnx_infer_same},
+    {"FusedConv", fused_conv, 2, 4, 1, 0, 0, td__onnx_infer_conv},
+    {"FusedGemm", fused_gemm, 2, 3, 1, 0, 0, td__onnx_infer_gemm},
+    {"FusedMatMul", fused_matmul, 2, 2, 1, 0, 0, NULL},
+    {"Gelu", gelu, 1, 1, 1, 0, 0, td__onnx_infer_same},
+    {"QuickGelu", quick_gelu, 1, 1, 1, 0, 0, td__onnx_infer_same},
+    {"SkipLayerNormalization", skip_layer_normalization, 3, 5, 4, 0, 0, td__onnx_infer_same},
+    {"SkipSimplifiedLayerNormalization", skip_simplified_layer_normalization, 3, 4, 4, 0, 0,
+     td__onnx_infer_same},
+    {"TransposeMatMul", fused_matmul, 2, 2, 1, 0, 0, NULL},
     {0},
 };
 
 /* onnxruntime writes this one without its domain. */
 const td__onnx_operator td__onnx_simplified[] = {
-    {"SimplifiedLayerNormalization", simplified_layer_normalization, 2, 2, 3, 0, 0},
+    {"SimplifiedLayerNormalization", simplified_layer_normalization, 2, 2, 3, 0, 0,
+     td__onnx_infer_same},
     {0},
 };

@@ -425,16 +425,16 @@ static bool zip_map(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_ml[] = {
-    {"ArrayFeatureExtractor", array_feature_extractor, 2, 2, 1, 0, 0},
-    {"Binarizer", binarizer, 1, 1, 1, 0, 0},
-    {"FeatureVectorizer", feature_vectorizer, 1, 255, 1, 0, 0},
-    {"Imputer", imputer, 1, 1, 1, 0, 0},
-    {"LabelEncoder", label_encoder, 1, 1, 1, 0, 0},
-    {"LinearClassifier", linear_classifier, 1, 1, 2, 0, 0},
-    {"LinearRegressor", linear_regressor, 1, 1, 1, 0, 0},
-    {"Normalizer", normalizer, 1, 1, 1, 0, 0},
-    {"OneHotEncoder", one_hot_encoder, 1, 1, 1, 0, 0},
-    {"Scaler", scaler, 1, 1, 1, 0, 0},
-    {"ZipMap", zip_map, 1, 1, 1, 0, 0},
+    {"ArrayFeatureExtractor", array_feature_extractor, 2, 2, 1, 0, 0, NULL},
+    {"Binarizer", binarizer, 1, 1, 1, 0, 0, td__onnx_infer_same},
+    {"FeatureVectorizer", feature_vectorizer, 1, 255, 1, 0, 0, NULL},
+    {"Imputer", imputer, 1, 1, 1, 0, 0, td__onnx_infer_same},
+    {"LabelEncoder", label_encoder, 1, 1, 1, 0, 0, NULL},
+    {"LinearClassifier", linear_classifier, 1, 1, 2, 0, 0, NULL},
+    {"LinearRegressor", linear_regressor, 1, 1, 1, 0, 0, NULL},
+    {"Normalizer", normalizer, 1, 1, 1, 0, 0, td__onnx_infer_same},
+    {"OneHotEncoder", one_hot_encoder, 1, 1, 1, 0, 0, NULL},
+    {"Scaler", scaler, 1, 1, 1, 0, 0, td__onnx_infer_same},
+    {"ZipMap", zip_map, 1, 1, 1, 0, 0, NULL},
     {0},
 };

@@ -237,7 +237,7 @@ static bool svm_classifier(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_ml_svms[] = {
-    {"SVMClassifier", svm_classifier, 1, 1, 2, 0, 0},
-    {"SVMRegressor", svm_regressor, 1, 1, 1, 0, 0},
+    {"SVMClassifier", svm_classifier, 1, 1, 2, 0, 0, NULL},
+    {"SVMRegressor", svm_regressor, 1, 1, 1, 0, 0, NULL},
     {0},
 };

@@ -464,8 +464,8 @@ static bool tree_ensemble(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_ml_trees[] = {
-    {"TreeEnsemble", tree_ensemble, 1, 1, 1, 0, 0},
-    {"TreeEnsembleClassifier", tree_classifier, 1, 1, 2, 0, 0},
-    {"TreeEnsembleRegressor", tree_regressor, 1, 1, 1, 0, 0},
+    {"TreeEnsemble", tree_ensemble, 1, 1, 1, 0, 0, NULL},
+    {"TreeEnsembleClassifier", tree_classifier, 1, 1, 2, 0, 0, NULL},
+    {"TreeEnsembleRegressor", tree_regressor, 1, 1, 1, 0, 0, NULL},
     {0},
 };

@@ -251,11 +251,11 @@ static bool dropout(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_normalizations[] = {
-    {"BatchNormalization", batch_normalization, 5, 5, 5, 0, 0},
-    {"Dropout", dropout, 1, 3, 2, 0, 0},
-    {"InstanceNormalization", instance_normalization, 3, 3, 1, 0, 0},
-    {"LRN", local_response_normalization, 1, 1, 1, 0, 0},
-    {"LayerNormalization", layer_normalization, 2, 3, 3, 0, 0},
-    {"MeanVarianceNormalization", mean_variance_normalization, 1, 1, 1, 9, 0},
+    {"BatchNormalization", batch_normalization, 5, 5, 5, 0, 0, td__onnx_infer_same},
+    {"Dropout", dropout, 1, 3, 2, 0, 0, td__onnx_infer_dropout},
+    {"InstanceNormalization", instance_normalization, 3, 3, 1, 0, 0, td__onnx_infer_images},
+    {"LRN", local_response_normalization, 1, 1, 1, 0, 0, td__onnx_infer_images},
+    {"LayerNormalization", layer_normalization, 2, 3, 3, 0, 0, td__onnx_infer_same},
+    {"MeanVarianceNormalization", mean_variance_normalization, 1, 1, 1, 9, 0, td__onnx_infer_same},
     {0},
 };

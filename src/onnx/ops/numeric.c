@@ -266,9 +266,9 @@ static bool stft(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_numeric[] = {
-    {"CumSum", cumulative_sum, 2, 2, 1, 11, 0},
-    {"DFT", dft, 1, 3, 1, 17, 0},
-    {"Det", det, 1, 1, 1, 11, 0},
-    {"STFT", stft, 2, 4, 1, 17, 0},
+    {"CumSum", cumulative_sum, 2, 2, 1, 11, 0, td__onnx_infer_same},
+    {"DFT", dft, 1, 3, 1, 17, 0, NULL},
+    {"Det", det, 1, 1, 1, 11, 0, NULL},
+    {"STFT", stft, 2, 4, 1, 17, 0, NULL},
     {0},
 };

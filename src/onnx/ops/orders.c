@@ -330,11 +330,11 @@ static bool non_zero(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_orders[] = {
-    {"ArgMax", arg_max, 1, 1, 1, 0, 0},
-    {"ArgMin", arg_min, 1, 1, 1, 0, 0},
-    {"Hardmax", hardmax, 1, 1, 1, 0, 0},
-    {"NonZero", non_zero, 1, 1, 1, 9, 0},
-    {"TopK", top_k, 1, 2, 2, 0, 0},
-    {"Unique", unique, 1, 1, 4, 11, 0},
+    {"ArgMax", arg_max, 1, 1, 1, 0, 0, td__onnx_infer_arg},
+    {"ArgMin", arg_min, 1, 1, 1, 0, 0, td__onnx_infer_arg},
+    {"Hardmax", hardmax, 1, 1, 1, 0, 0, td__onnx_infer_same},
+    {"NonZero", non_zero, 1, 1, 1, 9, 0, td__onnx_infer_non_zero},
+    {"TopK", top_k, 1, 2, 2, 0, 0, td__onnx_infer_top_k},
+    {"Unique", unique, 1, 1, 4, 11, 0, NULL},
     {0},
 };

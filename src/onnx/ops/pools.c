@@ -273,9 +273,9 @@ static bool global_max_pool(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_pools[] = {
-    {"AveragePool", average_pool, 1, 1, 1, 0, 0},
-    {"GlobalAveragePool", global_average_pool, 1, 1, 1, 0, 0},
-    {"GlobalMaxPool", global_max_pool, 1, 1, 1, 0, 0},
-    {"MaxPool", max_pool, 1, 1, 2, 0, 0},
+    {"AveragePool", average_pool, 1, 1, 1, 0, 0, td__onnx_infer_pool},
+    {"GlobalAveragePool", global_average_pool, 1, 1, 1, 0, 0, td__onnx_infer_global_pool},
+    {"GlobalMaxPool", global_max_pool, 1, 1, 1, 0, 0, td__onnx_infer_global_pool},
+    {"MaxPool", max_pool, 1, 1, 2, 0, 0, td__onnx_infer_pool},
     {0},
 };

@@ -454,12 +454,12 @@ static bool qlinear_conv(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_quantized[] = {
-    {"ConvInteger", conv_integer, 2, 4, 1, 10, 0},
-    {"DequantizeLinear", dequantize, 2, 3, 1, 10, 0},
-    {"DynamicQuantizeLinear", dynamic_quantize, 1, 1, 3, 11, 0},
-    {"MatMulInteger", matmul_integer, 2, 4, 1, 10, 0},
-    {"QLinearConv", qlinear_conv, 8, 9, 1, 10, 0},
-    {"QLinearMatMul", qlinear_matmul, 8, 8, 1, 10, 0},
-    {"QuantizeLinear", quantize, 2, 3, 1, 10, 0},
+    {"ConvInteger", conv_integer, 2, 4, 1, 10, 0, td__onnx_infer_conv},
+    {"DequantizeLinear", dequantize, 2, 3, 1, 10, 0, td__onnx_infer_dequantized},
+    {"DynamicQuantizeLinear", dynamic_quantize, 1, 1, 3, 11, 0, td__onnx_infer_dynamic_quantized},
+    {"MatMulInteger", matmul_integer, 2, 4, 1, 10, 0, td__onnx_infer_matmul},
+    {"QLinearConv", qlinear_conv, 8, 9, 1, 10, 0, td__onnx_infer_qlinear_conv},
+    {"QLinearMatMul", qlinear_matmul, 8, 8, 1, 10, 0, td__onnx_infer_qlinear_matmul},
+    {"QuantizeLinear", quantize, 2, 3, 1, 10, 0, td__onnx_infer_quantized},
     {0},
 };

@@ -133,11 +133,11 @@ static bool multinomial(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_random[] = {
-    {"Bernoulli", bernoulli, 1, 1, 1, 15, 0},
-    {"Multinomial", multinomial, 1, 1, 1, 7, 0},
-    {"RandomNormal", random_normal, 0, 0, 1, 0, 0},
-    {"RandomNormalLike", random_normal_like, 1, 1, 1, 0, 0},
-    {"RandomUniform", random_uniform, 0, 0, 1, 0, 0},
-    {"RandomUniformLike", random_uniform_like, 1, 1, 1, 0, 0},
+    {"Bernoulli", bernoulli, 1, 1, 1, 15, 0, td__onnx_infer_same},
+    {"Multinomial", multinomial, 1, 1, 1, 7, 0, NULL},
+    {"RandomNormal", random_normal, 0, 0, 1, 0, 0, NULL},
+    {"RandomNormalLike", random_normal_like, 1, 1, 1, 0, 0, td__onnx_infer_same},
+    {"RandomUniform", random_uniform, 0, 0, 1, 0, 0, NULL},
+    {"RandomUniformLike", random_uniform_like, 1, 1, 1, 0, 0, td__onnx_infer_same},
     {0},
 };

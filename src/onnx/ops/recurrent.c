@@ -346,8 +346,8 @@ static bool lstm(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_recurrent[] = {
-    {"GRU", gru, 3, 6, 2, 0, 0},
-    {"LSTM", lstm, 3, 8, 3, 0, 0},
-    {"RNN", rnn, 3, 6, 2, 0, 0},
+    {"GRU", gru, 3, 6, 2, 0, 0, td__onnx_infer_recurrent},
+    {"LSTM", lstm, 3, 8, 3, 0, 0, td__onnx_infer_recurrent},
+    {"RNN", rnn, 3, 6, 2, 0, 0, td__onnx_infer_recurrent},
     {0},
 };

@@ -334,7 +334,7 @@ static bool resize(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_resizes[] = {
-    {"Resize", resize, 1, 4, 1, 10, 0},
-    {"Upsample", resize, 1, 2, 1, 7, 9},
+    {"Resize", resize, 1, 4, 1, 10, 0, td__onnx_infer_resize},
+    {"Upsample", resize, 1, 2, 1, 7, 9, td__onnx_infer_resize},
     {0},
 };

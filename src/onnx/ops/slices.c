@@ -414,11 +414,11 @@ static bool pad(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_slices[] = {
-    {"Concat", concat, 1, 255, 1, 0, 0},
-    {"Expand", expand, 2, 2, 1, 0, 0},
-    {"Pad", pad, 1, 4, 1, 0, 0},
-    {"Slice", slice, 1, 5, 1, 0, 0},
-    {"Split", split, 1, 2, 255, 0, 0},
-    {"Tile", tile, 2, 2, 1, 6, 0},
+    {"Concat", concat, 1, 255, 1, 0, 0, td__onnx_infer_concat},
+    {"Expand", expand, 2, 2, 1, 0, 0, td__onnx_infer_expand},
+    {"Pad", pad, 1, 4, 1, 0, 0, td__onnx_infer_pad},
+    {"Slice", slice, 1, 5, 1, 0, 0, td__onnx_infer_slice},
+    {"Split", split, 1, 2, 255, 0, 0, td__onnx_infer_split},
+    {"Tile", tile, 2, 2, 1, 6, 0, td__onnx_infer_tile},
     {0},
 };

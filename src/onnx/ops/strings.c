@@ -365,9 +365,9 @@ static bool tf_idf_vectorizer(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_strings[] = {
-    {"StringConcat", string_concat, 2, 2, 1, 20, 0},
-    {"StringNormalizer", string_normalizer, 1, 1, 1, 10, 0},
-    {"StringSplit", string_split, 1, 1, 2, 20, 0},
-    {"TfIdfVectorizer", tf_idf_vectorizer, 1, 1, 1, 9, 0},
+    {"StringConcat", string_concat, 2, 2, 1, 20, 0, NULL},
+    {"StringNormalizer", string_normalizer, 1, 1, 1, 10, 0, NULL},
+    {"StringSplit", string_split, 1, 1, 2, 20, 0, NULL},
+    {"TfIdfVectorizer", tf_idf_vectorizer, 1, 1, 1, 9, 0, NULL},
     {0},
 };

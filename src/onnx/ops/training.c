@@ -107,8 +107,8 @@ static bool momentum(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_training[] = {
-    {"Adagrad", adagrad, 5, 255, 255, 0, 0},
-    {"Adam", adam, 6, 255, 255, 0, 0},
-    {"Momentum", momentum, 5, 255, 255, 0, 0},
+    {"Adagrad", adagrad, 5, 255, 255, 0, 0, NULL},
+    {"Adam", adam, 6, 255, 255, 0, 0, NULL},
+    {"Momentum", momentum, 5, 255, 255, 0, 0, NULL},
     {0},
 };

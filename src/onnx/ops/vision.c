@@ -307,8 +307,8 @@ static bool roi_align(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_vision[] = {
-    {"MaxUnpool", max_unpool, 2, 3, 1, 9, 0},
-    {"NonMaxSuppression", non_max_suppression, 2, 5, 1, 10, 0},
-    {"RoiAlign", roi_align, 3, 3, 1, 10, 0},
+    {"MaxUnpool", max_unpool, 2, 3, 1, 9, 0, NULL},
+    {"NonMaxSuppression", non_max_suppression, 2, 5, 1, 10, 0, NULL},
+    {"RoiAlign", roi_align, 3, 3, 1, 10, 0, NULL},
     {0},
 };
