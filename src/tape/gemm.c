@@ -40,28 +40,20 @@ size_t td__panels_bytes(int64_t n, int64_t k) {
     return (size_t)(td__panel_count(n) * td__kernels()->panel_width * k) * sizeof(float);
 }
 
-static void pack_rows(const float *b, int64_t ldb, int64_t columns, int64_t width, int64_t k,
-                      float *packed) {
-    for (int64_t i = 0; i < k; i++, b += ldb, packed += width) {
-        memcpy(packed, b, (size_t)columns * sizeof *b);
-        for (int64_t j = columns; j < width; j++) {
-            packed[j] = 0;
-        }
-    }
-}
-
 void td__pack_panels(const float *b, int64_t ldb, bool transpose, int64_t n, int64_t k,
                      int64_t first, int64_t last, int64_t panel_stride, float *packed) {
     int64_t width = td__kernels()->panel_width;
+    if (!transpose) {
+        int64_t end = n < last * width ? n : last * width;
+        td__kernels()->pack_rows(end - first * width, k, b + first * width, ldb, panel_stride,
+                                 packed + first * panel_stride);
+        return;
+    }
     for (int64_t p = first; p < last; p++) {
         int64_t column = p * width;
         int64_t columns = n - column < width ? n - column : width;
-        float *panel = packed + p * panel_stride;
-        if (transpose) {
-            td__kernels()->pack_transposed(columns, k, b + column * ldb, ldb, panel);
-        } else {
-            pack_rows(b + column, ldb, columns, width, k, panel);
-        }
+        td__kernels()->pack_transposed(columns, k, b + column * ldb, ldb,
+                                       packed + p * panel_stride);
     }
 }
 

@@ -222,6 +222,9 @@ typedef struct td__kernels {
     int vector_width; /* floats in a register: a panel of at most this many columns is cheaper */
     /* Packs a panel whose columns (at most panel_width, the others are zero) are rows of b, k long. */
     void (*pack_transposed)(int64_t columns, int64_t k, const float *b, int64_t ldb, float *panel);
+    /* Packs k rows of b into as many panels as so many columns have; columns beyond are zero. */
+    void (*pack_rows)(int64_t columns, int64_t k, const float *b, int64_t ldb, int64_t panel_stride,
+                      float *panels);
     /* c[r, j] = bias[j] + sum over s, k of rows[r][offsets[s] + k] * b[s * segment + k, j] */
     void (*tile_dot)(int row_count, int columns, int64_t segments, int64_t segment,
                      const int64_t *offsets, const float *const *rows, const float *b, int64_t ldb,

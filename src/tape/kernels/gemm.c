@@ -81,6 +81,23 @@ static void pack_transposed(int64_t columns, int64_t k, const float *b, int64_t 
     pack_lanes(columns - TD__LANES, k, b + TD__LANES * ldb, ldb, panel + TD__LANES);
 }
 
+static void pack_rows(int64_t columns, int64_t k, const float *b, int64_t ldb, int64_t panel_stride,
+                      float *panels) {
+    const int64_t width = 2 * TD__LANES;
+    int64_t whole = columns / width, rest = columns % width;
+    for (int64_t i = 0; i < k; i++, b += ldb, panels += width) {
+        float *to = panels;
+        for (int64_t p = 0; p < whole; p++, to += panel_stride) {
+            vec first = load(b + p * width), second = load(b + p * width + TD__LANES);
+            *(vec *)to = first;
+            *(vec *)(to + TD__LANES) = second;
+        }
+        for (int64_t j = 0; rest && j < width; j++) {
+            to[j] = j < rest ? b[whole * width + j] : 0.0f;
+        }
+    }
+}
+
 INLINE vec rectify(vec v) {
     mask keep = ~(v < (vec){0}); /* NaN stays */
     return (vec)(((mask)v) & keep);
@@ -293,6 +310,7 @@ void TD__VARIANT(td__fill_gemm)(td__kernels_table *table) {
     table->panel_width = 2 * TD__LANES;
     table->vector_width = TD__LANES;
     table->pack_transposed = pack_transposed;
+    table->pack_rows = pack_rows;
     table->tile_dot = tile_dot;
     table->row_dot = row_dot;
     table->tile_outer = tile_outer;
