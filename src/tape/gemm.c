@@ -1,7 +1,7 @@
 /* Blocks of the operands, small enough to stay in a cache, then tiles of them.
  *
  * The left operand is read where it is: rows through tile_dot, or columns (transpose_a) through
- * tile_outer. The right one is packed into panels, or read where it is when few rows pass it and its
+ * tile_outer; columns whose elements are far apart are packed, a few tiles of them at a time. The right one is packed into panels, or read where it is when few rows pass it and its
  * own rows are whole vectors; it may be a network's largest kernel and is never there twice.
  * From the outside in: columns, the inner dimension, rows, panels, tiles.
  * Sums of sums over blocks of the inner dimension also lose fewer digits than one long one.
@@ -18,9 +18,11 @@
 #include <string.h>
 
 enum {
-    BLOCK = 256,     /* of the inner dimension: a panel of 256 x 32 floats is 32 KiB */
-    FAR_BLOCK = 128, /* of columns of a, when their elements share no cache lines to speak of */
-    FAR_COLUMNS = 512,
+    BLOCK = 256, /* of the inner dimension: a panel of 256 x 32 floats is 32 KiB */
+    /* Elements of a column of a that are so many floats apart share few places of a cache: columns are
+     * packed if they pass as many panels. */
+    FAR_COLUMNS = 64,
+    WORTH_PANELS = 4,
     ROW_TILES = 4, /* tiles of rows that pass a block's panels together */
     PACKED_PANELS = 16,
     FEW_TILES = 16,      /* of rows: with fewer, packing costs more than it saves */
@@ -66,12 +68,15 @@ typedef struct product {
     td__panels b;               /* where it is read as it is, or as it was kept */
     float *rooms;               /* otherwise to pack it in, one for each cell of the grid */
     int64_t room;
+    float *left_rooms; /* to pack columns of a in, likewise; NULL: they are read where they are */
+    int64_t left_room;
     bool fetches; /* a may be far away: rows are asked for before they pass */
 } product;
 
 /* Rows and panels of a product. */
 typedef struct cell {
     int64_t first_row, last_row, first_panel, last_panel;
+    float *left; /* room for columns of a, or NULL */
 } cell;
 
 static const int64_t no_offset = 0;
@@ -82,16 +87,17 @@ static int tile_flags(const td__gemm_arguments *g, int64_t done, int64_t block) 
     return (done ? TD__TILE_ADD : g->flags & TD__TILE_ADD) | (last ? g->flags & TD__TILE_RELU : 0);
 }
 
-/* One tile over rows [row, row + rows), `columns` columns from `column`, and k in [done, done + block). */
-static void tile(const product *x, int64_t row, int rows, int64_t column, int columns, int64_t done,
-                 int64_t block, const float *b, int64_t ldb) {
+/* One tile over rows [row, row + rows), `columns` columns from `column`, and k in [done, done + block).
+ * packed: these rows, block times one behind the other, or NULL. */
+static void tile(const product *x, int64_t row, int rows, const float *packed, int64_t column,
+                 int columns, int64_t done, int64_t block, const float *b, int64_t ldb) {
     const td__gemm_arguments *g = x->arguments;
     float *c = g->c + row * g->ldc + column;
     int flags = tile_flags(g, done, block);
     if (g->transpose_a) {
-        const float *start = g->a + done * g->lda + row;
-        x->kernels->tile_outer(rows, columns, 1, block, g->lda, &start, 0, b, ldb, c, g->ldc,
-                               flags);
+        const float *start = packed ? packed : g->a + done * g->lda + row;
+        x->kernels->tile_outer(rows, columns, 1, block, packed ? rows : g->lda, &start, 0, b, ldb,
+                               c, g->ldc, flags);
         return;
     }
     const float *starts[MAXIMUM_TILE_ROWS];
@@ -136,6 +142,23 @@ static void fetch_rows(const td__gemm_arguments *g, int64_t row, int rows, int64
     }
 }
 
+/* Of so many rows that are left: two tiles of like size beat a full one and a thin one. */
+static int rows_of_tile(int64_t left, int most) {
+    return (int)(left >= 2 * most ? most : left > most ? (left + 1) / 2 : left);
+}
+
+/* Columns [first, last) of a, tile by tile, each tile's k after k. */
+static void pack_left(const product *x, int64_t first, int64_t last, int64_t done, int64_t block,
+                      float *to) {
+    const td__gemm_arguments *g = x->arguments;
+    for (int64_t row = first; row < last;) {
+        int rows = rows_of_tile(last - row, x->kernels->tile_rows);
+        x->kernels->pack_left(rows, block, g->a + done * g->lda + row, g->lda, to);
+        row += rows;
+        to += rows * block;
+    }
+}
+
 /* k in [done, done + block), whose panels from the cell's first on are b: a few tiles of rows pass all
  * of them, so that a is read once and each panel while it is near. */
 static void multiply_block(const product *x, const cell *part, int64_t done, int64_t block,
@@ -150,32 +173,30 @@ static void multiply_block(const product *x, const cell *part, int64_t done, int
         last = part->last_row - first < 2 * ROW_TILES * most ? part->last_row
                                                              : first + ROW_TILES * most;
         const float *panel = b.data;
+        if (part->left) {
+            pack_left(x, first, last, done, block, part->left);
+        }
         for (int64_t p = part->first_panel; p < part->last_panel; p++, panel += b.stride) {
             int columns = (int)(n - p * width < width ? n - p * width : width);
             for (int64_t row = first; row < last;) {
-                int64_t left = last - row;
-                /* Two tiles of like size beat a full one and a thin one. */
-                int rows = (int)(left >= 2 * most ? most : left > most ? (left + 1) / 2 : left);
+                int rows = rows_of_tile(last - row, most);
                 int64_t next = row + last - first;
                 if (x->fetches && next + rows <= part->last_row) {
                     fetch_rows(x->arguments, next, rows, done, block, p - part->first_panel,
                                part->last_panel - part->first_panel);
                 }
-                tile(x, row, rows, p * width, columns, done, block, panel, b.row);
+                const float *packed = part->left ? part->left + (row - first) * block : NULL;
+                tile(x, row, rows, packed, p * width, columns, done, block, panel, b.row);
                 row += rows;
             }
         }
     }
 }
 
-static int64_t block_of(const td__gemm_arguments *g) {
-    return g->transpose_a && g->lda >= FAR_COLUMNS ? FAR_BLOCK : BLOCK;
-}
-
 /* With all panels of b at hand. */
 static void multiply(const product *x, const cell *part, td__panels b) {
     const td__gemm_arguments *g = x->arguments;
-    int64_t most = block_of(g), block;
+    int64_t most = BLOCK, block;
     for (int64_t done = 0; done < g->k; done += block) {
         block = g->k - done < most ? g->k - done : most;
         td__panels rows = {b.data + part->first_panel * b.stride + done * b.row, b.stride, b.row};
@@ -186,7 +207,7 @@ static void multiply(const product *x, const cell *part, td__panels b) {
 /* Packs a block of b, multiplies with it, and goes on to the next. */
 static void pack_and_multiply(const product *x, const cell *part, float *room) {
     const td__gemm_arguments *g = x->arguments;
-    int64_t width = x->kernels->panel_width, most = block_of(g), block;
+    int64_t width = x->kernels->panel_width, most = BLOCK, block;
     cell some = *part;
     for (; some.first_panel < part->last_panel; some.first_panel = some.last_panel) {
         int64_t count = part->last_panel - some.first_panel, column = some.first_panel * width;
@@ -213,7 +234,8 @@ static void multiply_part(void *context, int part, int64_t begin, int64_t end) {
         cell share = {.first_row = tiles * row / x->row_parts * unit,
                       .last_row = tiles * (row + 1) / x->row_parts * unit,
                       .first_panel = x->panel_count * column / x->panel_parts,
-                      .last_panel = x->panel_count * (column + 1) / x->panel_parts};
+                      .last_panel = x->panel_count * (column + 1) / x->panel_parts,
+                      .left = x->left_rooms ? x->left_rooms + part * x->left_room : NULL};
         share.last_row = share.last_row < g->m ? share.last_row : g->m;
         if (x->rooms) {
             pack_and_multiply(x, &share, x->rooms + part * x->room);
@@ -259,6 +281,12 @@ static bool reads_in_place(const product *x) {
            (g->m <= unit || (g->m <= FEW_TILES * unit && g->ldb <= NEAR_ROWS));
 }
 
+/* Whether columns of a are packed. */
+static bool packs_left(const product *x) {
+    const td__gemm_arguments *g = x->arguments;
+    return g->transpose_a && g->lda >= FAR_COLUMNS && x->panel_count >= WORTH_PANELS;
+}
+
 static void keep_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const product *x = context;
@@ -302,15 +330,18 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     const float *kept = kept_panels(tape, &x);
     bool packs = !kept && !reads_in_place(&x);
     x.b = kept ? (td__panels){kept, g->k * width, width} : (td__panels){g->b, width, g->ldb};
-    x.room = packs ? least(g->k, block_of(g)) * least(x.panel_count, PACKED_PANELS) * width : 0;
-    int64_t bias = g->bias ? x.panel_count * width : 0;
-    td__buffer *memory = td__temporary(tape, (size_t)(cells * x.room + bias) * sizeof(float));
+    int64_t block = least(g->k, BLOCK);
+    x.room = packs ? block * least(x.panel_count, PACKED_PANELS) * width : 0;
+    x.left_room = packs_left(&x) ? block * least(g->m, 2 * ROW_TILES * x.kernels->tile_rows) : 0;
+    int64_t bias = g->bias ? x.panel_count * width : 0, rooms = cells * (x.room + x.left_room);
+    td__buffer *memory = td__temporary(tape, (size_t)(rooms + bias) * sizeof(float));
     if (!memory) {
         return TD_MEMORY;
     }
     x.rooms = packs ? memory->data : NULL;
+    x.left_rooms = x.left_room ? memory->data + cells * x.room : NULL;
     if (g->bias) {
-        float *padded = memory->data + cells * x.room;
+        float *padded = memory->data + rooms;
         memset(padded + bias - width, 0, (size_t)width * sizeof(float));
         memcpy(padded, g->bias, (size_t)g->n * sizeof(float));
         x.bias = padded;

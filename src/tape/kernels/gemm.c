@@ -98,6 +98,17 @@ static void pack_rows(int64_t columns, int64_t k, const float *b, int64_t ldb, i
     }
 }
 
+static void pack_left(int rows, int64_t k, const float *a, int64_t lda, float *to) {
+    for (; rows == TD__TILE_ROWS && k > 0; k--, a += lda, to += TD__TILE_ROWS) {
+        memcpy(to, a, TD__TILE_ROWS * sizeof *a);
+    }
+    for (; k > 0; k--, a += lda) {
+        for (int r = 0; r < rows; r++) {
+            *to++ = a[r];
+        }
+    }
+}
+
 INLINE vec rectify(vec v) {
     mask keep = ~(v < (vec){0}); /* NaN stays */
     return (vec)(((mask)v) & keep);
@@ -311,6 +322,7 @@ void TD__VARIANT(td__fill_gemm)(td__kernels_table *table) {
     table->vector_width = TD__LANES;
     table->pack_transposed = pack_transposed;
     table->pack_rows = pack_rows;
+    table->pack_left = pack_left;
     table->tile_dot = tile_dot;
     table->row_dot = row_dot;
     table->tile_outer = tile_outer;
