@@ -166,7 +166,8 @@ static void conclude(const td_monitor *monitor, const char *folder, bool quiet) 
 
 /* What cannot work is said before it is tried: a line each, nothing of what might do harm. */
 static void check_first(const char *path, const settings *s) {
-    td_check_options how = {.size = sizeof how, .set = s->set, .set_count = s->set_count};
+    td_check_options how = {
+        .size = sizeof how, .set = s->set, .set_count = s->set_count, .while_reading = true};
     td_diagnosis *diagnosis =
         td_check(path, &how, NULL); /* the trainer says why it cannot be had */
     const td_diagnosis_finding *findings;
@@ -202,7 +203,8 @@ static int run_experiment(td_experiment *experiment, const char *path, const set
                                   .progress = report_progress,
                                   .user = &style,
                                   .remark = s->quiet ? NULL : print_remark,
-                                  .observer = td_monitor_observer(monitor)};
+                                  .observer = td_monitor_observer(monitor),
+                                  .read_first = s->dry_run};
     td_error error = {0};
     td_trainer *trainer = td_trainer_create(experiment, &options, &error);
     int status = EXIT_GOOD;

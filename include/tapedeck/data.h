@@ -21,7 +21,7 @@
  * NPY and uncompressed IDX files are mapped, never loaded: they may be larger than memory, and must
  * not be cut short while the data set is open. A large CSV is parsed once into a cache file.
  *
- * A data set does not change once open; any number of threads may read it. A td_batches belongs to
+ * A data set does not change once open, whether it is still being read or not; any number of threads may read it. A td_batches belongs to
  * one thread at a time.
  */
 #ifndef TAPEDECK_DATA_H
@@ -184,6 +184,11 @@ typedef struct td_data_options {
      * them, unless the last two say otherwise. */
     td_pieces input_pieces, label_pieces;
     td_pieces validation_input_pieces, validation_label_pieces;
+    /* A large CSV file or folder of images is open as soon as its rows and labels are known, and read
+     * on by a thread of its own; what a batch needs is read when it is asked for. The numbers are
+     * the same, but errors of rows come later: from td_batches_status and td_dataset_read, once they
+     * were found. */
+    bool while_reading;
 } td_data_options;
 
 #define TD_DATA(...) TD_OPTIONS(td_data_options, __VA_ARGS__)
@@ -281,9 +286,12 @@ TD_API int64_t td_batches_count(const td_batches *batches);
 /* Makes td_batches_next go on with this batch (from 0) of the current epoch; at or past the end,
  * it returns false. */
 TD_API void td_batches_seek(td_batches *batches, int64_t index);
-/* False at the end of the epoch. Allocates nothing. Points into the data set itself when that has
+/* False at the end of the epoch, and when an example cannot be read (options.while_reading). Allocates
+ * nothing, once all examples have been read. Points into the data set itself when that has
  * the batch as it is, otherwise into the batches' own buffer. */
 TD_API bool td_batches_next(td_batches *batches, td_batch *batch);
+/* Why td_batches_next could not read an example, and never will; TD_OK: that did not happen. */
+TD_API TD_NODISCARD td_status td_batches_status(const td_batches *batches, td_error *error);
 
 #ifdef __cplusplus
 }

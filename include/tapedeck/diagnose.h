@@ -104,6 +104,8 @@ typedef struct td_check_options {
     void (*problem)(void *user, const char *text); /* told of what is wrong with the file itself */
     void *user;
     bool probe; /* also a range test of the learning rate: a short training in memory */
+    bool
+        while_reading; /* of large data only what is looked at is read: training will read it all */
 } td_check_options;
 TD_API td_diagnosis *td_check(const char *experiment, const td_check_options *options,
                               td_error *error);

@@ -78,6 +78,9 @@ typedef struct td_trainer_options {
      * that recorded nothing, and of the first error of recording when it happens. A sentence each. */
     void (*remark)(void *user, const char *text);
     const td_train_observer *observer; /* borrowed until td_trainer_destroy; NULL: none */
+    bool
+        read_first; /* td_trainer_create reads all of the data; default: large CSV files and folders
+                      * of images are read on while it trains, and td_trainer_run says what is wrong */
 } td_trainer_options;
 
 /* Opens the data, builds the model and checks what is to be recorded; nothing is written yet.
@@ -89,7 +92,8 @@ TD_API void td_trainer_destroy(td_trainer *trainer);
 
 /* Trains to the end, and writes the run's folder. TD_INTERRUPTED after td_trainer_stop: the step
  * was finished, everything recorded is on disk, and a checkpoint to resume from is written.
- * TD_RANGE when the loss stops being a number; the text names the step and the layer.
+ * TD_RANGE when the loss stops being a number; the text names the step and the layer. TD_FORMAT and
+ * the like when data that was read on meanwhile turns out wrong.
  * TD_INCOMPLETE when the model is trained and saved but something could not be recorded, or a
  * checkpoint not be written: no error of recording stops training. Once only. */
 TD_API TD_NODISCARD td_status td_trainer_run(td_trainer *trainer, td_error *error);

@@ -22,6 +22,7 @@ struct td_batches {
     uint64_t epoch;    /* under way */
     float *changed;    /* (batch, …input), images as this epoch has them; NULL: as they are */
     size_t let_go;     /* bytes of the mapped file before which all pages were let go */
+    td_error error;    /* why td_batches_next ended early; its status is TD_OK: it did not */
 };
 
 static td_part part_of(const td_batches *b) {
@@ -174,6 +175,11 @@ static const float *augment_inputs(const td_batches *b, int64_t count, const flo
     return b->changed ? b->changed : input;
 }
 
+td_status td_batches_status(const td_batches *batches, td_error *error) {
+    const td_error *found = &batches->error;
+    return found->status ? td_error_set(error, found->status, "%s", found->text) : TD_OK;
+}
+
 bool td_batches_next(td_batches *b, td_batch *batch) {
     int64_t first = b->next * b->batch, left = b->part->count - first;
     if (left <= 0) {
@@ -182,6 +188,9 @@ bool td_batches_next(td_batches *b, td_batch *batch) {
     int64_t count = left < b->batch ? left : b->batch;
     for (int64_t i = 0; i < count; i++) {
         b->rows[i] = b->order ? (int64_t)b->order[first + i] : td__part_row(b->part, first + i);
+    }
+    if (td__supply_need(b->dataset->tables[b->part->table].supply, b->rows, count, &b->error)) {
+        return false;
     }
     if (!b->order) {
         td__table_let_go(&b->dataset->tables[b->part->table], b->rows[0], &b->let_go);

@@ -14,6 +14,7 @@
 struct td__input {
     char *path;
     gzFile file;           /* NULL over memory */
+    int descriptor;        /* file's */
     const uint8_t *memory; /* what is left of it */
     size_t left;
     int64_t total; /* read so far */
@@ -156,6 +157,7 @@ td_status td__input_open(td__input **input, const char *path, td_error *error) {
     status = open_regular(path, &descriptor, &opened->stat, error);
     if (!status) {
         opened->file = gzdopen(descriptor, "rb");
+        opened->descriptor = descriptor;
         if (!opened->file) {
             close(descriptor);
             status = td_error_set(error, TD_MEMORY, "%s: no memory to read it", path);
@@ -222,6 +224,20 @@ td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *go
 
 const char *td__input_path(const td__input *input) {
     return input->path;
+}
+
+bool td__input_is_plain(const td__input *input) {
+    return input->file && gzdirect(input->file);
+}
+
+td_status td__input_read_at(const td__input *input, void *buffer, size_t size, int64_t offset,
+                            td_error *error) {
+    if (td__read_all(input->descriptor, buffer, size, (off_t)offset)) {
+        return TD_OK;
+    }
+    int reason = errno;
+    td_status changed = td__input_unchanged(input, error);
+    return changed ? changed : td_error_set(error, TD_IO, "%s: %s", input->path, strerror(reason));
 }
 
 const struct stat *td__input_stat(const td__input *input) {

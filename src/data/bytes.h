@@ -41,6 +41,11 @@ td_status td__input_memory(td__input **input, const char *path, const void *data
 /* Fills buffer; fewer bytes than size, and got, only at the end of the file. */
 td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *got, td_error *error);
 const char *td__input_path(const td__input *input);
+/* Whether the file's bytes are what is read, not unpacked; known once something was read. */
+bool td__input_is_plain(const td__input *input);
+/* Just these bytes of a plain file; where td__input_read goes on does not change. Any thread. */
+TD_NODISCARD td_status td__input_read_at(const td__input *input, void *buffer, size_t size,
+                                         int64_t offset, td_error *error);
 /* The file as it was when it was opened; all zero over memory. */
 const struct stat *td__input_stat(const td__input *input);
 /* TD_STATE when the file has been changed since it was opened. */

@@ -24,7 +24,7 @@ static const size_t lists[] = {
 };
 enum { LISTS = sizeof lists / sizeof *lists };
 
-typedef struct header {
+typedef struct td__cache_header {
     uint64_t magic;
     int64_t source_size, source_seconds, source_nanoseconds;
     int64_t rows, inputs, labels;     /* inputs, labels: in a row; a weight is one of the labels */
@@ -258,38 +258,48 @@ static bool append_text(growing *t, const td__cache *cache, const td__table *tab
     return done;
 }
 
-td_status td__cache_publish(const td__cache *cache, td__row_store *store, const td__table *table,
-                            td_error *error) {
-    td_status status = td__row_store_join(store, error);
-    if (status) {
-        return status;
-    }
+td_status td__cache_compose(td__seal *seal, const td__cache *cache, const td__row_store *store,
+                            const td__table *table, td_error *error) {
     growing t = {0};
-    if (!append_text(&t, cache, table)) {
+    header *h = td__calloc(1, sizeof *h);
+    if (!h || !append_text(&t, cache, table)) {
         td__free(t.data);
+        td__free(h);
         return td_error_set(error, TD_MEMORY, "no memory to write the cache of a CSV file");
     }
-    header h = {.magic = MAGIC,
-                .source_size = cache->source_size,
-                .source_seconds = cache->source_seconds,
-                .source_nanoseconds = cache->source_nanoseconds,
-                .rows = table->rows,
-                .inputs = store->inputs.total / table->rows,
-                .labels = store->labels.total / table->rows,
-                .text_size = (int64_t)t.length,
-                .has_header = table->has_header,
-                .separator = table->separator,
-                .weighted = cache->weighted};
+    *h = (header){.magic = MAGIC,
+                  .source_size = cache->source_size,
+                  .source_seconds = cache->source_seconds,
+                  .source_nanoseconds = cache->source_nanoseconds,
+                  .rows = table->rows,
+                  .inputs = store->inputs.total / table->rows,
+                  .labels = store->labels.total / table->rows,
+                  .text_size = (int64_t)t.length,
+                  .has_header = table->has_header,
+                  .separator = table->separator,
+                  .weighted = cache->weighted};
     for (int k = 0; k < LISTS; k++) {
-        h.counts[k] = (int64_t)list_of(table, k)->count;
+        h->counts[k] = (int64_t)list_of(table, k)->count;
     }
-    h.check = check_of(&h, t.data);
+    h->check = check_of(h, t.data);
+    *seal = (td__seal){.header = h, .text = t.data, .text_size = t.length};
+    return TD_OK;
+}
+
+void td__seal_release(td__seal *seal) {
+    td__free(seal->header);
+    td__free(seal->text);
+    *seal = (td__seal){0};
+}
+
+td_status td__cache_publish(const td__cache *cache, td__row_store *store, const td__seal *seal,
+                            td_error *error) {
     int64_t end =
         TD__ROW_STORE_HEADER + (store->inputs.total + store->labels.total) * (int64_t)sizeof(float);
     int file = store->inputs.file;
-    bool done = td__write_all(file, t.data, t.length, end) && fdatasync(file) == 0 &&
-                td__write_all(file, &h, sizeof h, 0) && rename(store->path, cache->path) == 0;
-    td__free(t.data);
+    bool done = td__write_all(file, seal->text, seal->text_size, end) && fdatasync(file) == 0 &&
+                td__write_all(file, seal->header, sizeof(header), 0) &&
+                rename(store->path, cache->path) == 0;
     if (!done) {
         return td_error_set(error, TD_IO, "cannot write the cache file %s: %s", cache->path,
                             strerror(errno));

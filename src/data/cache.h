@@ -25,8 +25,19 @@ td_status td__cache_init(td__cache *cache, const td__request *request, const str
                          td_error *error);
 /* False when there is no file that can be used. */
 bool td__cache_load(const td__cache *cache, td__table *table);
-/* Publishes a store that is in files, with what the table has beside inputs and labels. */
-td_status td__cache_publish(const td__cache *cache, td__row_store *store, const td__table *table,
+/* What a cache file has beside inputs and labels. */
+typedef struct td__seal {
+    struct td__cache_header *header;
+    char *text;
+    size_t text_size;
+} td__seal;
+
+/* Of a store that has all of its rows, or room for them. */
+td_status td__cache_compose(td__seal *seal, const td__cache *cache, const td__row_store *store,
+                            const td__table *table, td_error *error);
+void td__seal_release(td__seal *seal);
+/* Publishes a store that is in files and joined. */
+td_status td__cache_publish(const td__cache *cache, td__row_store *store, const td__seal *seal,
                             td_error *error);
 void td__cache_release(td__cache *cache);
 

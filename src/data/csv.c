@@ -43,6 +43,7 @@ td__csv_outcome td__csv_fill(td__csv *csv) {
         td__input_read(csv->input, csv->buffer + kept, csv->capacity - kept, &got, csv->error);
     csv->next = csv->buffer;
     csv->end = csv->buffer + kept + got;
+    csv->read += (int64_t)got;
     memset(csv->end, '\n', TD__CSV_PADDING);
     csv->finished = got < csv->capacity - kept;
     return csv->status ? TD__CSV_FAILED : TD__CSV_RECORD;
@@ -251,8 +252,15 @@ static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *v
         return outcome;
     }
     char text[TD__NAME_LENGTH_MAXIMUM + 1], where[512];
-    bool whole = td__csv_name(&cell, text, sizeof text);
     *p = cell.behind;
+    /* A text that is a class already is neither missing nor a number, and clean. */
+    int64_t known =
+        td__csv_text(&cell, text, sizeof text) ? td__names_find(&csv->classes, text) : -1;
+    if (known >= 0) {
+        *value = (float)known;
+        return TD__CSV_RECORD;
+    }
+    bool whole = td__csv_name(&cell, text, sizeof text);
     if (is_missing_cell(csv, &cell)) {
         *value = NAN;
         return TD__CSV_RECORD;
@@ -335,7 +343,6 @@ static inline bool parse_tiny(char **p, char separator, float *value) {
     return true;
 }
 
-/* One cell, whatever its column is for; p moves to the separator or line end behind it. */
 static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
     const td__csv_column *c = &csv->columns[column];
     float *value = &csv->values[c->slot];
@@ -371,6 +378,10 @@ static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
     td__csv_outcome outcome = td__csv_scan(csv, *p, &cell);
     *p = outcome == TD__CSV_RECORD ? cell.behind : *p;
     return outcome;
+}
+
+td__csv_outcome td__csv_parse_cell(td__csv *csv, char **p, int64_t column) {
+    return parse_cell(csv, p, column);
 }
 
 static td__csv_outcome parse_record(td__csv *csv) {
@@ -409,6 +420,10 @@ static td__csv_outcome parse_record(td__csv *csv) {
     }
     csv->next = behind;
     return TD__CSV_RECORD;
+}
+
+td__csv_outcome td__csv_parse_record(td__csv *csv) {
+    return parse_record(csv);
 }
 
 int64_t td__csv_line(const char *path, bool header, char separator, int64_t row) {
@@ -458,7 +473,7 @@ static td_status take_row(td__csv *csv, td__row_store *store) {
     if (csv->value_missing) {
         count_missing(csv);
     }
-    if (csv->any_missing && csv->options->missing == TD_MISSING_REFUSED) {
+    if (!store || (csv->any_missing && csv->options->missing == TD_MISSING_REFUSED)) {
         return TD_OK;
     }
     return csv->status = td__row_store_add(store, csv->values, (size_t)csv->input_count,

@@ -52,8 +52,9 @@ typedef struct td__csv {
 
     char *buffer; /* capacity + TD__CSV_PADDING bytes */
     size_t capacity;
-    char *next; /* the next record */
-    char *end;  /* of what was read; line ends stand here */
+    char *next;   /* the next record */
+    char *end;    /* of what was read; line ends stand here */
+    int64_t read; /* bytes of the input, up to end */
     bool finished;
     char separator;
     char blank;          /* beside the space: the tab, unless it is the separator */
@@ -91,11 +92,31 @@ typedef struct td__csv_cell {
 /* Zero-initialised but for options, input, error and, if it should not be
  * TD__CSV_BUFFER, capacity. */
 td_status td__csv_start(td__csv *csv);
-/* All rows into store. */
+/* All rows into store; NULL: they are checked. */
 td_status td__csv_parse(td__csv *csv, td__row_store *store);
 void td__csv_release(td__csv *csv);
+/* What the parser found out moves into the table. */
+void td__csv_findings(td__table *table, td__csv *csv);
+struct td__cache;
+/* Makes table of a file that is parsed while it is in use: when more than few bytes come out of it,
+ * and nothing speaks against it so far. Else table stays empty. like is a parser before
+ * td__csv_start; cache is taken if table is made. */
+td_status td__csv_stream(td__table *table, const td__csv *like, struct td__cache *cache,
+                         int64_t few, td_error *error);
 /* The line that a row (from 0) begins in; 0 when the file cannot be read. */
 int64_t td__csv_line(const char *path, bool header, char separator, int64_t row);
+
+/* Where the rows of a file are. */
+typedef struct td__csv_index {
+    int64_t *offsets; /* of the first row of each block, and of the end */
+    size_t count, capacity;
+    int64_t rows_in_block;
+} td__csv_index;
+
+/* Finds all rows, and reads their labels and weights alone, into store: many times as fast as
+ * reading it all. rows_in_block is given. False: some row is not as it should be, or memory is
+ * exhausted; reading all of it tells more. */
+bool td__csv_skim(td__csv *csv, td__csv_index *index, td__row_store *store);
 
 /* The names of all inputs of a file that has categories, found by reading it through. */
 td_status td__csv_survey(td__input *input, const td_data_options *options, td_names named_labels,
@@ -109,6 +130,10 @@ td_status td__csv_assign(td__csv *csv, char *const *texts, const bool *numbers, 
 
 td__csv_outcome td__csv_fail(td__csv *csv, td_status status, const char *format, ...)
     TD_PRINTF(3, 4);
+/* The next row into values: RECORD, or why not. */
+td__csv_outcome td__csv_parse_record(td__csv *csv);
+/* One cell, whatever its column is for; p moves to the separator or line end behind it. */
+td__csv_outcome td__csv_parse_cell(td__csv *csv, char **p, int64_t column);
 /* RECORD or INCOMPLETE, or FAILED for a quote that is never closed and the like. */
 td__csv_outcome td__csv_scan(td__csv *csv, char *from, td__csv_cell *cell);
 /* The cell's text with doubled quotes made single, cut at size - 1 bytes; false when it was cut. */

@@ -3,8 +3,12 @@
 #include "data/cache.h"
 #include "data/csv.h"
 
-/* What the parser found out moves into the table. */
-static void take_findings(td__table *table, td__csv *csv) {
+/* Parsed values that are kept in memory. */
+#define MEMORY (TD__ROW_STORE_MEMORY * sizeof(float))
+/* A cell is at least two bytes of text, and becomes a float of four. */
+#define FLOAT_PER_CELL 2
+
+void td__csv_findings(td__table *table, td__csv *csv) {
     table->rows = csv->rows;
     table->label_untyped = true;
     table->is_csv = true;
@@ -34,7 +38,11 @@ static void take_memory(td__table *table, td__row_store *store, const td__csv *c
 /* The store goes to the cache, and the table is mapped from there. */
 static td_status take_file(td__table *table, td__row_store *store, const td__cache *cache,
                            const char *path, td_error *error) {
-    td_status status = td__cache_publish(cache, store, table, error);
+    td__seal seal = {0};
+    td_status status = td__row_store_join(store, error);
+    status = status ? status : td__cache_compose(&seal, cache, store, table, error);
+    status = status ? status : td__cache_publish(cache, store, &seal, error);
+    td__seal_release(&seal);
     td__table_release(table);
     if (!status && !td__cache_load(cache, table)) {
         status = td_error_set(error, TD_IO, "%s: its cache file %s cannot be read back", path,
@@ -44,7 +52,10 @@ static td_status take_file(td__table *table, td__row_store *store, const td__cac
 }
 
 static td_status parse(td__table *table, const td__request *request, td_names inputs,
-                       td__input *input, const td__cache *cache, td_error *error) {
+                       td__input *input, td__cache *cache, td_error *error) {
+    int64_t memory = request->options->memory;
+    size_t few = (size_t)memory < MEMORY ? (size_t)memory : MEMORY; /* bytes that stay in memory */
+    bool large = (size_t)td__input_stat(input)->st_size > few / FLOAT_PER_CELL;
     td__csv csv = {.options = request->options,
                    .inputs = inputs,
                    .surveyed = request->inputs.count == 0,
@@ -52,9 +63,17 @@ static td_status parse(td__table *table, const td__request *request, td_names in
                    .named_labels = request->label_names,
                    .input = input,
                    .error = error};
+    td_status status = TD_OK;
+    if (request->options->while_reading && cache->folder && large) {
+        status = td__csv_stream(table, &csv, cache, (int64_t)few, error);
+        if (status || table->rows) {
+            return status;
+        }
+    }
     td__row_store store;
     td__row_store_init(&store, cache->folder);
-    td_status status = td__csv_start(&csv);
+    store.memory = few / sizeof(float);
+    status = td__csv_start(&csv);
     if (!status) {
         status = td__csv_parse(&csv, &store);
     }
@@ -62,7 +81,7 @@ static td_status parse(td__table *table, const td__request *request, td_names in
         status = td__input_unchanged(input, error);
     }
     if (!status) {
-        take_findings(table, &csv);
+        td__csv_findings(table, &csv);
         if (store.path) {
             status = take_file(table, &store, cache, request->path, error);
         } else {
@@ -76,7 +95,7 @@ static td_status parse(td__table *table, const td__request *request, td_names in
 
 /* Reads a file with categories twice: their texts say how many inputs there are. */
 static td_status survey_and_parse(td__table *table, const td__request *request, td__input *input,
-                                  const td__cache *cache, td_error *error) {
+                                  td__cache *cache, td_error *error) {
     td_names inputs = request->inputs;
     td__names found = {0};
     td__input *once = NULL;

@@ -388,6 +388,10 @@ td_status td_dataset_read(const td_dataset *dataset, td_part part, const int64_t
                                 (long long)rows[i], (long long)total);
         }
     }
+    td_status status = td__supply_need(dataset->tables[table].supply, rows, count, error);
+    if (status) {
+        return status;
+    }
     int64_t width = dataset->tables[table].input.count;
     int64_t label_size =
         td__label_count(dataset) * (int64_t)td_dtype_size(td__label_dtype(dataset));

@@ -81,7 +81,7 @@ td_status td__normalize_prepare(td_dataset *dataset, const td_data_options *opti
 /* One row's inputs as batches hand them out. */
 void td__input_row(const td_dataset *dataset, int table, int64_t row, float *values);
 /* Calls each with every input of the training part as the file has it, the n-th of them. TD_MEMORY
- * when there is none for a row. */
+ * when there is none for a row, or why a row cannot be read. */
 TD_NODISCARD td_status td__each_training_input(const td_dataset *dataset,
                                                void (*each)(void *user, int64_t n, float *row),
                                                void *user, td_error *error);

@@ -1,10 +1,11 @@
 /* A folder of images: each sub-folder is a class, in alphabetical order, and each PNG or JPEG file
  * in it an example; without sub-folders, its own images are examples without labels. All images
  * have one size. They are kept as bytes, in memory or in a file of the cache folder
- * when they are many, and become floats a batch at a time. */
+ * when they are many, and become floats a batch at a time. Large folders are decoded while they are
+ * in use already. */
 #include "base/memory.h"
+#include "data/cache.h"
 #include "data/image.h"
-#include "data/spill.h"
 #include "data/table.h"
 
 #include <dirent.h>
@@ -13,9 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { FILES_MAXIMUM = 1 << 26 };
+
+/* Pixels beyond this are kept in a file: 64 MiB. */
+#define MEMORY ((size_t)64 << 20)
+/* Folders from this size on, EACH added for every file, take long enough to be worth a thread. */
+#define LARGE ((int64_t)16 << 20)
+#define EACH 4096
 
 /* Paths, in alphabetical order. */
 typedef struct list {
@@ -170,74 +179,156 @@ static td_status check_room(const td__bytes *bytes, const char *path, const td__
                               (long long)(needed >> 20), (long long)(memory >> 20));
 }
 
-static td_status decode(const char *path, const char *first, const td__image_size *size,
-                        const td_data_options *options, uint8_t *pixels, td_error *error) {
-    bool channels_chosen = options->input.rank == 3;
+/* How images are decoded, one a block, when the list of them is the table's. */
+typedef struct decoder {
+    char *folder;
+    char *const *files; /* borrowed from the table: below folder */
+    size_t longest;     /* bytes of a path, folder and file */
+    td__image_size size;
+    bool channels_chosen;
+    int64_t memory;
+    int file; /* where they go; -1: memory */
+} decoder;
+
+static td_status check_size(const decoder *d, const char *path, const td__image_size *found,
+                            td_error *error) {
+    const td__image_size *size = &d->size;
+    if (found->height != size->height || found->width != size->width) {
+        return td_error_set(error, TD_BAD_SHAPE,
+                            "%s has %lld x %lld pixels, but %s/%s has %lld x %lld; all images must "
+                            "have one size",
+                            path, (long long)found->width, (long long)found->height, d->folder,
+                            d->files[0], (long long)size->width, (long long)size->height);
+    }
+    if (!d->channels_chosen && found->channels != size->channels) {
+        return td_error_set(error, TD_BAD_SHAPE,
+                            "%s is %s, but %s/%s is %s; `input: [%lld, %lld, 1]` makes all of them "
+                            "grey, 3 colour",
+                            path, found->channels == 1 ? "grey" : "in colour", d->folder,
+                            d->files[0], size->channels == 1 ? "grey" : "in colour",
+                            (long long)size->height, (long long)size->width);
+    }
+    return TD_OK;
+}
+
+static td_status decode(void *user, int maker, int64_t image, uint8_t *pixels, td_error *error) {
+    (void)maker;
+    const decoder *d = user;
     td__bytes bytes = {0};
     td__image_size found = {0};
+    char *path = td__calloc(d->longest, 1);
+    if (!path) {
+        return td_error_set(error, TD_MEMORY, "%s: no memory", d->folder);
+    }
+    snprintf(path, d->longest, "%s/%s", d->folder, d->files[image]);
     td_status status = td__bytes_map(&bytes, path, error);
-    if (!status) {
-        status = td__image_describe(&bytes, path, &found, error);
-    }
-    if (!status && (found.height != size->height || found.width != size->width)) {
-        status = td_error_set(error, TD_BAD_SHAPE,
-                              "%s has %lld x %lld pixels, but %s has %lld x %lld; all images must "
-                              "have one size",
-                              path, (long long)found.width, (long long)found.height, first,
-                              (long long)size->width, (long long)size->height);
-    }
-    if (!status && !channels_chosen && found.channels != size->channels) {
-        status = td_error_set(error, TD_BAD_SHAPE,
-                              "%s is %s, but %s is %s; `input: [%lld, %lld, 1]` makes all of them "
-                              "grey, 3 colour",
-                              path, found.channels == 1 ? "grey" : "in colour", first,
-                              size->channels == 1 ? "grey" : "in colour", (long long)size->height,
-                              (long long)size->width);
-    }
-    if (!status) {
-        status = check_room(&bytes, path, size, options->memory, error);
-    }
-    if (!status) {
-        status = td__image_decode(&bytes, path, size, pixels, error);
-    }
+    status = status ? status : td__image_describe(&bytes, path, &found, error);
+    status = status ? status : check_size(d, path, &found, error);
+    status = status ? status : check_room(&bytes, path, &d->size, d->memory, error);
+    status = status ? status : td__image_decode(&bytes, path, &d->size, pixels, error);
     td__bytes_release(&bytes);
+    td__free(path);
     return status;
 }
 
-static td_status decode_all(const folder *f, td__table *table, const td__request *request,
-                            td_error *error) {
-    td__image_size size;
-    td_status status = choose_size(f, request->options, &size, error);
-    if (status) {
-        return status;
+static void release_decoder(void *user) {
+    decoder *d = user;
+    if (d->file >= 0) {
+        close(d->file);
     }
-    int64_t one = size.height * size.width * size.channels, total;
-    int64_t count = (int64_t)f->images.count;
-    if (!td__multiply(one, count, &total)) {
+    td__free(d->folder);
+    td__free(d);
+}
+
+static const td__supply_class decoding = {.make = decode, .release = release_decoder};
+
+static td_status make_decoder(decoder **made, const td__table *table, const td__image_size *size,
+                              const td__request *request, td_error *error) {
+    decoder *d = td__calloc(1, sizeof *d);
+    char *copy = td__strdup(request->path);
+    if (!d || !copy) {
+        td__free(d);
+        td__free(copy);
+        return td_error_set(error, TD_MEMORY, "%s: no memory", request->path);
+    }
+    *d = (decoder){.folder = copy,
+                   .files = table->files,
+                   .size = *size,
+                   .channels_chosen = request->options->input.rank == 3,
+                   .memory = request->options->memory,
+                   .file = -1};
+    for (int64_t i = 0; i < table->rows; i++) {
+        size_t length = strlen(copy) + strlen(d->files[i]) + 2;
+        d->longest = length > d->longest ? length : d->longest;
+    }
+    *made = d;
+    return TD_OK;
+}
+
+/* Room for so many bytes, to be filled: memory while they are few, else a mapped file. */
+static td_status make_room(td__bytes *bytes, int *file, size_t size, const td_data_options *options,
+                           td_error *error) {
+    size_t few = (size_t)options->memory < MEMORY ? (size_t)options->memory : MEMORY;
+    if (size <= few) {
+        *bytes = (td__bytes){.data = td__realloc(NULL, size, 1), .size = size};
+        return bytes->data ? TD_OK
+                           : td_error_set(error, TD_MEMORY, "no memory for %zu bytes", size);
+    }
+    *file = td__cache_temporary(options->cache, error);
+    if (*file < 0) {
+        return TD_IO;
+    }
+    void *map = ftruncate(*file, (off_t)size) ? MAP_FAILED
+                                              : mmap(NULL, size, PROT_READ, MAP_SHARED, *file, 0);
+    if (map == MAP_FAILED) {
+        return td_error_set(error, TD_IO, "cannot map a file of the cache folder: %s",
+                            strerror(errno));
+    }
+    *bytes = (td__bytes){map, size, true};
+    return TD_OK;
+}
+
+/* The table's images are there, or on their way. */
+static td_status decode_all(td__table *table, const td__image_size *size,
+                            const td__request *request, td_error *error) {
+    int64_t one = size->height * size->width * size->channels, total;
+    const td_data_options *options = request->options;
+    decoder *d = NULL;
+    if (!td__multiply(one + EACH, table->rows, &total)) {
         return td_error_set(error, TD_RANGE, "%s: %lld images of %lld bytes are too many",
-                            request->path, (long long)count, (long long)one);
+                            request->path, (long long)table->rows, (long long)one);
     }
-    if (one > request->options->memory) {
-        td__bytes none = {0};
-        return check_room(&none, f->images.items[0], &size, request->options->memory, error);
-    }
-    td__spill spill;
-    status = td__spill_init(&spill, (size_t)one, (size_t)count, (size_t)request->options->memory,
-                            request->options->cache, error);
+    td_status status = make_decoder(&d, table, size, request, error);
     if (status) {
         return status;
     }
-    for (int64_t i = 0; !status && i < count; i++) {
-        status = decode(f->images.items[i], f->images.items[0], &size, request->options,
-                        td__spill_piece(&spill, (size_t)i), error);
-        status = status ? status : td__spill_put(&spill, (size_t)i, error);
+    status = make_room(&table->bytes[0], &d->file, (size_t)(one * table->rows), options, error);
+    if (status) {
+        release_decoder(d);
+        return status;
     }
-    status = status ? status : td__spill_take(&spill, &table->bytes[0], error);
-    td__spill_release(&spill);
-    table->rows = count;
     table->is_picture = true;
     table->input = td__array_plain(table->bytes[0].data, TD__U8,
-                                   TD_SHAPE(size.height, size.width, size.channels), one);
+                                   TD_SHAPE(size->height, size->width, size->channels), one);
+    table->supply = td__supply_create(
+        &(td__supply_options){
+            .class = &decoding,
+            .user = d,
+            .rows = table->rows,
+            .rows_in_block = 1,
+            .row_size = (size_t)one,
+            .memory = table->bytes[0].mapped ? NULL : (uint8_t *)(uintptr_t)table->bytes[0].data,
+            .file = d->file},
+        error);
+    if (!table->supply) {
+        return TD_MEMORY;
+    }
+    if (options->while_reading && total >= (options->memory < LARGE ? options->memory : LARGE)) {
+        return td__supply_start(table->supply, error);
+    }
+    status = td__supply_make_all(table->supply, error);
+    td__supply_destroy(table->supply);
+    table->supply = NULL;
     return status;
 }
 
@@ -248,6 +339,7 @@ static void take_names(td__table *table, list *images, const char *path) {
         memmove(images->items[i], images->items[i] + before, strlen(images->items[i] + before) + 1);
     }
     table->files = images->items;
+    table->rows = (int64_t)images->count;
     *images = (list){0};
 }
 
@@ -260,10 +352,12 @@ td_status td__images_read(td__table *table, const td__request *request, td_error
                             "`label` and `labels`",
                             request->path);
     }
+    td__image_size size = {0};
     status = list_classes(&f, table, request->path, error);
-    if (!status) {
-        status = decode_all(&f, table, request, error);
-    }
+    status = status ? status : choose_size(&f, request->options, &size, error);
+    status = status ? status
+                    : check_room(&(td__bytes){0}, f.images.items[0], &size,
+                                 request->options->memory, error);
     if (!status && f.classes.count) {
         table->bytes[1] =
             (td__bytes){(const uint8_t *)f.numbers, f.images.count * sizeof *f.numbers, false};
@@ -272,6 +366,7 @@ td_status td__images_read(td__table *table, const td__request *request, td_error
     }
     if (!status) {
         take_names(table, &f.images, request->path);
+        status = decode_all(table, &size, request, error);
     }
     release_list(&f.classes);
     release_list(&f.images);

@@ -50,16 +50,18 @@ static td_status drop_rows(td_dataset *dataset, int t, td_error *error) {
     }
     int64_t count = 0;
     size_t let_go = 0;
-    for (int64_t row = 0; row < table->rows; row++) {
+    td_status status = TD_OK;
+    for (int64_t row = 0; !status && row < table->rows; row++) {
+        status = td__table_need(table, row, error);
         td__table_let_go(table, row, &let_go);
-        if (!has_missing(table, row, inputs)) {
+        if (!status && !has_missing(table, row, inputs)) {
             kept[count++] = (uint32_t)row;
         }
     }
     td__free(inputs);
-    if (count == table->rows) {
+    if (status || count == table->rows) {
         td__free(kept);
-        return TD_OK;
+        return status;
     }
     dataset->kept[t] = kept;
     dataset->kept_count[t] = count;

@@ -48,15 +48,18 @@ td_status td__each_training_input(const td_dataset *dataset,
     const td__part *part = &dataset->parts[TD_TRAINING];
     float *row = td__calloc((size_t)input->count, sizeof *row);
     size_t let_go = 0;
-    for (int64_t n = 0; row && n < part->count; n++) {
-        int64_t number = td__part_row(part, n);
-        td__array_read(input, number, row);
-        td__table_let_go(&dataset->tables[0], number, &let_go);
-        each(user, n, row);
-    }
     td_status status = row ? TD_OK
                            : td_error_set(error, TD_MEMORY, "no memory for a row of %lld inputs",
                                           (long long)input->count);
+    for (int64_t n = 0; !status && n < part->count; n++) {
+        int64_t number = td__part_row(part, n);
+        status = td__table_need(&dataset->tables[0], number, error);
+        if (!status) {
+            td__array_read(input, number, row);
+            td__table_let_go(&dataset->tables[0], number, &let_go);
+            each(user, n, row);
+        }
+    }
     td__free(row);
     return status;
 }

@@ -86,7 +86,7 @@ int td__row_store_file(const char *folder, char **path) {
     return file;
 }
 
-static td_status go_to_files(td__row_store *store, td_error *error) {
+td_status td__row_store_open(td__row_store *store, td_error *error) {
     if (!store->folder) {
         return td_error_set(error, TD_NOT_FOUND,
                             "no folder for the cache of a large CSV file: set TAPEDECK_CACHE");
@@ -107,7 +107,7 @@ td_status td__row_store_add(td__row_store *store, const float *inputs, size_t in
         return td_error_set(error, TD_MEMORY, "no memory for the parsed rows");
     }
     if (!store->path && store->inputs.count + store->labels.count > store->memory) {
-        td_status status = go_to_files(store, error);
+        td_status status = td__row_store_open(store, error);
         if (status) {
             return status;
         }
@@ -117,6 +117,16 @@ td_status td__row_store_add(td__row_store *store, const float *inputs, size_t in
         return cannot_write(store, error);
     }
     return TD_OK;
+}
+
+td_status td__row_store_reserve(td__row_store *store, int64_t inputs, td_error *error) {
+    td__stream *stream = &store->inputs;
+    stream->total = inputs;
+    if (!td__grow(&stream->values, &stream->capacity, CHUNK, CHUNK, sizeof(float))) {
+        return td_error_set(error, TD_MEMORY, "no memory for the parsed rows");
+    }
+    int64_t size = TD__ROW_STORE_HEADER + inputs * (int64_t)sizeof(float);
+    return ftruncate(stream->file, (off_t)size) ? cannot_write(store, error) : TD_OK;
 }
 
 td_status td__row_store_join(td__row_store *store, td_error *error) {

@@ -31,9 +31,13 @@ typedef struct td__row_store {
 int td__row_store_file(const char *folder, char **path);
 
 void td__row_store_init(td__row_store *store, const char *folder);
+/* Goes to files at once. */
+td_status td__row_store_open(td__row_store *store, td_error *error);
+/* Room for so many inputs in the file, which others write there; after all labels were added. */
+td_status td__row_store_reserve(td__row_store *store, int64_t inputs, td_error *error);
 td_status td__row_store_add(td__row_store *store, const float *inputs, size_t input_count,
                             const float *labels, size_t label_count, td_error *error);
-/* Files only: writes out what is left, and the labels behind the inputs. */
+/* Files only: writes out what is left, and the labels behind the inputs, which are the file's end. */
 td_status td__row_store_join(td__row_store *store, td_error *error);
 /* Removes files that were not renamed. */
 void td__row_store_release(td__row_store *store);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 void td__table_release(td__table *table) {
+    td__supply_destroy(table->supply);
     td__array_release(&table->input);
     td__array_release(&table->label);
     td__names_release(&table->classes);
@@ -27,6 +28,10 @@ void td__table_release(td__table *table) {
     td__pieces_release(&table->input_pieces);
     td__pieces_release(&table->label_pieces);
     *table = (td__table){0};
+}
+
+td_status td__table_need(const td__table *table, int64_t row, td_error *error) {
+    return td__supply_need(table->supply, &row, 1, error);
 }
 
 void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted) {

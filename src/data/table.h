@@ -6,6 +6,7 @@
 #define TAPEDECK_DATA_TABLE_H
 
 #include "data/bytes.h"
+#include "data/supply.h"
 #include "tapedeck/data.h"
 
 /* Number types found in files: name, C type that holds it, unsigned integer of the same size. */
@@ -112,9 +113,12 @@ typedef struct td__table {
     td__bytes *more_bytes; /* the same of arrays that have parts */
     size_t more_count;
     td__pieces input_pieces, label_pieces;
+    td__supply *supply; /* makes rows of input that are not there yet; NULL: all are. Labels are */
 } td__table;
 
 void td__table_release(td__table *table);
+/* Returns when input has this row. */
+TD_NODISCARD td_status td__table_need(const td__table *table, int64_t row, td_error *error);
 /* Labels, and where weighted a weight behind them, in rows of float32 at data. */
 void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted);
 /* Rows of a large mapped file that were read in order, up to this one, are not needed soon: their

@@ -223,7 +223,8 @@ static td_status check(td__case *of, const char *experiment, const td_check_opti
                                  .set = options->set,
                                  .set_count = options->set_count,
                                  .problem = options->problem,
-                                 .user = options->user};
+                                 .user = options->user,
+                                 .while_reading = options->while_reading};
     of->trainer = td__trial_open(&opening, &of->experiment, error);
     td_status status = of->trainer ? gather(of, error) : TD_INVALID;
     if (status) {

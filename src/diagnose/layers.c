@@ -323,12 +323,12 @@ td_status td__layers_look(td__layers *layers, td_trainer *trainer, bool after, t
                  .layer_of = td__calloc(layers->count + 1, sizeof(size_t))};
     td_batches *batches = td_batches_create(trainer->feed.data, TD_TRAINING, LOOKED_AT, error);
     td_batch batch;
-    if (!l.layer_of || !batches || !td_batches_next(batches, &batch)) {
-        td_batches_destroy(batches);
-        td__free(l.layer_of);
-        return td_error_set(error, TD_MEMORY, "out of memory");
+    td_status status =
+        l.layer_of && batches ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    if (!status) {
+        status = td_batches_next(batches, &batch) ? look(&l, &batch, error)
+                                                  : td__feed_status(batches, error);
     }
-    td_status status = look(&l, &batch, error);
     td_batches_destroy(batches);
     td__free(l.layer_of);
     return status;

@@ -40,7 +40,8 @@ td_trainer *td__trial_open(const td__trial_options *options, td_experiment **exp
     (*experiment)->weights = options->redraw ? NULL : (*experiment)->weights;
     const char *monitor = (*experiment)->train.stop_monitor; /* a metric, and there are none */
     (*experiment)->train.stop_monitor = NULL;
-    td_trainer *trainer = td_trainer_create(*experiment, NULL, error);
+    const td_trainer_options how = {.size = sizeof how, .read_first = !options->while_reading};
+    td_trainer *trainer = td_trainer_create(*experiment, &how, error);
     (*experiment)->train.stop_monitor = monitor;
     if (!trainer) {
         td_experiment_destroy(*experiment);
@@ -251,6 +252,7 @@ static td_status train(state *s, int64_t steps, td_error *error) {
                 status = add_point(s, error);
             }
         }
+        status = status ? status : td__feed_status(trainer->feed.training, error);
     }
     if (!status && s->size > GROWN * GROWN * fmax(s->first_size, 1)) {
         s->trial->origin = (td__origin){.cause = "update",

@@ -35,6 +35,7 @@ typedef struct td__trial_options {
     /* Called after the last step; may be NULL. */
     td_status (*look)(void *user, td_trainer *trainer, td_error *error);
     void *user;
+    bool while_reading; /* large data need not be read to its end before */
 } td__trial_options;
 
 /* The model's marks at a step. */

@@ -105,11 +105,18 @@ static td_status cannot_open(const td_trainer *trainer, const td_data_options *o
                                   reason->text);
 }
 
+td_status td__feed_status(const td_batches *batches, td_error *error) {
+    td_error reason = {0};
+    td_status status = td_batches_status(batches, &reason);
+    return status ? td_error_set(error, status, "data: %s", reason.text) : TD_OK;
+}
+
 td_status td__trainer_open_data(td_trainer *trainer, td_error *error) {
     td__feed *feed = &trainer->feed;
     td_data_options options = trainer->experiment->data;
     td_error reason = {0};
     match_model(trainer, &options);
+    options.while_reading = !trainer->options.read_first;
     td_status status = td__trainer_order_inputs(trainer, &options, error);
     if (status) {
         return status;

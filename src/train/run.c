@@ -177,6 +177,7 @@ static td_status train(td_trainer *trainer, td_error *error) {
                td_batches_next(trainer->feed.training, &batch)) {
             status = step(trainer, &batch, error);
         }
+        status = status ? status : td__feed_status(trainer->feed.training, error);
     }
     return status;
 }

@@ -101,10 +101,10 @@ static td_status try_model(td_trainer *trainer, td_error *error) {
     td_batch batch;
     td__measures *measures = &trainer->measures;
     td_batches_start(trainer->feed.training, 1);
-    if (!td_batches_next(trainer->feed.training, &batch)) {
-        return td_error_set(error, TD_INVALID, "no examples to train on");
-    }
     td_error reason = {0};
+    if (!td_batches_next(trainer->feed.training, &batch)) {
+        return td__feed_status(trainer->feed.training, error);
+    }
     td_status status = td__pass_forward(&trainer->check, &batch, &reason);
     if (!status) {
         status = td__measure_add(measures, &measures->validation, &trainer->check, &reason);

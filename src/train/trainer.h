@@ -135,6 +135,8 @@ struct td_trainer {
 
 /* feed.c */
 TD_NODISCARD td_status td__trainer_open_data(td_trainer *trainer, td_error *error);
+/* Why there is no next batch; TD_OK at the end of the epoch. */
+TD_NODISCARD td_status td__feed_status(const td_batches *batches, td_error *error);
 void td__feed_release(td__feed *feed);
 
 /* make_model.c */

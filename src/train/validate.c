@@ -34,6 +34,7 @@ td_status td__validate(td_trainer *trainer, td_error *error) {
         }
         td__pass_end(pass);
     }
+    status = status ? status : td__feed_status(trainer->feed.validation, error);
     td_train_value *told = trainer->told + measures->value_count;
     const double *values = td__measure_read(measures, &measures->validation);
     for (size_t i = 0; !status && i < measures->value_count; i++) {
