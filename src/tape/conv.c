@@ -2,6 +2,7 @@
 #include "tape/conv.h"
 
 #include "tape/channelwise.h"
+#include "tape/depthwise.h"
 #include "tape/gemm.h"
 #include "tape/parallel.h"
 #include "tape/pointwise.h"
@@ -170,7 +171,7 @@ static void flush_tile(const patches *p, patch_tile *tile) {
                 length = p->segment - within < LONGEST_SUM ? p->segment - within : LONGEST_SUM;
                 bool ends = s + count == tile->last && within + length == p->segment;
                 multiply_tile(p, tile, s, count, within, length,
-                              ends ? p->flags : p->flags & ~TD__TILE_RELU);
+                              ends ? p->flags : p->flags & ~TD__TILE_ENDS);
             }
             within = 0;
         }
@@ -291,13 +292,17 @@ td_status td__conv_forward(td_tape *tape, const td__conv *c, const float *x, con
     if (c->batch * c->out[0] * c->out[1] * n == 0) {
         return TD_OK;
     }
+    if (td__depthwise_fits(c)) {
+        td__depthwise_forward(c, x, kernel, bias, y, flags);
+        return TD_OK;
+    }
     if (td__channelwise_fits(c)) {
         return td__channelwise_forward(tape, c, x, kernel, bias, y, flags);
     }
     if (td__winograd_fits(c, false)) {
         return td__winograd_forward(tape, c, x, kernel, bias, y, flags);
     }
-    if (td__pointwise_fits(c) && c->finish.activation == TD_LINEAR) { /* tiles finish as they go */
+    if (td__pointwise_fits(c)) {
         return td__pointwise_forward(tape, c, x, kernel, bias, y, flags);
     }
     if (pad_input(tape, c, x, &source)) {
@@ -442,6 +447,9 @@ td_status td__conv_to_input(td_tape *tape, const td__conv *c, const float *dz, c
                             const float *bias, float *dx, int flags) {
     if (c->batch * c->height * c->width * c->channels == 0) {
         return TD_OK;
+    }
+    if (td__depthwise_fits_back(c)) {
+        return td__depthwise_to_input(tape, c, dz, kernel, bias, dx, flags);
     }
     if (td__channelwise_fits(c)) {
         return td__channelwise_to_input(tape, c, dz, kernel, bias, dx, flags);

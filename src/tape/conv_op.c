@@ -62,10 +62,8 @@ td_tensor *td__conv_run(td_tape *tape, const td__op *op, const td__conv *conv, b
     *saved = (td__conv_saved){
         .conv = *conv, .transposed = transposed, .linear = td__linear_begin(tape, y, ending)};
     saved->conv.kernel_is_weight = kernel->weight;
-    if (!transposed && saved->linear && !saved->linear->fused_relu &&
-        saved->linear->z == td__floats(y)) {
-        saved->conv.finish = (td__finish){ending.activation, saved->linear->alpha};
-        saved->linear->finished = true;
+    if (!transposed && saved->linear) {
+        saved->conv.finish = td__linear_finish(saved->linear, y);
     }
     product *run = transposed ? td__conv_to_input : td__conv_forward;
     if (!saved->linear ||

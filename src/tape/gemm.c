@@ -33,6 +33,10 @@ enum {
     MAXIMUM_TILE_ROWS = 16
 };
 
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 int64_t td__panel_count(int64_t n) {
     int width = td__kernels()->panel_width;
     return (n + width - 1) / width;
@@ -84,7 +88,7 @@ static const int64_t no_offset = 0;
 /* How tiles of k in [done, done + block) end. */
 static int tile_flags(const td__gemm_arguments *g, int64_t done, int64_t block) {
     bool last = done + block == g->k;
-    return (done ? TD__TILE_ADD : g->flags & TD__TILE_ADD) | (last ? g->flags & TD__TILE_RELU : 0);
+    return (done ? TD__TILE_ADD : g->flags & TD__TILE_ADD) | (last ? g->flags & TD__TILE_ENDS : 0);
 }
 
 /* One tile over rows [row, row + rows), `columns` columns from `column`, and k in [done, done + block).
@@ -159,14 +163,32 @@ static void pack_left(const product *x, int64_t first, int64_t last, int64_t don
     }
 }
 
+/* What follows the product, on rows whose sums are complete and still near. */
+static void finish_rows(const td__gemm_arguments *g, const cell *part, int64_t width, int64_t first,
+                        int64_t last) {
+    int64_t column = part->first_panel * width, end = least(part->last_panel * width, g->n);
+    float *c = g->c + first * g->ldc + column;
+    if (end - column == g->ldc) {
+        td__finish_run(&g->finish, (last - first) * g->ldc, c);
+        return;
+    }
+    for (int64_t row = first; row < last; row++, c += g->ldc) {
+        td__finish_run(&g->finish, end - column, c);
+    }
+}
+
 /* k in [done, done + block), whose panels from the cell's first on are b: a few tiles of rows pass all
  * of them, so that a is read once and each panel while it is near. */
 static void multiply_block(const product *x, const cell *part, int64_t done, int64_t block,
                            td__panels b) {
     int64_t width = x->kernels->panel_width, n = x->arguments->n;
     int most = x->kernels->tile_rows;
+    bool finishes = done + block == x->arguments->k && x->arguments->finish.activation != TD_LINEAR;
     if (part->last_row - part->first_row == 1 && !x->arguments->transpose_a) {
         single_row(x, part, done, block, b);
+        if (finishes) {
+            finish_rows(x->arguments, part, width, part->first_row, part->last_row);
+        }
         return;
     }
     for (int64_t first = part->first_row, last; first < part->last_row; first = last) {
@@ -189,6 +211,9 @@ static void multiply_block(const product *x, const cell *part, int64_t done, int
                 tile(x, row, rows, packed, p * width, columns, done, block, panel, b.row);
                 row += rows;
             }
+        }
+        if (finishes) {
+            finish_rows(x->arguments, part, width, first, last);
         }
     }
 }
@@ -245,10 +270,6 @@ static void multiply_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* As many cells as threads are worth it: tall ones, since each packs its panels; then by panels; and
  * by rows as far as there are tiles. */
 static void set_grid(product *x) {
@@ -268,8 +289,10 @@ static void fill_empty(const td__gemm_arguments *g) {
         for (int64_t j = 0; j < g->n; j++) {
             float *c = &g->c[i * g->ldc + j];
             float value = (g->bias ? g->bias[j] : 0.0f) + (g->flags & TD__TILE_ADD ? *c : 0.0f);
-            *c = g->flags & TD__TILE_RELU && value < 0 ? 0.0f : value;
+            value = g->flags & TD__TILE_ENDS && value < 0 ? 0.0f : value;
+            *c = g->flags & TD__TILE_RELU6 && value > 6 ? 6.0f : value;
         }
+        td__finish_run(&g->finish, g->n, g->c + i * g->ldc);
     }
 }
 

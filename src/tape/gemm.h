@@ -3,7 +3,7 @@
 #define TAPEDECK_TAPE_GEMM_H
 
 #include "tape/kernels.h"
-#include "tape/op.h"
+#include "tape/linear.h"
 
 typedef struct td__gemm_arguments {
     int64_t m, n, k;
@@ -17,7 +17,8 @@ typedef struct td__gemm_arguments {
     const float *bias; /* (n,), added to each row, or NULL */
     float *c;          /* (m, n) */
     int64_t ldc;
-    int flags; /* TD__TILE_ADD, TD__TILE_RELU */
+    int flags; /* TD__TILE_… */
+    td__finish finish;
 } td__gemm_arguments;
 
 /* TD_MEMORY (and the tape's error) when there is no memory to pack b. k = 0 gives

@@ -12,8 +12,10 @@
 
 /* How a tile of a matrix product ends. */
 enum {
-    TD__TILE_ADD = 1, /* add to what is in c; otherwise overwrite */
-    TD__TILE_RELU = 2 /* c = max(c, 0) */
+    TD__TILE_ADD = 1,                              /* add to what is in c; otherwise overwrite */
+    TD__TILE_RELU = 2,                             /* c = max(c, 0) */
+    TD__TILE_RELU6 = 4,                            /* c = min(max(c, 0), 6) */
+    TD__TILE_ENDS = TD__TILE_RELU | TD__TILE_RELU6 /* what the last of several sums does */
 };
 
 /* How a pooling window lies over an image with channels last, cut to what is inside it. */
@@ -33,6 +35,15 @@ typedef struct td__taps {
     const int64_t *offsets; /* of each tap from the pixel's place in the image */
     int64_t step, g_step;   /* floats from pixel to pixel, of the image and of a gradient */
 } td__taps;
+
+/* The window of a depthwise convolution, cut to what is inside the image; weights have the image's
+ * channels. */
+typedef struct td__depth_window {
+    int64_t rows, columns;             /* taps inside the image */
+    int64_t row_stride, column_stride; /* floats between the pixels of neighbouring taps */
+    int64_t step;                      /* floats between the windows of neighbouring results */
+    int64_t weight_row;                /* floats between rows of weights */
+} td__depth_window;
 
 /* Rows of an operand: element (r, i) is data[r * row + i * step]; step 0 repeats one value along
  * a row, row 0 repeats one row. */
@@ -243,6 +254,10 @@ typedef struct td__kernels {
      * flags TD__TILE_… */
     void (*taps)(int64_t pixels, const td__taps *taps, const float *x, const float *weights,
                  const float *bias, float *y, int64_t y_step, int flags);
+    /* y[p, c] = bias[c] + sum over the window of x[p * step + …, c] * weights[…, c]; bias may be NULL, flags
+     * TD__TILE_…; at least a vector of channels */
+    void (*depthwise)(int64_t pixels, int64_t channels, const td__depth_window *window,
+                      const float *x, const float *weights, const float *bias, float *y, int flags);
     /* dw[t, c] += sum over rows r and pixels p of x[r, p * step + offsets[t] + c] * g[r, p, c] */
     void (*taps_backward)(int64_t rows, int64_t pixels, const td__taps *taps, const float *x,
                           int64_t x_row, const float *g, int64_t g_row, float *dw);

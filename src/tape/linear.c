@@ -89,7 +89,8 @@ td_tensor *td__linear_output(td_tape *tape, const td_shape *shape, td__ending en
 }
 
 int td__linear_flags(const td__linear *linear, td__ending ending) {
-    return (linear->fused_relu ? TD__TILE_RELU : 0) | (ending.onto ? TD__TILE_ADD : 0);
+    int end = linear->activation == TD_RELU6 ? TD__TILE_RELU6 : TD__TILE_RELU;
+    return (linear->fused ? end : 0) | (ending.onto ? TD__TILE_ADD : 0);
 }
 
 td__linear *td__linear_begin(td_tape *tape, td_tensor *y, td__ending ending) {
@@ -99,7 +100,7 @@ td__linear *td__linear_begin(td_tape *tape, td_tensor *y, td__ending ending) {
     }
     *linear = (td__linear){.activation = ending.activation,
                            .alpha = td__activation_alpha(ending.activation, ending.alpha),
-                           .fused_relu = ending.activation == TD_RELU,
+                           .fused = ending.activation == TD_RELU || ending.activation == TD_RELU6,
                            .z = td__floats(y)};
     if (td__is_recording(tape) && !td__activation_uses_output(ending.activation)) {
         linear->z = td__scratch(tape, (size_t)y->count * sizeof(float));
@@ -107,8 +108,14 @@ td__linear *td__linear_begin(td_tape *tape, td_tensor *y, td__ending ending) {
     return linear->z ? linear : NULL;
 }
 
+td__finish td__linear_finish(td__linear *linear, const td_tensor *y) {
+    linear->finished = !linear->fused && linear->z == td__floats(y);
+    return linear->finished ? (td__finish){linear->activation, linear->alpha}
+                            : (td__finish){TD_LINEAR, 0};
+}
+
 void td__linear_end(td_tensor *y, const td__linear *linear) {
-    if (linear->activation != TD_LINEAR && !linear->fused_relu && !linear->finished) {
+    if (linear->activation != TD_LINEAR && !linear->fused && !linear->finished) {
         td__activate_all(linear->activation, linear->alpha, y->count, linear->z, td__floats(y));
     }
 }

@@ -7,13 +7,13 @@
 typedef struct td__linear {
     td_activation activation;
     float alpha;
-    bool fused_relu; /* the product's kernel applies it */
-    bool finished;   /* the convolution does, piece by piece */
-    float *z;        /* where the product goes: the output itself, or memory of its own when the
+    bool fused;    /* the product's kernel applies it */
+    bool finished; /* the product does, piece by piece */
+    float *z;      /* where the product goes: the output itself, or memory of its own when the
                         derivative needs it */
 } td__linear;
 
-/* What is done to results of a convolution while they are in the cache. */
+/* What is done to results of a product while they are in the cache. */
 typedef struct td__finish {
     td_activation activation; /* TD_LINEAR: nothing */
     float alpha;
@@ -39,6 +39,9 @@ td__linear *td__linear_begin(td_tape *tape, td_tensor *y, td__ending ending);
 td_tensor *td__linear_output(td_tape *tape, const td_shape *shape, td__ending ending);
 /* TD__TILE_… of the product. */
 int td__linear_flags(const td__linear *linear, td__ending ending);
+/* What is left of the activation for the product to do with y's elements; td__linear_end knows. Nothing
+ * where z is to stay. */
+td__finish td__linear_finish(td__linear *linear, const td_tensor *y);
 /* Applies the activation to z, unless that was done with the product. */
 void td__linear_end(td_tensor *y, const td__linear *linear);
 /* *dz = gradient before the activation, (rows, out), one reference for the caller; adds the

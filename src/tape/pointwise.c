@@ -31,7 +31,8 @@ td_status td__pointwise_forward(td_tape *tape, const td__conv *c, const float *x
                                                 .bias = bias,
                                                 .c = y,
                                                 .ldc = c->filters,
-                                                .flags = flags});
+                                                .flags = flags,
+                                                .finish = c->finish});
 }
 
 /* dx = dz W^T + b */

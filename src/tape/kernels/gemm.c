@@ -133,9 +133,15 @@ INLINE void store(const int vectors, const vec *sum, int columns, float *c, int 
             value[v] = sum[v];
         }
     }
-    if (flags & TD__TILE_RELU) {
+    if (flags & TD__TILE_ENDS) {
         for (int v = 0; v < vectors; v++) {
             value[v] = rectify(value[v]);
+        }
+    }
+    if (flags & TD__TILE_RELU6) {
+        for (int v = 0; v < vectors; v++) {
+            mask above = value[v] > (vec){0} + 6.0f;
+            value[v] = (vec)(((mask)value[v] & ~above) | ((mask)((vec){0} + 6.0f) & above));
         }
     }
     if (whole) {

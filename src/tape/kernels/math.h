@@ -29,12 +29,11 @@ TD__INLINE float td__power_of_2(int32_t n) {
     return td__from_bits((int32_t)(((uint32_t)n + 127u) << 23));
 }
 
-/* e^x = 2^n e^r with |r| <= ln2 / 2; overflow gives inf, underflow 0 or a denormal. */
-TD__INLINE float td__expf(float x) {
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -104.0f ? -104.0f : x;
+/* e^x = 2^n e^r with |r| <= ln2 / 2: gives e^r and n, for x whose e^x is not far out of range. When x is
+ * NaN e^r is, and n anything. */
+TD__INLINE float td__exp_parts(float x, int32_t *n) {
     float shifted = x * 1.44269504f + 12582912.0f; /* 1.5 * 2^23: n ends up in the low bits */
-    int32_t n = (int32_t)((uint32_t)td__bits(shifted) - 0x4B400000u);
+    *n = (int32_t)((uint32_t)td__bits(shifted) - 0x4B400000u);
     float whole = shifted - 12582912.0f;
     float r = x - whole * 0.693359375f;
     r = r + whole * 2.12194440e-4f;
@@ -45,9 +44,16 @@ TD__INLINE float td__expf(float x) {
     p = p * r + 1.0f / 6.0f;
     p = p * r + 0.5f;
     p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    /* 2^n in two factors: 2^128 is no float, nor are the smallest results' scales. When x is
-     * NaN they are anything and p is NaN. */
+    return p * r + 1.0f;
+}
+
+/* e^x; overflow gives inf, underflow 0 or a denormal. */
+TD__INLINE float td__expf(float x) {
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    int32_t n;
+    float p = td__exp_parts(x, &n);
+    /* 2^n in two factors: 2^128 is no float, nor are the smallest results' scales. */
     int32_t half = n >> 1;
     return p * td__power_of_2(half) * td__power_of_2(n - half);
 }
@@ -82,10 +88,12 @@ TD__INLINE float td__logf(float x) {
 }
 
 TD__INLINE float td__sigmoidf(float x) {
-    /* e^-|x| never overflows. */
-    float e = td__expf(x < 0.0f ? x : -x);
-    float small = e / (1.0f + e);
-    return x < 0.0f ? small : x != x ? x : 1.0f - small;
+    /* 1 / (1 + e^-x): inf where e^-x is, and nothing beside 1 where it is small. */
+    x = x < -89.0f ? -89.0f : x;
+    x = x > 86.0f ? 86.0f : x;
+    int32_t n;
+    float p = td__exp_parts(-x, &n);
+    return 1.0f / (1.0f + 2.0f * p * td__power_of_2(n - 1));
 }
 
 TD__INLINE float td__tanhf(float x) {

@@ -5,7 +5,7 @@
 
 /* Pixels of one register block, and taps of another: accumulators and what they are multiplied with
  * fit 16 registers. */
-enum { PIXELS = 8, TAPS = 9 };
+enum { PIXELS = 8, TAPS = 9, WIDEST = 5 };
 
 TD__INLINE td__vec load_some(int64_t count, const float *p) {
     float padded[TD__LANES] = {0};
@@ -17,9 +17,7 @@ TD__INLINE void store_result(td__vec sum, int64_t lanes, float *y, int flags) {
     if (flags & TD__TILE_ADD) {
         sum += lanes == TD__LANES ? td__load(y) : load_some(lanes, y);
     }
-    if (flags & TD__TILE_RELU) {
-        sum = td__choose(sum < (td__vec){0}, (td__vec){0}, sum); /* NaN stays */
-    }
+    sum = td__tile_end(sum, flags);
     if (lanes == TD__LANES) {
         td__store(y, sum);
     } else {
@@ -64,6 +62,127 @@ static void taps(int64_t pixels, const td__taps *t, const float *x, const float 
     }
     for (; pixels > 0; pixels--, x += t->step, y += y_step) {
         taps_of_pixels(1, t, x, weights, bias, y, y_step, flags);
+    }
+}
+
+/* sum[p, v] += a row of the window at a few pixels and vectors of channels. Windows side by side share
+ * what they read. */
+TD__INLINE void depthwise_row(const int64_t pixels, const int64_t vectors, const int64_t columns,
+                              const bool shared, int64_t channels, const td__depth_window *w,
+                              const float *x, const float *weights, td__vec *sum) {
+    if (shared) {
+        td__vec factor[WIDEST];
+#pragma GCC unroll 5
+        for (int64_t j = 0; j < columns; j++) {
+            factor[j] = td__load(weights + j * channels);
+        }
+#pragma GCC unroll 12
+        for (int64_t j = 0; j < pixels + columns - 1; j++, x += w->step) {
+            td__vec value = td__load(x);
+#pragma GCC unroll 5
+            for (int64_t p = j < columns ? 0 : j - columns + 1; p <= j && p < pixels; p++) {
+                sum[p] += factor[j - p] * value;
+            }
+        }
+        return;
+    }
+#pragma GCC unroll 5
+    for (int64_t j = 0; j < columns; j++, x += w->column_stride, weights += channels) {
+#pragma GCC unroll 8
+        for (int64_t v = 0; v < vectors; v++) {
+            td__vec factor = td__load(weights + v * TD__LANES);
+#pragma GCC unroll 8
+            for (int64_t p = 0; p < pixels; p++) {
+                sum[p * vectors + v] += factor * td__load(x + p * w->step + v * TD__LANES);
+            }
+        }
+    }
+}
+
+/* A few vectors of channels at a few pixels, PIXELS sums at most; only the lanes from `first` on are new.
+ */
+TD__INLINE void depthwise_block(const int64_t pixels, const int64_t vectors, const int64_t rows,
+                                const int64_t columns, const bool shared, int64_t channels,
+                                const td__depth_window *w, const float *x, const float *weights,
+                                const float *bias, float *y, int64_t first, int flags) {
+    td__vec sum[PIXELS];
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < pixels * vectors; i++) {
+        sum[i] = bias ? td__load(bias + i % vectors * TD__LANES) : (td__vec){0};
+    }
+    for (int64_t row = 0; row < rows; row++, x += w->row_stride, weights += w->weight_row) {
+        depthwise_row(pixels, vectors, columns, shared, channels, w, x, weights, sum);
+    }
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < pixels * vectors; i++) {
+        float *to = y + i / vectors * channels + i % vectors * TD__LANES;
+        if (first == 0) {
+            store_result(sum[i], TD__LANES, to, flags);
+        } else {
+            float lanes[TD__LANES];
+            td__store(lanes, sum[i]);
+            store_result(load_some(TD__LANES - first, lanes + first), TD__LANES - first, to + first,
+                         flags);
+        }
+    }
+}
+
+/* All channels of a few pixels. */
+TD__INLINE void depthwise_pixels(const int64_t pixels, const int64_t vectors, const int64_t rows,
+                                 const int64_t columns, const bool shared, int64_t channels,
+                                 const td__depth_window *w, const float *x, const float *weights,
+                                 const float *bias, float *y, int flags) {
+    const int64_t most = vectors * TD__LANES;
+    int64_t c = 0;
+    for (; c + most <= channels; c += most) {
+        depthwise_block(pixels, vectors, rows, columns, shared, channels, w, x + c, weights + c,
+                        bias ? bias + c : NULL, y + c, 0, flags);
+    }
+    for (; vectors > 1 && c + TD__LANES <= channels; c += TD__LANES) {
+        depthwise_block(pixels, 1, rows, columns, false, channels, w, x + c, weights + c,
+                        bias ? bias + c : NULL, y + c, 0, flags);
+    }
+    if (c < channels) { /* the last vector's worth, of which some are done */
+        int64_t first = c - (channels - TD__LANES);
+        c = channels - TD__LANES;
+        depthwise_block(pixels, 1, w->rows, w->columns, false, channels, w, x + c, weights + c,
+                        bias ? bias + c : NULL, y + c, first, flags);
+    }
+}
+
+/* Whole blocks of pixels with windows of the common sizes, whose loops unroll. */
+#define DEFINE_DEPTHWISE(name, rows_, columns_, shared_)                                           \
+    static void name(int64_t blocks, int64_t channels, const td__depth_window *w, const float *x,  \
+                     const float *weights, const float *bias, float *y, int flags) {               \
+        for (; blocks > 0; blocks--, x += PIXELS * w->step, y += PIXELS * channels) {              \
+            depthwise_pixels(PIXELS, 1, rows_, columns_, shared_, channels, w, x, weights, bias,   \
+                             y, flags);                                                            \
+        }                                                                                          \
+    }
+DEFINE_DEPTHWISE(depthwise_3x3_near, 3, 3, true)
+DEFINE_DEPTHWISE(depthwise_3x3, 3, 3, false)
+DEFINE_DEPTHWISE(depthwise_5x5_near, 5, 5, true)
+DEFINE_DEPTHWISE(depthwise_5x5, 5, 5, false)
+DEFINE_DEPTHWISE(depthwise_any, w->rows, w->columns, false)
+
+static void depthwise(int64_t pixels, int64_t channels, const td__depth_window *w, const float *x,
+                      const float *weights, const float *bias, float *y, int flags) {
+    bool near = w->step == w->column_stride;
+    int64_t size = w->rows == w->columns ? w->rows : 0, blocks = pixels / PIXELS;
+    (size == 3   ? (near ? depthwise_3x3_near : depthwise_3x3)
+     : size == 5 ? (near ? depthwise_5x5_near : depthwise_5x5)
+                 : depthwise_any)(blocks, channels, w, x, weights, bias, y, flags);
+    pixels -= blocks * PIXELS, x += blocks * PIXELS * w->step, y += blocks * PIXELS * channels;
+    if (pixels >= 4) {
+        depthwise_pixels(4, 2, w->rows, w->columns, false, channels, w, x, weights, bias, y, flags);
+        pixels -= 4, x += 4 * w->step, y += 4 * channels;
+    }
+    if (pixels >= 2) {
+        depthwise_pixels(2, 4, w->rows, w->columns, false, channels, w, x, weights, bias, y, flags);
+        pixels -= 2, x += 2 * w->step, y += 2 * channels;
+    }
+    if (pixels > 0) {
+        depthwise_pixels(1, 8, w->rows, w->columns, false, channels, w, x, weights, bias, y, flags);
     }
 }
 
@@ -167,6 +286,7 @@ static void spread_channels(int64_t pixels, int64_t channels, int64_t in, int64_
 
 void TD__VARIANT(td__fill_taps)(td__kernels_table *table) {
     table->taps = taps;
+    table->depthwise = depthwise;
     table->taps_backward = taps_backward;
     table->spread_channels = spread_channels;
 }

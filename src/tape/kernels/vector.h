@@ -26,6 +26,18 @@ TD__INLINE td__vec td__choose(td__mask mask, td__vec a, td__vec b) {
     return (td__vec)(((td__mask)a & mask) | ((td__mask)b & ~mask));
 }
 
+/* What TD__TILE_… says of a result; NaN stays. */
+TD__INLINE td__vec td__tile_end(td__vec v, int flags) {
+    const td__vec none = {0}, six = none + 6.0f;
+    if (flags & TD__TILE_ENDS) {
+        v = td__choose(v < none, none, v);
+    }
+    if (flags & TD__TILE_RELU6) {
+        v = td__choose(v > six, six, v);
+    }
+    return v;
+}
+
 /* Less than every number, in each lane. */
 #define TD__LEAST ((td__vec){0} - __builtin_inff())
 

@@ -147,10 +147,7 @@ TD__INLINE void put(td__vec value, float *y, int flags) {
     if (flags & TD__TILE_ADD) {
         value += td__load(y);
     }
-    if (flags & TD__TILE_RELU) {
-        value = td__choose(value < (td__vec){0}, (td__vec){0}, value); /* NaN stays */
-    }
-    td__store(y, value);
+    td__store(y, td__tile_end(value, flags));
 }
 
 TD__INLINE void output(int side, int64_t channels, const float *m, int64_t stride,

@@ -101,7 +101,8 @@ td_tensor *td__dense(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *
                                              .bias = bias ? td__floats(bias) : NULL,
                                              .c = saved->z,
                                              .ldc = out,
-                                             .flags = td__linear_flags(saved, ending)})) {
+                                             .flags = td__linear_flags(saved, ending),
+                                             .finish = td__linear_finish(saved, y)})) {
         return NULL;
     }
     td__linear_end(y, saved);

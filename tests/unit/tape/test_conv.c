@@ -87,10 +87,17 @@ static void check(td_tape *tape, td__random *random, const td__conv *c) {
         double expected = a.y_sum[i] + (double)a.bias[i % c->filters];
         assert_close(a.y[i], expected > 0 ? expected : 0, 1e-5, 1e-5 * size);
     }
+    int flags = TD__TILE_ADD | TD__TILE_RELU6; /* onto the result before */
+    assert_int_equal(td__conv_forward(tape, c, a.x, a.kernel, a.bias, a.y, flags), TD_OK);
+    for (int64_t i = 0; i < a.y_count; i++) {
+        double twice = 2 * (a.y_sum[i] + (double)a.bias[i % c->filters]);
+        assert_close(a.y[i], twice < 0 ? 0 : twice > 6 ? 6 : twice, 1e-5, 2e-5 * size);
+    }
     each_product(c, sum_gradients, &a);
     assert_int_equal(td__conv_to_input(tape, c, a.y, a.kernel, NULL, a.dx, 0), TD_OK);
+    assert_int_equal(td__conv_to_input(tape, c, a.y, a.kernel, NULL, a.dx, TD__TILE_ADD), TD_OK);
     for (int64_t i = 0; i < a.x_count; i++) {
-        assert_close(a.dx[i], a.dx_sum[i], 1e-4, 1e-4 * size);
+        assert_close(a.dx[i], 2 * a.dx_sum[i], 1e-4, 2e-4 * size);
     }
     assert_int_equal(td__conv_to_kernel(tape, c, a.x, a.y, false, a.dw), TD_OK);
     assert_int_equal(td__conv_to_kernel(tape, c, a.x, a.y, true, a.dw), TD_OK);

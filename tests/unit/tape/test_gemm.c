@@ -47,7 +47,8 @@ static void check(td_tape *tape, int64_t m, int64_t n, int64_t k, bool transpose
                     sum += (double)(transpose_a ? a[x * lda + i] : a[i * lda + x]) *
                            (double)(transpose_b ? b[j * ldb + x] : b[x * ldb + j]);
                 }
-                expected = flags & TD__TILE_RELU && sum < 0 ? 0 : sum;
+                expected = flags & TD__TILE_ENDS && sum < 0 ? 0 : sum;
+                expected = flags & TD__TILE_RELU6 && sum > 6 ? 6 : expected;
             }
             assert_close(c[i * ldc + j], expected, 1e-5, 1e-5 * sqrt((double)k + 1));
         }
@@ -72,7 +73,9 @@ static void products_agree_with_sums_written_out(void **state) {
         bool transpose_a = i % 2, add = i / 4 % 2;
         td_threads_set(1 + i / 32 % 2);
         check(tape, m, n, k, transpose_a, i / 2 % 2, !transpose_a && !add && i / 8 % 2,
-              (add ? TD__TILE_ADD : 0) | (i / 16 % 2 ? TD__TILE_RELU : 0));
+              (add ? TD__TILE_ADD : 0) | (i / 16 % 2   ? TD__TILE_RELU
+                                          : i / 16 % 4 ? TD__TILE_RELU6
+                                                       : 0));
     }
     td_tape_destroy(tape);
 }
@@ -83,6 +86,7 @@ static void long_inner_dimensions_go_in_blocks(void **state) {
     td_tape *tape = td_tape_create(NULL, &error);
     td_threads_set(2);
     check(tape, 5, 37, 5000, false, false, true, TD__TILE_RELU);
+    check(tape, 1, 37, 5000, false, false, true, TD__TILE_RELU6);
     check(tape, 5, 37, 5000, true, false, false, TD__TILE_ADD);
     td_tape_destroy(tape);
 }
