@@ -58,7 +58,8 @@ bool td__onnx_infer_cast(td__onnx_inference *node) {
     out->last = out->last && (real || td__onnx_type_in(node, 0) == TD__ONNX_FLOAT);
     bool counts = type == TD__ONNX_INT64 || type == TD__ONNX_INT32 || type == TD__ONNX_FLOAT ||
                   type == TD__ONNX_BOOL;
-    if (in && in->numbers && counts) { /* they are small, and whole */
+    bool bits = strcmp(node->node->op_type, "BitCast") == 0;
+    if (in && in->numbers && counts && !bits) { /* they are small, and whole */
         td__onnx_put_numbers(out, in->numbers);
     }
     return true;

@@ -136,6 +136,7 @@ bool td__onnx_run_inner(td__onnx_call *call, const char *attribute, const td__on
     X(einsums)                                                                                     \
     X(functions)                                                                                   \
     X(generators)                                                                                  \
+    X(images)                                                                                      \
     X(indexing)                                                                                    \
     X(language)                                                                                    \
     X(layers)                                                                                      \

@@ -11,22 +11,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 from program import Case  # noqa: E402
 
 RUNNER = os.path.join(os.environ["TD_BUILD"], "tests", "onnx_test_backend")
+GRADIENTS = os.path.join(os.environ["TD_BUILD"], "tests", "onnx_test_gradients")
 # What is not supported, by the beginning of the tests' names, and why.
 UNSUPPORTED = {
-    "test_affine_grid_": "AffineGrid",
-    "test_basic_deform_conv_": "DeformConv",
-    "test_bitcast_": "BitCast",
-    "test_causal_conv_with_state_": "CausalConvWithState",
-    "test_center_crop_pad_": "CenterCropPad",
-    "test_col2im": "Col2Im",
-    "test_cumprod_": "CumProd",
-    "test_deform_conv": "DeformConv",
     "test_flexattention": "FlexAttention, a preview",
     "test_image_decoder_": "ImageDecoder",
     "test_linear_attention_": "LinearAttention",
-    "test_lppool_": "LpPool",
     "test_regex_": "RegexFullMatch",
-    "test_roialign_mode_max": "the largest of samples",
     "test_attention_local_window_gqa_rank4_mask_expanded": "MatMul in double",
 }
 
@@ -74,6 +65,9 @@ class OwnTests(Case):
             self.assertTrue(any(name.startswith(begin) for name in unsupported), begin + " is supported now")
         self.assertIn("%d passed" % (len(names) - len(unsupported)), lines[-1])
         print("\n%d tests: %s" % (len(names), lines[-1]))
+        gradients = subprocess.run([GRADIENTS, folder], capture_output=True, text=True)
+        self.assertEqual(gradients.returncode, 0, gradients.stdout)
+        print(gradients.stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":

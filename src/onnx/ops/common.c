@@ -137,6 +137,14 @@ td_tensor *td__onnx_at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *
     return td__onnx_view(call->tape, b, shape);
 }
 
+td_tensor *td__onnx_is_some(td__onnx_call *call, const td_tensor *x) {
+    td_tensor *some = x ? td__output(call->tape, TD_INT64, &x->shape) : NULL;
+    for (int64_t i = 0; some && i < some->count; i++) {
+        ((int64_t *)some->data)[i] = td__floats(x)[i] != 0;
+    }
+    return some;
+}
+
 td_tensor *td__onnx_filled(td_tape *tape, td_shape shape, float value) {
     td_tensor *y = td__output(tape, TD_FLOAT32, &shape);
     for (int64_t i = 0; y && i < y->count; i++) {

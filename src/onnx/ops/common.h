@@ -40,6 +40,8 @@ td_tensor *td__onnx_view(td_tape *tape, td_tensor *x, td_shape shape);
 /* The second operand as it is to be broadcast: before opset 7 it could say at which axis of the
  * first it begins. */
 td_tensor *td__onnx_at_axis(td__onnx_call *call, const td_tensor *a, td_tensor *b);
+/* Whether elements are other than 0, for td__select. */
+td_tensor *td__onnx_is_some(td__onnx_call *call, const td_tensor *x);
 /* A float32 tensor of equal elements; a scalar. */
 td_tensor *td__onnx_filled(td_tape *tape, td_shape shape, float value);
 td_tensor *td__onnx_scalar(td_tape *tape, float value);

@@ -1,4 +1,5 @@
 /* Comparisons, logic, bits and remainders; conversion between types. */
+#include "base/half.h"
 #include "base/number.h"
 #include "base/parse.h"
 #include "onnx/host.h"
@@ -290,8 +291,69 @@ static bool cast_like(td__onnx_call *call) {
     return convert(call, td__onnx_input(call, 1)->type);
 }
 
+/* --- BitCast -------------------------------------------------------------------------------- */
+
+static const struct {
+    td__onnx_type type;
+    int bits;
+    bool negative;
+} layouts[] = {{TD__ONNX_FLOAT, 32, false},  {TD__ONNX_DOUBLE, 64, false},
+               {TD__ONNX_INT8, 8, true},     {TD__ONNX_INT16, 16, true},
+               {TD__ONNX_INT32, 32, true},   {TD__ONNX_INT64, 64, true},
+               {TD__ONNX_UINT8, 8, false},   {TD__ONNX_UINT16, 16, false},
+               {TD__ONNX_UINT32, 32, false}, {TD__ONNX_BOOL, 8, false}};
+
+/* Its place among them; SIZE_MAX: other types. */
+static size_t layout_of(int64_t type) {
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        if ((int64_t)layouts[i].type == type) {
+            return i;
+        }
+    }
+    return SIZE_MAX;
+}
+
+static uint64_t bits_at(const td_tensor *x, int64_t i) {
+    uint64_t bits;
+    if (x->dtype == TD_FLOAT32) {
+        return td__bits_of(td__floats(x)[i]);
+    }
+    memcpy(&bits, (const char *)x->data + (size_t)i * sizeof bits, sizeof bits);
+    return bits;
+}
+
+static void put_bits(td_tensor *y, int64_t i, uint64_t bits, int width, bool negative) {
+    if (y->dtype == TD_FLOAT32) {
+        td__floats(y)[i] = td__float_of((uint32_t)bits);
+        return;
+    }
+    uint64_t kept = width == 64 ? bits : bits & ((UINT64_C(1) << width) - 1);
+    bool minus = negative && width < 64 && kept >> (width - 1);
+    kept = minus ? kept | ~((UINT64_C(1) << width) - 1) : kept;
+    memcpy((char *)y->data + (size_t)i * sizeof kept, &kept, sizeof kept);
+}
+
+/* The same bits as a number of another type that has as many. */
+static bool bit_cast(td__onnx_call *call) {
+    td_tensor *x = td__onnx_plain(call, 0);
+    size_t from = x ? layout_of(td__onnx_input(call, 0)->type) : SIZE_MAX;
+    size_t to = layout_of(td__onnx_int(call->node, "to", 0));
+    if (!x || from == SIZE_MAX || to == SIZE_MAX || layouts[from].bits != layouts[to].bits) {
+        return x ? td__onnx_fail(call, TD_UNSUPPORTED, "of %s to type %lld",
+                                 td__onnx_type_name(td__onnx_input(call, 0)->type),
+                                 (long long)td__onnx_int(call->node, "to", 0))
+                 : false;
+    }
+    td_tensor *y = td__onnx_new(call, layouts[to].type, x->shape);
+    for (int64_t i = 0; y && i < x->count; i++) {
+        put_bits(y, i, bits_at(x, i), layouts[to].bits, layouts[to].negative);
+    }
+    return td__onnx_output(call, 0, layouts[to].type, y);
+}
+
 const td__onnx_operator td__onnx_comparisons[] = {
     {"And", bits_and, 2, 2, 1, 0, 0, td__onnx_infer_compared},
+    {"BitCast", bit_cast, 1, 1, 1, 26, 0, td__onnx_infer_cast},
     {"BitShift", bit_shift, 2, 2, 1, 11, 0, td__onnx_infer_broadcast},
     {"BitwiseAnd", bits_and, 2, 2, 1, 18, 0, td__onnx_infer_broadcast},
     {"BitwiseNot", invert, 1, 1, 1, 18, 0, td__onnx_infer_same},

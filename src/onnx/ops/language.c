@@ -37,14 +37,11 @@ static bool lp_normalization(td__onnx_call *call) {
         return x ? td__onnx_fail(call, TD_RANGE, "p is %lld, 1 or 2 can be", (long long)p) : false;
     }
     const td_reduce_options *over = TD__REDUCE(.keep = true, .count = 1, .axes = {axis});
-    td_tensor *norm = p == 1 ? td_sum(tape, td_absolute(tape, x), over)
-                             : td_sqrt(tape, td_sum(tape, td_square(tape, x), over));
-    td_tensor *some = norm ? td__onnx_new(call, TD__ONNX_BOOL, norm->shape) : NULL;
-    for (int64_t i = 0; some && i < some->count; i++) {
-        td__onnx_put_integer(some, i, td__floats(norm)[i] != 0);
-    }
-    td_tensor *one = td__onnx_scalar(tape, 1);
-    norm = some && one ? td__select(tape, call->node->op_type, some, norm, one) : NULL;
+    td_tensor *sum = td_sum(tape, p == 1 ? td_absolute(tape, x) : td_square(tape, x), over);
+    td_tensor *some = td__onnx_is_some(call, sum), *one = td__onnx_scalar(tape, 1);
+    td_tensor *norm = some && one ? td__select(tape, call->node->op_type, some, sum, one) : NULL;
+    norm =
+        p == 2 ? td_sqrt(tape, norm) : norm; /* of 1 where there is nothing: its slope is finite */
     return td__onnx_output(call, 0, td__onnx_input(call, 0)->type, td_divide(tape, x, norm));
 }
 
@@ -158,7 +155,47 @@ static bool tensor_scatter(td__onnx_call *call) {
                            y ? td__onnx_view(call->tape, y, x[0]->shape) : NULL);
 }
 
+enum { MOST_TAPS = 4096 };
+
+/* x (n, c, t), kernel (c, 1, k), bias (c), past (n, c, k - 1): each channel by its own kernel, over what
+ * came before; puts out (n, c, t) and the last k - 1 steps. */
+static bool causal_conv_with_state(td__onnx_call *call) {
+    td_tape *tape = call->tape;
+    td_tensor *x = all_float(call) ? td__onnx_plain(call, 0) : NULL;
+    td_tensor *kernel = td__onnx_plain(call, 1), *bias = td__onnx_plain(call, 2);
+    td_tensor *past = td__onnx_plain(call, 3), *y = NULL;
+    const char *activation = td__onnx_text(call->node, "activation", "none");
+    if (!x || !kernel) {
+        return false;
+    }
+    const int64_t *d = x->shape.dims, *k = kernel->shape.dims;
+    if (x->shape.rank != 3 || kernel->shape.rank != 3 || k[0] != d[1] || k[1] != 1 || k[2] < 1 ||
+        k[2] > MOST_TAPS || (bias && bias->count != d[1]) ||
+        (past && !td_shape_equal(&past->shape, &TD_SHAPE(d[0], d[1], k[2] - 1)))) {
+        return td__onnx_fail(call, TD_BAD_SHAPE, "its inputs do not fit each other");
+    }
+    past = past ? past : td__onnx_filled(tape, TD_SHAPE(d[0], d[1], k[2] - 1), 0);
+    td_tensor *all = past ? td_concatenate(tape, 2, (td_tensor *[]){past, x}, 2) : NULL;
+    kernel = td_reshape(tape, kernel, TD_SHAPE(d[1], k[2]));
+    for (int64_t i = 0; all && i < k[2]; i++) {
+        td_tensor *tap = td_slice(tape, kernel, (int64_t[]){0, i}, (int64_t[]){-1, 1});
+        td_tensor *at = td_slice(tape, all, (int64_t[]){0, 0, i}, (int64_t[]){-1, -1, d[2]});
+        td_tensor *part = td_multiply(tape, at, tap);
+        y = y ? td_add(tape, y, part) : part;
+        if (!y) {
+            return false;
+        }
+    }
+    y = y && bias ? td_add(tape, y, td_reshape(tape, bias, TD_SHAPE(d[1], 1))) : y;
+    y = y && strcmp(activation, "none") != 0 ? td_activate(tape, y, TD_SWISH, 0) : y;
+    td__onnx_type type = td__onnx_input(call, 0)->type;
+    td_tensor *present =
+        y ? td_slice(tape, all, (int64_t[]){0, 0, d[2]}, (int64_t[]){-1, -1, k[2] - 1}) : NULL;
+    return td__onnx_output(call, 0, type, y) && td__onnx_output(call, 1, type, present);
+}
+
 const td__onnx_operator td__onnx_language[] = {
+    {"CausalConvWithState", causal_conv_with_state, 2, 4, 2, 27, 0, td__onnx_infer_same},
     {"GroupNormalization", group_normalization, 3, 3, 1, 18, 0, td__onnx_infer_same},
     {"LpNormalization", lp_normalization, 1, 1, 1, 1, 0, td__onnx_infer_same},
     {"RMSNormalization", rms_normalization, 2, 2, 1, 23, 0, td__onnx_infer_same},

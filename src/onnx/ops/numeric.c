@@ -1,4 +1,4 @@
-/* Running sums, determinants, Fourier transforms: computed in doubles, without gradients. */
+/* Running sums and products, determinants, Fourier transforms: computed in doubles, without gradients. */
 #include "base/memory.h"
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
@@ -15,7 +15,7 @@ static int64_t axis_stride(const td_shape *shape, int32_t axis) {
     return stride;
 }
 
-static bool cumulative_sum(td__onnx_call *call) {
+static bool cumulate(td__onnx_call *call, bool product) {
     td_tensor *x = td__onnx_plain(call, 0);
     int64_t given = 0;
     size_t count;
@@ -32,22 +32,29 @@ static bool cumulative_sum(td__onnx_call *call) {
     int64_t lines = x->count ? x->count / length : 0;
     for (int64_t line = 0; y && line < lines; line++) {
         int64_t start = line / stride * stride * length + line % stride;
-        double sum = 0;
-        uint64_t integers = 0;
+        double all = product;
+        uint64_t integers = product;
         for (int64_t k = 0; k < length; k++) {
             int64_t at = start + (reverse ? length - 1 - k : k) * stride;
-            double before = sum;
-            uint64_t integers_before = integers;
-            sum += td__onnx_real(x, at);
-            integers += (uint64_t)td__onnx_integer(x, at);
+            double before = all, real = td__onnx_real(x, at);
+            uint64_t integers_before = integers, integer = (uint64_t)td__onnx_integer(x, at);
+            all = product ? all * real : all + real;
+            integers = product ? integers * integer : integers + integer;
             if (td__onnx_is_integer(x)) {
                 td__onnx_put_integer(y, at, (int64_t)(exclusive ? integers_before : integers));
             } else {
-                td__onnx_put_real(y, at, exclusive ? before : sum);
+                td__onnx_put_real(y, at, exclusive ? before : all);
             }
         }
     }
     return td__onnx_output(call, 0, type, y);
+}
+
+static bool cumulative_sum(td__onnx_call *call) {
+    return cumulate(call, false);
+}
+static bool cumulative_product(td__onnx_call *call) {
+    return cumulate(call, true);
 }
 
 /* --- determinants ------------------------------------------------------------------------- */
@@ -266,6 +273,7 @@ static bool stft(td__onnx_call *call) {
 }
 
 const td__onnx_operator td__onnx_numeric[] = {
+    {"CumProd", cumulative_product, 2, 2, 1, 26, 0, td__onnx_infer_same},
     {"CumSum", cumulative_sum, 2, 2, 1, 11, 0, td__onnx_infer_same},
     {"DFT", dft, 1, 3, 1, 17, 0, NULL},
     {"Det", det, 1, 1, 1, 11, 0, NULL},

@@ -177,15 +177,17 @@ static bool output_places(td__onnx_call *call, const any_pool *pool, const td_sh
     return td__onnx_output(call, 1, TD__ONNX_INT64, y);
 }
 
-static bool pool_any(td__onnx_call *call, const td__onnx_window *w, bool maximum, bool count_all) {
-    td_tensor *x = td__onnx_as_float(call, 0);
-    any_pool *pool = x ? td__scratch(call->tape, sizeof *pool) : NULL;
+/* Over what is inside of the windows, or (count_all) as if the padding were zeros; *to is the shape of
+ * the result, *count its elements. NULL on failure. */
+static any_pool *make_any_pool(td__onnx_call *call, const td__onnx_window *w, const td_shape *from,
+                               bool count_all, td_shape *to, int64_t *count) {
+    any_pool *pool = td__scratch(call->tape, sizeof *pool);
     if (!pool) {
-        return false;
+        return NULL;
     }
-    td_shape to = x->shape;
+    *to = *from;
     *pool = (any_pool){.window = *w,
-                       .images = to.dims[0] * to.dims[1],
+                       .images = from->dims[0] * from->dims[1],
                        .pixels = 1,
                        .windows = 1,
                        .taps = count_all ? 1 : 0};
@@ -193,11 +195,22 @@ static bool pool_any(td__onnx_call *call, const td__onnx_window *w, bool maximum
         pool->pixels *= w->size[i];
         pool->windows *= w->out[i];
         pool->taps *= w->kernel[i];
-        to.dims[2 + i] = w->out[i];
+        to->dims[2 + i] = w->out[i];
     }
+    if (td_shape_check(to, TD_FLOAT64, count, NULL)) {
+        (void)td__onnx_fail(call, TD_RANGE, "its output is too large");
+        return NULL;
+    }
+    return pool;
+}
+
+static bool pool_any(td__onnx_call *call, const td__onnx_window *w, bool maximum, bool count_all) {
+    td_tensor *x = td__onnx_as_float(call, 0);
+    td_shape to;
     int64_t count;
-    if (td_shape_check(&to, TD_FLOAT64, &count, NULL)) {
-        return td__onnx_fail(call, TD_RANGE, "its output is too large");
+    any_pool *pool = x ? make_any_pool(call, w, &x->shape, count_all, &to, &count) : NULL;
+    if (!pool) {
+        return false;
     }
     if (maximum && !(pool->kept = td__scratch(call->tape, (size_t)count * sizeof(int64_t) + 1))) {
         return false;
@@ -252,6 +265,47 @@ static bool average_pool(td__onnx_call *call) {
     return pool(call, false);
 }
 
+/* |x|^p, and its root. */
+static td_tensor *raised(td_tape *tape, td_tensor *x, int64_t p) {
+    return p == 1   ? td_absolute(tape, x)
+           : p == 2 ? td_square(tape, x)
+                    : td_power(tape, td_absolute(tape, x), td__onnx_scalar(tape, (float)p));
+}
+/* Of 0 it is 0, and so is its slope. */
+static td_tensor *root(td__onnx_call *call, td_tensor *x, int64_t p) {
+    td_tape *tape = call->tape;
+    const char *name = call->node->op_type;
+    td_tensor *one = td__onnx_scalar(tape, 1), *zero = td__onnx_scalar(tape, 0);
+    td_tensor *some = p > 1 && one && zero ? td__onnx_is_some(call, x) : NULL;
+    td_tensor *safe = some ? td__select(tape, name, some, x, one) : NULL;
+    td_tensor *y = p == 1   ? x
+                   : p == 2 ? td_sqrt(tape, safe)
+                            : td_power(tape, safe, td__onnx_scalar(tape, 1 / (float)p));
+    return p == 1 || !y ? y : td__select(tape, name, some, y, zero);
+}
+
+/* (sum of |x|^p)^(1/p) over each window */
+static bool lp_pool(td__onnx_call *call) {
+    td_tape *tape = call->tape;
+    int64_t p = td__onnx_int(call->node, "p", 2), count;
+    td_tensor *x = td__onnx_is_float(call, 0) ? td__onnx_plain(call, 0) : NULL;
+    td__onnx_window w;
+    td_shape to;
+    if (!x || p < 1 || p > INT32_MAX) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "only of type float, p 1 or more");
+    }
+    bool ceil = td__onnx_int(call->node, "ceil_mode", 0) != 0;
+    if (!td__onnx_window_init(call, &x->shape, NULL, &w) || !td__onnx_window_fit(call, ceil, &w) ||
+        !check_windows(call, &w)) {
+        return false;
+    }
+    any_pool *pool = make_any_pool(call, &w, &x->shape, true, &to, &count);
+    x = pool ? raised(tape, x, p) : NULL;
+    td_tensor *sum =
+        x ? td_affine(tape, run_any_pool(tape, x, pool, &to), (float)pool->taps, 0) : NULL;
+    return td__onnx_output(call, 0, td__onnx_input(call, 0)->type, sum ? root(call, sum, p) : NULL);
+}
+
 /* --- over whole images -------------------------------------------------------------------- */
 
 static bool global(td__onnx_call *call,
@@ -271,11 +325,27 @@ static bool global_average_pool(td__onnx_call *call) {
 static bool global_max_pool(td__onnx_call *call) {
     return global(call, td_max);
 }
+static bool global_lp_pool(td__onnx_call *call) {
+    td_tensor *x = td__onnx_is_float(call, 0) ? td__onnx_channels_last(call, 0) : NULL;
+    int64_t p = td__onnx_int(call->node, "p", 2);
+    td_reduce_options pixels = {.size = sizeof pixels, .keep = true};
+    if (!x || p < 1 || p > INT32_MAX) {
+        return td__onnx_fail(call, TD_UNSUPPORTED, "only of type float, p 1 or more");
+    }
+    for (int32_t i = 1; i < x->shape.rank - 1; i++) {
+        pixels.axes[pixels.count++] = i;
+    }
+    td_tensor *sum = td_sum(call->tape, raised(call->tape, x, p), &pixels);
+    return td__onnx_output_last(call, 0, td__onnx_input(call, 0)->type,
+                                sum ? root(call, sum, p) : NULL);
+}
 
 const td__onnx_operator td__onnx_pools[] = {
     {"AveragePool", average_pool, 1, 1, 1, 0, 0, td__onnx_infer_pool},
     {"GlobalAveragePool", global_average_pool, 1, 1, 1, 0, 0, td__onnx_infer_global_pool},
+    {"GlobalLpPool", global_lp_pool, 1, 1, 1, 2, 0, td__onnx_infer_global_pool},
     {"GlobalMaxPool", global_max_pool, 1, 1, 1, 0, 0, td__onnx_infer_global_pool},
+    {"LpPool", lp_pool, 1, 1, 1, 2, 0, td__onnx_infer_pool},
     {"MaxPool", max_pool, 1, 1, 2, 0, 0, td__onnx_infer_pool},
     {0},
 };

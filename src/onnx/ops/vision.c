@@ -208,8 +208,9 @@ static double pixel(const plane *p, int64_t row, int64_t column) {
     return td__onnx_real(p->x, p->at + row * p->width + column);
 }
 
-/* Between four pixels; up to one outside the border's count, beyond it is 0. */
-static double between(const plane *p, double y, double x) {
+/* Between four pixels: their sum, each by how near it is, or the largest of these parts; up to one outside
+ * the border's count, beyond it is 0. */
+static double between(const plane *p, double y, double x, bool maximum) {
     bool near = y >= -1 && y <= (double)p->height && x >= -1 && x <= (double)p->width;
     if (!near || p->height == 0 || p->width == 0) {
         return 0;
@@ -220,8 +221,9 @@ static double between(const plane *p, double y, double x) {
     int64_t bottom = top + 1 < p->height ? top + 1 : top;
     int64_t right = left + 1 < p->width ? left + 1 : left;
     double v = y - (double)top, h = x - (double)left;
-    return (1 - v) * ((1 - h) * pixel(p, top, left) + h * pixel(p, top, right)) +
-           v * ((1 - h) * pixel(p, bottom, left) + h * pixel(p, bottom, right));
+    double a = (1 - v) * (1 - h) * pixel(p, top, left), b = (1 - v) * h * pixel(p, top, right);
+    double c = v * (1 - h) * pixel(p, bottom, left), d = v * h * pixel(p, bottom, right);
+    return maximum ? fmax(fmax(a, b), fmax(c, d)) : a + b + c + d;
 }
 
 enum { MOST_SAMPLES = 256 }; /* along one side of a cell */
@@ -256,17 +258,18 @@ static bool read_region(td__onnx_call *call, const td_tensor *rois, int64_t i, i
     return true;
 }
 
-/* The mean of the samples in cell (row, column). */
-static double cell(const plane *p, const region *r, int64_t row, int64_t column) {
-    double sum = 0;
+/* The mean, or the largest, of the samples in cell (row, column). */
+static double cell(const plane *p, const region *r, int64_t row, int64_t column, bool maximum) {
+    double sum = maximum ? -INFINITY : 0;
     int64_t count = r->rows * r->columns;
     for (int64_t k = 0; k < count; k++) {
         double v = ((double)(k / r->columns) + 0.5) / (double)r->rows;
         double h = ((double)(k % r->columns) + 0.5) / (double)r->columns;
-        sum += between(p, r->top + ((double)row + v) * r->height,
-                       r->left + ((double)column + h) * r->width);
+        double sample = between(p, r->top + ((double)row + v) * r->height,
+                                r->left + ((double)column + h) * r->width, maximum);
+        sum = maximum ? fmax(sum, sample) : sum + sample;
     }
-    return count ? sum / (double)count : 0;
+    return count == 0 ? 0 : maximum ? sum : sum / (double)count;
 }
 
 /* x (n, c, h, w), rois (r, 4), their images (r,) -> (r, c, height, width) */
@@ -277,9 +280,7 @@ static bool roi_align(td__onnx_call *call) {
     if (!td__onnx_plains(call, 3, false, x)) {
         return false;
     }
-    if (strcmp(td__onnx_text(call->node, "mode", "avg"), "avg") != 0) {
-        return td__onnx_fail(call, TD_UNSUPPORTED, "the largest of samples");
-    }
+    bool maximum = strcmp(td__onnx_text(call->node, "mode", "avg"), "max") == 0;
     const int64_t *d = x[0]->shape.dims;
     if (x[0]->shape.rank != 4 || x[1]->shape.rank != 2 || x[1]->shape.dims[1] != 4 ||
         x[2]->count != x[1]->shape.dims[0] || height < 1 || width < 1) {
@@ -300,7 +301,8 @@ static bool roi_align(td__onnx_call *call) {
         }
         for (int64_t k = 0; k < d[1] * cells; k++) {
             plane p = {x[0], (image * d[1] + k / cells) * d[2] * d[3], d[2], d[3]};
-            td__onnx_put_real(y, i * d[1] * cells + k, cell(&p, &r, k % cells / width, k % width));
+            td__onnx_put_real(y, i * d[1] * cells + k,
+                              cell(&p, &r, k % cells / width, k % width, maximum));
         }
     }
     return td__onnx_output(call, 0, type, y);

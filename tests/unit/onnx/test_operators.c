@@ -192,6 +192,67 @@ static void gradients_flow_through_losses(void **state) {
     }
 }
 
+static void gradients_flow_through_images(void **state) {
+    (void)state;
+    static const float between[] = {0.3f,  -0.4f, 0.7f,  0.15f, -0.6f, 0.45f, 0.2f,  -0.8f,
+                                    0.55f, 0.35f, -0.3f, 0.6f,  -0.7f, 0.85f, -0.2f, 0.4f};
+    input_value deformed[] = {floats("x", TD_SHAPE(1, 2, 3, 2)),
+                              floats("w", TD_SHAPE(1, 2, 2, 1)),
+                              {"o", TD__ONNX_FLOAT, TD_SHAPE(1, 4, 2, 2), between},
+                              {"m", TD__ONNX_FLOAT, TD_SHAPE(1, 2, 2, 2), numbers}};
+    check_gradient(node_of("DeformConv", "x w o - m", "y"), 19, 4, deformed);
+
+    input_value folded[] = {floats("x", TD_SHAPE(1, 4, 4)),
+                            {"s", TD__ONNX_INT64, TD_SHAPE(2), (int64_t[]){3, 3}},
+                            {"b", TD__ONNX_INT64, TD_SHAPE(2), (int64_t[]){2, 2}}};
+    check_gradient(node_of("Col2Im", "x s b", "y"), 18, 3, folded);
+
+    input_value cropped[] = {floats("x", TD_SHAPE(2, 4)),
+                             {"s", TD__ONNX_INT64, TD_SHAPE(2), (int64_t[]){5, 2}}};
+    check_gradient(node_of("CenterCropPad", "x s", "y"), 18, 2, cropped);
+
+    input_value turned[] = {floats("t", TD_SHAPE(2, 2, 3)),
+                            {"s", TD__ONNX_INT64, TD_SHAPE(4), (int64_t[]){2, 1, 2, 3}}};
+    check_gradient(node_of("AffineGrid", "t s", "y"), 20, 2, turned);
+}
+
+/* The root of nothing has no slope; what is made of it has. */
+static void gradients_of_norms_are_finite_at_zero(void **state) {
+    (void)state;
+    static const float some[] = {0, 0, 0, 0, 0, 0.5f, -2, 0, 1};
+    for (int64_t p = 1; p <= 3; p++) {
+        proto_bytes node = node_of("LpPool", "x", "y");
+        put_ints_attribute(&node, "kernel_shape", 2, (int64_t[]){2, 2});
+        put_int_attribute(&node, "p", p);
+        input_value x = {"x", TD__ONNX_FLOAT, TD_SHAPE(1, 1, 3, 3), some};
+        one_node opened = open_node(node, 18, 1, &x);
+        td_tensor *y = run_node(&opened, &x), *gradient, *in = opened.inputs[0];
+        td_error error = {0};
+        assert_ok(
+            td_tape_gradient(opened.tape, td_sum(opened.tape, y, NULL), 1, &in, &gradient, &error),
+            error);
+        assert_close(td__floats(y)[0], 0, 0, 0);
+        for (int64_t k = 0; k < gradient->count; k++) {
+            assert_true(isfinite(td__floats(gradient)[k]));
+        }
+        close_node(&opened);
+    }
+}
+
+static void gradients_flow_through_a_convolution_with_state(void **state) {
+    (void)state;
+    input_value inputs[] = {floats("x", TD_SHAPE(2, 2, 3)), floats("w", TD_SHAPE(2, 1, 3)),
+                            floats("b", TD_SHAPE(2)), floats("p", TD_SHAPE(2, 2, 2))};
+    proto_bytes node = node_of("CausalConvWithState", "x w b p", "y z");
+    put_text_attribute(&node, "activation", "silu");
+    check_gradient(node, 27, 4, inputs);
+    inputs[3].shape = TD_SHAPE(2, 2, 1);
+    one_node opened = open_node(node_of("CausalConvWithState", "x w b p", "y z"), 27, 4, inputs);
+    assert_null(run_node(&opened, inputs));
+    assert_int_equal(td_tape_status(opened.tape, NULL), TD_BAD_SHAPE);
+    close_node(&opened);
+}
+
 /* --- einsum in float, against the plain sum in double ------------------------------------- */
 
 static void check_einsum(const char *equation, size_t count, const td_shape *shapes) {
@@ -336,6 +397,9 @@ int main(void) {
         cmocka_unit_test(gradients_flow_through_scattering),
         cmocka_unit_test(gradients_flow_through_resizing),
         cmocka_unit_test(gradients_flow_through_losses),
+        cmocka_unit_test(gradients_flow_through_images),
+        cmocka_unit_test(gradients_of_norms_are_finite_at_zero),
+        cmocka_unit_test(gradients_flow_through_a_convolution_with_state),
         cmocka_unit_test(einsum_in_float_is_the_sum_of_products),
         cmocka_unit_test(indices_out_of_range_are_refused),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
