@@ -413,6 +413,21 @@ static td_status list_sinks(td_deck *deck, const td_sink_class *const *sinks, td
     return TD_OK;
 }
 
+/* The writer holds the lock for a microsecond or two: whoever waits for it looks again before it sleeps, which
+ * takes many times as long. */
+static bool init_mutex(pthread_mutex_t *mutex) {
+    pthread_mutexattr_t patient;
+    if (pthread_mutexattr_init(&patient) != 0) {
+        return false;
+    }
+#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+    (void)pthread_mutexattr_settype(&patient, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
+    bool ready = pthread_mutex_init(mutex, &patient) == 0;
+    pthread_mutexattr_destroy(&patient);
+    return ready;
+}
+
 static bool init_locks(td_deck *deck) {
     pthread_condattr_t monotonic;
     if (pthread_condattr_init(&monotonic) != 0) {
@@ -420,8 +435,7 @@ static bool init_locks(td_deck *deck) {
     }
     bool ready = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
                  pthread_cond_init(&deck->work, &monotonic) == 0 &&
-                 pthread_cond_init(&deck->room, &monotonic) == 0 &&
-                 pthread_mutex_init(&deck->lock, NULL) == 0;
+                 pthread_cond_init(&deck->room, &monotonic) == 0 && init_mutex(&deck->lock);
     pthread_condattr_destroy(&monotonic);
     return ready;
 }

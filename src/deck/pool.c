@@ -44,6 +44,11 @@ static void make_room(td__deck_pool *pool, size_t bytes) {
     }
 }
 
+void *td__deck_pool_peek(const td__deck_pool *pool, size_t size) {
+    const struct td__kept_buffers *kept = &pool->kept_of[class_of(size)];
+    return kept->count ? kept->buffers[kept->count - 1] : NULL;
+}
+
 void *td__deck_pool_take(td__deck_pool *pool, size_t size) {
     int c = class_of(size);
     size_t bytes = class_size(c);

@@ -23,6 +23,8 @@ typedef struct td__deck_pool {
 
 /* The bytes that a buffer of this size really takes. */
 size_t td__deck_pool_size(size_t size);
+/* What would be taken next, to bring it into a cache; NULL: not known. */
+void *td__deck_pool_peek(const td__deck_pool *pool, size_t size);
 /* TD__ALIGNMENT-aligned, not zeroed. NULL when memory is exhausted. */
 void *td__deck_pool_take(td__deck_pool *pool, size_t size);
 /* size as it was taken. Accepts NULL. */

@@ -107,10 +107,7 @@ td__packed *td__packed_create(td__recycler *recycler, size_t size) {
     td__packed *packed = td__deck_pool_take(&recycler->pool, size);
     if (packed) {
         *packed = (td__packed){.entry = {.kind = TD__ENTRY_PACKED, .bytes = size}, .size = size};
-        /* The writer's core had it last: it comes while the step goes on. */
-        for (size_t at = 64; at < size; at += 64) {
-            __builtin_prefetch((char *)packed + at, 1);
-        }
+        packed->ahead = td__deck_pool_peek(&recycler->pool, size);
     }
     return packed;
 }

@@ -78,7 +78,8 @@ typedef struct td__packed {
     td__deck_batch *batch; /* that its batched tensors are of; referenced, or NULL */
     size_t size;           /* of this block */
     size_t used;           /* of its items */
-    bool detached;         /* its step was closed before it was filled */
+    char *ahead;   /* the block that is used next, supposedly, or NULL: see td__pack_tensor */
+    bool detached; /* its step was closed before it was filled */
     _Alignas(8) char items[];
 } td__packed;
 

@@ -444,7 +444,13 @@ static size_t held_bytes(const td_tape *tape) {
 }
 
 td_view td_tape_view(td_tape *tape, const td_tensor *tensor) {
-    td_view view = td__view_of(tensor);
+    td_view
+        view; /* set member by member: cleared as a whole, its parts would be read back before they are stored */
+    view.dtype = tensor->dtype;
+    view.shape = tensor->shape;
+    view.data = tensor->data;
+    view.release = NULL;
+    view.owner = NULL;
     size_t bytes = (size_t)tensor->count * td_dtype_size(tensor->dtype);
     /* A tensor of this recording may still describe memory of others: the batch, a parameter. */
     if (bytes >= WORTH_KEEPING && tape->arena && td__arena_holds(tape->arena, view.data, bytes) &&
