@@ -11,7 +11,12 @@
 
 #include <string.h>
 
-enum { MAXIMUM_TILE_ROWS = 16, LONGEST_SUM = 640, FEW_ROWS = 8 };
+enum {
+    MAXIMUM_TILE_ROWS = 16,
+    LONGEST_SUM = 640,
+    FEW_ROWS = 8,
+    SUM_GRAIN = 1000000 /* multiply-adds that are worth another sum over pixels */
+};
 
 bool td__conv_axis(int64_t size, int64_t kernel, int64_t stride, int64_t dilation,
                    td_padding padding, int64_t *out, int64_t *before) {
@@ -590,7 +595,7 @@ static td_status run_kernel_group(td_tape *tape, kernel_work *w) {
     }
     memset(partial->data, 0, partial->bytes); /* other groups' columns stay zero */
     w->partial = partial->data;
-    int parts = td__parallel(rows, 1, TD__PRODUCT_GRAIN / (work / rows + 1) + 1, kernel_part, w);
+    int parts = td__parallel(rows, 1, SUM_GRAIN / (work / rows + 1) + 1, kernel_part, w);
     for (int part = 1; part < parts; part++) {
         const float *from = partial->data + (part - 1) * size;
         w->kernels->add(size, w->dw, from, w->dw);

@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-enum { NEAR_FLOATS = 4096 }; /* results that stay in the first-level cache */
+enum {
+    NEAR_FLOATS = 4096, /* results that stay in the first-level cache */
+    PIXEL_TAPS = 24     /* as many multiply-adds of a product as a result costs besides its taps */
+};
 
 bool td__depthwise_fits(const td__conv *c) {
     return c->groups > 1 && c->channels == c->groups && c->filters == c->groups &&
@@ -90,7 +93,8 @@ void td__depthwise_forward(const td__conv *c, const float *x, const float *kerne
     for (w.whole_end = w.whole_begin; w.whole_end < c->out[1] && is_whole(c, w.whole_end);) {
         w.whole_end++;
     }
-    int64_t each = c->out[1] * (c->kernel[0] * c->kernel[1] + 1) * c->channels;
+    /* Reading and writing a pixel takes as long as many taps. */
+    int64_t each = c->out[1] * (c->kernel[0] * c->kernel[1] + PIXEL_TAPS) * c->channels;
     td__parallel(c->batch * c->out[0], 1, TD__PRODUCT_GRAIN / (each + 1) + 1, rows_part, &w);
 }
 

@@ -17,6 +17,6 @@ int td__parallel(int64_t count, int64_t step, int64_t minimum, td__parallel_body
 /* Work that is worth a thread: below it, or not much above on a busy machine, waking one costs more
  * than it saves. Elements of element-wise work, and multiply-adds of products. */
 #define TD__GRAIN 32768
-#define TD__PRODUCT_GRAIN 1000000
+#define TD__PRODUCT_GRAIN 400000
 
 #endif
