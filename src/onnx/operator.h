@@ -140,6 +140,7 @@ bool td__onnx_run_inner(td__onnx_call *call, const char *attribute, const td__on
     X(indexing)                                                                                    \
     X(language)                                                                                    \
     X(layers)                                                                                      \
+    X(linear_attentions)                                                                           \
     X(losses)                                                                                      \
     X(normalizations)                                                                              \
     X(numeric)                                                                                     \

@@ -16,7 +16,6 @@ GRADIENTS = os.path.join(os.environ["TD_BUILD"], "tests", "onnx_test_gradients")
 UNSUPPORTED = {
     "test_flexattention": "FlexAttention, a preview",
     "test_image_decoder_": "ImageDecoder",
-    "test_linear_attention_": "LinearAttention",
     "test_regex_": "RegexFullMatch",
     "test_attention_local_window_gqa_rank4_mask_expanded": "MatMul in double",
 }

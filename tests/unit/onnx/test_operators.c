@@ -12,7 +12,7 @@ typedef struct one_node {
     td__onnx_graph *graph;
     td__onnx_run *run;
     td_tape *tape;
-    td_tensor *inputs[4];
+    td_tensor *inputs[6];
     size_t count;
 } one_node;
 
@@ -253,6 +253,30 @@ static void gradients_flow_through_a_convolution_with_state(void **state) {
     close_node(&opened);
 }
 
+static void gradients_flow_through_linear_attention(void **state) {
+    (void)state;
+    input_value inputs[] = {floats("q", TD_SHAPE(1, 3, 4)),
+                            floats("k", TD_SHAPE(1, 3, 2)),
+                            floats("v", TD_SHAPE(1, 3, 1)),
+                            floats("s", TD_SHAPE(1, 1, 2, 1)),
+                            {"g", TD__ONNX_FLOAT, TD_SHAPE(1, 3, 1), (float[]){-0.5f, -1, -0.2f}},
+                            {"b", TD__ONNX_FLOAT, TD_SHAPE(1, 3, 1), (float[]){0.3f, 0.6f, 0.1f}}};
+    for (int fit = 1; fit >= 0; fit--) {
+        proto_bytes node = node_of("LinearAttention", "q k v s g b", "y z");
+        put_int_attribute(&node, "q_num_heads", 2);
+        put_int_attribute(&node, "kv_num_heads", 1);
+        if (fit) {
+            check_gradient(node, 27, 6, inputs);
+            inputs[3].shape = TD_SHAPE(1, 1, 1, 2);
+            continue;
+        }
+        one_node opened = open_node(node, 27, 6, inputs);
+        assert_null(run_node(&opened, inputs));
+        assert_int_equal(td_tape_status(opened.tape, NULL), TD_BAD_SHAPE);
+        close_node(&opened);
+    }
+}
+
 /* --- einsum in float, against the plain sum in double ------------------------------------- */
 
 static void check_einsum(const char *equation, size_t count, const td_shape *shapes) {
@@ -400,6 +424,7 @@ int main(void) {
         cmocka_unit_test(gradients_flow_through_images),
         cmocka_unit_test(gradients_of_norms_are_finite_at_zero),
         cmocka_unit_test(gradients_flow_through_a_convolution_with_state),
+        cmocka_unit_test(gradients_flow_through_linear_attention),
         cmocka_unit_test(einsum_in_float_is_the_sum_of_products),
         cmocka_unit_test(indices_out_of_range_are_refused),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
