@@ -315,6 +315,17 @@ static void remark_matrices(const td_trainer *trainer, td__condition **condition
     }
 }
 
+/* Of several outputs `prediction` is the first one's: the others are said to be elsewhere. */
+static void remark_predictions(const td_trainer *trainer, td__condition **conditions) {
+    if (trainer->head_count > 1 && is_asked_for(trainer, conditions, "prediction")) {
+        td__trainer_remark(trainer, NULL,
+                           "record: prediction is that of the first output, %s; of another it is "
+                           "what: %s.output",
+                           td__output_layer(trainer->model, 0)->name,
+                           td__output_layer(trainer->model, 1)->name);
+    }
+}
+
 static td_status check_all(td_trainer *trainer, td__expected *expected, td__condition **conditions,
                            td_error *error) {
     const td_experiment *experiment = trainer->experiment;
@@ -338,6 +349,7 @@ static td_status check_all(td_trainer *trainer, td__expected *expected, td__cond
     }
     if (!status) {
         remark_matrices(trainer, conditions);
+        remark_predictions(trainer, conditions);
     }
     return status;
 }

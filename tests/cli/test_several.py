@@ -153,6 +153,12 @@ class Several(Case):
                 said = self.train(good.replace(old, new), "--dry-run", status=2)
                 self.assertIn(text, said.stderr)
 
+    def test_predictions_of_further_outputs_are_said_to_be_elsewhere(self):
+        said = "prediction is that of the first output, value; of another it is what: kind.output"
+        self.assertNotIn(said, self.train(EXPERIMENT.format(data=FILES)).stderr)
+        asked = "- {{what: prediction, to: csv}}\n"
+        self.assertIn(said, self.train((EXPERIMENT + asked).format(data=FILES)).stderr)
+
     def test_a_check_takes_no_output_for_a_hidden_layer(self):
         self.write("e.yaml", EXPERIMENT.format(data=FILES))
         said = self.run_program("check", "e.yaml").stdout
