@@ -151,7 +151,9 @@ typedef struct td_data_options {
                              else $XDG_CACHE_HOME/tapedeck, else ~/.cache/tapedeck */
     int64_t memory;       /* most bytes that data which cannot be mapped may take (NPZ,
                              compressed IDX, generators); 0: 4 GiB. Images beyond it, and beyond
-                             64 MiB, are unpacked to a file of the cache folder */
+                             64 MiB, are unpacked to a file of the cache folder. Of a larger
+                             mapped file in random order only what is needed is read; 0 is half
+                             of the machine's memory there */
     bool input_as_is;     /* input is what a model takes: examples that are no plain rows of numbers
                              must have that shape already, but for dimensions of 1 */
     td_names inputs; /* CSV: the inputs' names in their order (info's, of another data set). In a

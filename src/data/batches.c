@@ -21,6 +21,7 @@ struct td_batches {
     size_t label_size; /* bytes of one label; 0 without */
     uint64_t epoch;    /* under way */
     float *changed;    /* (batch, …input), images as this epoch has them; NULL: as they are */
+    bool scattered;    /* rows in random order, of a file beyond memory */
     size_t let_go;     /* bytes of the mapped file before which all pages were let go */
     td_error error;    /* why td_batches_next ended early; its status is TD_OK: it did not */
 };
@@ -81,6 +82,11 @@ td_batches *td_batches_create(const td_dataset *dataset, td_part part, int64_t b
         td_error_set(error, TD_MEMORY, "no memory for batches of %lld examples", (long long)batch);
         td_batches_destroy(b);
         return NULL;
+    }
+    const td__table *table = &dataset->tables[p->table];
+    b->scattered = b->order && table->bytes[0].mapped && table->bytes[0].size > dataset->memory;
+    if (b->scattered) {
+        td__table_scatter(table);
     }
     td_batches_start(b, 1);
     return b;
@@ -191,6 +197,9 @@ bool td_batches_next(td_batches *b, td_batch *batch) {
     }
     if (td__supply_need(b->dataset->tables[b->part->table].supply, b->rows, count, &b->error)) {
         return false;
+    }
+    if (b->scattered) {
+        td__table_fetch(&b->dataset->tables[b->part->table], b->rows, count);
     }
     if (!b->order) {
         td__table_let_go(&b->dataset->tables[b->part->table], b->rows[0], &b->let_go);

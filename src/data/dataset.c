@@ -321,6 +321,7 @@ td_dataset *td_dataset_open(const td_data_options *options, td_error *error) {
     if (check_options(&all, error)) {
         return NULL;
     }
+    size_t memory = all.memory ? (size_t)all.memory : td__memory_half();
     all.memory = all.memory ? all.memory : MEMORY_DEFAULT;
     all.batch = all.batch ? all.batch : 32;
     td_dataset *dataset = td__calloc(1, sizeof *dataset);
@@ -329,6 +330,7 @@ td_dataset *td_dataset_open(const td_data_options *options, td_error *error) {
         return NULL;
     }
     dataset->seed = all.seed;
+    dataset->memory = memory;
     dataset->in_order = all.in_order;
     dataset->augment = all.augment;
     dataset->info.batch = all.batch;

@@ -32,6 +32,7 @@ struct td_dataset {
     int64_t class_weight_count;
     bool in_order;
     uint64_t seed;
+    size_t memory;      /* bytes of mapped files that the system can be expected to keep */
     td_augment augment; /* of the training part's batches */
 };
 

@@ -66,6 +66,22 @@ void td__table_let_go(const td__table *table, int64_t row, size_t *done) {
     }
 }
 
+void td__table_scatter(const td__table *table) {
+    const td__bytes *bytes = &table->bytes[0];
+    (void)madvise((void *)(uintptr_t)bytes->data, bytes->size, MADV_RANDOM);
+}
+
+void td__table_fetch(const td__table *table, const int64_t *rows, int64_t count) {
+    const td__bytes *bytes = &table->bytes[0];
+    const td__array *array = &table->input;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (int64_t i = 0; !array->parts && i < count; i++) {
+        size_t from = (size_t)(array->data - bytes->data) + (size_t)(rows[i] * array->row_stride);
+        size_t first = from - from % page, size = from - first + (size_t)array->row_stride;
+        (void)madvise((void *)(uintptr_t)(bytes->data + first), size, MADV_WILLNEED);
+    }
+}
+
 /* A column number, written plainly; -1 for anything else. */
 static int64_t column_number(const char *text, int64_t count) {
     int64_t number = 0;

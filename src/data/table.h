@@ -125,6 +125,11 @@ void td__table_set_labels(td__table *table, const void *data, int64_t labels, bo
  * pages are let go, now and then. *done is 0 at first, and how far that got. */
 void td__table_let_go(const td__table *table, int64_t row, size_t *done);
 
+/* Rows of a mapped file will be read in random order, and it is larger than what the system can keep: what stands beside them is not to be read too. */
+void td__table_scatter(const td__table *table);
+/* Begins to read all of these rows at once, each of which a disk would else be waited for. */
+void td__table_fetch(const td__table *table, const int64_t *rows, int64_t count);
+
 /* What a reader is asked for. */
 typedef struct td__request {
     const char *path;

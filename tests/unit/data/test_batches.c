@@ -321,6 +321,26 @@ static void running_out_of_memory_is_an_error(void **state) {
     }
 }
 
+static void a_mapped_file_beyond_memory_has_the_same_batches(void **state) {
+    (void)state;
+    const char *path = TD_TEST_FOLDER "/fixtures/data/npy/table_F.npy";
+    td_dataset *data[2] = {open_data(TD_DATA(.train = path, .batch = 3, .seed = 4)),
+                           open_data(TD_DATA(.train = path, .batch = 3, .seed = 4, .memory = 1))};
+    td_batches *of[2] = {make_batches(data[0], TD_TRAINING, 0),
+                         make_batches(data[1], TD_TRAINING, 0)};
+    int64_t width = td_dataset_info(data[0])->input.dims[0];
+    for (td_batch one, other; td_batches_next(of[0], &one);) {
+        assert_true(td_batches_next(of[1], &other));
+        assert_memory_equal(one.rows, other.rows, (size_t)one.count * sizeof *one.rows);
+        assert_memory_equal(one.input.data, other.input.data,
+                            (size_t)(one.count * width) * sizeof(float));
+    }
+    for (int i = 0; i < 2; i++) {
+        td_batches_destroy(of[i]);
+        td_dataset_close(data[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_example_comes_once_an_epoch_and_the_last_batch_is_short),
@@ -335,6 +355,7 @@ int main(void) {
         cmocka_unit_test(the_digits_have_the_shape_that_was_asked_for),
         cmocka_unit_test(options_that_make_no_sense_are_refused),
         cmocka_unit_test(a_row_outside_the_file_is_refused),
+        cmocka_unit_test(a_mapped_file_beyond_memory_has_the_same_batches),
         cmocka_unit_test(running_out_of_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
