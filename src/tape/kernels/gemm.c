@@ -92,8 +92,9 @@ static void pack_rows(int64_t columns, int64_t k, const float *b, int64_t ldb, i
             *(vec *)to = first;
             *(vec *)(to + TD__LANES) = second;
         }
-        for (int64_t j = 0; rest && j < width; j++) {
-            to[j] = j < rest ? b[whole * width + j] : 0.0f;
+        if (rest) {
+            *(vec *)to = *(vec *)(to + TD__LANES) = (vec){0};
+            memcpy(to, b + whole * width, (size_t)rest * sizeof *b);
         }
     }
 }
