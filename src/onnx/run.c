@@ -571,6 +571,35 @@ bool td__onnx_output(td__onnx_call *call, size_t i, td__onnx_type type, td_tenso
     return output(call, i, (td__onnx_value){.type = type, .plain = tensor});
 }
 
+static td_status refuse_gradient(td_tape *tape, td__node *node) {
+    (void)td__fail(tape, TD_UNSUPPORTED,
+                   "%s: its gradient is not known, so nothing before it has an error or a gradient",
+                   (const char *)node->saved);
+    return TD_UNSUPPORTED;
+}
+
+static const td__op opaque_op = {.name = "operator", .backward = refuse_gradient};
+
+bool td__onnx_output_opaque(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor) {
+    enum { MOST = 8, TEXT = 160 };
+    td_tensor *inputs[MOST];
+    int32_t count = 0;
+    for (size_t k = 0; k < td__onnx_input_count(call) && count < MOST; k++) {
+        const td__onnx_value *value = td__onnx_input(call, k);
+        if (value && value->plain && value->plain->dtype == TD_FLOAT32) {
+            inputs[count++] = value->plain;
+        }
+    }
+    if (tensor && tensor->dtype == TD_FLOAT32 && count && td__is_recording(call->tape)) {
+        char *text = td__scratch(call->tape, TEXT);
+        if (text) {
+            (void)snprintf(text, TEXT, "%.40s '%.80s'", call->node->op_type, call->node->name);
+        }
+        tensor = text ? td__record(call->tape, &opaque_op, tensor, count, inputs, text) : NULL;
+    }
+    return tensor && td__onnx_output(call, i, type, tensor);
+}
+
 bool td__onnx_output_last(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor) {
     return output(call, i, (td__onnx_value){.type = type, .channels_last = tensor});
 }

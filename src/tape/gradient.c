@@ -120,8 +120,9 @@ static td_status visit(const backward_walk *walk, int32_t index) {
         if (output->is_target && finish_target(walk, output)) {
             return TD_MEMORY;
         }
-        if (node->needed && node->op->backward(tape, node)) {
-            return TD_MEMORY;
+        td_status status = node->needed ? node->op->backward(tape, node) : TD_OK;
+        if (status) {
+            return status;
         }
         output = &tape->slots[node->output->slot];
         if (!output->is_target) {
@@ -143,8 +144,9 @@ static td_status walk_back(const backward_walk *walk, td__slot *from) {
             from->gradient->data[i] = 1.0f;
         }
         for (int32_t i = from->producer; i >= 0; i--) {
-            if (visit(walk, i)) {
-                return TD_MEMORY;
+            td_status status = visit(walk, i);
+            if (status) {
+                return status;
             }
         }
     }
@@ -177,7 +179,11 @@ td_status td_tape_gradient_notify(td_tape *tape, td_tensor *of, size_t count,
     mark_needed(tape);
     backward_walk walk = {
         .tape = tape, .count = count, .targets = targets, .ready = ready, .user = user};
-    if (walk_back(&walk, &tape->slots[from])) {
+    status = walk_back(&walk, &tape->slots[from]);
+    if (status && status != TD_MEMORY) {
+        return td_tape_status(tape, error);
+    }
+    if (status) {
         return td_error_set(error, TD_MEMORY,
                             "no memory left for the gradients of this step; try a smaller batch");
     }

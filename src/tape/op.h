@@ -23,7 +23,8 @@ typedef struct td__buffer {
 typedef struct td__op {
     const char *name; /* as in messages: "conv2d" */
     td_status (*backward)(td_tape *tape,
-                          td__node *node); /* TD_OK or TD_MEMORY; NULL: no gradient */
+                          td__node *node); /* TD_OK, TD_MEMORY, or another with the tape's error;
+                                            * NULL: the output does not change with the inputs */
 } td__op;
 
 typedef struct td__edge {

@@ -12,7 +12,7 @@ td_tensor *td__pick(td_tape *tape, td_tensor *x, td_shape shape, const int64_t *
 typedef enum td__scattering {
     TD__SCATTER_SET, /* of several updates for one place the last counts */
     TD__SCATTER_ADD,
-    TD__SCATTER_MULTIPLY, /* these have no gradient */
+    TD__SCATTER_MULTIPLY, /* the gradients of these are not known */
     TD__SCATTER_LARGEST,
     TD__SCATTER_SMALLEST,
 } td__scattering;

@@ -147,7 +147,7 @@ static bool grid_sample(td__onnx_call *call) {
         }
         td__onnx_put_real(y, i, sample(&s, plane * pixels, place));
     }
-    return td__onnx_output(call, 0, type, y);
+    return td__onnx_output_opaque(call, 0, type, y);
 }
 
 const td__onnx_operator td__onnx_samplers[] = {

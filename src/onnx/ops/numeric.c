@@ -1,4 +1,5 @@
-/* Running sums and products, determinants, Fourier transforms: computed in doubles, without gradients. */
+/* Running sums and products, determinants, Fourier transforms: computed in doubles; of running sums alone the
+ * gradient is known. */
 #include "base/memory.h"
 #include "onnx/host.h"
 #include "onnx/ops/common.h"
@@ -13,6 +14,45 @@ static int64_t axis_stride(const td_shape *shape, int32_t axis) {
         stride *= shape->dims[i];
     }
     return stride;
+}
+
+/* A running sum: what it runs along, and how. */
+typedef struct running {
+    int64_t length, stride, lines;
+    bool exclusive, reverse;
+} running;
+
+/* dx at k: the sum of dy over all that it is a part of, which is a running sum the other way. */
+static td_status sum_backward(td_tape *tape, td__node *node) {
+    const running *r = node->saved;
+    const float *dy = td__output_gradient(tape, node);
+    bool add;
+    float *dx = td__gradient(tape, node, 0, &add);
+    if (!dx) {
+        return TD_MEMORY;
+    }
+    for (int64_t line = 0; line < r->lines; line++) {
+        int64_t start = line / r->stride * r->stride * r->length + line % r->stride;
+        double all = 0;
+        for (int64_t k = 0; k < r->length; k++) {
+            int64_t at = start + (r->reverse ? k : r->length - 1 - k) * r->stride;
+            double before = all;
+            all += (double)dy[at];
+            dx[at] = (float)(r->exclusive ? before : all) + (add ? dx[at] : 0.0f);
+        }
+    }
+    return TD_OK;
+}
+
+static const td__op sum_op = {.name = "CumSum", .backward = sum_backward};
+
+static td_tensor *record_sum(td_tape *tape, td_tensor *x, td_tensor *y, running how) {
+    running *saved = td__scratch(tape, sizeof *saved);
+    if (!saved) {
+        return NULL;
+    }
+    *saved = how;
+    return td__record(tape, &sum_op, y, 1, &x, saved);
 }
 
 static bool cumulate(td__onnx_call *call, bool product) {
@@ -46,6 +86,12 @@ static bool cumulate(td__onnx_call *call, bool product) {
                 td__onnx_put_real(y, at, exclusive ? before : all);
             }
         }
+    }
+    if (product) {
+        return td__onnx_output_opaque(call, 0, type, y);
+    }
+    if (y && y->dtype == TD_FLOAT32) {
+        y = record_sum(call->tape, x, y, (running){length, stride, lines, exclusive, reverse});
     }
     return td__onnx_output(call, 0, type, y);
 }
@@ -106,7 +152,7 @@ static bool det(td__onnx_call *call) {
         }
         td__onnx_put_real(y, i, determinant(matrix, n));
     }
-    return matrix && td__onnx_output(call, 0, type, y);
+    return matrix && td__onnx_output_opaque(call, 0, type, y);
 }
 
 /* --- Fourier transforms ------------------------------------------------------------------- */
@@ -231,7 +277,7 @@ static bool dft(td__onnx_call *call) {
             }
         }
     }
-    return td__onnx_output(call, 0, type, y);
+    return td__onnx_output_opaque(call, 0, type, y);
 }
 
 /* signal (batch, length, parts) in frames that are step apart, each times a window */
@@ -269,7 +315,7 @@ static bool stft(td__onnx_call *call) {
             td__onnx_put_real(y, 2 * (i * f.kept + k) + 1, cimag(f.out[k]));
         }
     }
-    return td__onnx_output(call, 0, type, y);
+    return td__onnx_output_opaque(call, 0, type, y);
 }
 
 const td__onnx_operator td__onnx_numeric[] = {

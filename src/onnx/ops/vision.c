@@ -305,7 +305,7 @@ static bool roi_align(td__onnx_call *call) {
                               cell(&p, &r, k % cells / width, k % width, maximum));
         }
     }
-    return td__onnx_output(call, 0, type, y);
+    return td__onnx_output_opaque(call, 0, type, y);
 }
 
 const td__onnx_operator td__onnx_vision[] = {

@@ -94,7 +94,13 @@ static td_status place_backward(td_tape *tape, td__node *node) {
 }
 
 static const td__op place_op = {.name = "place", .backward = place_backward};
-static const td__op combine_op = {.name = "place"};
+static td_status combine_backward(td_tape *tape, td__node *node) {
+    (void)td__fail(tape, TD_UNSUPPORTED, "%s by mul, max or min: its gradient is not known",
+                   node->op->name);
+    return TD_UNSUPPORTED;
+}
+
+static const td__op combine_op = {.name = "scatter", .backward = combine_backward};
 
 /* wide: what sums are computed in; integers wrap around. */
 #define DEFINE_COMBINE(name, type, wide)                                                           \

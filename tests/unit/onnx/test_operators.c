@@ -216,6 +216,52 @@ static void gradients_flow_through_images(void **state) {
     check_gradient(node_of("AffineGrid", "t s", "y"), 20, 2, turned);
 }
 
+static void gradients_flow_through_running_sums(void **state) {
+    (void)state;
+    input_value inputs[] = {floats("x", TD_SHAPE(2, 3, 2)),
+                            {"a", TD__ONNX_INT64, TD_SHAPE(1), (int64_t[]){1}}};
+    for (int how = 0; how < 4; how++) {
+        proto_bytes node = node_of("CumSum", "x a", "y");
+        put_int_attribute(&node, "exclusive", how % 2);
+        put_int_attribute(&node, "reverse", how / 2);
+        check_gradient(node, 14, 2, inputs);
+    }
+}
+
+/* A gradient that is not known is no gradient of zero. */
+static void check_refused(proto_bytes bytes, int64_t opset, size_t count, const input_value *inputs,
+                          const char *said) {
+    one_node node = open_node(bytes, opset, count, inputs);
+    td_error error = {0};
+    td_tensor *x = node.inputs[0], *y = run_node(&node, inputs), *gradient = NULL;
+    td_tensor *loss = td_sum(node.tape, y, NULL);
+    assert_int_equal(td_tape_gradient(node.tape, loss, 1, &y, &gradient, &error), TD_OK);
+    assert_int_equal(td_tape_gradient(node.tape, loss, 1, &x, &gradient, &error), TD_UNSUPPORTED);
+    assert_non_null(strstr(error.text, said));
+    assert_non_null(strstr(error.text, "its gradient is not known"));
+    close_node(&node);
+}
+
+static void gradients_that_are_not_known_are_refused(void **state) {
+    (void)state;
+    input_value x = floats("x", TD_SHAPE(2, 2));
+    check_refused(node_of("CumProd", "x a", "y"), 26, 2,
+                  (input_value[]){x, {"a", TD__ONNX_INT64, TD_SHAPE(1), (int64_t[]){1}}},
+                  "CumProd");
+    check_refused(node_of("Det", "x", "y"), 13, 1, &x, "Det");
+    check_refused(
+        node_of("GridSample", "x g", "y"), 16, 2,
+        (input_value[]){floats("x", TD_SHAPE(1, 1, 2, 2)), floats("g", TD_SHAPE(1, 1, 2, 2))},
+        "GridSample");
+    proto_bytes node = node_of("ScatterElements", "x i u", "y");
+    put_text_attribute(&node, "reduction", "mul");
+    check_refused(node, 16, 3,
+                  (input_value[]){x,
+                                  {"i", TD__ONNX_INT64, TD_SHAPE(1, 2), (int64_t[]){1, 0}},
+                                  floats("u", TD_SHAPE(1, 2))},
+                  "scatter");
+}
+
 /* The root of nothing has no slope; what is made of it has. */
 static void gradients_of_norms_are_finite_at_zero(void **state) {
     (void)state;
@@ -426,6 +472,8 @@ int main(void) {
         cmocka_unit_test(gradients_flow_through_a_convolution_with_state),
         cmocka_unit_test(gradients_flow_through_linear_attention),
         cmocka_unit_test(einsum_in_float_is_the_sum_of_products),
+        cmocka_unit_test(gradients_flow_through_running_sums),
+        cmocka_unit_test(gradients_that_are_not_known_are_refused),
         cmocka_unit_test(indices_out_of_range_are_refused),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
         cmocka_unit_test(trees_are_not_believed),
