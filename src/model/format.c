@@ -143,15 +143,15 @@ static td_model *load_onnx(const char *path, td_error *error) {
 static const td__format formats[] = {
     {"SavedModel", is_saved_model, td__keras_saved_load, td__keras_saved_tensors, NULL, NULL},
     {"safetensors", is_safetensors, td__native_load, td__safetensors_list, td__native_texts, NULL},
-    {"torch.export", is_exported, td__exported_load, NULL, NULL, td__exported_graph},
+    {"torch.export", is_exported, td__exported_load, td__graph_tensors, NULL, td__exported_graph},
     {"PyTorch", is_torch, refuse_torch, td__torch_tensors, NULL, NULL},
     {"PyTorch", is_tar, refuse_tar, NULL, NULL, NULL},
     {"NPZ", is_npz, refuse_npz, td__npz_tensors, NULL, NULL},
     {"Keras", is_keras, td__keras_load, td__keras_tensors, td__keras_texts, NULL},
     {"Keras HDF5", is_hdf5, td__keras_load, td__hdf5_tensors, td__keras_legacy_texts, NULL},
-    {"TensorFlow Lite", is_tflite, td__tflite_load, NULL, NULL, td__tflite_graph},
+    {"TensorFlow Lite", is_tflite, td__tflite_load, td__graph_tensors, NULL, td__tflite_graph},
     {"TensorFlow checkpoint", is_checkpoint, refuse_checkpoint, td__bundle_tensors, NULL, NULL},
-    {"ONNX", is_onnx, load_onnx, NULL, td__onnx_texts, NULL},
+    {"ONNX", is_onnx, load_onnx, td__graph_tensors, td__onnx_texts, NULL},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 

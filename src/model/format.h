@@ -17,7 +17,7 @@ typedef struct td__subject {
 typedef struct td__format {
     const char *name;
     bool (*recognise)(const td__subject *file);
-    /* TD_NO_MODEL where the file has weights and nothing else. */
+    /* TD_NO_MODEL where the file has weights and nothing else, or a graph that is no model of layers. */
     td_model *(*load)(const char *path, td_error *error);
     td__table_reader *tensors; /* NULL: only as a model */
     /* Copies of texts kept with the model (NULL where there is none); NULL: it keeps none. */

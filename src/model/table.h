@@ -7,6 +7,8 @@
 /* Reads the tensors of a file; the list is the caller's to release, whatever happens. */
 typedef td_status td__table_reader(const char *path, td__tensor_list *list, td_error *error);
 td__table_reader td__safetensors_list, td__hdf5_tensors, td__npz_tensors;
+/* The same of the constants of a graph: ONNX, TensorFlow Lite, torch.export. */
+td__table_reader td__graph_tensors;
 /* The same of the weights inside of a .keras. */
 td__table_reader td__keras_tensors;
 /* HDF5 in memory that stays valid. */

@@ -235,7 +235,7 @@ void td__onnx_choose_output(td__onnx_source *source) {
 static td_status check_input(const td__onnx_graph *graph, td_error *error) {
     if (graph->input_count != 1 || graph->output_count == 0) {
         return td_error_set(
-            error, TD_UNSUPPORTED,
+            error, TD_NO_MODEL,
             "it has %zu inputs and %zu outputs, a model has one input; `tapedeck predict MODEL "
             "--input NAME=FILE … --output NAME=FILE …` runs it",
             graph->input_count, graph->output_count);

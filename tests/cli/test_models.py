@@ -219,7 +219,10 @@ class Foreign(Case):
                             (["--input", "rate=x.npy"] + wanted, "'rate' takes () (-1: any), got (2, 3)")):
             self.assertIn(text, self.run_program("predict", fixture + ".onnx", *words, status=1).stderr)
         self.run_program("predict", fixture + ".onnx", "x.npy", *given, *wanted, status=2)
-        self.assertIn("--input NAME=FILE", self.run_program("inspect", fixture + ".onnx", status=1).stderr)
+        refused = self.run_program("predict", fixture + ".onnx", "x.npy", "--to", "y.npy", status=1)
+        self.assertIn("--input NAME=FILE", refused.stderr)
+        shown = self.run_program("inspect", fixture + ".onnx").stdout
+        self.assertRegex(shown, r"a graph of \d+ nodes; inputs x float \(.*\), state .*, rate int64 \(\); outputs turned ")
 
     def test_pictures_of_outputs_have_the_channels_last(self):
         fixture = os.path.join(MODELS, "onnx", "open_11")

@@ -30,6 +30,24 @@ class Tensors(Case):
             self.assertEqual((got[name].dtype, got[name].shape), (array.dtype, array.shape), name)
             numpy.testing.assert_array_equal(got[name], array, name)
 
+    def test_a_graph_of_several_inputs_has_tensors_and_says_what_it_takes(self):
+        path = os.path.join(MODELS, "onnx", "refused_inputs.onnx")
+        about = self.table(path)
+        self.assertRegex(about["remark"], r"a graph of \d+ nodes?; inputs \S+ float \(.*\), \S+ float \(.*\); outputs ")
+        self.assertEqual(about["format"], "ONNX")
+
+    def test_tensors_of_a_graph_are_those_of_its_file(self):
+        path = os.path.join(MODELS, "onnx", "trained_13.onnx")
+        named = {tensor["name"]: tensor["shape"] for tensor in self.table(path, "--tensors")["tensors"]}
+        arrays = self.converted(path, "--tensors")
+        self.assertEqual({name: list(array.shape) for name, array in arrays.items()}, named)
+        norms = [(array.size, float(numpy.linalg.norm(array.astype("f8")))) for array in arrays.values()]
+        parameters = json.loads(self.run_program("inspect", path, "--json").stdout)["parameters"]
+        self.assertGreater(len(parameters), 3)
+        for found in parameters:
+            self.assertTrue(any(size == found["count"] and abs(norm - found["norm"]) <= 1e-5 * norm
+                                for size, norm in norms), found["name"])
+
     def test_what_torch_saved_is_what_pytorch_has(self):
         want = dict(numpy.load(os.path.join(WEIGHTS, "checkpoint.npz")))
         new = self.converted(os.path.join(WEIGHTS, "checkpoint.pt"))
