@@ -65,11 +65,13 @@ td_status td__onnx_name_classes(td__onnx_source *source, td_error *error) {
     }
     source->class_count = labels.count;
     for (size_t i = 0; i < labels.count; i++) {
-        char *text = source->class_texts + i * ROOM;
-        if (!labels.texts) {
-            (void)snprintf(text, ROOM, "%lld", (long long)labels.numbers[i]);
+        if (labels.texts) {
+            source->classes[i] = labels.texts[i];
+            continue;
         }
-        source->classes[i] = labels.texts ? labels.texts[i] : text;
+        char *text = source->class_texts + i * ROOM;
+        (void)snprintf(text, ROOM, "%lld", (long long)labels.numbers[i]);
+        source->classes[i] = text;
     }
     return TD_OK;
 }
