@@ -283,7 +283,9 @@ class Ending(Case):
         self.assertEqual((result.returncode, run.state), (1, "failed"))
 
     def test_control_c(self):
-        result, run = self.run_program("os.kill(os.getpid(), signal.SIGINT)\nimport time; time.sleep(20)")
+        # A shell that starts the tests in the background has them ignore it.
+        result, run = self.run_program("signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+                                       "os.kill(os.getpid(), signal.SIGINT)\nimport time; time.sleep(20)")
         self.assertEqual(run.state, "interrupted")
         self.assertEqual(result.returncode, -signal.SIGINT)
 
