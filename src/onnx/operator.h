@@ -97,7 +97,7 @@ bool td__onnx_wants(const td__onnx_call *call, size_t i);
 /* Sets output i; tensor NULL means failure: returns false. */
 bool td__onnx_output(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor);
 /* The same of a result that changes with the inputs in a way whose gradient is not known: who asks for one
- * that goes through it gets an error. */
+ * that goes through it gets an error. The operator has read its inputs in their plain form. */
 bool td__onnx_output_opaque(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor);
 bool td__onnx_output_last(td__onnx_call *call, size_t i, td__onnx_type type, td_tensor *tensor);
 /* Sets output i to a value of any kind, in all its forms. */
