@@ -1,6 +1,7 @@
 /* How near matrix products and convolutions come to the machine's peak, on one thread.
  *
- *     products        compare with: peak 1
+ *     products                    compare with: peak 1
+ *     products M,N,K …            products of these sizes alone
  */
 #include "tape/conv.h"
 #include "tape/gemm.h"
@@ -121,11 +122,27 @@ static void convolve(int64_t batch, int64_t size, int64_t channels, int64_t filt
     }
 }
 
-int main(void) {
+static void given_matrices(int count, char **sizes) {
+    for (int i = 0; i < count; i++) {
+        long long m, n, k;
+        if (sscanf(sizes[i], "%lld,%lld,%lld", &m, &n, &k) != 3 || m < 1 || n < 1 || k < 1) {
+            fprintf(stderr, "usage: products [M,N,K …]\n");
+            exit(2);
+        }
+        matrices(m, n, k);
+    }
+}
+
+int main(int argc, char **argv) {
     td_threads_set(1);
     tape = td_tape_create(NULL, NULL);
     if (!tape) {
         return 1;
+    }
+    if (argc > 1) {
+        given_matrices(argc - 1, argv + 1);
+        td_tape_destroy(tape);
+        return 0;
     }
     matrices(32, 10, 5);
     matrices(128, 512, 784);

@@ -18,15 +18,18 @@
 #include <string.h>
 
 enum {
-    BLOCK = 256, /* of the inner dimension: a panel of 256 x 32 floats is 32 KiB */
+    PANEL = 8192, /* floats of a panel, 32 KiB: a block of the inner dimension is so long at most */
+    LONGEST_BLOCK = 512,
+    LONGEST_LEFT = 256, /* the same where a has columns: a tile of them is to stay near, too */
     /* Elements of a column of a that are so many floats apart share few places of a cache: columns are
      * packed if they pass as many panels. */
     FAR_COLUMNS = 64,
     WORTH_PANELS = 4,
-    ROW_TILES = 4, /* tiles of rows that pass a block's panels together */
-    PACKED_PANELS = 16,
-    FEW_TILES = 16,      /* of rows: with fewer, packing costs more than it saves */
-    NEAR_ROWS = 1024,    /* floats from row to row of b: farther ones share few places of a cache */
+    ROW_TILES = 4,       /* tiles of rows that pass a block's panels together */
+    ROOM = 1 << 17,      /* floats of the panels that are packed at a time: half a MiB */
+    FEW_TILES = 16,      /* of rows, are worth a thread of their own */
+    FEW_ROWS = 224,      /* past b: with fewer, packing costs more than it saves */
+    FAR_ROWS = 1024,     /* floats from row to row of b: so far, they share few places of a cache */
     LINE = 16,           /* floats of a cache line */
     ROWS_OF_READING = 4, /* with fewer, reading b takes as long as multiplying so many */
     SPREAD_FLOATS = 1 << 16, /* of b, which are worth a thread that is awake */
@@ -35,6 +38,18 @@ enum {
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+
+/* Of the inner dimension. Wherever b is read and however many rows there are, an element is the same sum
+ * of sums. */
+static int64_t longest_block(const td__gemm_arguments *g) {
+    int64_t most = PANEL / td__kernels()->panel_width;
+    return least(g->k, least(most, g->transpose_a ? LONGEST_LEFT : LONGEST_BLOCK));
+}
+
+/* That are packed at a time. */
+static int64_t most_panels(const td__gemm_arguments *g) {
+    return ROOM / (longest_block(g) * td__kernels()->panel_width);
 }
 
 int64_t td__panel_count(int64_t n) {
@@ -133,16 +148,24 @@ static void fetch(const float *from, int64_t stride, int64_t rows, int64_t float
     }
 }
 
-/* While a tile of panel `number` of `panels` is computed: a share of the rows of a that pass next. */
+/* While panel `number` of `panels` is read: which portion of the rows of a that pass next is asked for, in
+ * rows of a block (transpose_a) or lines of it. */
+typedef struct portion {
+    int64_t first, last;
+} portion;
+
+static portion portion_of(const product *x, int64_t block, int64_t number, int64_t panels) {
+    int64_t count = x->arguments->transpose_a ? block : (block + LINE - 1) / LINE;
+    return (portion){count * number / panels, count * (number + 1) / panels};
+}
+
 static void fetch_rows(const td__gemm_arguments *g, int64_t row, int rows, int64_t done,
-                       int64_t block, int64_t number, int64_t panels) {
+                       portion some) {
     if (g->transpose_a) {
-        int64_t first = block * number / panels, last = block * (number + 1) / panels;
-        fetch(g->a + (done + first) * g->lda + row, g->lda, last - first, rows);
+        fetch(g->a + (done + some.first) * g->lda + row, g->lda, some.last - some.first, rows);
     } else {
-        int64_t lines = (block + LINE - 1) / LINE;
-        int64_t first = lines * number / panels, last = lines * (number + 1) / panels;
-        fetch(g->a + row * g->lda + done + first * LINE, g->lda, rows, (last - first) * LINE);
+        fetch(g->a + row * g->lda + done + some.first * LINE, g->lda, rows,
+              (some.last - some.first) * LINE);
     }
 }
 
@@ -155,11 +178,14 @@ static int rows_of_tile(int64_t left, int most) {
 static void pack_left(const product *x, int64_t first, int64_t last, int64_t done, int64_t block,
                       float *to) {
     const td__gemm_arguments *g = x->arguments;
+    int most = x->kernels->tile_rows;
     for (int64_t row = first; row < last;) {
-        int rows = rows_of_tile(last - row, x->kernels->tile_rows);
-        x->kernels->pack_left(rows, block, g->a + done * g->lda + row, g->lda, to);
-        row += rows;
-        to += rows * block;
+        int64_t left = last - row;
+        int rows = rows_of_tile(left, most);
+        int tiles = (int)(rows < most ? 1 : left % most ? left / most - 1 : left / most);
+        x->kernels->pack_left(tiles, rows, block, g->a + done * g->lda + row, g->lda, to);
+        row += tiles * rows;
+        to += tiles * rows * block;
     }
 }
 
@@ -200,12 +226,13 @@ static void multiply_block(const product *x, const cell *part, int64_t done, int
         }
         for (int64_t p = part->first_panel; p < part->last_panel; p++, panel += b.stride) {
             int columns = (int)(n - p * width < width ? n - p * width : width);
+            portion ahead =
+                portion_of(x, block, p - part->first_panel, part->last_panel - part->first_panel);
             for (int64_t row = first; row < last;) {
                 int rows = rows_of_tile(last - row, most);
                 int64_t next = row + last - first;
                 if (x->fetches && next + rows <= part->last_row) {
-                    fetch_rows(x->arguments, next, rows, done, block, p - part->first_panel,
-                               part->last_panel - part->first_panel);
+                    fetch_rows(x->arguments, next, rows, done, ahead);
                 }
                 const float *packed = part->left ? part->left + (row - first) * block : NULL;
                 tile(x, row, rows, packed, p * width, columns, done, block, panel, b.row);
@@ -221,7 +248,7 @@ static void multiply_block(const product *x, const cell *part, int64_t done, int
 /* With all panels of b at hand. */
 static void multiply(const product *x, const cell *part, td__panels b) {
     const td__gemm_arguments *g = x->arguments;
-    int64_t most = BLOCK, block;
+    int64_t most = longest_block(g), block;
     for (int64_t done = 0; done < g->k; done += block) {
         block = g->k - done < most ? g->k - done : most;
         td__panels rows = {b.data + part->first_panel * b.stride + done * b.row, b.stride, b.row};
@@ -232,11 +259,11 @@ static void multiply(const product *x, const cell *part, td__panels b) {
 /* Packs a block of b, multiplies with it, and goes on to the next. */
 static void pack_and_multiply(const product *x, const cell *part, float *room) {
     const td__gemm_arguments *g = x->arguments;
-    int64_t width = x->kernels->panel_width, most = BLOCK, block;
+    int64_t width = x->kernels->panel_width, most = longest_block(g), block;
     cell some = *part;
     for (; some.first_panel < part->last_panel; some.first_panel = some.last_panel) {
         int64_t count = part->last_panel - some.first_panel, column = some.first_panel * width;
-        count = count < PACKED_PANELS ? count : PACKED_PANELS;
+        count = least(count, most_panels(g));
         some.last_panel = some.first_panel + count;
         for (int64_t done = 0; done < g->k; done += block) {
             block = g->k - done < most ? g->k - done : most;
@@ -301,7 +328,7 @@ static bool reads_in_place(const product *x) {
     const td__gemm_arguments *g = x->arguments;
     int64_t unit = x->kernels->tile_rows;
     return !g->transpose_b && g->n % x->kernels->vector_width == 0 &&
-           (g->m <= unit || (g->m <= FEW_TILES * unit && g->ldb <= NEAR_ROWS));
+           (g->m <= unit || (g->m <= FEW_ROWS && g->ldb < FAR_ROWS));
 }
 
 /* Whether columns of a are packed. */
@@ -353,8 +380,8 @@ td_status td__gemm(td_tape *tape, const td__gemm_arguments *g) {
     const float *kept = kept_panels(tape, &x);
     bool packs = !kept && !reads_in_place(&x);
     x.b = kept ? (td__panels){kept, g->k * width, width} : (td__panels){g->b, width, g->ldb};
-    int64_t block = least(g->k, BLOCK);
-    x.room = packs ? block * least(x.panel_count, PACKED_PANELS) * width : 0;
+    int64_t block = longest_block(g);
+    x.room = packs ? block * least(x.panel_count, most_panels(g)) * width : 0;
     x.left_room = packs_left(&x) ? block * least(g->m, 2 * ROW_TILES * x.kernels->tile_rows) : 0;
     int64_t bias = g->bias ? x.panel_count * width : 0, rooms = cells * (x.room + x.left_room);
     td__buffer *memory = td__temporary(tape, (size_t)(rooms + bias) * sizeof(float));

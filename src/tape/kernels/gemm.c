@@ -99,13 +99,31 @@ static void pack_rows(int64_t columns, int64_t k, const float *b, int64_t ldb, i
     }
 }
 
-static void pack_left(int rows, int64_t k, const float *a, int64_t lda, float *to) {
-    for (; rows == TD__TILE_ROWS && k > 0; k--, a += lda, to += TD__TILE_ROWS) {
-        memcpy(to, a, TD__TILE_ROWS * sizeof *a);
+/* Whole tiles side by side, a row of all of them after the other: each line of a is read once. */
+static void pack_whole_left(int tiles, int64_t k, const float *a, int64_t lda, float *to) {
+    const int64_t rows = TD__TILE_ROWS, tile = rows * k;
+    for (; k > 1 && rows <= TD__LANES; k--, a += lda, to += rows) {
+        for (int t = 0; t < tiles; t++) { /* the lanes too many are written over by the next row */
+            *(vec *)(to + t * tile) = load(a + t * rows);
+        }
     }
-    for (; k > 0; k--, a += lda) {
-        for (int r = 0; r < rows; r++) {
-            *to++ = a[r];
+    for (; k > 0; k--, a += lda, to += rows) {
+        for (int t = 0; t < tiles; t++) {
+            memcpy(to + t * tile, a + t * rows, TD__TILE_ROWS * sizeof *a);
+        }
+    }
+}
+
+static void pack_left(int tiles, int rows, int64_t k, const float *a, int64_t lda, float *to) {
+    if (rows == TD__TILE_ROWS) {
+        pack_whole_left(tiles, k, a, lda, to);
+        return;
+    }
+    for (int t = 0; t < tiles; t++) {
+        for (int64_t i = 0; i < k; i++) {
+            for (int r = 0; r < rows; r++) {
+                *to++ = a[i * lda + t * rows + r];
+            }
         }
     }
 }
@@ -246,26 +264,27 @@ INLINE void outer(const int row_count, const int vectors, int columns, int64_t s
     }
 }
 
-/* One function for each number of rows and vectors, so that the loops above unroll. */
-typedef void dot_tile(int columns, int64_t segments, int64_t segment, const int64_t *offsets,
-                      const float *const *rows, const float *b, int64_t ldb, const float *bias,
-                      float *c, int64_t ldc, int flags);
-typedef void outer_tile(int columns, int64_t segments, int64_t segment, int64_t stride,
-                        const float *const *starts, int64_t offset, const float *b, int64_t ldb,
-                        float *c, int64_t ldc, int flags);
+/* One function for each number of rows and vectors, so that the loops above unroll; with the arguments of
+ * the functions that choose among them, which then only jump. */
+#define DOT_ARGUMENTS                                                                              \
+    int row_count, int columns, int64_t segments, int64_t segment, const int64_t *offsets,         \
+        const float *const *rows, const float *b, int64_t ldb, const float *bias, float *c,        \
+        int64_t ldc, int flags
+#define OUTER_ARGUMENTS                                                                            \
+    int row_count, int columns, int64_t segments, int64_t segment, int64_t stride,                 \
+        const float *const *starts, int64_t offset, const float *b, int64_t ldb, float *c,         \
+        int64_t ldc, int flags
+typedef void dot_tile(DOT_ARGUMENTS);
+typedef void outer_tile(OUTER_ARGUMENTS);
 
 #define DEFINE_TILE(rows_, vectors_)                                                               \
-    static void dot_##rows_##_##vectors_(int columns, int64_t segments, int64_t segment,           \
-                                         const int64_t *offsets, const float *const *rows,         \
-                                         const float *b, int64_t ldb, const float *bias, float *c, \
-                                         int64_t ldc, int flags) {                                 \
+    static void dot_##rows_##_##vectors_(DOT_ARGUMENTS) {                                          \
+        (void)row_count;                                                                           \
         dot(rows_, vectors_, columns, segments, segment, offsets, rows, b, ldb, bias, c, ldc,      \
             flags);                                                                                \
     }                                                                                              \
-    static void outer_##rows_##_##vectors_(int columns, int64_t segments, int64_t segment,         \
-                                           int64_t stride, const float *const *starts,             \
-                                           int64_t offset, const float *b, int64_t ldb, float *c,  \
-                                           int64_t ldc, int flags) {                               \
+    static void outer_##rows_##_##vectors_(OUTER_ARGUMENTS) {                                      \
+        (void)row_count;                                                                           \
         outer(rows_, vectors_, columns, segments, segment, stride, starts, offset, b, ldb, c, ldc, \
               flags);                                                                              \
     }
@@ -293,11 +312,9 @@ EACH(DEFINE_TILES, NOTHING)
 static dot_tile *const dot_tiles[TD__TILE_ROWS][2] = {EACH(DOT_PAIR, COMMA)};
 static outer_tile *const outer_tiles[TD__TILE_ROWS][2] = {EACH(OUTER_PAIR, COMMA)};
 
-static void tile_dot(int row_count, int columns, int64_t segments, int64_t segment,
-                     const int64_t *offsets, const float *const *rows, const float *b, int64_t ldb,
-                     const float *bias, float *c, int64_t ldc, int flags) {
-    dot_tiles[row_count - 1][columns > TD__LANES](columns, segments, segment, offsets, rows, b, ldb,
-                                                  bias, c, ldc, flags);
+static void tile_dot(DOT_ARGUMENTS) {
+    dot_tiles[row_count - 1][columns > TD__LANES](row_count, columns, segments, segment, offsets,
+                                                  rows, b, ldb, bias, c, ldc, flags);
 }
 
 static void row_dot(int64_t columns, int64_t k, const float *a, const float *b,
@@ -316,11 +333,9 @@ static void row_dot(int64_t columns, int64_t k, const float *a, const float *b,
     }
 }
 
-static void tile_outer(int row_count, int columns, int64_t segments, int64_t segment,
-                       int64_t stride, const float *const *starts, int64_t offset, const float *b,
-                       int64_t ldb, float *c, int64_t ldc, int flags) {
-    outer_tiles[row_count - 1][columns > TD__LANES](columns, segments, segment, stride, starts,
-                                                    offset, b, ldb, c, ldc, flags);
+static void tile_outer(OUTER_ARGUMENTS) {
+    outer_tiles[row_count - 1][columns > TD__LANES](row_count, columns, segments, segment, stride,
+                                                    starts, offset, b, ldb, c, ldc, flags);
 }
 
 void TD__VARIANT(td__fill_gemm)(td__kernels_table *table) {
