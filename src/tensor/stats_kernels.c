@@ -169,7 +169,37 @@ static void portable_bin(const td__piece *piece, td__bin_counts *table) {
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define AVX2 __attribute__((target("avx2,fma")))
+/* Writes the bins of what is not zero, one after another, of `count` elements, which are whole groups of 16;
+ * returns how many those are. bins has room for 16 more. */
+typedef size_t pack_kernel(const td__piece *piece, size_t count, uint16_t *bins);
+
+/* Each zero waits for the store of the one before it: where there are many, as behind a relu, they are
+ * taken out first. */
+static inline void bin_packed(const td__piece *piece, pack_kernel *pack, td__bin_counts *table) {
+    enum { MANY = 8 }; /* one in so many */
+    size_t count = piece->count, whole = count & ~(size_t)15;
+    if (piece->zeros * MANY < count) {
+        portable_bin(piece, table);
+        return;
+    }
+    uint16_t bins[TD__BLOCK + 16];
+    size_t used = pack(piece, whole, bins), i = 0;
+    for (; i + 4 <= used; i += 4) {
+        uint64_t four;
+        memcpy(&four, bins + i, sizeof four);
+        table[(uint16_t)four][0]++;
+        table[(uint16_t)(four >> 16)][1]++;
+        table[(uint16_t)(four >> 32)][0]++;
+        table[four >> 48][1]++;
+    }
+    for (; i < used; i++) {
+        table[bins[i]][0]++;
+    }
+    table[ZERO_BIN][0] += (uint32_t)(whole - used);
+    portable_bin(&(td__piece){.x = piece->x + whole, .count = count - whole}, table);
+}
+
+#define AVX2 __attribute__((target("avx2,fma,popcnt")))
 
 AVX2 static inline double sum_lanes(__m256 v) {
     __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
@@ -269,6 +299,42 @@ AVX2 static bool avx2_block(const td__piece *piece, td__block *block) {
     return true;
 }
 
+/* Entry m has the lanes whose bits are set in m, one after another, a byte each. */
+#define LANE(m, i)                                                                                 \
+    ((uint64_t)(i) * ((m) >> (i)&1u) << 8 * __builtin_popcount((m) & ((1u << (i)) - 1u)))
+#define ENTRY(m)                                                                                   \
+    LANE(m, 1) | LANE(m, 2) | LANE(m, 3) | LANE(m, 4) | LANE(m, 5) | LANE(m, 6) | LANE(m, 7)
+#define ENTRIES_4(m) ENTRY(m), ENTRY(m + 1u), ENTRY(m + 2u), ENTRY(m + 3u)
+#define ENTRIES_16(m) ENTRIES_4(m), ENTRIES_4(m + 4u), ENTRIES_4(m + 8u), ENTRIES_4(m + 12u)
+#define ENTRIES_64(m) ENTRIES_16(m), ENTRIES_16(m + 16u), ENTRIES_16(m + 32u), ENTRIES_16(m + 48u)
+static const uint64_t lanes_of[256] = {ENTRIES_64(0u), ENTRIES_64(64u), ENTRIES_64(128u),
+                                       ENTRIES_64(192u)};
+
+AVX2 static size_t avx2_pack(const td__piece *piece, size_t count, uint16_t *bins) {
+    const __m256i zero = _mm256_setzero_si256();
+    size_t used = 0;
+    for (size_t i = 0; i < count; i += 16) {
+        fetch(piece->next, i);
+#pragma GCC unroll 2
+        for (size_t k = i; k < i + 16; k += 8) {
+            __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(piece->x + k));
+            __m256i is_zero = _mm256_cmpeq_epi32(_mm256_slli_epi32(bits, 1), zero);
+            unsigned keep = 0xffu ^ (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(is_zero));
+            __m256i lanes = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)lanes_of[keep]));
+            __m256i kept = _mm256_permutevar8x32_epi32(_mm256_srli_epi32(bits, SHIFT), lanes);
+            __m128i narrow =
+                _mm_packus_epi32(_mm256_castsi256_si128(kept), _mm256_extracti128_si256(kept, 1));
+            _mm_storeu_si128((__m128i *)(bins + used), narrow);
+            used += (size_t)__builtin_popcount(keep);
+        }
+    }
+    return used;
+}
+
+static void avx2_bin(const td__piece *piece, td__bin_counts *table) {
+    bin_packed(piece, avx2_pack, table);
+}
+
 #define AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,popcnt")))
 
 AVX512 static inline __m256 upper_half(__m512 v) {
@@ -352,8 +418,7 @@ AVX512 static bool avx512_block(const td__piece *piece, td__block *block) {
     return clean;
 }
 
-/* The bins of what is not zero, one after another; returns how many those are. */
-AVX512 static size_t pack_bins(const td__piece *piece, size_t count, uint16_t *bins) {
+AVX512 static size_t wide_pack(const td__piece *piece, size_t count, uint16_t *bins) {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
     size_t used = 0;
     for (size_t i = 0; i < count; i += 16) {
@@ -367,31 +432,14 @@ AVX512 static size_t pack_bins(const td__piece *piece, size_t count, uint16_t *b
     return used;
 }
 
-/* Each zero waits for the store of the one before it: where there are many, as behind a relu, they are
- * taken out first. */
-AVX512 static void avx512_bin(const td__piece *piece, td__bin_counts *table) {
-    enum { MANY = 8 }; /* one in so many */
-    size_t count = piece->count, whole = count & ~(size_t)15;
-    if (piece->zeros * MANY < count) {
-        portable_bin(piece, table);
-        return;
-    }
-    uint16_t bins[TD__BLOCK + 16];
-    size_t used = pack_bins(piece, whole, bins), i = 0;
+AVX512 static size_t avx512_pack(const td__piece *piece, size_t count, uint16_t *bins) {
+    size_t used = wide_pack(piece, count, bins);
     _mm256_zeroupper(); /* as above */
-    for (; i + 4 <= used; i += 4) {
-        uint64_t four;
-        memcpy(&four, bins + i, sizeof four);
-        table[(uint16_t)four][0]++;
-        table[(uint16_t)(four >> 16)][1]++;
-        table[(uint16_t)(four >> 32)][0]++;
-        table[four >> 48][1]++;
-    }
-    for (; i < used; i++) {
-        table[bins[i]][0]++;
-    }
-    table[ZERO_BIN][0] += (uint32_t)(whole - used);
-    portable_bin(&(td__piece){.x = piece->x + whole, .count = count - whole}, table);
+    return used;
+}
+
+static void avx512_bin(const td__piece *piece, td__bin_counts *table) {
+    bin_packed(piece, avx512_pack, table);
 }
 
 #endif
@@ -401,7 +449,7 @@ static const td__stats_kernels sets[TD__CPU_COUNT] = {
     [TD__CPU_PORTABLE] = {portable_block, portable_bin},
     [TD__CPU_NEON] = {portable_block, portable_bin},
 #if defined(__x86_64__)
-    [TD__CPU_AVX2] = {avx2_block, portable_bin},
+    [TD__CPU_AVX2] = {avx2_block, avx2_bin},
     [TD__CPU_AVX512] = {avx512_block, avx512_bin},
 #endif
 };
