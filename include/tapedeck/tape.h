@@ -76,6 +76,15 @@ TD_API TD_NODISCARD td_status td_tape_gradient_notify(td_tape *tape, td_tensor *
                                                       td_gradient_ready *ready, void *user,
                                                       td_error *error);
 
+/* The same for targets of which only the first `kept` are of use afterwards: gradients has so many. Of the
+ * others `ready` is told, and when it returns the memory is used for what comes next, unless a view
+ * that td_tape_view gave of it is still held. */
+TD_API TD_NODISCARD td_status td_tape_gradient_tell(td_tape *tape, td_tensor *of, size_t kept,
+                                                    size_t count, td_tensor *const targets[],
+                                                    td_tensor *gradients[],
+                                                    td_gradient_ready *ready, void *user,
+                                                    td_error *error);
+
 /* True for a gradient that is zero because the result does not depend on the target. */
 TD_API bool td_tensor_is_disconnected(const td_tensor *gradient);
 /* Gives a tape tensor a name for messages and printing; the name is copied. */

@@ -209,8 +209,8 @@ static td_status choose_items(td_gradients *g, const char *layers, td_error *err
 /* ---- Running --------------------------------------------------------------------------------- */
 
 static td_status back(td_gradients *g, td_error *error) {
-    td_status status =
-        td__pass_backward(&g->pass, g->info.count, g->targets, g->gradients, NULL, error);
+    td_status status = td__pass_backward(&g->pass, g->info.count, g->info.count, g->targets,
+                                         g->gradients, NULL, error);
     for (size_t i = 0; !status && i < g->info.count; i++) {
         td_gradient *item = &g->items[i];
         td_tape_name(g->pass.tape, g->gradients[i], item->name);

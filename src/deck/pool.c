@@ -37,10 +37,11 @@ static void *pop(td__deck_pool *pool, int c) {
 
 /* Frees kept buffers, largest first, until bytes more fit. */
 static void make_room(td__deck_pool *pool, size_t bytes) {
-    for (int c = TD__POOL_CLASSES - 1; c >= 0; c--) {
-        while (pool->kept_of[c].count && pool->used + pool->kept + bytes > pool->limit) {
-            td__aligned_free(pop(pool, c));
-        }
+    int c = TD__POOL_CLASSES - 1;
+    while (c >= 0 && pool->used + pool->kept + bytes > pool->limit) {
+        void *buffer = pop(pool, c);
+        td__aligned_free(buffer);
+        c -= !buffer;
     }
 }
 

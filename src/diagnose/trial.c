@@ -206,7 +206,8 @@ static td_status step(state *s, const td_batch *batch, td_error *error) {
         }
     }
     if (!status) {
-        status = td__pass_backward(pass, trainer->learner.weight_count, trainer->learner.targets,
+        size_t count = trainer->learner.weight_count;
+        status = td__pass_backward(pass, count, count, trainer->learner.targets,
                                    trainer->learner.gradients, NULL, error);
     }
     if (!status) {

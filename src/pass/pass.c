@@ -354,11 +354,11 @@ static void gradient_ready(void *user, size_t index, td_tensor *gradient) {
     }
 }
 
-td_status td__pass_backward(td__pass *pass, size_t count, td_tensor *const targets[],
+td_status td__pass_backward(td__pass *pass, size_t kept, size_t count, td_tensor *const targets[],
                             td_tensor *gradients[], td_signal *const to_tell[], td_error *error) {
     listener l = {pass, to_tell};
-    return td_tape_gradient_notify(pass->tape, pass->loss, count, targets, gradients,
-                                   gradient_ready, &l, error);
+    return td_tape_gradient_tell(pass->tape, pass->loss, kept, count, targets, gradients,
+                                 gradient_ready, &l, error);
 }
 
 void td__pass_end(td__pass *pass) {

@@ -55,10 +55,10 @@ void td__pass_release(td__pass *pass);
 /* Whatever is returned, td__pass_end follows. batch is borrowed until then. */
 TD_NODISCARD td_status td__pass_forward(td__pass *pass, const td_batch *batch, td_error *error);
 /* Gradients of the loss with respect to targets, each told to tell[i] as soon as it is there; tell
- * may be NULL, as may each of it. */
-TD_NODISCARD td_status td__pass_backward(td__pass *pass, size_t count, td_tensor *const targets[],
-                                         td_tensor *gradients[], td_signal *const tell[],
-                                         td_error *error);
+ * may be NULL, as may each of it. The first `kept` are there afterwards, in gradients. */
+TD_NODISCARD td_status td__pass_backward(td__pass *pass, size_t kept, size_t count,
+                                         td_tensor *const targets[], td_tensor *gradients[],
+                                         td_signal *const tell[], td_error *error);
 /* How many outcomes a pass has. */
 size_t td__pass_outcome_count(const td__pass *pass);
 /* What metrics compare: prediction and truth of an output, of a masked sequence the steps that count.

@@ -10,17 +10,18 @@
 
 #include <string.h>
 
-static void mark_target(td__slot *slot, size_t number) {
+static void mark_target(td__slot *slot, size_t number, bool kept) {
     slot->is_target_twice = slot->is_target;
     slot->target = slot->is_target ? slot->target : number;
+    slot->is_told = !kept && (slot->is_told || !slot->is_target);
     slot->needed = slot->is_target = true;
 }
 
-static td_status mark_targets(td_tape *tape, size_t count, td_tensor *const targets[],
+static td_status mark_targets(td_tape *tape, size_t kept, size_t count, td_tensor *const targets[],
                               td_error *error) {
     for (size_t i = 0; i < tape->slot_count; i++) {
         td__slot *slot = &tape->slots[i];
-        slot->needed = slot->is_target = slot->is_target_twice = false;
+        slot->needed = slot->is_target = slot->is_target_twice = slot->is_told = false;
         slot->gradient = NULL;
         slot->result = NULL;
     }
@@ -42,7 +43,7 @@ static td_status mark_targets(td_tape *tape, size_t count, td_tensor *const targ
                 "to an operation on this tape first",
                 i, targets[i]->name, td_shape_text(&targets[i]->shape, shape));
         }
-        mark_target(&tape->slots[slot], i);
+        mark_target(&tape->slots[slot], i, i < kept);
     }
     return TD_OK;
 }
@@ -86,6 +87,7 @@ static td_status finish_target(const backward_walk *walk, td__slot *slot) {
     }
     slot->result->gradient = true;
     slot->result->disconnected = disconnected;
+    slot->result->memory = slot->gradient;
     slot->result->name = slot->tensor->name;
     slot->result->gradient_name = slot->tensor->gradient_name;
     const td_tensor *target = slot->tensor;
@@ -96,7 +98,19 @@ static td_status finish_target(const backward_walk *walk, td__slot *slot) {
             walk->ready(walk->user, i, result);
         }
     }
+    /* Acquired: what the last holder of a view read stays before what is written next. */
+    if (slot->is_told && atomic_load_explicit(&slot->gradient->views, memory_order_acquire) == 0) {
+        slot->is_target = false;
+    }
     return TD_OK;
+}
+
+/* Memory of a gradient that nobody asks for any more. */
+static void let_go(td_tape *tape, td__slot *slot) {
+    if (!slot->is_target) {
+        td__buffer_drop(tape, slot->gradient);
+        slot->gradient = NULL;
+    }
 }
 
 /* Leaves whose first user is this node are complete once the walk has passed it. */
@@ -104,10 +118,14 @@ static td_status finish_leaves(const backward_walk *walk, const td__node *node, 
     for (int32_t k = 0; k < node->input_count; k++) {
         int32_t number = node->inputs[k].slot;
         td__slot *slot = number >= 0 ? &walk->tape->slots[number] : NULL;
-        if (slot && slot->is_target && slot->producer < 0 && slot->first_user == index &&
-            !slot->result && slot->gradient && finish_target(walk, slot)) {
+        if (!slot || !slot->is_target || slot->producer >= 0 || slot->first_user != index ||
+            slot->result || !slot->gradient) {
+            continue;
+        }
+        if (finish_target(walk, slot)) {
             return TD_MEMORY;
         }
+        let_go(walk->tape, slot);
     }
     return TD_OK;
 }
@@ -124,11 +142,7 @@ static td_status visit(const backward_walk *walk, int32_t index) {
         if (status) {
             return status;
         }
-        output = &tape->slots[node->output->slot];
-        if (!output->is_target) {
-            td__buffer_drop(tape, output->gradient);
-            output->gradient = NULL;
-        }
+        let_go(tape, &tape->slots[node->output->slot]);
     }
     return finish_leaves(walk, node, index);
 }
@@ -159,9 +173,9 @@ static td_status walk_back(const backward_walk *walk, td__slot *from) {
     return TD_OK;
 }
 
-td_status td_tape_gradient_notify(td_tape *tape, td_tensor *of, size_t count,
-                                  td_tensor *const targets[], td_tensor *gradients[],
-                                  td_gradient_ready *ready, void *user, td_error *error) {
+td_status td_tape_gradient_tell(td_tape *tape, td_tensor *of, size_t kept, size_t count,
+                                td_tensor *const targets[], td_tensor *gradients[],
+                                td_gradient_ready *ready, void *user, td_error *error) {
     if (td_tape_status(tape, error)) {
         return tape->error.status;
     }
@@ -172,7 +186,7 @@ td_status td_tape_gradient_notify(td_tape *tape, td_tensor *of, size_t count,
                             "differentiate",
                             of ? of->name : "NULL");
     }
-    td_status status = mark_targets(tape, count, targets, error);
+    td_status status = mark_targets(tape, kept, count, targets, error);
     if (status) {
         return status;
     }
@@ -187,10 +201,16 @@ td_status td_tape_gradient_notify(td_tape *tape, td_tensor *of, size_t count,
         return td_error_set(error, TD_MEMORY,
                             "no memory left for the gradients of this step; try a smaller batch");
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < kept && i < count; i++) {
         gradients[i] = tape->slots[td__slot_of(tape, targets[i])].result;
     }
     return TD_OK;
+}
+
+td_status td_tape_gradient_notify(td_tape *tape, td_tensor *of, size_t count,
+                                  td_tensor *const targets[], td_tensor *gradients[],
+                                  td_gradient_ready *ready, void *user, td_error *error) {
+    return td_tape_gradient_tell(tape, of, count, count, targets, gradients, ready, user, error);
 }
 
 td_status td_tape_gradient(td_tape *tape, td_tensor *of, size_t count, td_tensor *const targets[],

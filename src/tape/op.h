@@ -11,6 +11,8 @@
 #include "tapedeck/ops.h"
 #include "tensor/tensor.h"
 
+#include <stdatomic.h>
+
 typedef struct td__node td__node;
 
 /* Counted memory inside a recording. While shared (references > 1) it is never written. */
@@ -18,6 +20,9 @@ typedef struct td__buffer {
     float *data;
     size_t bytes;
     int32_t references;
+    atomic_int
+        views; /* that td_tape_view gave of a gradient here; their holders are of any thread */
+    struct td__arena *arena; /* that all of it is part of */
 } td__buffer;
 
 typedef struct td__op {

@@ -238,7 +238,7 @@ td__buffer *td__buffer_take(td_tape *tape, size_t bytes) {
     if (!data) {
         return NULL;
     }
-    *buffer = (td__buffer){.data = data, .bytes = bytes, .references = 1};
+    *buffer = (td__buffer){.data = data, .bytes = bytes, .references = 1, .arena = tape->arena};
     return buffer;
 }
 
@@ -435,6 +435,14 @@ static void release_arena(void *owner) {
     td__arena_unref(owner);
 }
 
+static void release_gradient(void *owner) {
+    td__buffer *memory = owner;
+    td__arena *arena = memory->arena;
+    atomic_fetch_sub_explicit(&memory->views, 1,
+                              memory_order_release); /* what was read has been read */
+    td__arena_unref(arena);
+}
+
 static size_t held_bytes(const td_tape *tape) {
     size_t bytes = 0;
     for (size_t i = 0; i < tape->arena_count; i++) {
@@ -459,6 +467,12 @@ td_view td_tape_view(td_tape *tape, const td_tensor *tensor) {
         td__arena_ref(tape->arena);
         view.release = release_arena;
         view.owner = tape->arena;
+        if (tensor->gradient && tensor->memory) {
+            /* Relaxed: the thread that counts here is the one that asks whether any is left. */
+            atomic_fetch_add_explicit(&tensor->memory->views, 1, memory_order_relaxed);
+            view.release = release_gradient;
+            view.owner = tensor->memory;
+        }
     }
     return view;
 }

@@ -87,8 +87,9 @@ static void record_parameters(td_trainer *trainer) {
 static td_status learn(td_trainer *trainer, td_error *error) {
     td__learner *learner = &trainer->learner;
     size_t count = choose_targets(trainer);
-    td_status status = td__pass_backward(&trainer->pass, count, learner->targets,
-                                         learner->gradients, learner->tell, error);
+    td_status status =
+        td__pass_backward(&trainer->pass, learner->weight_count, count, learner->targets,
+                          learner->gradients, learner->tell, error);
     if (!status) {
         status = td_optimizer_step(learner->optimizer, learner->gradients, error);
     }

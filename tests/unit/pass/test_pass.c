@@ -49,7 +49,7 @@ static void the_loss_is_the_mean_of_the_examples_losses(void **state) {
     assert_true(fabsf((each[0] + each[1] + each[2]) / 3 - td_tensor_scalar(pass.bare)) < 1e-6f);
     assert_true(td_tensor_scalar(pass.loss) == td_tensor_scalar(pass.bare));
     td_tensor *kernel = td_model_parameter_at(model, 0)->tensor, *gradient = NULL;
-    assert_int_equal(td__pass_backward(&pass, 1, &kernel, &gradient, NULL, &error), TD_OK);
+    assert_int_equal(td__pass_backward(&pass, 1, 1, &kernel, &gradient, NULL, &error), TD_OK);
     assert_int_equal(td_tensor_count(gradient), 2);
     td__pass_end(&pass);
     assert_null(pass.loss);

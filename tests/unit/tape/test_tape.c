@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "tapedeck/ops.h"
+#include "tensor/tensor.h"
 
 /* y = relu(x W + b), one row: values by hand. */
 static void gradients_of_a_dense_layer_are_right_by_hand(void **state) {
@@ -174,6 +175,93 @@ static void memory_that_is_not_the_tapes_is_not_kept(void **state) {
     td_tape_destroy(tape);
 }
 
+enum { TOLD_STEPS = 6, TOLD_WIDTH = 1 << 18 };
+
+typedef struct told {
+    td_tape *tape;
+    float expected[TOLD_STEPS]; /* all elements of each gradient are equal */
+    td_view held;               /* of the gradient that is told of first, if `hold` */
+    bool hold;
+    int count;
+} told;
+
+static void hear(void *user, size_t index, td_tensor *gradient) {
+    told *t = user;
+    for (int64_t i = 0; i < TOLD_WIDTH; i++) {
+        assert_close(td__floats(gradient)[i], t->expected[index], 0, 1e-6);
+    }
+    td_view view = td_tape_view(t->tape, gradient);
+    assert_non_null(view.release);
+    if (t->hold && t->count == 0) {
+        t->held = view;
+    } else {
+        view.release(view.owner);
+    }
+    t->count++;
+}
+
+/* y = relu(relu(… 2 x)), whose gradients go back in place; returns the tape's memory. */
+static size_t tell(told *t, size_t kept) {
+    td_error error = {0};
+    t->tape = td_tape_create(NULL, &error);
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(TOLD_WIDTH), &error);
+    for (int64_t i = 0; i < TOLD_WIDTH; i++) {
+        td__floats(x)[i] = 1;
+    }
+    td_tensor *y = x, *targets[TOLD_STEPS], *gradients[TOLD_STEPS] = {0};
+    for (int i = 0; i < TOLD_STEPS; i++) {
+        targets[i] = y = td_relu(t->tape, td_affine(t->tape, y, 2, 0));
+        t->expected[i] = (float)(1 << (TOLD_STEPS - 1 - i));
+    }
+    t->count = 0;
+    assert_ok(
+        td_tape_gradient_tell(t->tape, y, kept, TOLD_STEPS, targets, gradients, hear, t, &error),
+        error);
+    assert_int_equal(t->count, TOLD_STEPS);
+    for (size_t i = 0; i < TOLD_STEPS; i++) {
+        assert_true(i < kept ? gradients[i] != NULL : gradients[i] == NULL);
+        assert_true(i >= kept || td__floats(gradients[i])[7] == t->expected[i]);
+    }
+    size_t memory = td_tape_memory(t->tape);
+    if (t->hold) {
+        for (int64_t i = 0; i < TOLD_WIDTH; i++) {
+            assert_close(((const float *)t->held.data)[i], t->expected[TOLD_STEPS - 1], 0, 0);
+        }
+        t->held.release(t->held.owner);
+    }
+    td_tensor_destroy(x);
+    td_tape_destroy(t->tape);
+    return memory;
+}
+
+static void gradients_that_are_only_told_of_take_no_memory_of_their_own(void **state) {
+    (void)state;
+    told t = {0};
+    size_t all = tell(&t, TOLD_STEPS), none = tell(&t, 0);
+    assert_true(all >= none + 3 * TOLD_WIDTH * sizeof(float));
+    (void)tell(&t, 2);
+}
+
+static void a_view_that_is_held_keeps_a_gradient_that_was_only_told_of(void **state) {
+    (void)state;
+    told t = {.hold = true};
+    (void)tell(&t, 0);
+}
+
+static void a_target_that_is_kept_and_told_of_is_kept(void **state) {
+    (void)state;
+    td_error error = {0};
+    told t = {.tape = td_tape_create(NULL, &error), .expected = {2, 2}};
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(TOLD_WIDTH), &error);
+    td_tensor *y = td_affine(t.tape, x, 1, 0), *z = td_affine(t.tape, y, 2, 0);
+    td_tensor *targets[] = {y, y}, *gradients[1];
+    assert_ok(td_tape_gradient_tell(t.tape, z, 1, 2, targets, gradients, hear, &t, &error), error);
+    assert_int_equal(t.count, 2);
+    assert_close(td__floats(gradients[0])[9], 2, 0, 0);
+    td_tensor_destroy(x);
+    td_tape_destroy(t.tape);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_a_dense_layer_are_right_by_hand),
@@ -184,6 +272,9 @@ int main(void) {
         cmocka_unit_test(a_kept_view_outlives_the_reset),
         cmocka_unit_test(a_step_beside_a_kept_view_takes_its_memory_in_one_piece),
         cmocka_unit_test(memory_that_is_not_the_tapes_is_not_kept),
+        cmocka_unit_test(gradients_that_are_only_told_of_take_no_memory_of_their_own),
+        cmocka_unit_test(a_view_that_is_held_keeps_a_gradient_that_was_only_told_of),
+        cmocka_unit_test(a_target_that_is_kept_and_told_of_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
