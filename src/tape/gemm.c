@@ -155,6 +155,9 @@ typedef struct portion {
 } portion;
 
 static portion portion_of(const product *x, int64_t block, int64_t number, int64_t panels) {
+    if (!x->fetches) {
+        return (portion){0, 0};
+    }
     int64_t count = x->arguments->transpose_a ? block : (block + LINE - 1) / LINE;
     return (portion){count * number / panels, count * (number + 1) / panels};
 }

@@ -23,16 +23,18 @@ static void (*const variants[TD__CPU_COUNT])(td__kernels_table *table) = {
 #endif
 };
 
+_Atomic(const td__kernels_table *) td__kernels_chosen;
+
 /* Written once, by choose. */
-static td__kernels_table chosen;
+static td__kernels_table table;
 
 static void choose(void) {
-    variants[td__cpu_chosen()](&chosen);
+    variants[td__cpu_chosen()](&table);
+    atomic_store_explicit(&td__kernels_chosen, &table, memory_order_release);
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-const td__kernels_table *td__kernels(void) {
+const td__kernels_table *td__kernels_choose(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, choose);
-    return &chosen;
+    return &table;
 }

@@ -10,6 +10,8 @@
 
 #include "tapedeck/ops.h"
 
+#include <stdatomic.h>
+
 /* How a tile of a matrix product ends. */
 enum {
     TD__TILE_ADD = 1,                              /* add to what is in c; otherwise overwrite */
@@ -339,8 +341,16 @@ typedef struct td__kernels {
                  float *w);
 } td__kernels_table;
 
+/* NULL until td__kernels_choose has filled the table; then acquiring it is enough to see all of that. */
+extern _Atomic(const td__kernels_table *) td__kernels_chosen;
+const td__kernels_table *td__kernels_choose(void);
+
 /* The variant for this machine. */
-const td__kernels_table *td__kernels(void);
+static inline const td__kernels_table *td__kernels(void) {
+    const td__kernels_table *chosen =
+        atomic_load_explicit(&td__kernels_chosen, memory_order_acquire);
+    return chosen ? chosen : td__kernels_choose();
+}
 /* Whether an activation's backward kernel wants the output (and so can run in place forward). */
 bool td__activation_uses_output(td_activation activation);
 
