@@ -228,6 +228,10 @@ typedef struct td__kernels {
     void (*log_softmax_backward)(int64_t rows, int64_t n, const float *y, const float *g, bool add,
                                  float *dx);
 
+    /* y[j * ldy + i] = x[i * ldx + j] */
+    void (*transpose)(int64_t rows, int64_t columns, const float *x, int64_t ldx, float *y,
+                      int64_t ldy);
+
     /* Matrix-product tiles; see gemm.h for what uses them. A panel of b has panel_width columns,
      * row k at b + k * ldb. */
     int tile_rows;    /* most rows of a tile */

@@ -4,54 +4,19 @@
  *
  * Sums run in order of k for each element; only their grouping over calls depends on the caller.
  */
-#include "tape/kernels/variant.h"
+#include "tape/kernels/vector.h"
 
 #include <string.h>
 
-/* Unaligned, and allowed to look at floats. */
-typedef float vec __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4), may_alias));
-typedef int32_t mask __attribute__((vector_size(TD__LANES * sizeof(float)), aligned(4)));
+typedef td__vec vec;
+typedef td__mask mask;
 
 enum { ROW_PANELS = 4 };
 
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE vec load(const float *p) {
-    return *(const vec *)p;
-}
-
-/* Lanes of two registers in turns: the first halves', the second halves'. */
-#if TD__LANES == 16
-#define FIRST_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define SECOND_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif TD__LANES == 8
-#define FIRST_HALVES 0, 8, 1, 9, 2, 10, 3, 11
-#define SECOND_HALVES 4, 12, 5, 13, 6, 14, 7, 15
-#else
-#define FIRST_HALVES 0, 4, 1, 5
-#define SECOND_HALVES 2, 6, 3, 7
-#endif
-#if defined(__clang__)
-#define IN_TURNS(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define IN_TURNS(a, b, ...) __builtin_shuffle(a, b, (mask){__VA_ARGS__})
-#endif
-
-/* A square of rows to one of columns. Each turn moves the highest bit of an element's row to the lowest
- * of its column, and that of its column to its row: after as many turns as they have bits they have
- * changed places. */
-INLINE void transpose(vec square[TD__LANES]) {
-#pragma GCC unroll 4
-    for (int turn = 1; turn < TD__LANES; turn *= 2) {
-        vec next[TD__LANES];
-#pragma GCC unroll 8
-        for (int i = 0; i < TD__LANES / 2; i++) {
-            vec a = square[i], b = square[i + TD__LANES / 2];
-            next[2 * i] = IN_TURNS(a, b, FIRST_HALVES);
-            next[2 * i + 1] = IN_TURNS(a, b, SECOND_HALVES);
-        }
-        memcpy(square, next, sizeof next);
-    }
+    return td__load(p);
 }
 
 /* As many columns as a register has lanes; those from `columns` on are zero. */
@@ -63,7 +28,7 @@ static void pack_lanes(int64_t columns, int64_t k, const float *b, int64_t ldb, 
         for (int j = 0; j < TD__LANES; j++) {
             square[j] = j < columns ? load(b + j * ldb + i) : (vec){0};
         }
-        transpose(square);
+        td__transpose(square);
 #pragma GCC unroll 16
         for (int j = 0; j < TD__LANES; j++) {
             *(vec *)(to + j * 2 * TD__LANES) = square[j];

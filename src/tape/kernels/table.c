@@ -13,6 +13,7 @@ void TD__VARIANT(td__fill_kernels)(td__kernels_table *table) {
     TD__VARIANT(td__fill_activation)(table);
     TD__VARIANT(td__fill_softmax)(table);
     TD__VARIANT(td__fill_gemm)(table);
+    TD__VARIANT(td__fill_transpose)(table);
     TD__VARIANT(td__fill_taps)(table);
     TD__VARIANT(td__fill_winograd)(table);
     TD__VARIANT(td__fill_pool)(table);

@@ -33,6 +33,7 @@ void TD__VARIANT(td__fill_loss)(td__kernels_table *table);
 void TD__VARIANT(td__fill_activation)(td__kernels_table *table);
 void TD__VARIANT(td__fill_softmax)(td__kernels_table *table);
 void TD__VARIANT(td__fill_gemm)(td__kernels_table *table);
+void TD__VARIANT(td__fill_transpose)(td__kernels_table *table);
 void TD__VARIANT(td__fill_taps)(td__kernels_table *table);
 void TD__VARIANT(td__fill_winograd)(td__kernels_table *table);
 void TD__VARIANT(td__fill_pool)(td__kernels_table *table);

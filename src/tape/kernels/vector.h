@@ -77,4 +77,38 @@ TD__INLINE td__vec td__shuffle(td__vec v, td__mask index) {
 #endif
 }
 
+/* Lanes of two registers in turns: the first halves', the second halves'. */
+#if TD__LANES == 16
+#define TD__FIRST_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define TD__SECOND_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif TD__LANES == 8
+#define TD__FIRST_HALVES 0, 8, 1, 9, 2, 10, 3, 11
+#define TD__SECOND_HALVES 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define TD__FIRST_HALVES 0, 4, 1, 5
+#define TD__SECOND_HALVES 2, 6, 3, 7
+#endif
+#if defined(__clang__)
+#define TD__IN_TURNS(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define TD__IN_TURNS(a, b, ...) __builtin_shuffle(a, b, (td__mask){__VA_ARGS__})
+#endif
+
+/* A square of rows to one of columns. Each turn moves the highest bit of an element's row to the lowest
+ * of its column, and that of its column to its row: after as many turns as they have bits they have
+ * changed places. */
+TD__INLINE void td__transpose(td__vec square[TD__LANES]) {
+#pragma GCC unroll 4
+    for (int turn = 1; turn < TD__LANES; turn *= 2) {
+        td__vec next[TD__LANES];
+#pragma GCC unroll 8
+        for (int i = 0; i < TD__LANES / 2; i++) {
+            td__vec a = square[i], b = square[i + TD__LANES / 2];
+            next[2 * i] = TD__IN_TURNS(a, b, TD__FIRST_HALVES);
+            next[2 * i + 1] = TD__IN_TURNS(a, b, TD__SECOND_HALVES);
+        }
+        __builtin_memcpy(square, next, sizeof next);
+    }
+}
+
 #endif

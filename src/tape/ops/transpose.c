@@ -1,6 +1,7 @@
 /* transpose: y[i_p0, i_p1, …] = x[i_0, i_1, …]; the gradient takes the inverse permutation */
-#include "tape/op.h"
+#include "tape/kernels.h"
 #include "tape/parallel.h"
+#include "tape/pick.h"
 
 #include <string.h>
 
@@ -8,59 +9,104 @@ typedef struct transpose_saved {
     int32_t permutation[TD_MAX_RANK];
 } transpose_saved;
 
+/* Axes of the result, but for those that a row or a matrix runs along. */
 typedef struct permuting {
-    td_shape to;
-    int64_t strides[TD_MAX_RANK]; /* in x, of the result's axes */
+    int32_t rank;
+    int64_t dims[TD_MAX_RANK], from[TD_MAX_RANK], to[TD_MAX_RANK]; /* strides in x and y */
+    int64_t inner, step;    /* the result's last axis: its size, its stride in x */
+    int64_t columns, apart; /* x's last axis, where it is another one: its size, its stride in y */
+    int64_t strips;         /* of those columns */
     const float *x;
     float *y;
 } permuting;
 
-/* Rows [begin, end) of the result, in order; along the innermost axis a strided copy. */
-static void permute_part(void *context, int part, int64_t begin, int64_t end) {
+enum { STRIP = 64 }; /* columns of a matrix that are turned at a time */
+
+/* A position along the outer axes, the result's innermost one first. */
+typedef struct position {
+    int64_t index[TD_MAX_RANK], from, to;
+} position;
+
+static position position_of(const permuting *p, int64_t number) {
+    position at = {0};
+    for (int32_t i = 0; i < p->rank; i++) {
+        at.index[i] = number % p->dims[i];
+        at.from += at.index[i] * p->from[i];
+        at.to += at.index[i] * p->to[i];
+        number /= p->dims[i];
+    }
+    return at;
+}
+
+static void go_on(const permuting *p, position *at) {
+    for (int32_t i = 0; i < p->rank; i++) {
+        at->from += p->from[i];
+        at->to += p->to[i];
+        if (++at->index[i] < p->dims[i]) {
+            return;
+        }
+        at->from -= p->from[i] * p->dims[i];
+        at->to -= p->to[i] * p->dims[i];
+        at->index[i] = 0;
+    }
+}
+
+/* Rows of the result, which are rows of x. */
+static void copy_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const permuting *p = context;
-    int32_t last = p->to.rank - 1;
-    int64_t index[TD_MAX_RANK] = {0}, inner = p->to.dims[last], step = p->strides[last];
-    int64_t offset = 0, rest = begin;
-    for (int32_t i = last - 1; i >= 0; i--) {
-        index[i] = rest % p->to.dims[i];
-        rest /= p->to.dims[i];
-        offset += index[i] * p->strides[i];
+    position at = position_of(p, begin);
+    for (int64_t row = begin; row < end; row++) {
+        memcpy(p->y + at.to, p->x + at.from, (size_t)p->inner * sizeof *p->y);
+        go_on(p, &at);
     }
-    float *y = p->y + begin * inner;
-    for (int64_t row = begin; row < end; row++, y += inner) {
-        const float *from = p->x + offset;
-        if (step == 1) {
-            memcpy(y, from, (size_t)inner * sizeof *y);
-        } else {
-            for (int64_t j = 0; j < inner; j++) {
-                y[j] = from[j * step];
-            }
-        }
-        for (int32_t i = last - 1; i >= 0; i--) {
-            offset += p->strides[i];
-            if (++index[i] < p->to.dims[i]) {
-                break;
-            }
-            offset -= p->strides[i] * p->to.dims[i];
-            index[i] = 0;
+}
+
+/* Strips of matrices: (inner, columns) of x to (columns, inner) of the result. */
+static void turn_part(void *context, int part, int64_t begin, int64_t end) {
+    (void)part;
+    const permuting *p = context;
+    position at = position_of(p, begin / p->strips);
+    int64_t first = begin % p->strips * STRIP;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t left = p->columns - first;
+        td__kernels()->transpose(p->inner, left < STRIP ? left : STRIP, p->x + at.from + first,
+                                 p->step, p->y + at.to + first * p->apart, p->apart);
+        first += STRIP;
+        if (first >= p->columns) {
+            first = 0;
+            go_on(p, &at);
         }
     }
 }
 
-static void transpose(const td_shape *from, const int32_t *order, const float *x, float *y) {
-    int64_t strides[TD_MAX_RANK] = {0}, stride = 1, rows = 1;
-    for (int32_t i = from->rank - 1; i >= 0; i--) {
-        strides[i] = stride;
-        stride *= from->dims[i];
+static void transpose(const td_shape *shape, const int32_t *order, const float *x, float *y) {
+    int32_t last = shape->rank - 1;
+    int64_t of_x[TD_MAX_RANK] = {0}, stride = 1, rows = 1;
+    td__strides(shape, of_x);
+    permuting p = {.inner = shape->dims[order[last]],
+                   .step = of_x[order[last]],
+                   .columns = 1,
+                   .strips = 1,
+                   .x = x,
+                   .y = y};
+    bool turns = order[last] != last;
+    for (int32_t i = last; i >= 0; i--) { /* of the result, from the inside out */
+        int64_t size = shape->dims[order[i]];
+        if (turns && order[i] == last) {
+            p.columns = size;
+            p.apart = stride;
+            p.strips = (size + STRIP - 1) / STRIP;
+        } else if (i < last) {
+            p.dims[p.rank] = size;
+            p.from[p.rank] = of_x[order[i]];
+            p.to[p.rank++] = stride;
+            rows *= size;
+        }
+        stride *= size;
     }
-    permuting p = {.to = {.rank = from->rank}, .x = x, .y = y};
-    for (int32_t i = 0; i < from->rank; i++) {
-        p.to.dims[i] = from->dims[order[i]];
-        p.strides[i] = strides[order[i]];
-        rows *= i < from->rank - 1 ? p.to.dims[i] : 1;
-    }
-    td__parallel(rows, 1, TD__GRAIN / (p.to.dims[from->rank - 1] + 1) + 1, permute_part, &p);
+    int64_t piece = p.inner * (turns ? STRIP : 1) + 1;
+    td__parallel(rows * p.strips, 1, TD__GRAIN / piece + 1, turns ? turn_part : copy_part, &p);
 }
 
 static td_status transpose_backward(td_tape *tape, td__node *node) {
