@@ -51,7 +51,7 @@ static void attention_softmax(const td__scores *s, float *stats, float *x) {
         int64_t n = finish_scores(s, r, x, &most);
 #pragma omp simd reduction(+ : total)
         for (int64_t i = 0; i < n; i++) {
-            float e = td__expf(x[i] - most);
+            float e = td__exp_below(x[i] - most);
             x[i] = e;
             total += e;
         }
@@ -73,7 +73,7 @@ static void attention_again(const td__scores *s, const float *stats, float *x) {
         most = stats[0];
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            x[i] = td__expf(x[i] - most) * share;
+            x[i] = td__exp_below(x[i] - most) * share;
         }
     }
 }

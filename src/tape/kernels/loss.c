@@ -346,7 +346,7 @@ TD__INLINE float log_sum_exp(int64_t n, const float *z, float *maximum) {
     most = most < -3.40282347e+38f ? 0.0f : most; /* a row of -inf */
 #pragma omp simd reduction(+ : total)
     for (int64_t i = 0; i < n; i++) {
-        total += td__expf(z[i] - most);
+        total += td__exp_below(z[i] - most);
     }
     *maximum = most;
     return td__logf(total);

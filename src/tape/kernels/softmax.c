@@ -16,7 +16,7 @@ static void softmax(int64_t rows, int64_t n, const float *x, float *y) {
         float most = safe_max(n, x), total = 0;
 #pragma omp simd reduction(+ : total)
         for (int64_t i = 0; i < n; i++) {
-            float e = td__expf(x[i] - most);
+            float e = td__exp_below(x[i] - most);
             y[i] = e;
             total += e;
         }
@@ -49,7 +49,7 @@ static void log_softmax(int64_t rows, int64_t n, const float *x, float *y) {
         float most = safe_max(n, x), total = 0;
 #pragma omp simd reduction(+ : total)
         for (int64_t i = 0; i < n; i++) {
-            total += td__expf(x[i] - most);
+            total += td__exp_below(x[i] - most);
         }
         float log_total = td__logf(total);
 #pragma omp simd

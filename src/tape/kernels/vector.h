@@ -42,11 +42,16 @@ TD__INLINE td__vec td__tile_end(td__vec v, int flags) {
 #define TD__LEAST ((td__vec){0} - __builtin_inff())
 
 TD__INLINE float td__largest_lane(td__vec v) {
-    float most = v[0];
-    for (int l = 1; l < TD__LANES; l++) {
-        most = v[l] > most ? v[l] : most;
+    float lanes[TD__LANES];
+    td__store(lanes, v);
+#pragma GCC unroll 4
+    for (int half = TD__LANES / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+        for (int l = 0; l < half; l++) {
+            lanes[l] = lanes[l + half] > lanes[l] ? lanes[l + half] : lanes[l];
+        }
     }
-    return most;
+    return lanes[0];
 }
 
 /* The largest of n numbers: NaN is passed over, none gives -inf. */

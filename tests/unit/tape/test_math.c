@@ -125,6 +125,27 @@ static void exp_of_very_negative_numbers_is_a_denormal_or_zero(void **state) {
     expect_near(kernel_exp, exp, x, 0, 1.2e-38); /* where denormals are flushed, all of it */
 }
 
+/* A row of 0 and x: e^x / (1 + e^x), by exponentials of what is not above 0. */
+static void exponentials_of_a_softmax_are_right_down_to_the_smallest(void **state) {
+    (void)state;
+    for (int i = 0; i <= 8700; i++) {
+        float row[2] = {0, (float)i / -100.0f}, y[2];
+        td__kernels()->softmax(1, 2, row, y);
+        double e = exp((double)row[1]);
+        assert_close(y[1] / y[0], e, 4e-7, 0);
+        assert_close(y[0], 1 / (1 + e), 2e-7, 0);
+    }
+    static const float beyond[] = {-88, -200, -1e30f, -INFINITY};
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+        float row[2] = {0, beyond[i]}, y[2];
+        td__kernels()->softmax(1, 2, row, y);
+        assert_true(y[0] == 1 && y[1] == 0);
+    }
+    float row[3] = {0, NAN, -1}, y[3];
+    td__kernels()->softmax(1, 3, row, y);
+    assert_true(isnan(y[0]) && isnan(y[1]) && isnan(y[2]));
+}
+
 static void log_is_within_2_units(void **state) {
     (void)state;
     fill_linear(x, 0.25, 4);
@@ -229,6 +250,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_is_within_2_units),
         cmocka_unit_test(exp_of_very_negative_numbers_is_a_denormal_or_zero),
+        cmocka_unit_test(exponentials_of_a_softmax_are_right_down_to_the_smallest),
         cmocka_unit_test(log_is_within_2_units),
         cmocka_unit_test(tanh_is_within_3_units),
         cmocka_unit_test(sigmoid_is_within_3_units),
