@@ -183,12 +183,15 @@ static void pack_left(const product *x, int64_t first, int64_t last, int64_t don
     const td__gemm_arguments *g = x->arguments;
     int most = x->kernels->tile_rows;
     for (int64_t row = first; row < last;) {
-        int64_t left = last - row;
-        int rows = rows_of_tile(left, most);
-        int tiles = (int)(rows < most ? 1 : left % most ? left / most - 1 : left / most);
+        int rows = rows_of_tile(last - row, most), tiles = 0;
+        int64_t next = row;
+        do { /* tiles of the same size, as they will pass */
+            tiles++;
+            next += rows;
+        } while (next < last && rows_of_tile(last - next, most) == rows);
         x->kernels->pack_left(tiles, rows, block, g->a + done * g->lda + row, g->lda, to);
-        row += tiles * rows;
-        to += tiles * rows * block;
+        to += (next - row) * block;
+        row = next;
     }
 }
 

@@ -106,6 +106,20 @@ static void threads_share_rows_or_panels(void **state) {
     td_tape_destroy(tape);
 }
 
+/* Whatever is left of the last tiles. */
+static void columns_of_the_left_operand_are_packed_in_any_number(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    static const int64_t inner[] = {1, 2, 7, 70};
+    for (int64_t m = 62; m < 240; m++) {
+        td_threads_set((int)(1 + m % 3));
+        check(tape, m, 130, inner[m % 4], true, false, false, m % 2 ? TD__TILE_ADD : 0);
+    }
+    td_threads_set(1);
+    td_tape_destroy(tape);
+}
+
 /* The right operand is read where it is, up to its last element. */
 static void a_few_rows_need_no_packing(void **state) {
     (void)state;
@@ -217,6 +231,7 @@ int main(void) {
         cmocka_unit_test(products_agree_with_sums_written_out),
         cmocka_unit_test(long_inner_dimensions_go_in_blocks),
         cmocka_unit_test(threads_share_rows_or_panels),
+        cmocka_unit_test(columns_of_the_left_operand_are_packed_in_any_number),
         cmocka_unit_test(a_few_rows_need_no_packing),
         cmocka_unit_test(a_single_row_has_the_bits_it_has_among_others),
         cmocka_unit_test(long_sums_keep_their_digits),
