@@ -67,7 +67,8 @@ TD_API TD_NODISCARD td_status td_tape_gradient(td_tape *tape, td_tensor *of, siz
                                                td_tensor *const targets[], td_tensor *gradients[],
                                                td_error *error);
 
-/* Called during the backward walk as soon as gradients[index] is complete. */
+/* Called during the backward walk as soon as gradients[index] is complete. It records no operation on the
+ * tape. */
 typedef void td_gradient_ready(void *user, size_t index, td_tensor *gradient);
 /* The same, telling of each gradient while it is still warm in the cache. */
 TD_API TD_NODISCARD td_status td_tape_gradient_notify(td_tape *tape, td_tensor *of, size_t count,
@@ -78,7 +79,7 @@ TD_API TD_NODISCARD td_status td_tape_gradient_notify(td_tape *tape, td_tensor *
 
 /* The same for targets of which only the first `kept` are of use afterwards: gradients has so many. Of the
  * others `ready` is told, and when it returns the memory is used for what comes next, unless a view
- * that td_tape_view gave of it is still held. */
+ * that td_tape_view gave of this very gradient is still held. */
 TD_API TD_NODISCARD td_status td_tape_gradient_tell(td_tape *tape, td_tensor *of, size_t kept,
                                                     size_t count, td_tensor *const targets[],
                                                     td_tensor *gradients[],

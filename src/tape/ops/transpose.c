@@ -15,12 +15,12 @@ typedef struct permuting {
     int64_t dims[TD_MAX_RANK], from[TD_MAX_RANK], to[TD_MAX_RANK]; /* strides in x and y */
     int64_t inner, step;    /* the result's last axis: its size, its stride in x */
     int64_t columns, apart; /* x's last axis, where it is another one: its size, its stride in y */
-    int64_t strips;         /* of those columns */
+    int64_t strips, pieces; /* of those columns; of inner */
     const float *x;
     float *y;
 } permuting;
 
-enum { STRIP = 64 }; /* columns of a matrix that are turned at a time */
+enum { STRIP = 64, PIECE = 1024 }; /* columns and rows of a matrix that are turned at a time */
 
 /* A position along the outer axes, the result's innermost one first. */
 typedef struct position {
@@ -62,19 +62,22 @@ static void copy_part(void *context, int part, int64_t begin, int64_t end) {
     }
 }
 
-/* Strips of matrices: (inner, columns) of x to (columns, inner) of the result. */
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Pieces of matrices: (inner, columns) of x to (columns, inner) of the result. */
 static void turn_part(void *context, int part, int64_t begin, int64_t end) {
     (void)part;
     const permuting *p = context;
-    position at = position_of(p, begin / p->strips);
-    int64_t first = begin % p->strips * STRIP;
+    int64_t each = p->strips * p->pieces;
+    position at = position_of(p, begin / each);
     for (int64_t i = begin; i < end; i++) {
-        int64_t left = p->columns - first;
-        td__kernels()->transpose(p->inner, left < STRIP ? left : STRIP, p->x + at.from + first,
-                                 p->step, p->y + at.to + first * p->apart, p->apart);
-        first += STRIP;
-        if (first >= p->columns) {
-            first = 0;
+        int64_t row = i % each / p->strips * PIECE, column = i % p->strips * STRIP;
+        td__kernels()->transpose(least(p->inner - row, PIECE), least(p->columns - column, STRIP),
+                                 p->x + at.from + row * p->step + column, p->step,
+                                 p->y + at.to + column * p->apart + row, p->apart);
+        if ((i + 1) % each == 0) {
             go_on(p, &at);
         }
     }
@@ -88,6 +91,7 @@ static void transpose(const td_shape *shape, const int32_t *order, const float *
                    .step = of_x[order[last]],
                    .columns = 1,
                    .strips = 1,
+                   .pieces = 1,
                    .x = x,
                    .y = y};
     bool turns = order[last] != last;
@@ -97,6 +101,7 @@ static void transpose(const td_shape *shape, const int32_t *order, const float *
             p.columns = size;
             p.apart = stride;
             p.strips = (size + STRIP - 1) / STRIP;
+            p.pieces = (p.inner + PIECE - 1) / PIECE;
         } else if (i < last) {
             p.dims[p.rank] = size;
             p.from[p.rank] = of_x[order[i]];
@@ -105,8 +110,9 @@ static void transpose(const td_shape *shape, const int32_t *order, const float *
         }
         stride *= size;
     }
-    int64_t piece = p.inner * (turns ? STRIP : 1) + 1;
-    td__parallel(rows * p.strips, 1, TD__GRAIN / piece + 1, turns ? turn_part : copy_part, &p);
+    int64_t floats = turns ? least(p.inner, PIECE) * STRIP : p.inner;
+    td__parallel(rows * p.strips * p.pieces, 1, TD__GRAIN / (floats + 1) + 1,
+                 turns ? turn_part : copy_part, &p);
 }
 
 static td_status transpose_backward(td_tape *tape, td__node *node) {

@@ -53,6 +53,8 @@ static void every_element_goes_to_its_place(void **state) {
     enum { SIZES = sizeof sizes / sizeof *sizes };
     td_error error = {0};
     td_tape *tape = td_tape_create(NULL, &error);
+    check(tape, TD_SHAPE(2100, 70), (int32_t[]){1, 0});
+    check(tape, TD_SHAPE(3, 70, 1030), (int32_t[]){0, 2, 1});
     for (int i = 0; i < SIZES * SIZES; i++) { /* squares, strips and what is left of them */
         check(tape, TD_SHAPE(sizes[i / SIZES], sizes[i % SIZES]), (int32_t[]){1, 0});
     }
