@@ -8,30 +8,21 @@
 
 #include <string.h>
 
-typedef td__vec vec;
-typedef td__mask mask;
-
 enum { ROW_PANELS = 4 };
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vec load(const float *p) {
-    return td__load(p);
-}
 
 /* As many columns as a register has lanes; those from `columns` on are zero. */
 static void pack_lanes(int64_t columns, int64_t k, const float *b, int64_t ldb, float *to) {
     int64_t i = 0;
     for (; i + TD__LANES <= k; i += TD__LANES, to += TD__LANES * 2 * TD__LANES) {
-        vec square[TD__LANES];
+        td__vec square[TD__LANES];
 #pragma GCC unroll 16
         for (int j = 0; j < TD__LANES; j++) {
-            square[j] = j < columns ? load(b + j * ldb + i) : (vec){0};
+            square[j] = j < columns ? td__load(b + j * ldb + i) : (td__vec){0};
         }
         td__transpose(square);
 #pragma GCC unroll 16
         for (int j = 0; j < TD__LANES; j++) {
-            *(vec *)(to + j * 2 * TD__LANES) = square[j];
+            *(td__vec *)(to + j * 2 * TD__LANES) = square[j];
         }
     }
     for (; i < k; i++, to += 2 * TD__LANES) {
@@ -53,12 +44,12 @@ static void pack_rows(int64_t columns, int64_t k, const float *b, int64_t ldb, i
     for (int64_t i = 0; i < k; i++, b += ldb, panels += width) {
         float *to = panels;
         for (int64_t p = 0; p < whole; p++, to += panel_stride) {
-            vec first = load(b + p * width), second = load(b + p * width + TD__LANES);
-            *(vec *)to = first;
-            *(vec *)(to + TD__LANES) = second;
+            td__vec first = td__load(b + p * width), second = td__load(b + p * width + TD__LANES);
+            *(td__vec *)to = first;
+            *(td__vec *)(to + TD__LANES) = second;
         }
         if (rest) {
-            *(vec *)to = *(vec *)(to + TD__LANES) = (vec){0};
+            *(td__vec *)to = *(td__vec *)(to + TD__LANES) = (td__vec){0};
             memcpy(to, b + whole * width, (size_t)rest * sizeof *b);
         }
     }
@@ -69,7 +60,7 @@ static void pack_whole_left(int tiles, int64_t k, const float *a, int64_t lda, f
     const int64_t rows = TD__TILE_ROWS, tile = rows * k;
     for (; k > 1 && rows <= TD__LANES; k--, a += lda, to += rows) {
         for (int t = 0; t < tiles; t++) { /* the lanes too many are written over by the next row */
-            *(vec *)(to + t * tile) = load(a + t * rows);
+            *(td__vec *)(to + t * tile) = td__load(a + t * rows);
         }
     }
     for (; k > 0; k--, a += lda, to += rows) {
@@ -93,14 +84,9 @@ static void pack_left(int tiles, int rows, int64_t k, const float *a, int64_t ld
     }
 }
 
-INLINE vec rectify(vec v) {
-    mask keep = ~(v < (vec){0}); /* NaN stays */
-    return (vec)(((mask)v) & keep);
-}
-
 /* Writes one row of a tile. */
-INLINE void store(const int vectors, const vec *sum, int columns, float *c, int flags) {
-    vec value[2];
+TD__INLINE void store(const int vectors, const td__vec *sum, int columns, float *c, int flags) {
+    td__vec value[2];
     float padded[2 * TD__LANES];
     bool whole = columns == vectors * TD__LANES;
     if (flags & TD__TILE_ADD) {
@@ -110,52 +96,45 @@ INLINE void store(const int vectors, const vec *sum, int columns, float *c, int 
         }
         const float *from = whole ? c : padded;
         for (int v = 0; v < vectors; v++) {
-            value[v] = sum[v] + load(from + v * TD__LANES);
+            value[v] = sum[v] + td__load(from + v * TD__LANES);
         }
     } else {
         for (int v = 0; v < vectors; v++) {
             value[v] = sum[v];
         }
     }
-    if (flags & TD__TILE_ENDS) {
-        for (int v = 0; v < vectors; v++) {
-            value[v] = rectify(value[v]);
-        }
-    }
-    if (flags & TD__TILE_RELU6) {
-        for (int v = 0; v < vectors; v++) {
-            mask above = value[v] > (vec){0} + 6.0f;
-            value[v] = (vec)(((mask)value[v] & ~above) | ((mask)((vec){0} + 6.0f) & above));
-        }
+    for (int v = 0; v < vectors; v++) {
+        value[v] = td__tile_end(value[v], flags);
     }
     if (whole) {
         for (int v = 0; v < vectors; v++) {
-            *(vec *)(c + v * TD__LANES) = value[v];
+            *(td__vec *)(c + v * TD__LANES) = value[v];
         }
     } else {
         for (int v = 0; v < vectors; v++) {
-            *(vec *)(padded + v * TD__LANES) = value[v];
+            *(td__vec *)(padded + v * TD__LANES) = value[v];
         }
         memcpy(c, padded, (size_t)columns * sizeof *c);
     }
 }
 
-INLINE void dot(const int row_count, const int vectors, int columns, int64_t segments,
-                int64_t segment, const int64_t *offsets, const float *const *rows, const float *b,
-                int64_t ldb, const float *bias, float *c, int64_t ldc, int flags) {
-    vec sum[TD__TILE_ROWS][2];
+TD__INLINE void dot(const int row_count, const int vectors, int columns, int64_t segments,
+                    int64_t segment, const int64_t *offsets, const float *const *rows,
+                    const float *b, int64_t ldb, const float *bias, float *c, int64_t ldc,
+                    int flags) {
+    td__vec sum[TD__TILE_ROWS][2];
     const float *a[TD__TILE_ROWS];
 #pragma GCC unroll 16
     for (int r = 0; r < row_count; r++) {
         a[r] = rows[r];
         for (int v = 0; v < vectors; v++) {
-            sum[r][v] = bias ? load(bias + v * TD__LANES) : (vec){0};
+            sum[r][v] = bias ? td__load(bias + v * TD__LANES) : (td__vec){0};
         }
     }
     for (int64_t s = 0; s < segments; s++) {
         int64_t offset = offsets[s];
         for (int64_t k = 0; k < segment; k++) {
-            vec b0 = load(b), b1 = vectors > 1 ? load(b + TD__LANES) : b0;
+            td__vec b0 = td__load(b), b1 = vectors > 1 ? td__load(b + TD__LANES) : b0;
             b += ldb;
 #pragma GCC unroll 16
             for (int r = 0; r < row_count; r++) {
@@ -174,22 +153,22 @@ INLINE void dot(const int row_count, const int vectors, int columns, int64_t seg
 }
 
 /* One row past several panels: as many sums as hide how long one takes, in the order of dot. */
-INLINE void row_of_panels(const int panels, int64_t k, const float *a, const float *b,
-                          int64_t panel_stride, int64_t ldb, const float *bias, int columns,
-                          float *c, int flags) {
-    vec sum[ROW_PANELS][2];
+TD__INLINE void row_of_panels(const int panels, int64_t k, const float *a, const float *b,
+                              int64_t panel_stride, int64_t ldb, const float *bias, int columns,
+                              float *c, int flags) {
+    td__vec sum[ROW_PANELS][2];
 #pragma GCC unroll 4
     for (int p = 0; p < panels; p++) {
         for (int v = 0; v < 2; v++) {
-            sum[p][v] = bias ? load(bias + (2 * p + v) * TD__LANES) : (vec){0};
+            sum[p][v] = bias ? td__load(bias + (2 * p + v) * TD__LANES) : (td__vec){0};
         }
     }
     for (int64_t i = 0; i < k; i++, b += ldb) {
         float scalar = a[i];
 #pragma GCC unroll 4
         for (int p = 0; p < panels; p++) {
-            sum[p][0] += load(b + p * panel_stride) * scalar;
-            sum[p][1] += load(b + p * panel_stride + TD__LANES) * scalar;
+            sum[p][0] += td__load(b + p * panel_stride) * scalar;
+            sum[p][1] += td__load(b + p * panel_stride + TD__LANES) * scalar;
         }
     }
 #pragma GCC unroll 4
@@ -199,18 +178,18 @@ INLINE void row_of_panels(const int panels, int64_t k, const float *a, const flo
     }
 }
 
-INLINE void outer(const int row_count, const int vectors, int columns, int64_t segments,
-                  int64_t segment, int64_t stride, const float *const *starts, int64_t offset,
-                  const float *b, int64_t ldb, float *c, int64_t ldc, int flags) {
-    vec sum[TD__TILE_ROWS][2];
+TD__INLINE void outer(const int row_count, const int vectors, int columns, int64_t segments,
+                      int64_t segment, int64_t stride, const float *const *starts, int64_t offset,
+                      const float *b, int64_t ldb, float *c, int64_t ldc, int flags) {
+    td__vec sum[TD__TILE_ROWS][2];
 #pragma GCC unroll 16
     for (int r = 0; r < row_count; r++) {
-        sum[r][0] = sum[r][1] = (vec){0};
+        sum[r][0] = sum[r][1] = (td__vec){0};
     }
     for (int64_t s = 0; s < segments; s++) {
         const float *a = starts[s] + offset;
         for (int64_t k = 0; k < segment; k++) {
-            vec b0 = load(b), b1 = vectors > 1 ? load(b + TD__LANES) : b0;
+            td__vec b0 = td__load(b), b1 = vectors > 1 ? td__load(b + TD__LANES) : b0;
             b += ldb;
 #pragma GCC unroll 16
             for (int r = 0; r < row_count; r++) {
