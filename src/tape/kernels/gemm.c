@@ -103,7 +103,7 @@ TD__INLINE void store(const int vectors, const td__vec *sum, int columns, float 
             value[v] = sum[v];
         }
     }
-    for (int v = 0; v < vectors; v++) {
+    for (int v = 0; flags & TD__TILE_ENDS && v < vectors; v++) {
         value[v] = td__tile_end(value[v], flags);
     }
     if (whole) {
