@@ -348,8 +348,19 @@ def demo_runs(place):
     return place
 
 
+def shortened(shown, printed):
+    """Printed lines, left out where a page that is out of date has `…` for them."""
+    if not matches(shown, printed):
+        marks = [i for i, line in enumerate(shown) if line.strip() == "…"]
+        if len(marks) == 1:
+            after = len(shown) - marks[0] - 1
+            printed = printed[:marks[0]] + [shown[marks[0]]] + (printed[-after:] if after else [])
+        shown = printed
+    return "".join(line + "\n" for line in shown)
+
+
 def updated(page, folder):
-    """The page's text with the real output in every console block that has no `…`."""
+    """The page's text with the real output in every console block, and in text blocks whose command is known."""
     runner = Page(page, folder)
     text = runner.text
     for block in blocks(runner.text):
@@ -358,16 +369,15 @@ def updated(page, folder):
                 runner.shell(value, capture_output=True)
         if block.language == "sh" and block.direction("not run") is None:
             runner.run_sh(block)
-        if block.direction("prints") is not None and "…" not in block.text:
+        if block.direction("prints") is not None:
             printed = runner.shell(block.direction("prints"), capture_output=True).stdout
-            if not matches(block.text.splitlines(), printed.splitlines()):
-                text = text.replace("```text\n" + block.text + "```", "```text\n" + printed + "```")
+            new = shortened(block.text.splitlines(), printed.splitlines())
+            text = text.replace("```text\n" + block.text + "```", "```text\n" + new + "```")
         if block.language != "console" or block.direction("not run") is not None:
             continue
         new = ""
         for command, shown in commands(block.text):
             printed, _ = runner.terminal(command, int(block.direction("columns") or 100))
-            keep = matches(shown, printed) or any("…" in line for line in shown)
-            new += f"$ {command}\n" + "".join(line + "\n" for line in (shown if keep else printed))
+            new += f"$ {command}\n" + shortened(shown, printed)
         text = text.replace("```console\n" + block.text + "```", "```console\n" + new + "```")
     return text
