@@ -22,6 +22,18 @@ bool layout_word(const char *text, td_layout *layout) {
     return first || !strcmp(text, "channels_last");
 }
 
+bool header_word(const char *text, td_header *header) {
+    bool yes = !strcmp(text, "true") || !strcmp(text, "yes");
+    *header = yes ? TD_HEADER_YES : TD_HEADER_NO;
+    return yes || !strcmp(text, "false") || !strcmp(text, "no");
+}
+
+int check_free(const char *path, bool force) {
+    return force || td_output_is_free(path)
+               ? EXIT_GOOD
+               : fail(EXIT_BAD, "%s is there already; --force replaces it", path);
+}
+
 static const option *find(const option *options, size_t count, const char *name, size_t length) {
     for (size_t i = 0; i < count; i++) {
         if (strlen(options[i].name) == length && !strncmp(options[i].name, name, length)) {
@@ -45,6 +57,10 @@ static void unknown(const command *of, const option *options, size_t count, cons
 }
 
 static bool store(const command *of, const option *taken, const char *value) {
+    if (taken->text && *taken->text) {
+        misuse(of, "--%s is given twice: %s and %s", taken->name, *taken->text, value);
+        return false;
+    }
     if (taken->text) {
         *taken->text = value;
         return true;

@@ -35,7 +35,11 @@ static const char help[] =
     "                    where all of its values lie between, else the least and the greatest\n"
     "  -                 the CSV to standard output\n"
     "\n"
-    "  --to OUTPUT       where to\n"
+    "  --to OUTPUT       where to; may be repeated\n"
+    "  --force           replace files that are there already\n"
+    "  --header BOOL     CSV: whether the first line has the columns' names (true, false); found "
+    "out\n"
+    "                    without\n"
     "  --label COLUMN    the column of labels, when it is not the one of training\n"
     "  --labels FILE     NPY, IDX: the file of labels\n"
     "  --scale NUMBER    multiply inputs by this instead of what training did\n"
@@ -109,15 +113,22 @@ static bool show_progress(void *user, int64_t done, int64_t examples) {
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-static void print_result(const td_prediction *result, const char *to) {
-    bool piped = to && !strcmp(to, "-");
+static void print_result(const td_prediction *result, const td_predict_options *options) {
+    bool piped = options->to && !strcmp(options->to, "-");
+    for (size_t i = 0; i < options->also_to.count; i++) {
+        piped = piped || !strcmp(options->also_to.items[i], "-");
+    }
     FILE *stream = piped ? stderr : stdout;
-    (void)fprintf(stream, "%lld examples", (long long)result->examples);
+    (void)fprintf(stream, "%lld example%s", (long long)result->examples,
+                  result->examples == 1 ? "" : "s");
     if (!isnan(result->accuracy)) {
         (void)fprintf(stream, ", accuracy %.2f %%", 100 * result->accuracy);
     }
-    if (to && !piped) {
-        (void)fprintf(stream, "; outputs in %s", to);
+    if (options->to && strcmp(options->to, "-") != 0) {
+        (void)fprintf(stream, "; outputs in %s", options->to);
+    }
+    for (size_t i = 0; i < options->also_to.count; i++) {
+        (void)fprintf(stream, ", %s", options->also_to.items[i]);
     }
     (void)fprintf(stream, "%s%s\n", *result->folder ? "; recorded in " : "", result->folder);
 }
@@ -150,7 +161,7 @@ static int predict_all(const char *model, const char *data, td_predict_options *
         return fail(status_of(status), "%s", error.text);
     }
     if (!quiet) {
-        print_result(&result, predict->to);
+        print_result(&result, predict);
     }
     return EXIT_GOOD;
 }
@@ -171,11 +182,14 @@ static bool are_sinks(const char *text) {
 }
 
 static int predict_named(const char *model, size_t input_count, const char **inputs,
-                         size_t output_count, const char **outputs, int64_t memory) {
+                         size_t output_count, const char **outputs, int64_t memory, bool force) {
     td_named_file pairs[2][MOST_VALUES];
     int wrong = split_pairs(&command_predict, "input", input_count, inputs, pairs[0]);
     wrong =
         wrong ? wrong : split_pairs(&command_predict, "output", output_count, outputs, pairs[1]);
+    for (size_t i = 0; !wrong && i < output_count; i++) {
+        wrong = check_free(pairs[1][i].path, force);
+    }
     if (wrong) {
         return wrong;
     }
@@ -186,14 +200,17 @@ static int predict_named(const char *model, size_t input_count, const char **inp
 }
 
 static int run(int count, char **arguments) {
-    bool quiet = false;
-    const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to[MOST_VALUES];
+    bool quiet = false, force = false;
+    const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *header = NULL,
+               *to[MOST_VALUES];
     const char *inputs[MOST_VALUES], *outputs[MOST_VALUES], *labels[MOST_VALUES];
     size_t to_count = 0, input_count = 0, output_count = 0, label_count = 0;
     td_named_file input_files[MOST_VALUES], label_files[MOST_VALUES];
     td_predict_options predict = {.size = sizeof predict};
     const option options[] = {
         {.name = "to", .list = to, .list_count = &to_count},
+        {.name = "force", .flag = &force},
+        {.name = "header", .text = &header},
         {.name = "input", .list = inputs, .list_count = &input_count},
         {.name = "output", .list = outputs, .list_count = &output_count},
         {.name = "label", .text = &predict.label},
@@ -211,9 +228,20 @@ static int run(int count, char **arguments) {
                        arguments)) {
         return EXIT_USAGE;
     }
+    size_t files = 0; /* that predictions go to come first in the list */
     for (size_t i = 0; i < to_count; i++) {
-        *(are_sinks(to[i]) ? &predict.sinks : &predict.to) = to[i];
+        if (!are_sinks(to[i])) {
+            to[files++] = to[i];
+        } else if (predict.sinks) {
+            return misuse(&command_predict, "--to %s, --to %s: sinks go in one list, --to %s,%s",
+                          predict.sinks, to[i], predict.sinks, to[i]);
+        } else {
+            predict.sinks = to[i];
+        }
     }
+    predict.keep_files = !force;
+    predict.to = files ? to[0] : NULL;
+    predict.also_to = (td_names){to + 1, files > 1 ? files - 1 : 0};
     if (memory && !td_parse_bytes(memory, &predict.memory)) {
         return misuse(&command_predict, "--memory: expected a number of bytes (500M, 2GiB, 500MB)");
     }
@@ -231,7 +259,7 @@ static int run(int count, char **arguments) {
         bool alone = count == 1 && !predict.to && !predict.record && output_count;
         return alone
                    ? predict_named(arguments[0], input_count, inputs, output_count, outputs,
-                                   predict.memory)
+                                   predict.memory, force)
                    : misuse(&command_predict, "--input and --output go with MODEL alone: no DATA, "
                                               "no --to, no --record");
     }
@@ -255,6 +283,9 @@ static int run(int count, char **arguments) {
     }
     if (layout && !layout_word(layout, &predict.layout)) {
         return misuse(&command_predict, "--layout: expected channels_first or channels_last");
+    }
+    if (header && !header_word(header, &predict.header)) {
+        return misuse(&command_predict, "--header: expected true or false");
     }
     if (scale && !plain_number(scale, &predict.scale)) {
         return misuse(&command_predict, "--scale: expected a number that is not 0");

@@ -18,6 +18,10 @@ typedef struct td_named_file {
     const char *name, *path; /* path: .npy */
 } td_named_file;
 
+/* Whether writing to path replaces nothing: it is not there, an empty file or folder, no regular file
+ * (a device, a pipe), or "-". */
+TD_API bool td_output_is_free(const char *path);
+
 /* Zero means default; everything is borrowed for the duration of the call. */
 typedef struct td_predict_options {
     size_t size; /* sizeof(td_predict_options) */
@@ -47,6 +51,9 @@ typedef struct td_predict_options {
     size_t input_count;
     const td_named_file *output_labels; /* the labels of several outputs, a file of each */
     size_t output_label_count;
+    td_header header; /* CSV: whether the first line has the columns' names */
+    td_names also_to; /* more files or folders, each as `to` */
+    bool keep_files;  /* a file, or a folder with files in it, that is there already is an error */
 } td_predict_options;
 
 typedef struct td_prediction {
@@ -92,6 +99,7 @@ typedef struct td_gradients_options {
     size_t input_count;
     const td_named_file *output_labels; /* of a model of several outputs: the labels of each */
     size_t output_label_count;
+    td_header header; /* CSV: whether the first line has the columns' names */
 } td_gradients_options;
 
 /* The gradient of the batch's (mean) loss with respect to a layer's output or parameter. */

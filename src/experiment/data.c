@@ -299,6 +299,18 @@ static void settle_pieces(td__checker *checker, td__yaml_node *node, td_data_opt
     }
 }
 
+/* A C program's 0 is the default; one in a document is a mistake. */
+static void check_scale(td__checker *checker, const td__yaml_node *node) {
+    const td__yaml_node *scale = td__yaml_get(node, "scale");
+    double number;
+    if (scale && scale->kind == TD__YAML_SCALAR && td__text_number(scale->text, &number) &&
+        number == 0) {
+        size_t mark = td__path_enter(checker, "scale");
+        td__problem(checker, scale, "0 would make every input 0; to change nothing, leave it out");
+        td__path_leave(checker, mark);
+    }
+}
+
 void td__read_data(td__checker *checker, td__yaml_node *node, void *member) {
     td_data_options *data = member;
     td__check_map(checker, node, data_keys, TD__COUNT(data_keys), member);
@@ -312,6 +324,7 @@ void td__read_data(td__checker *checker, td__yaml_node *node, void *member) {
                     has_train ? "train and generate exclude each other"
                               : "train: FILE, inputs: {…}, or generate: {…}, is missing");
     }
+    check_scale(checker, node);
     if (data->label.count && data->y) {
         td__problem(checker, node, "label: columns, or {x, y} of an .npz, not both");
     }
