@@ -225,11 +225,14 @@ void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
     for (size_t i = 0; i < count; i++) {
         print_finding(&findings[i], colour);
     }
-    size_t others = td_diagnosis_rule_count(diagnosis) - count;
-    terminal_paint(colour, "32");
-    (void)fputs("\u2713", stdout);
-    terminal_paint(colour, "0");
-    printf(" %zu %schecks: nothing unusual\n", others, count ? "other " : "");
+    size_t rules = td_diagnosis_rule_count(diagnosis), others = rules > count ? rules - count : 0;
+    if (others) {
+        terminal_paint(colour, "32");
+        (void)fputs("\u2713", stdout);
+        terminal_paint(colour, "0");
+        printf(" %zu %scheck%s: nothing unusual\n", others, count ? "other " : "",
+               others == 1 ? "" : "s");
+    }
     for (size_t i = 0; i < noted; i++) {
         printf("  ");
         print_plain(notes[i]);

@@ -43,7 +43,7 @@ static const char help[] =
     "a\n"
     "                    folder (its name ends in '/') with LAYER.error.npy,\n"
     "                    LAYER.PARAMETER.gradient.npy, …\n"
-    "  --force           replace a file that is there already\n"
+    "  --force           replace a file that is there already and holds no gradients\n"
     "  --header BOOL     CSV: whether the first line has the columns' names (true, false)\n"
     "  --json            shapes and statistics as JSON, a line for each, without values\n"
     "  --quiet           print nothing\n"
@@ -171,7 +171,7 @@ static int run(int count, char **arguments) {
     if (header && !header_word(header, &gradients.header)) {
         return misuse(&command_gradients, "--header: expected true or false");
     }
-    if (to && check_free(to, force)) {
+    if (to && check_free(to, force || td_output_is_ours(to))) {
         return EXIT_BAD;
     }
     if (scale && !plain_number(scale, &gradients.scale)) {

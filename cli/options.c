@@ -28,10 +28,12 @@ bool header_word(const char *text, td_header *header) {
     return yes || !strcmp(text, "false") || !strcmp(text, "no");
 }
 
-int check_free(const char *path, bool force) {
-    return force || td_output_is_free(path)
+int check_free(const char *path, bool replace) {
+    return replace || td_output_is_free(path)
                ? EXIT_GOOD
-               : fail(EXIT_BAD, "%s is there already; --force replaces it", path);
+               : fail(EXIT_BAD,
+                      "%s is there already, and not what this command writes; --force replaces it",
+                      path);
 }
 
 static const option *find(const option *options, size_t count, const char *name, size_t length) {
@@ -43,14 +45,47 @@ static const option *find(const option *options, size_t count, const char *name,
     return NULL;
 }
 
+/* What people look for as an option, and where an experiment file has it. */
+static const char *const settings[][2] = {
+    {"epochs", "train.epochs"},
+    {"steps", "train.steps"},
+    {"batch", "data.batch"},
+    {"batch-size", "data.batch"},
+    {"batch_size", "data.batch"},
+    {"loss", "train.loss"},
+    {"seed", "seed"},
+    {"optimizer", "train.optimizer"},
+    {"threads", "threads"},
+    {"name", "name"},
+    {"validation", "data.validation"},
+};
+
+/* The key that an unknown option is in commands that have --set; else NULL. */
+static const char *setting_of(const option *options, size_t count, const char *word) {
+    for (size_t i = 0; find(options, count, "set", 3) && i < sizeof settings / sizeof *settings;
+         i++) {
+        if (!strcmp(settings[i][0], word)) {
+            return settings[i][1];
+        }
+    }
+    return NULL;
+}
+
+/* value: what stands behind it, or NULL. */
 static void unknown(const command *of, const option *options, size_t count, const char *argument,
-                    size_t length) {
+                    size_t length, const char *value) {
     const char *names[MOST_VALUES];
     char word[128] = ""; /* longer than any option */
     for (size_t i = 0; i < count && i < MOST_VALUES; i++) {
         names[i] = options[i].name;
     }
     (void)snprintf(word, sizeof word, "%.*s", (int)length, argument + 2);
+    const char *key = setting_of(options, count, word);
+    if (key) {
+        misuse(of, "no option '%s'; the experiment file has it: --set %s=%s", argument, key,
+               value ? value : "VALUE");
+        return;
+    }
     const char *meant = td_nearest_word(word, names, count < MOST_VALUES ? count : MOST_VALUES);
     misuse(of, "no option '%s'%s%s%s", argument, meant ? "; did you mean '--" : "",
            meant ? meant : "", meant ? "'?" : "");
@@ -103,7 +138,10 @@ bool parse_options(const command *of, const option *options, size_t option_count
                                   ? find(options, option_count, argument + 2, length - 2)
                                   : NULL;
         if (!taken) {
-            unknown(of, options, option_count, argument, length > 2 ? length - 2 : 0);
+            const char *next =
+                i + 1 < *count && arguments[i + 1][0] != '-' ? arguments[i + 1] : NULL;
+            unknown(of, options, option_count, argument, length > 2 ? length - 2 : 0,
+                    equals ? equals + 1 : next);
             return false;
         }
         if (taken->flag && equals) {

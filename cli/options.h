@@ -31,9 +31,9 @@ bool parse_options(const command *of, const option *options, size_t option_count
 typedef void option_visitor(const command *of, const option *options, size_t count);
 void visit_options(option_visitor *visitor);
 
-/* EXIT_GOOD when a command may write to path: nothing is there that would be replaced, or force.
- * Otherwise the mistake has been said. */
-int check_free(const char *path, bool force);
+/* EXIT_GOOD when a command may write to path: nothing is there, or what may be replaced. Otherwise the
+ * mistake has been said. */
+int check_free(const char *path, bool replace);
 /* A number of at least 1; false when text is none. */
 bool whole_number(const char *text, int64_t *number);
 /* A finite number that is not 0; false when text is none. */

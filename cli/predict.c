@@ -36,7 +36,7 @@ static const char help[] =
     "  -                 the CSV to standard output\n"
     "\n"
     "  --to OUTPUT       where to; may be repeated\n"
-    "  --force           replace files that are there already\n"
+    "  --force           replace files that are there already and are no predictions\n"
     "  --header BOOL     CSV: whether the first line has the columns' names (true, false); found "
     "out\n"
     "                    without\n"
@@ -188,7 +188,8 @@ static int predict_named(const char *model, size_t input_count, const char **inp
     wrong =
         wrong ? wrong : split_pairs(&command_predict, "output", output_count, outputs, pairs[1]);
     for (size_t i = 0; !wrong && i < output_count; i++) {
-        wrong = check_free(pairs[1][i].path, force);
+        const char *path = pairs[1][i].path;
+        wrong = check_free(path, force || td_output_is_ours(path));
     }
     if (wrong) {
         return wrong;

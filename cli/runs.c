@@ -81,7 +81,7 @@ static columns lay_out(const table *t) {
     int room = terminal_room();
     columns c = {.name = 4};
     for (size_t i = 0; i < t->count; i++) {
-        int length = (int)strlen(t->rows[i].name);
+        int length = terminal_columns(t->rows[i].name);
         c.name = length > c.name ? length : c.name;
     }
     c.whole = room - WHOLE - METRICS >= c.name;
@@ -215,6 +215,9 @@ static int run(int count, char **arguments) {
     table t = {0};
     td_error error = {0};
     td_status status = td_runs_list(folder, add_run, &t, &error);
+    if (status == TD_NOT_FOUND && count == 0) {
+        status = TD_OK; /* nothing was trained here yet */
+    }
     if (!status && t.count == 0 && !json) {
         (void)fprintf(stderr, "no runs in %s\n", folder);
     } else if (!status && json) {

@@ -349,7 +349,8 @@ static void list_signals(const page *p) {
     size_t most = p->plain ? count : HEAT_ROWS;
     heading(p, "signals");
     for (size_t i = 0; i < count && i < most; i++) {
-        printf("%-28s steps %lld..%lld  ", signals[i].name, (long long)signals[i].first_step,
+        terminal_print_padded(signals[i].name, 28);
+        printf(" steps %lld..%lld  ", (long long)signals[i].first_step,
                (long long)signals[i].last_step);
         print_forms(signals[i].forms);
         putchar('\n');

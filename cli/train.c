@@ -141,8 +141,18 @@ static int train(td_trainer *trainer, report_style style) {
                       td_trainer_folder(trainer));
 }
 
+/* Whether the check before training has reported what the trainer remarks too. */
+static bool logits_reported;
+
+static bool is_about_logits(const char *rule) {
+    return !strcmp(rule, "missing_output_activation") || !strcmp(rule, "redundant_softmax");
+}
+
 static void print_remark(void *user, const char *text) {
     (void)user;
+    if (logits_reported && strstr(text, "from_logits: true")) {
+        return;
+    }
     terminal_clear();
     note(text);
 }
@@ -174,6 +184,7 @@ static void check_first(const char *path, const settings *s) {
     size_t count = diagnosis ? td_diagnosis_findings(diagnosis, &findings) : 0;
     for (size_t i = 0; i < count; i++) {
         if (findings[i].confidence == TD_SURE) {
+            logits_reported = logits_reported || is_about_logits(findings[i].rule);
             char line[600];
             (void)snprintf(
                 line, sizeof line, "%s%s%s%s%s \u2192 %s", findings[i].text,

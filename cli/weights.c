@@ -42,7 +42,7 @@ static const char help[] =
     "  --tensors        the tensors as the file has them, of a model too: also of one that cannot "
     "be\n"
     "                   loaded\n"
-    "  --force          replace a file that is there already\n"
+    "  --force          replace a file that is there already and holds no weights\n"
     "\n"
     "Examples\n"
     "  tapedeck weights runs/demo --to weights.csv\n"
@@ -97,7 +97,7 @@ static int run(int count, char **arguments) {
         return misuse(&command_weights, "--from replaces the parameters of a model: not with "
                                         "--tensors");
     }
-    if (check_free(to, force)) {
+    if (check_free(to, force || td_output_is_ours(to))) {
         return EXIT_BAD;
     }
     if (tensors) {

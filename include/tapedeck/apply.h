@@ -21,6 +21,9 @@ typedef struct td_named_file {
 /* Whether writing to path replaces nothing: it is not there, an empty file or folder, no regular file
  * (a device, a pipe), or "-". */
 TD_API bool td_output_is_free(const char *path);
+/* Whether what is at path is what td_predict, td_weights_save and td_gradients_save write under a name
+ * with its ending, by how it begins: predictions, weights, arrays, a model, a folder of such. */
+TD_API bool td_output_is_ours(const char *path);
 
 /* Zero means default; everything is borrowed for the duration of the call. */
 typedef struct td_predict_options {
@@ -53,7 +56,7 @@ typedef struct td_predict_options {
     size_t output_label_count;
     td_header header; /* CSV: whether the first line has the columns' names */
     td_names also_to; /* more files or folders, each as `to` */
-    bool keep_files;  /* a file, or a folder with files in it, that is there already is an error */
+    bool keep_files;  /* what is there already, and neither free nor ours, is an error */
 } td_predict_options;
 
 typedef struct td_prediction {

@@ -9,7 +9,6 @@
 #include "tapedeck/apply.h"
 #include "tensor/order.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -228,29 +227,6 @@ static td_status pictures_write(td__predict_output *output, const td_view *predi
     return status;
 }
 
-/* ---- Whether it may be written ----------------------------------------------------------------- */
-
-static bool is_empty_folder(const char *path) {
-    DIR *folder = opendir(path);
-    bool empty = folder != NULL;
-    for (const struct dirent *entry; empty && (entry = readdir(folder));) {
-        empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
-    }
-    if (folder) {
-        closedir(folder);
-    }
-    return empty;
-}
-
-bool td_output_is_free(const char *path) {
-    struct stat about;
-    if (!strcmp(path, "-") || stat(path, &about) != 0) {
-        return true;
-    }
-    return S_ISDIR(about.st_mode) ? is_empty_folder(path)
-                                  : !S_ISREG(about.st_mode) || about.st_size == 0;
-}
-
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
 static const format csv = {csv_write}, npy = {npy_write}, pictures = {pictures_write};
@@ -303,8 +279,9 @@ td__predict_output *td__predict_output_open(const char *path, const td__predict_
             path, path);
         return NULL;
     }
-    if (about->keep_files && !td_output_is_free(path)) {
-        td_error_set(error, TD_INVALID, "%s is there already; --force replaces it", path);
+    if (about->keep_files && !td_output_is_free(path) && !td_output_is_ours(path)) {
+        td_error_set(error, TD_INVALID,
+                     "%s is there already, and no predictions; --force replaces it", path);
         return NULL;
     }
     td__predict_output *output = td__calloc(1, sizeof *output);

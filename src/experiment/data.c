@@ -78,16 +78,34 @@ static void read_validation_labels(td__checker *checker, td__yaml_node *node, vo
     }
 }
 
+/* 0.2, or 20 %. */
+static bool is_share(const td__yaml_node *node) {
+    size_t length = node->kind == TD__YAML_SCALAR ? strlen(node->text) : 0;
+    char number[32];
+    double value;
+    if (length == 0 || length >= sizeof number) {
+        return false;
+    }
+    memcpy(number, node->text, length + 1);
+    if (number[length - 1] == '%') {
+        number[--length] = 0;
+        while (length && number[length - 1] == ' ') {
+            number[--length] = 0;
+        }
+    }
+    return td__text_number(number, &value);
+}
+
 /* A share, a file of its own, or the files of several inputs. */
 static void read_validation(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__field field = {
-        .type = TD__FIELD_NUMBER, AT(validation_share), .maximum = 0.999};
+        .type = TD__FIELD_SHARE, AT(validation_share), .maximum = 0.999};
     td_data_options *data = member;
-    td_value value = {.kind = TD_VALUE_NUMBER};
+    td_value value = {.kind = TD_VALUE_TEXT, .text = node->text};
     td_error reason = {0};
     if (node->kind == TD__YAML_MAP) {
         read_pieces(checker, node, &data->validation_input_pieces);
-    } else if (node->kind != TD__YAML_SCALAR || !td__text_number(node->text, &value.number)) {
+    } else if (!is_share(node)) {
         td__read_path(checker, node, &data->validation);
     } else if (td__field_set(&field, data, &value, &reason)) {
         td__problem(checker, node, "%s", reason.text);

@@ -111,7 +111,8 @@ class Outputs(Case):
                     ("report", "runs/small", "-o"))
         for command in commands:
             done = self.run_program(*command, "mine.csv", status=1)
-            self.assertIn("mine.csv is there already; --force replaces it", done.stderr)
+            self.assertIn("mine.csv is there already", done.stderr)
+            self.assertIn("--force replaces it", done.stderr)
             self.assertEqual(self.read("mine.csv"), mine)
         self.assertIn("folder/ is there already",
                       self.run_program("predict", "runs/small", "x.npy", "--to", "folder/", status=1).stderr)
@@ -122,6 +123,15 @@ class Outputs(Case):
             self.run_program(*command, "mine.csv", "--force")
             self.assertNotEqual(self.read("mine.csv"), mine)
             self.write("mine.csv", mine)
+
+    def test_what_the_command_wrote_before_is_replaced(self):
+        for to in ("a.csv", "a.npy", "pictures/"):
+            for _ in range(2):
+                self.run_program("predict", "runs/small", "x.npy", "--to", to)
+        for to in ("w.csv", "w.npz", "w.safetensors", "w.keras", "w.h5", "w.onnx", "folder/"):
+            for _ in range(2):
+                self.run_program("weights", "runs/small", "--to", to)
+        self.assertIn("is there already", self.run_program("report", "runs/small", "-o", "a.csv", status=1).stderr)
 
     def test_a_report_is_replaced_by_the_next_one(self):
         self.run_program("report", "runs/small")

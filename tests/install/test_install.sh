@@ -11,6 +11,13 @@ cmake --install "$TD_BUILD" --prefix "$prefix" >/dev/null
 mv "$prefix" "$scratch/moved"
 prefix=$scratch/moved
 
+for file in docs/experiment.md docs/view.png examples/demo/demo.yaml examples/data/digits.csv.gz README.md; do
+    [ -f "$prefix/share/doc/tapedeck/$file" ] || {
+        echo "not installed: share/doc/tapedeck/$file"
+        exit 1
+    }
+done
+
 libraries=$(dirname "$(find "$prefix" -name libtapedeck.so)")
 export PKG_CONFIG_PATH="$libraries/pkgconfig"
 flags="-Wall -Wextra -Werror ${TD_SANITIZE:+-fsanitize=$TD_SANITIZE}"
