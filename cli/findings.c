@@ -1,6 +1,7 @@
 #include "findings.h"
 
 #include "json.h"
+#include "options.h"
 #include "terminal.h"
 
 #include <math.h>
@@ -142,7 +143,8 @@ static void print_line(const char *mark, const char *text) {
 }
 
 static void print_trial(const td_finding_trial *trial) {
-    printf("%*s  tried for %lld steps: ", INDENT, "", (long long)trial->steps);
+    printf("%*s  tried for %lld step%s: ", INDENT, "", (long long)trial->steps,
+           plural(trial->steps));
     if (isfinite(trial->loss_before) && isfinite(trial->loss_after)) {
         printf("loss %.3g instead of %.3g, ", trial->loss_after, trial->loss_before);
     }
@@ -231,7 +233,7 @@ void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
         (void)fputs("\u2713", stdout);
         terminal_paint(colour, "0");
         printf(" %zu %scheck%s: nothing unusual\n", others, count ? "other " : "",
-               others == 1 ? "" : "s");
+               plural((int64_t)others));
     }
     for (size_t i = 0; i < noted; i++) {
         printf("  ");

@@ -104,8 +104,9 @@ static void print_stats(const td_stats *stats) {
 
 static void print_all(const td_gradients *gradients) {
     const td_gradients_info *info = td_gradients_about(gradients);
-    printf("loss %.6g: %s%s over %lld examples (%s)\n", info->value, info->loss,
-           info->from_logits ? " from logits" : "", (long long)info->examples, info->why);
+    printf("loss %.6g: %s%s over %lld example%s (%s)\n", info->value, info->loss,
+           info->from_logits ? " from logits" : "", (long long)info->examples,
+           plural(info->examples), info->why);
     const td_gradient *gradient;
     for (size_t i = 0; (gradient = td_gradients_at(gradients, i)); i++) {
         (void)fputc('\n', stdout);

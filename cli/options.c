@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *plural(int64_t count) {
+    return count == 1 ? "" : "s";
+}
+
 bool whole_number(const char *text, int64_t *number) {
     char *end;
     *number = strtoll(text, &end, 10);

@@ -34,6 +34,8 @@ void visit_options(option_visitor *visitor);
 /* EXIT_GOOD when a command may write to path: nothing is there, or what may be replaced. Otherwise the
  * mistake has been said. */
 int check_free(const char *path, bool replace);
+/* "s" unless there is one: printf("%lld step%s", n, plural(n)). */
+const char *plural(int64_t count);
 /* A number of at least 1; false when text is none. */
 bool whole_number(const char *text, int64_t *number);
 /* A finite number that is not 0; false when text is none. */

@@ -119,8 +119,7 @@ static void print_result(const td_prediction *result, const td_predict_options *
         piped = piped || !strcmp(options->also_to.items[i], "-");
     }
     FILE *stream = piped ? stderr : stdout;
-    (void)fprintf(stream, "%lld example%s", (long long)result->examples,
-                  result->examples == 1 ? "" : "s");
+    (void)fprintf(stream, "%lld example%s", (long long)result->examples, plural(result->examples));
     if (!isnan(result->accuracy)) {
         (void)fprintf(stream, ", accuracy %.2f %%", 100 * result->accuracy);
     }

@@ -145,9 +145,10 @@ static void print_row(const row *r, const columns *c, bool colour) {
         printf("  %9s", terminal_bytes(size, (double)r->is.info.bytes));
     }
     char lost[64] = "";
-    int losing = r->is.info.dropped ? snprintf(lost, sizeof lost, "  %lld records dropped",
-                                               (long long)r->is.info.dropped)
-                                    : 0;
+    int losing = r->is.info.dropped
+                     ? snprintf(lost, sizeof lost, "  %lld record%s dropped",
+                                (long long)r->is.info.dropped, plural(r->is.info.dropped))
+                     : 0;
     print_metrics(r->is.metrics, r->is.metric_count, c->left - losing);
     (void)fputs(lost, stdout);
     putchar('\n');

@@ -208,28 +208,48 @@ static td_status list_classes(folder *f, td__table *table, const char *path, td_
     return status;
 }
 
+static td_status describe(const char *path, td__image_size *size, td_error *error) {
+    td__bytes bytes = {0};
+    td_status status = td__bytes_map(&bytes, path, error);
+    status = status ? status : td__image_describe(&bytes, path, size, error);
+    td__bytes_release(&bytes);
+    return status;
+}
+
+/* Transparency that is left out is reported: how many images have it, of all of them or, in a large
+ * folder, of LOOKED_AT. One that has it where none of these did is an error when it is decoded. */
+static td_status tell_alpha(const folder *f, td__table *table, td__image_size *size,
+                            td_error *error) {
+    enum { LOOKED_AT = 256 };
+    size_t all = f->images.count, some = all < LOOKED_AT ? all : LOOKED_AT, found = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < some; i++) {
+        td__image_size one = {0};
+        const char *path = f->images.items[i * all / some];
+        if (!describe(path, &one, NULL) && one.alpha) {
+            first = found++ ? first : path;
+        }
+    }
+    size->alpha = found > 0;
+    if (!found) {
+        return TD_OK;
+    }
+    char text[600];
+    snprintf(text, sizeof text,
+             "%.300s has transparency (%zu of %zu images), which is left out; `input: [%lld, %lld, "
+             "%lld]` keeps it as the last channel",
+             first, found, some, (long long)size->height, (long long)size->width,
+             (long long)size->channels + 1);
+    return remark(table, text, error);
+}
+
 /* The size that all images must have: what the options ask for in channels, else the first's
- * without transparency, which is reported. */
+ * without transparency. */
 static td_status choose_size(const folder *f, td__table *table, const td_data_options *options,
                              td__image_size *size, td_error *error) {
-    td__bytes bytes = {0};
-    const char *first = f->images.items[0];
-    td_status status = td__bytes_map(&bytes, first, error);
-    if (!status) {
-        status = td__image_describe(&bytes, first, size, error);
-    }
-    td__bytes_release(&bytes);
-    if (!status && size->alpha && options->input.rank != 3) {
-        char text[600];
-        snprintf(text, sizeof text,
-                 "%.300s has transparency, which is left out; `input: [%lld, %lld, %lld]` keeps it "
-                 "as the last channel",
-                 first, (long long)size->height, (long long)size->width,
-                 (long long)size->channels + 1);
-        return remark(table, text, error);
-    }
+    td_status status = describe(f->images.items[0], size, error);
     if (status || options->input.rank != 3) {
-        return status;
+        return status ? status : tell_alpha(f, table, size, error);
     }
     int64_t channels = options->input.dims[2];
     if (channels < 1 || channels > 4) {
@@ -286,11 +306,10 @@ static td_status check_size(const decoder *d, const char *path, const td__image_
     }
     if (!d->channels_chosen && found->alpha && !size->alpha) {
         return td_error_set(error, TD_BAD_SHAPE,
-                            "%s has transparency, but %s/%s has none; `input: [%lld, %lld, %lld]` "
-                            "leaves it out, %lld channels keep it",
-                            path, d->folder, d->files[0], (long long)size->height,
-                            (long long)size->width, (long long)size->channels,
-                            (long long)size->channels + 1);
+                            "%s has transparency, and the images looked at first have none; "
+                            "`input: [%lld, %lld, %lld]` leaves it out, %lld channels keep it",
+                            path, (long long)size->height, (long long)size->width,
+                            (long long)size->channels, (long long)size->channels + 1);
     }
     return TD_OK;
 }

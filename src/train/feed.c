@@ -53,11 +53,11 @@ static td_status refuse_texts(const td_trainer *trainer, td_error *error) {
     const td__yaml_node *train = td__yaml_get(td__yaml_root(experiment->yaml), "train");
     return td__experiment_problem(
         experiment, td__yaml_get(train, "loss"), TD_INVALID, error,
-        "train.loss: %s compares numbers, and the labels are texts: %lld classes ('%.60s', …). "
-        "For classes, take sparse_categorical_crossentropy and a last layer of %lld units; "
+        "train.loss: %s compares numbers, and the labels are texts: %lld %s ('%.60s', …). "
+        "For classes, take sparse_categorical_crossentropy and a unit for each in the last layer; "
         "data.label_kind: values numbers the texts in alphabetical order",
         td_loss_name(experiment->train.objective.loss), (long long)info->classes,
-        info->class_names[0], (long long)info->classes);
+        info->classes == 1 ? "class" : "classes", info->class_names[0]);
 }
 
 /* Labels as the loss can be compared with them. */

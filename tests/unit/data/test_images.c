@@ -120,8 +120,9 @@ static void transparency_is_a_channel_where_it_is_asked_for(void **state) {
     td_dataset *data = open_data(TD_DATA(.train = path));
     assert_int_equal(td_dataset_info(data)->input.dims[2], 3);
     assert_int_equal(td_dataset_info(data)->remarks.count, 1);
-    assert_non_null(strstr(td_dataset_info(data)->remarks.items[0],
-                           "0.png has transparency, which is left out; `input: [1, 2, 4]`"));
+    assert_non_null(
+        strstr(td_dataset_info(data)->remarks.items[0],
+               "0.png has transparency (1 of 1 images), which is left out; `input: [1, 2, 4]`"));
     td_dataset_close(data);
     check_row(path, 0, 0, (const float[]){10, 20, 30, 50, 60, 70});
     check_row(path, 4, 0, (const float[]){10, 20, 30, 40, 50, 60, 70, 80});
@@ -137,14 +138,26 @@ static void transparency_is_a_channel_where_it_is_asked_for(void **state) {
 
 static void an_image_with_transparency_among_others_is_named(void **state) {
     (void)state;
-    char path[512];
+    enum { MANY = 300, NOT_LOOKED_AT = 6 };
+    char path[512], name[64];
     make_folder("some_alpha");
     snprintf(path, sizeof path, "%s/some_alpha", scratch);
-    write_png("some_alpha/0.png", PNG_FORMAT_RGB);
-    write_png("some_alpha/1.png", PNG_FORMAT_RGBA);
-    assert_refused(TD_DATA(.train = path), TD_BAD_SHAPE, "1.png has transparency", "0.png has none",
-                   "`input: [1, 2, 3]` leaves it out");
-    check_row(path, 3, 1, (const float[]){10, 20, 30, 50, 60, 70});
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "some_alpha/%03d.png", i);
+        write_png(name, i == 1 ? PNG_FORMAT_RGBA : PNG_FORMAT_RGB);
+    }
+    td_dataset *data = open_data(TD_DATA(.train = path));
+    assert_int_equal(td_dataset_info(data)->remarks.count, 1);
+    assert_non_null(strstr(td_dataset_info(data)->remarks.items[0],
+                           "001.png has transparency (1 of 256 images)"));
+    td_dataset_close(data);
+    check_row(path, 0, 1, (const float[]){10, 20, 30, 50, 60, 70});
+    write_png("some_alpha/001.png", PNG_FORMAT_RGB);
+    snprintf(name, sizeof name, "some_alpha/%03d.png", NOT_LOOKED_AT);
+    write_png(name, PNG_FORMAT_RGBA);
+    assert_refused(TD_DATA(.train = path), TD_BAD_SHAPE, "006.png has transparency",
+                   "`input: [1, 2, 3]` leaves it out, 4 channels keep it");
+    check_row(path, 3, NOT_LOOKED_AT, (const float[]){10, 20, 30, 50, 60, 70});
 }
 
 static void a_jpeg_image_is_opaque(void **state) {
