@@ -172,7 +172,9 @@ static int run(int count, char **arguments) {
     if (header && !header_word(header, &gradients.header)) {
         return misuse(&command_gradients, "--header: expected true or false");
     }
-    if (to && check_free(to, force || td_output_is_ours(to))) {
+    const char *const read[] = {arguments[0], input_count ? NULL : arguments[1], gradients.labels};
+    if (to &&
+        (check_not_read(to, read, 3, force) || check_free(to, force || td_output_is_ours(to)))) {
         return EXIT_BAD;
     }
     if (scale && !plain_number(scale, &gradients.scale)) {

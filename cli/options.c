@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const char *plural(int64_t count) {
     return count == 1 ? "" : "s";
@@ -38,6 +39,21 @@ int check_free(const char *path, bool replace) {
                : fail(EXIT_BAD,
                       "%s is there already, and not what this command writes; --force replaces it",
                       path);
+}
+
+static bool is_same_file(const char *a, const char *b) {
+    struct stat first, second;
+    return a && b && stat(a, &first) == 0 && stat(b, &second) == 0 &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+int check_not_read(const char *path, const char *const *read, size_t count, bool force) {
+    for (size_t i = 0; i < count && !force; i++) {
+        if (is_same_file(path, read[i])) {
+            return fail(EXIT_BAD, "%s is what is read here; --force replaces it", path);
+        }
+    }
+    return EXIT_GOOD;
 }
 
 static const option *find(const option *options, size_t count, const char *name, size_t length) {

@@ -34,6 +34,9 @@ void visit_options(option_visitor *visitor);
 /* EXIT_GOOD when a command may write to path: nothing is there, or what may be replaced. Otherwise the
  * mistake has been said. */
 int check_free(const char *path, bool replace);
+/* EXIT_GOOD unless path is one of the files that the command reads: it may not be replaced by what is
+ * made of it. Names may be NULL. */
+int check_not_read(const char *path, const char *const *read, size_t count, bool force);
 /* "s" unless there is one: printf("%lld step%s", n, plural(n)). */
 const char *plural(int64_t count);
 /* A number of at least 1; false when text is none. */

@@ -186,9 +186,14 @@ static int predict_named(const char *model, size_t input_count, const char **inp
     int wrong = split_pairs(&command_predict, "input", input_count, inputs, pairs[0]);
     wrong =
         wrong ? wrong : split_pairs(&command_predict, "output", output_count, outputs, pairs[1]);
+    const char *read[MOST_VALUES + 1] = {model};
+    for (size_t i = 0; !wrong && i < input_count; i++) {
+        read[i + 1] = pairs[0][i].path;
+    }
     for (size_t i = 0; !wrong && i < output_count; i++) {
         const char *path = pairs[1][i].path;
-        wrong = check_free(path, force || td_output_is_ours(path));
+        wrong = check_not_read(path, read, input_count + 1, force);
+        wrong = wrong ? wrong : check_free(path, force || td_output_is_ours(path));
     }
     if (wrong) {
         return wrong;
@@ -197,6 +202,30 @@ static int predict_named(const char *model, size_t input_count, const char **inp
     td_status status =
         td_predict_named(model, input_count, pairs[0], output_count, pairs[1], memory, &error);
     return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
+}
+
+/* Predictions replace nothing that they are made of, and each file is written once. */
+static int check_outputs(const char **to, size_t count, char **arguments,
+                         const td_predict_options *predict, bool force) {
+    const char *read[MOST_VALUES + 3] = {arguments[0], predict->labels};
+    size_t read_count = 2;
+    for (size_t i = 0; i < predict->input_count; i++) {
+        read[read_count++] = predict->inputs[i].path;
+    }
+    if (!predict->input_count) {
+        read[read_count++] = arguments[1];
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (!strcmp(to[i], to[k])) {
+                return misuse(&command_predict, "--to %s is given twice", to[i]);
+            }
+        }
+        if (check_not_read(to[i], read, read_count, force)) {
+            return EXIT_BAD;
+        }
+    }
+    return EXIT_GOOD;
 }
 
 static int run(int count, char **arguments) {
@@ -289,6 +318,10 @@ static int run(int count, char **arguments) {
     }
     if (scale && !plain_number(scale, &predict.scale)) {
         return misuse(&command_predict, "--scale: expected a number that is not 0");
+    }
+    int refused = check_outputs(to, files, arguments, &predict, force);
+    if (refused) {
+        return refused;
     }
     return predict_all(arguments[0], input_count ? NULL : arguments[1], &predict, quiet);
 }

@@ -97,7 +97,8 @@ static int run(int count, char **arguments) {
         return misuse(&command_weights, "--from replaces the parameters of a model: not with "
                                         "--tensors");
     }
-    if (check_free(to, force || td_output_is_ours(to))) {
+    const char *const read[] = {arguments[0], from};
+    if (check_not_read(to, read, 2, force) || check_free(to, force || td_output_is_ours(to))) {
         return EXIT_BAD;
     }
     if (tensors) {

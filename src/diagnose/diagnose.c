@@ -222,6 +222,10 @@ static void judge_unrun(td__case *of) {
 /* What is worth knowing of the data and is no fault by itself. */
 static void note_data(td__case *of) {
     const td__facts *facts = &of->facts;
+    td_names remarks = of->trainer->feed.info->remarks;
+    for (size_t i = 0; i < remarks.count; i++) {
+        td__note(of->diagnosis, td__keep(of, remarks.items[i]));
+    }
     if (facts->constant_columns && facts->table) {
         td__note(of->diagnosis,
                  td__say(of, "%lld of %lld input columns never change",

@@ -133,6 +133,16 @@ class Outputs(Case):
                 self.run_program("weights", "runs/small", "--to", to)
         self.assertIn("is there already", self.run_program("report", "runs/small", "-o", "a.csv", status=1).stderr)
 
+    def test_what_a_command_reads_is_not_replaced_by_what_it_writes(self):
+        before = self.bytes("x.npy")
+        done = self.run_program("predict", "runs/small", "x.npy", "--to", "x.npy", status=1)
+        self.assertIn("x.npy is what is read here; --force replaces it", done.stderr)
+        self.run_program("weights", "runs/small", "--to", "w.npz")
+        self.run_program("weights", "runs/small", "--from", "w.npz", "--to", "w.npz", status=1)
+        self.assertEqual(self.bytes("x.npy"), before)
+        self.assertIn("--to a.csv is given twice", self.run_program(
+            "predict", "runs/small", "x.npy", "--to", "a.csv", "--to", "a.csv", status=2).stderr)
+
     def test_a_report_is_replaced_by_the_next_one(self):
         self.run_program("report", "runs/small")
         self.run_program("report", "runs/small")

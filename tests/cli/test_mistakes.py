@@ -42,6 +42,13 @@ class Experiments(Case):
         self.assertEqual(said.count("probabilities"), 1, said)
         self.assertEqual(said.count("from_logits: true"), 1, said)
 
+    def test_labels_that_a_loss_cannot_use_are_reported_once_with_their_line(self):
+        self.write("d.csv", "a,y\n3,1\n2,2\n")
+        said = self.train(TABLE.format(loss="binary_crossentropy", train="", more="").replace(
+            "units: 2", "units: 1, activation: sigmoid")).stderr
+        self.assertIn("d.csv line 3 (row 2): the label is 2; expected is a number from 0 to 1", said)
+        self.assertNotIn("labels out of range", said)
+
     def test_a_byte_order_mark_and_spellings_of_yaml_are_taken(self):
         self.train("\ufeff" + SMALL.replace("from_logits: true", "from_logits: True").replace("0.2", "20%"))
         self.train(SMALL.replace("from_logits: true", "from_logits: FALSE").replace("0.2", "20 %"), "--dry-run")
