@@ -70,14 +70,13 @@ static bool is_csv(const char *text, size_t size) {
             return true;
         }
     }
-    const char *end = memchr(text, '\n', size);
-    bool ours = size > 0;
-    for (const char *cell = text, *next; ours && cell < (end ? end : text + size);
-         cell = next + 1) {
-        size_t left = (size_t)((end ? end : text + size) - cell);
-        next = memchr(cell, ',', left);
-        ours = next || end ? is_column(cell, next ? (size_t)(next - cell) : left) : true;
-        next = next ? next : cell + left;
+    const char *line_end = memchr(text, '\n', size), *end = line_end ? line_end : text + size;
+    bool ours = size > 0, quoted = memchr(text, '"', (size_t)(end - text)) != NULL;
+    for (const char *cell = text; ours && cell < end;) {
+        const char *comma = memchr(cell, ',', (size_t)(end - cell));
+        bool whole = comma || line_end; /* the last cell of a long header is cut off */
+        ours = !whole || is_column(cell, (size_t)((comma ? comma : end) - cell));
+        cell = comma && !quoted ? comma + 1 : end; /* names of classes may hold commas */
     }
     return ours;
 }

@@ -132,6 +132,11 @@ class Outputs(Case):
             for _ in range(2):
                 self.run_program("weights", "runs/small", "--to", to)
         self.assertIn("is there already", self.run_program("report", "runs/small", "-o", "a.csv", status=1).stderr)
+        self.write("d.csv", 'a,y\n3,"red, or so"\n2,blue\n')
+        self.train(EXPERIMENT.format(data="train: d.csv, label: y", loss="sparse_categorical_crossentropy", units=2,
+                                     train=", from_logits: true", more=""))
+        for _ in range(2):
+            self.run_program("predict", "runs/misread", "d.csv", "--to", "named.csv")
 
     def test_what_a_command_reads_is_not_replaced_by_what_it_writes(self):
         before = self.bytes("x.npy")
