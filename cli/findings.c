@@ -1,6 +1,7 @@
 #include "findings.h"
 
 #include "json.h"
+#include "options.h"
 #include "terminal.h"
 
 #include <math.h>
@@ -142,7 +143,8 @@ static void print_line(const char *mark, const char *text) {
 }
 
 static void print_trial(const td_finding_trial *trial) {
-    printf("%*s  tried for %lld steps: ", INDENT, "", (long long)trial->steps);
+    printf("%*s  tried for %lld step%s: ", INDENT, "", (long long)trial->steps,
+           plural(trial->steps));
     if (isfinite(trial->loss_before) && isfinite(trial->loss_after)) {
         printf("loss %.3g instead of %.3g, ", trial->loss_after, trial->loss_before);
     }
@@ -225,11 +227,14 @@ void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
     for (size_t i = 0; i < count; i++) {
         print_finding(&findings[i], colour);
     }
-    size_t others = td_diagnosis_rule_count(diagnosis) - count;
-    terminal_paint(colour, "32");
-    (void)fputs("\u2713", stdout);
-    terminal_paint(colour, "0");
-    printf(" %zu %schecks: nothing unusual\n", others, count ? "other " : "");
+    size_t rules = td_diagnosis_rule_count(diagnosis), others = rules > count ? rules - count : 0;
+    if (others) {
+        terminal_paint(colour, "32");
+        (void)fputs("\u2713", stdout);
+        terminal_paint(colour, "0");
+        printf(" %zu %scheck%s: nothing unusual\n", others, count ? "other " : "",
+               plural((int64_t)others));
+    }
     for (size_t i = 0; i < noted; i++) {
         printf("  ");
         print_plain(notes[i]);

@@ -69,9 +69,11 @@ static char *key_of(const td__request *request) {
     const td_data_options *options = request->options;
     char *absolute = realpath(request->path, NULL);
     const char *path = absolute ? absolute : request->path;
-    char modes[80];
-    snprintf(modes, sizeof modes, "\nheader %d separator %d missing %d%s", (int)options->header,
-             options->separator, (int)options->missing, request->chosen ? " chosen" : "");
+    char modes[120];
+    snprintf(modes, sizeof modes, "\nheader %d separator %d missing %d kind %d%s%s",
+             (int)options->header, options->separator, (int)options->missing,
+             (int)options->label_kind, request->chosen ? " chosen" : "",
+             request->text_labels ? " text labels" : "");
     td_names weight = {&options->weight, options->weight != NULL};
     growing key = {0};
     bool done = append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
