@@ -133,7 +133,7 @@ static td_status sqlite_open(const td_sink_options *options, td_sink **sink, td_
 
 static int64_t sqlite_estimate(td_form form, int64_t rows, int64_t elements) {
     (void)rows;
-    enum { ROW = 40, STATS_ROW = 120, HISTOGRAM = 2000 };
+    enum { ROW = 40, STATS_ROW = 120, HISTOGRAM = 600 };
     return form == TD_ROWS        ? elements * ROW
            : form == TD_HISTOGRAM ? STATS_ROW + HISTOGRAM
            : form == TD_SCALAR    ? ROW

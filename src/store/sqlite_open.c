@@ -107,7 +107,8 @@ static int out_of_budget(void *user) {
 static bool has_programs(td__sqlite *store) {
     static const char *const queries[] = {
         "SELECT sql FROM main.sqlite_schema WHERE sql IS NOT NULL",
-        "SELECT 1 FROM pragma_table_list l WHERE schema='main' AND (type='virtual' OR EXISTS"
+        "SELECT 1 FROM pragma_table_list l WHERE schema='main' AND type <> 'view' AND"
+        " (type='virtual' OR EXISTS"
         " (SELECT 1 FROM pragma_table_xinfo(l.name, 'main') x WHERE x.hidden > 1))"};
     bool suspect = false;
     sqlite3_stmt *rows = NULL;
@@ -119,7 +120,7 @@ static bool has_programs(td__sqlite *store) {
     }
     sqlite3_finalize(rows);
     if (suspect && sqlite3_prepare_v2(store->database, queries[1], -1, &rows, NULL) == SQLITE_OK) {
-        suspect = sqlite3_step(rows) == SQLITE_ROW;
+        suspect = sqlite3_step(rows) != SQLITE_DONE;
         sqlite3_finalize(rows);
     }
     return suspect;

@@ -21,7 +21,7 @@ typedef struct td__rows td__rows;
     X(SCALAR, "scalar", "OR REPLACE", "iid")                                                       \
     X(SUMMARY, "summary", "OR REPLACE", "iididid")                                                 \
     X(STATS, "stats", "OR REPLACE", "iiidddddiiii")                                                \
-    X(HISTOGRAM, "histogram", "OR REPLACE", "iit")                                                 \
+    X(HISTOGRAM, "histogram_packed", "OR REPLACE", "iib")                                          \
     X(TENSOR_SERIES, "tensor_series", "OR REPLACE", "iiiitttti")                                   \
     X(EXAMPLE, "example", "OR REPLACE", "iiitt")                                                   \
     X(HASH, "hash", "OR REPLACE", "iit")                                                           \
@@ -45,7 +45,7 @@ typedef enum td__store_table {
 typedef enum td__source {
     TD__SCALARS,     /* step, value */
     TD__STATISTICS,  /* step, count, mean, std, min, max, norm, zeros, nan, inf, first_nonfinite */
-    TD__HISTOGRAMS,  /* step, bins */
+    TD__HISTOGRAMS,  /* step, bins: as bins.h has them */
     TD__TENSORS,     /* step, form, file, record */
     TD__HASHES,      /* step, hash */
     TD__TEXTS,       /* step, text */
