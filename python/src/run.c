@@ -2,6 +2,7 @@
  * without a copy. */
 #include "native.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -308,6 +309,7 @@ static PyObject *stats_of(const td_stats *s) {
 }
 
 static PyObject *content_of(const td_record *record) {
+    char hash[20];
     switch (record->form) {
     case TD_SCALAR:
         return PyFloat_FromDouble(record->value);
@@ -318,7 +320,8 @@ static PyObject *content_of(const td_record *record) {
     case TD_TEXT:
         return text_of(record->text, record->text_length);
     case TD_HASH:
-        return PyUnicode_FromFormat("%016llx", (unsigned long long)record->hash);
+        (void)snprintf(hash, sizeof hash, "%016llx", (unsigned long long)record->hash);
+        return PyUnicode_FromString(hash);
     case TD_IMAGE:
         if (record->png) {
             return PyBytes_FromStringAndSize(record->png, (Py_ssize_t)record->png_size);
@@ -355,6 +358,12 @@ static PyObject *run_at(PyObject *object, PyObject *arguments) {
     PyObject *result = NULL;
     td_error error = {0};
     td_status status = td_run_at(run, signal, (td_form)form, step, take_record, &result, &error);
+    if (status == TD_OK && !result) { /* there is one, but it could not be read: a problem */
+        const char *const *problems;
+        size_t count = td_run_problems(run, &problems);
+        status = td_error_set(&error, TD_FORMAT, "%s: %s", name,
+                              count ? problems[count - 1] : "the record cannot be read");
+    }
     if (status == TD_OK) {
         return result;
     }

@@ -89,6 +89,7 @@ class Deck:
         self.folder: str = self._native.folder
         self.steps = resume  # closed so far
         self.epoch = 1
+        self._before = _ended_by()  # not what ends this run
         _open.add(self)
 
     # ---- what is recorded -----------------------------------------------------------------------
@@ -321,32 +322,50 @@ def _schedule(every: str, epochs: int) -> tuple[int, int]:
 
 
 def _as_array(value: Any) -> tuple[Any, str | None]:
-    """What is no array for the library, as one: lists, device tensors, bfloat16 of ml_dtypes."""
+    """What is no array for the library, as one: lists, device tensors, types that NumPy has not."""
     import numpy
 
     if hasattr(value, "detach"):
         value = value.detach().cpu()
-        try:
-            return value.numpy(), None
-        except TypeError:  # PyTorch's bfloat16
+        kind = str(value.dtype).removeprefix("torch.")
+        if kind == "bfloat16":
             import torch
 
             return value.contiguous().view(torch.int16).numpy(), "bfloat16"
+        if kind.startswith("float8"):
+            value = value.float()  # which holds every one of them
+        try:
+            value = value.numpy()
+        except (TypeError, RuntimeError) as error:
+            raise TypeError(f"tensors of {kind} are not recorded: {error}") from None
     array = numpy.asarray(value)
-    if array.dtype.name == "bfloat16":
+    kind = array.dtype.name
+    if kind == "bfloat16":
         return numpy.ascontiguousarray(array).view(numpy.uint16), "bfloat16"
-    if array.dtype.hasobject or array.dtype.kind not in "fiub":
+    if kind.startswith(("float8_", "float6_", "float4_")):  # of ml_dtypes
+        return array.astype(numpy.float32), None
+    if kind in ("int4", "uint4", "int2", "uint2"):
+        return array.astype(numpy.int8), None
+    if array.dtype.kind == "c":
+        raise TypeError(f"arrays of {kind} are not recorded: record .real and .imag, each under a name of its own")
+    if array.dtype.hasobject or array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
         raise TypeError(f"arrays of {array.dtype} are not recorded")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return array, None
+    return (array if array.flags.aligned else array.copy()), None
+
+
+def _ended_by() -> BaseException | None:
+    """The exception that ends the program. In a notebook or an interactive session none does: there it is the last
+    one that was shown, however long ago."""
+    return None if hasattr(sys, "ps1") or sys.flags.interactive else getattr(sys, "last_value", None)
 
 
 @atexit.register
 def _finish_all() -> None:
-    error = getattr(sys, "last_value", None)  # what ended the program, if something did
+    error = _ended_by()
     for deck in list(_open):
         try:
-            deck.finish(_state_of(error))
+            deck.finish(_state_of(None if error is deck._before else error))
         except Exception as failure:
             print(f"tapedeck: {deck.folder}: {failure}", file=sys.stderr)

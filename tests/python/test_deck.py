@@ -289,6 +289,13 @@ class Ending(Case):
         self.assertEqual(run.state, "interrupted")
         self.assertEqual(result.returncode, -signal.SIGINT)
 
+    def test_an_exception_that_ended_nothing(self):
+        result, run = self.run_program("sys.ps1 = 'In : '\nsys.last_value = NameError('a typo in a notebook')")
+        self.assertEqual((result.returncode, run.state), (0, "finished"))
+        program = "import sys\nsys.last_value = NameError('long ago')\n" + PROGRAM.replace("import sys", "")
+        subprocess.run([sys.executable, "-c", program, self.path("second")], check=True, capture_output=True)
+        self.assertEqual(tapedeck.Run(self.path("second")).state, "finished")
+
     def test_kill_9(self):
         _, run = self.run_program("os.kill(os.getpid(), signal.SIGKILL)")
         self.assertEqual(run.state, "crashed")
