@@ -92,6 +92,21 @@ static PyObject *run_about(PyObject *object, PyObject *unused) {
                   : NULL;
 }
 
+/* (the last step that was recorded at or before this one, its epoch, how many come after); 0: none. */
+static PyObject *run_when(PyObject *object, PyObject *argument) {
+    td_run *run = opened(object);
+    long long step = run ? PyLong_AsLongLong(argument) : -1;
+    if (!run || (step == -1 && PyErr_Occurred())) {
+        return NULL;
+    }
+    td_run_step when = {0};
+    if (!td_run_when(run, step, &when) || when.step > step) {
+        when = (td_run_step){0};
+    }
+    int64_t later = step < INT64_MAX ? td_run_count_steps(run, step + 1, INT64_MAX) : 0;
+    return Py_BuildValue("LLL", (long long)when.step, (long long)when.epoch, (long long)later);
+}
+
 static PyObject *run_problems(PyObject *object, PyObject *unused) {
     (void)unused;
     td_run *run = opened(object);
@@ -380,6 +395,7 @@ static PyObject *run_at(PyObject *object, PyObject *arguments) {
 bool tdpy_run_add(PyObject *module) {
     static PyMethodDef methods[] = {
         {"about", run_about, METH_NOARGS, "td_run_about"},
+        {"when", run_when, METH_O, "td_run_when: (step, epoch, later steps)"},
         {"refresh", run_refresh, METH_NOARGS, "td_run_refresh"},
         {"problems", run_problems, METH_NOARGS, "td_run_problems"},
         {"signals", run_signals, METH_NOARGS, "td_run_signals: (name, forms, first, last)"},

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from . import _native
+from . import _native, _resume
 
 _FORMS = _native.FORMS
 _open: "weakref.WeakSet[Deck]" = weakref.WeakSet()
@@ -55,7 +55,10 @@ class Deck:
         seed: of random samples.
         metrics: record every number that `log` is given, every so many steps (0: only what tracks name).
         exact_folder: fail when the folder exists.
-        resume: the run in ``folder`` goes on after this step.
+        resume: go on with the run in ``folder``: ``True`` (or ``"allow"``) after its last step, or begin one where
+            there is none; ``"must"`` the same, and an error where there is none; a number: after that step.
+        discard: with ``resume=STEP``: remove what was recorded after it. The run as it was is kept in
+            ``FOLDER/before-resume-STEP``. Without it, steps that would be lost are an error.
         rank: of this process among several; put beside every signal.
     """
 
@@ -70,13 +73,16 @@ class Deck:
         seed: int = 0,
         metrics: int = 1,
         exact_folder: bool = False,
-        resume: int = 0,
+        resume: bool | str | int = False,
+        discard: bool = False,
         busy_cores: int = 0,
         rank: int = 0,
     ) -> None:
+        folder = os.fspath(folder)
+        after, self.epoch = _resume.plan(folder, resume, discard)
         self._native = _native.Deck(
-            os.fspath(folder), policy=policy, queue_bytes=queue, history_bytes=history, overhead=overhead,
-            seed=seed, exact_folder=exact_folder, resume=resume, busy_cores=busy_cores,
+            folder, policy=policy, queue_bytes=queue, history_bytes=history, overhead=overhead,
+            seed=seed, exact_folder=exact_folder, resume=after, busy_cores=busy_cores,
         )
         self._pid = os.getpid()
         self._metrics = metrics
@@ -87,8 +93,7 @@ class Deck:
         self._parts: list[Any] = []  # that go with the deck: hooks, samplers
         self.rank = rank
         self.folder: str = self._native.folder
-        self.steps = resume  # closed so far
-        self.epoch = 1
+        self.steps = max(after, 0)  # closed so far
         self._before = _ended_by()  # not what ends this run
         _open.add(self)
 
@@ -233,9 +238,11 @@ class Deck:
         self._ends_epoch = last
         if not all([part.before_step() for part in self._parts]):
             return
-        self.steps = self.steps + 1 if step is None else step
-        self._native.step(self.epoch, self.steps, last)
-        self.epoch += last
+        number = self.steps + 1 if step is None else step
+        self._native.step(self.epoch, number, last)
+        self.steps = number
+        if last:
+            self.end_epoch()
         for part in self._parts:
             part.after_step()
 
@@ -246,6 +253,7 @@ class Deck:
         use ``step(last=True)`` there.
         """
         self.epoch += 1
+        self._native.note(_resume.ENDED, str(self.steps))
 
     def flush(self) -> None:
         """Returns when everything recorded in closed steps is safe on disk; raises the first error."""
