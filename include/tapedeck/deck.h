@@ -104,6 +104,9 @@ typedef struct td_signal_info {
      * classes above the threshold. 0: they are values. */
     int64_t classes;
     double threshold;
+    bool
+        channels_first; /* as a picture it is […, channels, height, width], as PyTorch's tensors are;
+                          * else […, height, width, channels] */
 } td_signal_info;
 
 enum { TD_SIGNAL_TEXT_SIZE = 512 };

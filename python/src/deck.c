@@ -14,7 +14,8 @@
 typedef struct deck_object {
     PyObject_HEAD td_deck *deck; /* NULL once it is closed */
     int forks;
-    int64_t last_step; /* that was closed */
+    int64_t last_step;   /* that was closed */
+    bool channels_first; /* of signals that say nothing of it */
     atomic_int users;
     td_error kept; /* of the library's, met while another was looked for; flush or close raise it */
 } deck_object;
@@ -399,30 +400,80 @@ static bool find_better(const char *name, td_better *better) {
     return true;
 }
 
+/* Layouts by the words that frameworks have for them. */
+static bool find_layout(const char *name, bool *channels_first, bool *batched) {
+    static const struct {
+        const char *name;
+        bool channels_first;
+        bool one; /* picture, not a batch of them */
+    } layouts[] = {
+        {"channels_last", false, false},
+        {"channels_first", true, false},
+        {"NHWC", false, false},
+        {"NCHW", true, false},
+        {"HWC", false, true},
+        {"CHW", true, true},
+    };
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        if (strcmp(name, layouts[i].name) == 0) {
+            *channels_first = layouts[i].channels_first;
+            *batched = *batched && !layouts[i].one;
+            return true;
+        }
+    }
+    PyErr_Format(PyExc_ValueError,
+                 "layout is channels_first, channels_last, NCHW, NHWC, CHW or HWC, not '%s'", name);
+    return false;
+}
+
+static int deck_set_layout(PyObject *object, PyObject *value, void *unused) {
+    (void)unused;
+    bool batched = true;
+    PyObject *bytes = value && PyUnicode_Check(value) ? PyUnicode_AsUTF8String(value) : NULL;
+    if (!bytes) {
+        PyErr_SetString(PyExc_TypeError, "layout is a text");
+        return -1;
+    }
+    bool good =
+        find_layout(PyBytes_AsString(bytes), &((deck_object *)object)->channels_first, &batched);
+    Py_DECREF(bytes);
+    return good ? 0 : -1;
+}
+
 static PyObject *deck_signal(PyObject *object, PyObject *arguments, PyObject *names) {
     static char *keywords[] = {"name",    "kind",   "layer", "parameter", "order",
-                               "batched", "better", "rank",  NULL};
+                               "batched", "better", "rank",  "layout",    NULL};
     deck_object *self = (deck_object *)object;
     td_signal_info info = {.size = sizeof info};
-    const char *name, *kind = NULL, *better = NULL;
+    const char *name, *kind = NULL, *better = NULL, *layout = NULL;
     long long order = 0;
     int batched = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "s|zzzLpzi", keywords, &name, &kind,
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "s|zzzLpziz", keywords, &name, &kind,
                                      &info.layer, &info.parameter, &order, &batched, &better,
-                                     &info.rank)) {
+                                     &info.rank, &layout)) {
         return NULL;
     }
-    info.order = order;
-    info.batched = batched;
-    if ((kind && !find_kind(kind, &info.kind)) || (better && !find_better(better, &info.better))) {
+    char text[TD_SIGNAL_TEXT_SIZE];
+    if (kind) {
+        info.order = order;
+        info.batched = batched;
+    } else {
+        int32_t rank = info.rank;
+        td_signal_guess(name, &info, text);
+        info.rank = rank;
+    }
+    info.channels_first = self->channels_first;
+    if ((kind && !find_kind(kind, &info.kind)) || (better && !find_better(better, &info.better)) ||
+        (layout && !find_layout(layout, &info.channels_first, &info.batched))) {
         return NULL;
     }
     int entered = enter(self);
     if (entered != ENTERED) {
         return outside(entered);
     }
+    bool says = kind || info.channels_first || layout;
     td_signal *signal =
-        kind ? td_deck_signal_with(self->deck, name, &info) : td_deck_signal(self->deck, name);
+        says ? td_deck_signal_with(self->deck, name, &info) : td_deck_signal(self->deck, name);
     leave(self);
     if (!signal) {
         return PyErr_NoMemory();
@@ -694,6 +745,7 @@ bool tdpy_deck_add(PyObject *module) {
     };
     static PyGetSetDef deck_values[] = {
         {"folder", deck_folder, NULL, "The folder that was created.", NULL},
+        {"layout", NULL, deck_set_layout, "Of signals that are declared without one.", NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     static PyType_Slot deck_slots[] = {

@@ -90,6 +90,7 @@ class Deck:
         self._begun = False
         self._finished = False
         self._ends_epoch = False
+        self._laid_out: set[str] = set()  # names of arrays that were recorded
         self._parts: list[Any] = []  # that go with the deck: hooks, samplers
         self.rank = rank
         self.folder: str = self._native.folder
@@ -151,14 +152,23 @@ class Deck:
         if self._metrics:
             self._native.track("*", every=self._metrics, metrics=True, to="csv,tensorboard")
 
-    def record(self, name: str, value: Any) -> None:
+    def record(self, name: str, value: Any, *, layout: str | None = None) -> None:
         """Records an array under this name, if a track wants it in this step. It is read, or
         copied, before the call returns.
 
         >>> deck.record("hidden.output", np.ones((4, 3), np.float32))
+
+        Args:
+            layout: how it is a picture: ``NCHW``, ``CHW`` (PyTorch's tensors), ``NHWC``, ``HWC`` (all others). The
+                first record of a name counts.
         """
         if not self._begun:
             self._prepare()
+        if name not in self._laid_out:
+            self._laid_out.add(name)
+            layout = layout or ("channels_first" if type(value).__module__.partition(".")[0] == "torch" else None)
+            if layout:
+                self._native.signal(name, layout=layout, rank=self.rank)
         try:
             self._native.record(name, value)
         except (TypeError, BufferError):

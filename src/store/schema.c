@@ -54,7 +54,7 @@ const char *const td__schema =
     "CREATE TABLE experiment(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
     "CREATE TABLE signal(id INTEGER PRIMARY KEY, name TEXT NOT NULL, raw BLOB, kind TEXT,"
     " layer TEXT, parameter TEXT, position INTEGER, batched INTEGER, better TEXT, units TEXT,"
-    " rank INTEGER);" SIGNAL_INDEX
+    " rank INTEGER, layout TEXT);" SIGNAL_INDEX
     "CREATE TABLE step(step INTEGER PRIMARY KEY, epoch INTEGER, wall_time REAL);"
     "CREATE TABLE scalar(signal INTEGER, step INTEGER, value REAL,"
     " PRIMARY KEY(signal, step)) WITHOUT ROWID;" SUMMARY_TABLE
@@ -93,15 +93,18 @@ const td__migration td__migrations[TD__SCHEMA_VERSION] = {
                     "PRAGMA user_version=2;",
            .read = "CREATE TEMP VIEW signal AS SELECT id, name, raw, NULL AS kind, NULL AS layer,"
                    " NULL AS parameter, NULL AS position, NULL AS batched, NULL AS better,"
-                   " NULL AS units, NULL AS rank FROM main.signal;"
+                   " NULL AS units, NULL AS rank, NULL AS layout FROM main.signal;"
                    "CREATE TEMP TABLE summary(signal INTEGER PRIMARY KEY, last_step, last,"
                    " least_step, least, greatest_step, greatest);"
                    "CREATE TEMP TABLE finding(id INTEGER PRIMARY KEY, cause, layer, unit,"
                    " since_step, confidence, severity, symptoms, evidence, remedy, origin);"},
     [2] = {.write = "ALTER TABLE histogram RENAME TO histogram_packed;"
                     "CREATE " HISTOGRAM_VIEW ";"
+                    "ALTER TABLE signal ADD COLUMN layout TEXT;"
                     "PRAGMA user_version=3;",
-           .read = "CREATE TEMP VIEW histogram_packed AS SELECT * FROM main.histogram;"},
+           .read = "CREATE TEMP VIEW histogram_packed AS SELECT * FROM main.histogram;"
+                   "CREATE TEMP VIEW IF NOT EXISTS signal AS"
+                   " SELECT *, NULL AS layout FROM main.signal;"},
 };
 
 const char *const td__schema_steps[] = {"step",          "scalar",  "stats", "histogram_packed",
@@ -137,7 +140,8 @@ static const struct {
                      "greatest",
                      "ORDER BY id"},
     [TD__SIGNALS] =
-        {"signal", "id, name, raw, kind, layer, parameter, position, batched, better, units, rank",
+        {"signal",
+         "id, name, raw, kind, layer, parameter, position, batched, better, units, rank, layout",
          "ORDER BY id"},
     [TD__EVENTS] = {"event", "kind, epoch, step, wall_time, count, signal, text", "ORDER BY id"},
     [TD__FINDINGS] = {"finding",

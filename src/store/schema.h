@@ -1,7 +1,7 @@
 /* run.db's tables, and how older ones become what they are now; docs/run-db.md explains them.
  *
  * Versions: 1 had no indices, no summaries, signals by name alone, and findings that nobody wrote; 2
- * had histograms as text. */
+ * had histograms as text, and no layouts. */
 #ifndef TAPEDECK_STORE_SCHEMA_H
 #define TAPEDECK_STORE_SCHEMA_H
 

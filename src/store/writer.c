@@ -74,6 +74,7 @@ static void put_info(td__writer *writer, const td_signal_info *info) {
     td__batch_words(batch, betters[info->better]);
     put_units(writer, info);
     td__batch_int(batch, info->rank);
+    td__batch_words(batch, info->channels_first ? "channels_first" : NULL);
 }
 
 static td_status put_signal(td__writer *writer, const td_record *record, int64_t id,
