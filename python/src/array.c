@@ -198,11 +198,8 @@ static const dlpack_exchange *exchange_of(PyObject *type) {
     return exchange;
 }
 
-static bool open_capsule(tdpy_array *array, PyObject *object) {
-    PyObject *capsule = PyObject_CallMethod(object, "__dlpack__", NULL);
-    if (!capsule) {
-        return false;
-    }
+/* Takes the capsule over. */
+static bool open_capsule(tdpy_array *array, PyObject *capsule) {
     bool good = false;
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         dlpack_managed_versioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
@@ -274,22 +271,42 @@ static bool open_converted(tdpy_array *array, PyObject *object) {
     if (good) {
         array->has_buffer = true;
         good = take_buffer(array);
-    } else if (!PyErr_Occurred()) {
-        PyErr_SetString(PyExc_TypeError, "__array__ gave what is no array");
+    } else {
+        PyErr_Clear(); /* NumPy's ValueError for a type that buffers have not */
+        PyErr_SetString(PyExc_TypeError, "__array__ gave what is no array of numbers");
     }
     Py_DECREF(converted);
     return good;
 }
 
-static bool open_some_way(tdpy_array *array, PyObject *object) {
-    const dlpack_exchange *exchange = exchange_of((PyObject *)Py_TYPE(object));
+/* A tensor of PyTorch may be the negative of what its memory says, which DLPack does not tell: then
+ * the tensor that has it in memory, else itself. A new reference; NULL with an exception set. */
+static PyObject *resolved(PyObject *object) {
+    static PyObject *is_neg;
+    is_neg = is_neg ? is_neg : PyUnicode_InternFromString("is_neg");
+    PyObject *negative = is_neg ? PyObject_CallMethodObjArgs(object, is_neg, NULL) : NULL;
+    bool lazily = negative == Py_True;
+    Py_XDECREF(negative);
+    PyErr_Clear(); /* it has no such thing */
+    return lazily ? PyObject_CallMethod(object, "resolve_neg", NULL) : Py_NewRef(object);
+}
+
+static bool open_exchanged(tdpy_array *array, PyObject *object, const dlpack_exchange *exchange) {
     dlpack_tensor tensor = {0};
-    if (exchange && exchange->tensor_from_object(object, &tensor) == 0) {
-        array->object = object;
-        Py_INCREF(object);
+    array->object = resolved(object);
+    if (array->object && exchange->tensor_from_object(array->object, &tensor) == 0) {
         return take_dlpack(array, &tensor);
     }
+    Py_CLEAR(array->object);
     PyErr_Clear();
+    return false;
+}
+
+static bool open_some_way(tdpy_array *array, PyObject *object) {
+    const dlpack_exchange *exchange = exchange_of((PyObject *)Py_TYPE(object));
+    if (exchange && (open_exchanged(array, object, exchange) || PyErr_Occurred())) {
+        return array->object && !PyErr_Occurred();
+    }
     if (PyObject_CheckBuffer(object)) {
         if (PyObject_GetBuffer(object, &array->buffer, PyBUF_RECORDS_RO) == 0) {
             array->has_buffer = true;
@@ -297,10 +314,15 @@ static bool open_some_way(tdpy_array *array, PyObject *object) {
         }
         PyErr_Clear();
     }
+    bool converts = has(object, "__array__");
     if (has(object, "__dlpack__")) {
-        return open_capsule(array, object);
+        PyObject *capsule = PyObject_CallMethod(object, "__dlpack__", NULL);
+        if (capsule || !converts) {
+            return capsule && open_capsule(array, capsule);
+        }
+        PyErr_Clear(); /* of a type that DLPack has not */
     }
-    if (has(object, "__array__")) {
+    if (converts) {
         return open_converted(array, object);
     }
     PyErr_Format(PyExc_TypeError, "an array is needed, not %R", (PyObject *)Py_TYPE(object));
