@@ -17,6 +17,7 @@ INSERT INTO text_of SELECT signal, step, bins FROM histogram;
 DROP VIEW histogram;
 DROP TABLE histogram_packed;
 ALTER TABLE text_of RENAME TO histogram;
+ALTER TABLE signal DROP COLUMN layout;
 PRAGMA user_version=2;
 """
 
