@@ -172,8 +172,8 @@ class Deck:
         try:
             self._native.record(name, value)
         except (TypeError, BufferError):
-            value, dtype = _as_array(value)
-            self._native.record(name, value, dtype=dtype)
+            for part, array, dtype in _as_arrays(name, value):
+                self._native.record(part, array, dtype=dtype)
 
     def log(self, metrics: dict[str, Any] | None = None, /, **more: Any) -> None:
         """Records numbers: Python's, or arrays of one element, which are not waited for.
@@ -339,38 +339,38 @@ def _schedule(every: str, epochs: int) -> tuple[int, int]:
     return (0, int(count)) if unit.startswith("epoch") else (int(count), epochs)
 
 
-def _as_array(value: Any) -> tuple[Any, str | None]:
-    """What is no array for the library, as one: lists, device tensors, types that NumPy has not."""
+def _as_arrays(name: str, value: Any) -> list[tuple[str, Any, str | None]]:
+    """What is no array for the library, as signals that are: lists, device tensors, types of elements that NumPy has not,
+    complex numbers as NAME.real and NAME.imag."""
     import numpy
 
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        kind = str(value.dtype).removeprefix("torch.")
-        if kind == "bfloat16":
-            import torch
+        import torch
 
-            return value.contiguous().view(torch.int16).numpy(), "bfloat16"
-        if kind.startswith("float8"):
-            value = value.float()  # which holds every one of them
-        try:
-            value = value.numpy()
+        value = value.detach().cpu()
+        if value.dtype == torch.bfloat16:
+            return [(name, value.contiguous().view(torch.int16).numpy(), "bfloat16")]
+        kind = str(value.dtype).removeprefix("torch.")
+        wider = {"complex32": torch.complex64} | ({kind: torch.float32} if kind.startswith("float8_") else {})
+        try:  # which hold every one of them
+            value = value.to(wider.get(kind, value.dtype)).resolve_conj().resolve_neg().numpy()
         except (TypeError, RuntimeError) as error:
             raise TypeError(f"tensors of {kind} are not recorded: {error}") from None
     array = numpy.asarray(value)
     kind = array.dtype.name
     if kind == "bfloat16":
-        return numpy.ascontiguousarray(array).view(numpy.uint16), "bfloat16"
+        return [(name, numpy.ascontiguousarray(array).view(numpy.uint16), "bfloat16")]
     if kind.startswith(("float8_", "float6_", "float4_")):  # of ml_dtypes
-        return array.astype(numpy.float32), None
+        return [(name, array.astype(numpy.float32), None)]
     if kind in ("int4", "uint4", "int2", "uint2"):
-        return array.astype(numpy.int8), None
-    if array.dtype.kind == "c":
-        raise TypeError(f"arrays of {kind} are not recorded: record .real and .imag, each under a name of its own")
+        return [(name, array.astype(numpy.int8), None)]
+    if kind in ("complex64", "complex128"):
+        return [(f"{name}.real", array.real, None), (f"{name}.imag", array.imag, None)]
     if array.dtype.hasobject or array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
         raise TypeError(f"arrays of {array.dtype} are not recorded")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return (array if array.flags.aligned else array.copy()), None
+    return [(name, array if array.flags.aligned else array.copy(), None)]
 
 
 def _ended_by() -> BaseException | None:

@@ -118,10 +118,20 @@ class Arrays(unittest.TestCase):
         ):
             with self.subTest(expected), self.assertRaisesRegex(TypeError, expected):
                 record("x", Foreign(memory, code, bits, (2,), lanes=lanes))
-        for array in (np.zeros(2, "c8"), np.zeros(2, "c16"), np.zeros(2, "datetime64[s]"), np.array(["a"]), np.zeros(2, "g"),
+        for array in (np.zeros(2, "clongdouble"), np.zeros(2, "datetime64[s]"), np.array(["a"]), np.zeros(2, "g"),
                       np.zeros(2, object), np.zeros(2, [("a", "f4")])):
             with self.subTest(array.dtype), self.assertRaisesRegex(TypeError, "not recorded"):
                 self.deck.record("x", array)
+
+    def test_complex_numbers_are_two_signals(self):
+        array = np.array([[1 + 2j, 3 - 4j], [0, -1j]])
+        for name, value in {"double": array, "single": array.astype("c8"), "turned": array.T}.items():
+            self.deck.record(name, value)
+        self.deck.step()
+        self.deck.finish()
+        run = tapedeck.Run(self.deck.folder)
+        for name, value in {"double": array, "single": array, "turned": array.T}.items():
+            np.testing.assert_array_equal(run[name + ".real"].at(1) + 1j * run[name + ".imag"].at(1), value, err_msg=name)
 
     def test_shapes_that_cannot_be(self):
         memory = np.zeros(4, "f4")

@@ -123,6 +123,19 @@ os.kill(os.getpid(), {int(signal.SIGKILL)})
         deck.finish()
         self.assertEqual(len(self.rows(folder)[0]), ALL)
 
+    def test_a_forked_process_that_reads(self):
+        deck = tapedeck.Deck(os.path.join(self.folder.name, "forked"))
+        self.record(deck, 0, FIRST)
+        deck.flush()
+        child = os.fork()
+        if child == 0:
+            os._exit(len(read_and_close(deck.folder)) != FIRST)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.let_another_write(deck.folder)
+        self.record(deck, FIRST, ALL)
+        deck.finish()
+        self.assertEqual(len(self.rows(deck.folder)[0]), ALL)
+
     def test_a_file_that_is_taken_away_is_reported(self):
         for name in ("run.db", "run.db-wal"):
             with self.subTest(name):
