@@ -62,7 +62,7 @@ class Recording(Case):
 
     def test_what_is_no_array_is_refused(self):
         with tapedeck.Deck(self.path()) as deck:
-            for value in (np.array(["a"]), np.zeros(3, complex), object(), np.zeros(2, "M8[s]")):
+            for value in (np.array(["a"]), object(), np.zeros(2, "M8[s]")):
                 with self.assertRaises(TypeError):
                     deck.record("x", value)
             with self.assertRaises((TypeError, ValueError)):
