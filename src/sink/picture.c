@@ -256,6 +256,11 @@ td_status td__picture_make(const td_view *view, td__picture_kind kind, td__pictu
     int64_t zoom = ENLARGED / (l.rows * l.columns > 1 ? 4 : 1) / largest;
     zoom = zoom < 1 || kind == TD__PICTURE_EXACT ? 1 : zoom > MAXIMUM_ZOOM ? MAXIMUM_ZOOM : zoom;
     int32_t width = side(l.columns, l.width, zoom), height = side(l.rows, l.height, zoom);
+    while (zoom > 1 && (width == TD__PICTURE_SIDE || height == TD__PICTURE_SIDE)) {
+        zoom--; /* rather than leaving examples out */
+        width = side(l.columns, l.width, zoom);
+        height = side(l.rows, l.height, zoom);
+    }
     output out = {0};
     pixel *row = td__calloc((size_t)width, sizeof *row);
     if (!row || !encode(&out, row, width, height, zoom, view, &l, &s)) {

@@ -7,7 +7,7 @@
  * has its inputs downwards and its outputs side by side. Without negative values the scale runs
  * from black (0, or the least) to white (the greatest); otherwise from blue through white (0) to
  * red, the same distance both ways. NaN is green; infinities have the scale's ends. Small tiles are
- * enlarged; what does not fit TD__PICTURE_SIDE pixels is left out at the right and at the bottom.
+ * enlarged as far as all fit; what does not fit TD__PICTURE_SIDE pixels is left out at the right and at the bottom.
  */
 #ifndef TAPEDECK_SINK_PICTURE_H
 #define TAPEDECK_SINK_PICTURE_H
