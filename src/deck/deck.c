@@ -458,14 +458,14 @@ static void set_options(td_deck *deck, const td_deck_options *options) {
     deck->parts = !options->run_parts ? 1 : busy < TD__MOST_PARTS ? (int32_t)busy : TD__MOST_PARTS;
     deck->serial = 1;
     deck->epoch = 1;
-    deck->step = options->resume + 1;
+    deck->step = (options->resume > 0 ? options->resume : 0) + 1;
     deck->fresh = true;
     deck->opened_ticks = deck->step_ticks = deck->first_step_ticks = td__ticks();
     deck->opened_seconds = td__seconds();
 }
 
 static td_status check_options(const td_deck_options *options, td_error *error) {
-    if (options->queue_bytes < 0 || options->history_bytes < 0 || options->resume < 0) {
+    if (options->queue_bytes < 0 || options->history_bytes < 0 || options->resume < -1) {
         return td_error_set(error, TD_INVALID,
                             "deck: queue, history and resume cannot be negative");
     }
