@@ -107,7 +107,7 @@ record:
 
     def test_the_best_model_is_kept(self):
         text = SMALL.replace("epochs: 4", "epochs: 12\n  checkpoint: {best: val_loss}").replace(
-            "0.02", "5.0")
+            "0.02", "3.0")
         epochs = self.json_lines(self.train(text, "--json").stdout)[:-1]
         best = min(range(12), key=lambda i: epochs[i]["val_loss"])
         self.assertLess(best, 11)  # otherwise it shows nothing
