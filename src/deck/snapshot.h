@@ -150,6 +150,7 @@ struct td__snapshot {
     char *text;
     size_t text_size, text_length;
     td__deck_batch *batch;
+    int64_t number;    /* while its deck's state is saved */
     td__ticket ticket; /* the first; more are taken from the deck */
     bool ticket_used;
     td__summing summing; /* when it was put off */

@@ -5,6 +5,7 @@
  *     training/counters        int64: see COUNTERS
  *     training/state           float64: see get_state
  *     training/means           float64: of each td__mean_at, value and examples
+ *     training/recording       uint8: what conditions remember, see deck/state.c; only where there are any
  *     training/best/PARAMETER  with early stopping that restores the best
  *
  * What was recorded up to the step is on disk before its checkpoint appears, so that a resumed run
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "deck/state.h"
 #include "experiment/notes.h"
 #include "model/architecture.h"
 #include "model/safetensors.h"
@@ -149,9 +151,9 @@ static void get_means(td_trainer *trainer, double *means) {
 }
 
 static bool gather(td_trainer *trainer, const int64_t *counters, const double *state,
-                   const double *means, parts *p) {
+                   const double *means, td_view remembered, parts *p) {
     size_t states = td_optimizer_state_count(trainer->learner.optimizer);
-    size_t most = 2 * trainer->parameter_count + states + 3;
+    size_t most = 2 * trainer->parameter_count + states + 4;
     p->tensors = td__calloc(most, sizeof *p->tensors);
     p->names = td__calloc(most, sizeof *p->names);
     bool good = p->tensors && p->names;
@@ -169,6 +171,7 @@ static bool gather(td_trainer *trainer, const int64_t *counters, const double *s
         good = add_prefixed(p, "optimizer/", td_tensor_name(moment), td_view_of(moment));
     }
     int64_t numbers = 2 * (int64_t)mean_count(trainer);
+    good = good && (!remembered.data || add_prefixed(p, "training/", "recording", remembered));
     return good &&
            add_prefixed(p, "training/", "means",
                         (td_view){TD_FLOAT64, TD_SHAPE(numbers), means, NULL, NULL}) &&
@@ -187,13 +190,17 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
                                   trainer->head_count);
     parts p = {0};
+    uint8_t *remembered = NULL;
+    size_t size = 0;
     td_status status = TD_MEMORY;
     get_counters(trainer, counters);
-    if (state && means && architecture && notes) {
+    if (state && means && architecture && notes &&
+        !td__deck_save_state(trainer->recording.deck, &remembered, &size, error)) {
         get_state(trainer, state);
         get_means(trainer, means);
         const td__text_pair texts[] = {{TD__NOTE_MODEL, architecture}, {TD_NOTE_DATA, notes}};
-        status = gather(trainer, counters, state, means, &p)
+        const td_view view = {TD_UINT8, TD_SHAPE((int64_t)size), remembered, NULL, NULL};
+        status = gather(trainer, counters, state, means, view, &p)
                      ? td__safetensors_write(path, p.count, p.tensors, 2, texts, error)
                      : TD_MEMORY;
     }
@@ -204,6 +211,7 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     td__free(notes);
     td__free(architecture);
     td__free(means);
+    td__free(remembered);
     td__free(state);
     return status;
 }
@@ -417,6 +425,24 @@ static td_status read_means(td_trainer *trainer, const td__safetensors *file, co
     return TD_OK;
 }
 
+/* Kept until the deck is open; a checkpoint of an earlier version has none. */
+static td_status read_remembered(td_trainer *trainer, const td__safetensors *file,
+                                 td_error *error) {
+    td__recording *recording = &trainer->recording;
+    const td__named_view *found = td__safetensors_find(file, "training/recording");
+    if (!found || found->view.dtype != TD_UINT8 || found->view.shape.rank != 1) {
+        return TD_OK;
+    }
+    recording->state_size = (size_t)found->view.shape.dims[0];
+    recording->state = td__calloc(recording->state_size + 1, 1);
+    if (!recording->state) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    memcpy(recording->state, found->view.data, recording->state_size);
+    td__safetensors_let_go(file, found);
+    return TD_OK;
+}
+
 static td_status read_parts(td_trainer *trainer, const td__safetensors *file, const char *path,
                             td_error *error) {
     const td_optimizer *optimizer = trainer->learner.optimizer;
@@ -445,7 +471,8 @@ static td_status read_parts(td_trainer *trainer, const td__safetensors *file, co
         set_counters(trainer, counters);
         status = read_state(trainer, file, path, error);
     }
-    return status ? status : read_means(trainer, file, path, error);
+    status = status ? status : read_means(trainer, file, path, error);
+    return status ? status : read_remembered(trainer, file, error);
 }
 
 /* A run may have ended after its last checkpoint and before its model was written: then the model

@@ -96,6 +96,8 @@ typedef struct td__recording {
     td__norms *norms;
     char *folder;
     td_error error; /* the first thing that could not be recorded */
+    uint8_t *state; /* of the deck, from the checkpoint, until it is open; NULL: none */
+    size_t state_size;
 } td__recording;
 
 /* Where training stands. */
