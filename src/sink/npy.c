@@ -250,12 +250,11 @@ static td_status write_data(array *a, const void *data, td_error *error) {
         td__append_cancel(a->file);
         return status;
     }
-    status = td__append_end(a->file, 1, error);
-    if (!status && size == 0) {
+    if (size == 0) { /* in the header alone */
         a->empty_records++;
         a->file->stale = true;
     }
-    return status;
+    return td__append_end(a->file, 1, error);
 }
 
 static td_status write_view(td_sink *sink, const td_record *record, const td_view *view,

@@ -4,6 +4,8 @@
  *     optimizer/NAME           the optimizer's state
  *     training/counters        int64: see COUNTERS
  *     training/state           float64: see get_state
+ *     training/means           float64: of each td__mean_at, value and examples
+ *     training/recording       uint8: what conditions remember, see deck/state.c; only where there are any
  *     training/best/PARAMETER  with early stopping that restores the best
  *
  * What was recorded up to the step is on disk before its checkpoint appears, so that a resumed run
@@ -14,6 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "deck/state.h"
 #include "experiment/notes.h"
 #include "model/architecture.h"
 #include "model/safetensors.h"
@@ -131,10 +134,26 @@ static bool add_prefixed(parts *p, const char *prefix, const char *name, td_view
     return true;
 }
 
-static bool gather(const td_trainer *trainer, const int64_t *counters, const double *state,
-                   parts *p) {
+/* Of numbers over the epoch under way. */
+static size_t mean_count(td_trainer *trainer) {
+    size_t count = 0;
+    while (td__mean_at(trainer, count)) {
+        count++;
+    }
+    return count;
+}
+
+static void get_means(td_trainer *trainer, double *means) {
+    for (size_t i = 0; td__mean_at(trainer, i); i++) {
+        *means++ = td__mean_at(trainer, i)->value;
+        *means++ = td__mean_at(trainer, i)->examples;
+    }
+}
+
+static bool gather(td_trainer *trainer, const int64_t *counters, const double *state,
+                   const double *means, td_view remembered, parts *p) {
     size_t states = td_optimizer_state_count(trainer->learner.optimizer);
-    size_t most = 2 * trainer->parameter_count + states + 2;
+    size_t most = 2 * trainer->parameter_count + states + 4;
     p->tensors = td__calloc(most, sizeof *p->tensors);
     p->names = td__calloc(most, sizeof *p->names);
     bool good = p->tensors && p->names;
@@ -151,7 +170,11 @@ static bool gather(const td_trainer *trainer, const int64_t *counters, const dou
         const td_tensor *moment = td_optimizer_state(trainer->learner.optimizer, i);
         good = add_prefixed(p, "optimizer/", td_tensor_name(moment), td_view_of(moment));
     }
+    int64_t numbers = 2 * (int64_t)mean_count(trainer);
+    good = good && (!remembered.data || add_prefixed(p, "training/", "recording", remembered));
     return good &&
+           add_prefixed(p, "training/", "means",
+                        (td_view){TD_FLOAT64, TD_SHAPE(numbers), means, NULL, NULL}) &&
            add_prefixed(p, "training/", "counters",
                         (td_view){TD_INT64, TD_SHAPE(COUNTERS), counters, NULL, NULL}) &&
            add_prefixed(
@@ -162,16 +185,22 @@ static bool gather(const td_trainer *trainer, const int64_t *counters, const dou
 static td_status write_parts(td_trainer *trainer, const char *path, td_error *error) {
     int64_t counters[COUNTERS];
     double *state = td__calloc(state_size(trainer), sizeof *state);
+    double *means = td__calloc(mean_count(trainer), 2 * sizeof *means);
     char *architecture = td__architecture_write(trainer->model);
     char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
                                   trainer->head_count);
     parts p = {0};
+    uint8_t *remembered = NULL;
+    size_t size = 0;
     td_status status = TD_MEMORY;
     get_counters(trainer, counters);
-    if (state && architecture && notes) {
+    if (state && means && architecture && notes &&
+        !td__deck_save_state(trainer->recording.deck, &remembered, &size, error)) {
         get_state(trainer, state);
+        get_means(trainer, means);
         const td__text_pair texts[] = {{TD__NOTE_MODEL, architecture}, {TD_NOTE_DATA, notes}};
-        status = gather(trainer, counters, state, &p)
+        const td_view view = {TD_UINT8, TD_SHAPE((int64_t)size), remembered, NULL, NULL};
+        status = gather(trainer, counters, state, means, view, &p)
                      ? td__safetensors_write(path, p.count, p.tensors, 2, texts, error)
                      : TD_MEMORY;
     }
@@ -181,6 +210,8 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     release(&p);
     td__free(notes);
     td__free(architecture);
+    td__free(means);
+    td__free(remembered);
     td__free(state);
     return status;
 }
@@ -373,6 +404,45 @@ static td_status read_state(td_trainer *trainer, const td__safetensors *file, co
                   : TD_OK;
 }
 
+/* A checkpoint of an earlier version, or of other tracks, has none: they begin anew. */
+static td_status read_means(td_trainer *trainer, const td__safetensors *file, const char *path,
+                            td_error *error) {
+    const td__named_view *found = td__safetensors_find(file, "training/means");
+    size_t count = mean_count(trainer);
+    if (!found || found->view.dtype != TD_FLOAT64 ||
+        !td_shape_equal(&found->view.shape, &TD_SHAPE(2 * (int64_t)count))) {
+        return TD_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        td__mean mean;
+        memcpy(&mean, (const char *)found->view.data + i * sizeof mean, sizeof mean);
+        if (!(mean.examples >= 0 && mean.examples < 1e15)) {
+            return td_error_set(error, TD_FORMAT, "%s: training/means: a mean over %g examples",
+                                path, mean.examples);
+        }
+        *td__mean_at(trainer, i) = mean;
+    }
+    return TD_OK;
+}
+
+/* Kept until the deck is open; a checkpoint of an earlier version has none. */
+static td_status read_remembered(td_trainer *trainer, const td__safetensors *file,
+                                 td_error *error) {
+    td__recording *recording = &trainer->recording;
+    const td__named_view *found = td__safetensors_find(file, "training/recording");
+    if (!found || found->view.dtype != TD_UINT8 || found->view.shape.rank != 1) {
+        return TD_OK;
+    }
+    recording->state_size = (size_t)found->view.shape.dims[0];
+    recording->state = td__calloc(recording->state_size + 1, 1);
+    if (!recording->state) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    memcpy(recording->state, found->view.data, recording->state_size);
+    td__safetensors_let_go(file, found);
+    return TD_OK;
+}
+
 static td_status read_parts(td_trainer *trainer, const td__safetensors *file, const char *path,
                             td_error *error) {
     const td_optimizer *optimizer = trainer->learner.optimizer;
@@ -401,7 +471,8 @@ static td_status read_parts(td_trainer *trainer, const td__safetensors *file, co
         set_counters(trainer, counters);
         status = read_state(trainer, file, path, error);
     }
-    return status;
+    status = status ? status : read_means(trainer, file, path, error);
+    return status ? status : read_remembered(trainer, file, error);
 }
 
 /* A run may have ended after its last checkpoint and before its model was written: then the model

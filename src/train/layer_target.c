@@ -105,11 +105,12 @@ void td__layer_target_record(void *user, size_t layer, const td_tensor *output) 
     for (size_t i = 0; i < trainer->layer_target_count; i++) {
         td__layer_target *target = &trainer->layer_targets[i];
         const td__signal_entry *entries = &trainer->signals.entries[target->entry];
-        bool wanted = td_signal_wants(entries[0].signal) || td_signal_wants(entries[1].signal);
+        bool wanted = target->every_step || td_signal_wants(entries[0].signal) ||
+                      td_signal_wants(entries[1].signal);
         if (target->layer != layer || !wanted || !read_rows(trainer, target)) {
             continue;
         }
-        (void)td_signal_scalar(entries[0].signal, compare(target, output));
+        td__record_number(trainer, target->entry, &target->mean, compare(target, output));
         if (td_signal_wants(entries[1].signal)) {
             (void)td_signal_record(
                 entries[1].signal,

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "deck/deck.h"
 #include "deck/folder.h"
+#include "deck/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -140,6 +141,20 @@ static void abandon(td_trainer *trainer) {
     recording->folder = NULL;
 }
 
+/* So that mean(), delta() and history go on where the run was stopped. */
+static td_status restore_conditions(td_trainer *trainer, td_error *error) {
+    td__recording *recording = &trainer->recording;
+    td_error reason = {0};
+    td_status status = recording->state ? td__deck_restore_state(recording->deck, recording->state,
+                                                                 recording->state_size, &reason)
+                                        : TD_OK;
+    td__free(recording->state);
+    recording->state = NULL;
+    return status ? td_error_set(error, status, "%s: training/recording: %s", trainer->resume,
+                                 reason.text)
+                  : TD_OK;
+}
+
 td_status td__recording_open(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
     td_status status = claim_folder(trainer, error);
@@ -152,6 +167,7 @@ td_status td__recording_open(td_trainer *trainer, td_error *error) {
         add_notes(trainer);
         status = td__pass_signals_connect(&trainer->signals, trainer->recording.deck, error);
     }
+    status = status ? status : restore_conditions(trainer, error);
     if (status) {
         abandon(trainer);
     } else {

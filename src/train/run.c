@@ -155,6 +155,9 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
     tell(trainer, at->epoch + !last, batch->index + 1, epoch_end);
     if (last) {
         td__measure_reset(&trainer->measures, &trainer->measures.epoch);
+        for (size_t i = 0; td__mean_at(trainer, i); i++) {
+            *td__mean_at(trainer, i) = (td__mean){0};
+        }
         at->epoch_began = td__seconds();
     }
     if (!status && !is_done(trainer) && wants_checkpoint(trainer, last)) {

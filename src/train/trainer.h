@@ -42,6 +42,11 @@
 
 /* A layer's own target: LAYER.loss is the mean squared error of its output against it, LAYER.loss.error
  * the gradient of that with respect to the output. */
+/* The mean of a number over the epoch so far, weighted by examples. */
+typedef struct td__mean {
+    double value, examples;
+} td__mean;
+
 typedef struct td__layer_target {
     size_t layer;
     size_t entry;     /* of the signals: the loss, and behind it its error */
@@ -50,6 +55,8 @@ typedef struct td__layer_target {
     float *error;     /* the same size */
     double weight;    /* in the training's loss; 0: only recorded */
     td_tensor *truth; /* a head over rows */
+    bool every_step;  /* its mean over epochs is recorded, or a condition looks at it */
+    td__mean mean;
 } td__layer_target;
 
 /* The data, and how long training lasts. */
@@ -80,6 +87,7 @@ typedef struct td__values {
     size_t step, epoch, validation;       /* loss, and the metrics behind it */
     size_t matrices, validation_matrices; /* of metrics that are matrices, over the epoch */
     size_t learning_rate, gradient_norm;
+    td__mean rate_mean, norm_mean;
 } td__values;
 
 /* The run's folder, while it is written. */
@@ -88,11 +96,14 @@ typedef struct td__recording {
     td__norms *norms;
     char *folder;
     td_error error; /* the first thing that could not be recorded */
+    uint8_t *state; /* of the deck, from the checkpoint, until it is open; NULL: none */
+    size_t state_size;
 } td__recording;
 
 /* Where training stands. */
 typedef struct td__progress {
     int64_t step, epoch, batch; /* done; batch: of the epoch under way */
+    bool epoch_end;             /* the step under way ends its epoch */
     int64_t began_step;
     double began, epoch_began, told_at;
     double saving; /* seconds that checkpoints have cost */
@@ -202,6 +213,10 @@ TD_NODISCARD td_status td__step_run(td_trainer *trainer, const td_batch *batch, 
                                     td_error *error);
 /* Records the metrics that are matrices; first: the entry of the first of them. */
 void td__record_matrices(td_trainer *trainer, const td__measure *measure, size_t first);
+/* Records a number of the step under way; entry: its signal. Epoch schedules get the mean. */
+void td__record_number(td_trainer *trainer, size_t entry, td__mean *mean, double value);
+/* The means of numbers over the epoch, by index; NULL behind the last. */
+td__mean *td__mean_at(td_trainer *trainer, size_t index);
 
 /* blame.c */
 /* Fills error with where the loss of the open pass, which is not finite, came from: "SUBJECT is NaN;
