@@ -46,8 +46,10 @@ typedef struct td__layer_target {
     size_t layer;
     size_t entry;     /* of the signals: the loss, and behind it its error */
     td_dataset *data; /* rows as the training file's */
-    float *rows;      /* of one batch */
-    float *error;     /* the same size */
+    int64_t width;    /* values of one example */
+    float *rows;      /* the target of one batch */
+    float *error;     /* likewise */
+    size_t rows_room, error_room;
     double weight;    /* in the training's loss; 0: only recorded */
     td_tensor *truth; /* a head over rows */
 } td__layer_target;
