@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 static const double SHORTEST_NAP = 0.01, LONGEST_NAP = 0.05; /* seconds */
+static const double HAND_OVER = 0.5; /* how long a sink may hold a closed step in memory */
 static const double IDLE_FLUSH = 1.0;
 static const double FIRST_PAUSE = 0.1, LONGEST_PAUSE = 10.0; /* of a sink that failed */
 
@@ -220,6 +221,17 @@ static void end_step(td_deck *deck, const place *at) {
             (void)call(deck, outlet, END_STEP, at);
         }
         outlet->in_step = false;
+    }
+}
+
+/* Asks the sinks for what they hold of closed steps, also those that got nothing of the last ones: the end
+ * of a step is what makes a sink hand over what has waited for a moment. */
+static void hand_over(td_deck *deck, const place *at) {
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        if (outlet->dirty && !outlet->in_step && !resting(outlet)) {
+            (void)call(deck, outlet, END_STEP, at);
+        }
     }
 }
 
@@ -435,20 +447,23 @@ void *td__writer_run(void *argument) {
     td_deck *deck = argument;
     settle();
     place at = {0};
-    double nap = SHORTEST_NAP, busy = td__seconds();
+    double nap = SHORTEST_NAP, busy = td__seconds(), handed_over = busy;
     for (bool stop = false; !stop;) {
         td__entry *entries = take(deck, nap, &stop);
         if (entries) {
             write_all(deck, entries, &at);
-            nap = SHORTEST_NAP;
-            busy = td__seconds();
-            continue;
         }
-        nap = 2 * nap < LONGEST_NAP ? 2 * nap : LONGEST_NAP;
-        if (!stop && td__seconds() - busy > IDLE_FLUSH) {
+        double now = td__seconds();
+        busy = entries ? now : busy;
+        nap = entries ? SHORTEST_NAP : 2 * nap < LONGEST_NAP ? 2 * nap : LONGEST_NAP;
+        if (!stop && now - handed_over >= HAND_OVER) {
+            hand_over(deck, &at);
+            handed_over = now;
+        }
+        if (!stop && now - busy > IDLE_FLUSH) {
             flush_sinks(deck);
             finish(deck, &(done){0});
-            busy = td__seconds();
+            busy = now;
         }
     }
     end_step(deck, &at);

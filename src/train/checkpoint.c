@@ -17,6 +17,7 @@
 #include "experiment/notes.h"
 #include "model/architecture.h"
 #include "model/safetensors.h"
+#include "store/store.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -404,18 +405,40 @@ static td_status read_parts(td_trainer *trainer, const td__safetensors *file, co
     return status;
 }
 
-/* A run may have ended after its last checkpoint and before its model was written: then the model
- * is what is left to do. */
+/* Whether run.db says that the run ended as it should; also where it says nothing. */
+static bool is_finished(const char *run) {
+    td__store *store = NULL;
+    bool damaged, finished = true;
+    if (td__store_read(run, false, &store, &damaged, NULL)) {
+        return true;
+    }
+    td__rows *rows = store->class->select(store, &(td__query){.source = TD__RUN_NOTES}, NULL);
+    if (rows) {
+        td__rows_bind(rows, 0, 0, 0, -1);
+    }
+    while (rows && td__rows_next(rows, NULL) > 0) {
+        const char *key = td__rows_text(rows, 0, NULL), *value = td__rows_text(rows, 1, NULL);
+        if (key && value && !strcmp(key, "state")) {
+            finished = !strcmp(value, "finished");
+        }
+    }
+    td__rows_end(rows);
+    td__store_close(store);
+    return finished;
+}
+
+/* A run may have ended after its last checkpoint and before its model was written, or before it was
+ * noted that it ended: then that is what is left to do. */
 static td_status check_left(const td_trainer *trainer, td_error *error) {
     char path[5000];
     (void)snprintf(path, sizeof path, "%s/model.safetensors", trainer->resume);
-    bool has_model = access(path, F_OK) == 0;
-    if (has_model && trainer->stopping.stopped) {
+    bool is_done = access(path, F_OK) == 0 && is_finished(trainer->resume);
+    if (is_done && trainer->stopping.stopped) {
         return td_error_set(error, TD_STATE,
                             "%s: %s; for more, --set train.early_stopping.patience=N",
                             trainer->resume, trainer->stopping.text);
     }
-    if (has_model && trainer->at.step >= trainer->feed.steps) {
+    if (is_done && trainer->at.step >= trainer->feed.steps) {
         return td_error_set(error, TD_STATE,
                             "%s: all %lld steps are done; for more, --set train.epochs=N",
                             trainer->resume, (long long)trainer->feed.steps);
