@@ -374,9 +374,10 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
     outlet->opening = true;
     td__deck_unlock(deck);
     const char *slash = strrchr(deck->folder, '/');
+    char *now = td__folder_whereabouts(deck->folder_lock); /* it may have been renamed */
     td_sink_options options = {
         .size = sizeof options,
-        .folder = deck->folder,
+        .folder = now ? now : deck->folder,
         .run = slash ? slash + 1 : deck->folder,
         .stream = deck->stream,
         .user = outlet->class->user,
@@ -391,6 +392,7 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
     td__hush(&before); /* the writer thread, which calls all else, has its signals blocked */
     td_status status = outlet->class->open(&options, &sink, &local);
     td__unhush(&before);
+    td__free(now);
     td__deck_lock(deck);
     outlet->opening = false;
     outlet->sink = status == TD_OK ? sink : NULL;

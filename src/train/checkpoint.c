@@ -191,61 +191,65 @@ static bool is_checkpoint(const char *name) {
     return length > 17 && !strncmp(name, "step-", 5) && !strcmp(name + length - 12, ".safetensors");
 }
 
-/* Removes the oldest until `keep` are left. Names sort by step. */
-static void prune(const char *folder, int64_t keep) {
-    for (;;) {
-        char oldest[256] = "";
-        int64_t count = 0;
-        DIR *listing = opendir(folder);
-        for (struct dirent *entry; listing && (entry = readdir(listing));) {
-            if (is_checkpoint(entry->d_name)) {
-                count++;
-                if (!*oldest || strcmp(entry->d_name, oldest) < 0) {
-                    (void)snprintf(oldest, sizeof oldest, "%s", entry->d_name);
-                }
+/* The checkpoints in an opened folder: their number, and the name of the oldest. Names sort by step. */
+static int64_t count_checkpoints(int folder, char oldest[256]) {
+    int64_t count = 0;
+    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        if (is_checkpoint(entry->d_name)) {
+            if (count++ == 0 || strcmp(entry->d_name, oldest) < 0) {
+                (void)snprintf(oldest, 256, "%s", entry->d_name);
             }
         }
-        if (listing) {
-            closedir(listing);
-        }
-        char path[5000];
-        if (count <= keep ||
-            (size_t)snprintf(path, sizeof path, "%s/%s", folder, oldest) >= sizeof path ||
-            unlink(path) != 0) {
+    }
+    if (listing) {
+        closedir(listing);
+    } else if (copy >= 0) {
+        close(copy);
+    }
+    return count;
+}
+
+/* Removes the oldest until `keep` are left. */
+static void prune(td_trainer *trainer, int checkpoints, int64_t keep) {
+    char oldest[256];
+    while (count_checkpoints(checkpoints, oldest) > keep) {
+        if (unlinkat(checkpoints, oldest, 0) != 0) {
+            td_error error = {0};
+            td__file_error(&error, oldest, "remove");
+            td__trainer_unrecorded(trainer, &error);
             return;
         }
     }
 }
 
-/* A link in its place is refused: what it leads to is not the run's. */
-static bool make_folder(const char *run, td_error *error) {
-    int folder = td__folder_open(run, error);
-    int made = folder < 0 ? -1 : td__folder_create(folder, "checkpoints", error);
-    if (made >= 0) {
-        close(made);
-    }
-    if (folder >= 0) {
-        close(folder);
-    }
-    return made >= 0;
-}
-
-static td_status write_checkpoint(td_trainer *trainer, td_error *error) {
-    char folder[4200], path[4300];
-    if ((size_t)snprintf(folder, sizeof folder, "%s/checkpoints", trainer->recording.folder) >=
-        sizeof folder) {
+static td_status write_checkpoint(td_trainer *trainer, bool last, td_error *error) {
+    char name[64], path[4300], oldest[256];
+    int64_t keep = trainer->experiment->train.checkpoint_keep;
+    (void)snprintf(name, sizeof name, "step-%09lld.safetensors", (long long)trainer->at.step);
+    if ((size_t)snprintf(path, sizeof path, "%s/checkpoints/%s", trainer->recording.place, name) >=
+        sizeof path) {
         return td_error_set(error, TD_RANGE, "%s: the path is too long", trainer->recording.folder);
     }
-    if (!make_folder(trainer->recording.folder, error)) {
+    /* A link in its place is refused: what it leads to is not the run's. */
+    int checkpoints = td__folder_create(trainer->recording.opened, "checkpoints", error);
+    if (checkpoints < 0) {
         return TD_IO;
     }
-    (void)snprintf(path, sizeof path, "%s/step-%09lld.safetensors", folder,
-                   (long long)trainer->at.step);
     td_status status = write_parts(trainer, path, error);
-    int64_t keep = trainer->experiment->train.checkpoint_keep;
-    if (!status) {
-        prune(folder, keep ? keep : 1);
+    bool older = count_checkpoints(checkpoints, oldest) > 0;
+    /* Once more, with the room that was reserved for the last one; an older one makes room for that. */
+    if (status && (last || older) && td__room_use(checkpoints, name)) {
+        status = write_parts(trainer, path, error);
+        if (!status && older && !last) {
+            td__room_recycle(checkpoints, oldest);
+        }
     }
+    if (!status) {
+        prune(trainer, checkpoints, keep ? keep : 1);
+    }
+    close(checkpoints);
     return status;
 }
 
@@ -253,14 +257,14 @@ bool td__checkpoint_is_cheap(double spent, double cost, double elapsed) {
     return spent + cost <= 0.01 * elapsed;
 }
 
-void td__checkpoint_save(td_trainer *trainer) {
+void td__checkpoint_save(td_trainer *trainer, bool last) {
     double began = td__seconds();
     td_error error = {0};
     if (td_deck_flush(trainer->recording.deck, &error)) {
         td__trainer_unrecorded(trainer, &error);
     }
     error = (td_error){0};
-    if (write_checkpoint(trainer, &error)) {
+    if (write_checkpoint(trainer, last, &error)) {
         td__trainer_unrecorded(trainer, &error);
     }
     trainer->at.saved = td__seconds() - began;
@@ -278,7 +282,7 @@ void td__model_keep_best(td_trainer *trainer) {
     td_error error = {0};
     char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
                                   trainer->head_count);
-    (void)snprintf(path, sizeof path, "%s/best.safetensors", trainer->recording.folder);
+    (void)snprintf(path, sizeof path, "%s/best.safetensors", trainer->recording.place);
     td_status status = notes ? publish(trainer, path, notes, &error)
                              : td_error_set(&error, TD_MEMORY, "%s: out of memory", path);
     if (status) {
@@ -288,20 +292,22 @@ void td__model_keep_best(td_trainer *trainer) {
 }
 
 td_status td__model_publish(td_trainer *trainer, td_error *error) {
-    char path[4300], checkpoints[4300];
-    const char *folder = trainer->recording.folder;
+    char path[4300];
     char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
                                   trainer->head_count);
-    if (!notes ||
-        (size_t)snprintf(path, sizeof path, "%s/model.safetensors", folder) >= sizeof path) {
+    if (!notes || (size_t)snprintf(path, sizeof path, "%s/model.safetensors",
+                                   trainer->recording.place) >= sizeof path) {
         td__free(notes);
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     td_error first = {0};
     td_status status = publish(trainer, path, notes, &first);
     if (status) { /* once more, with the room that older checkpoints took */
-        (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
-        prune(checkpoints, 1);
+        int checkpoints = td__folder_create(trainer->recording.opened, "checkpoints", NULL);
+        if (checkpoints >= 0) {
+            prune(trainer, checkpoints, 1);
+            close(checkpoints);
+        }
         status = publish(trainer, path, notes, error);
     }
     td__free(notes);
