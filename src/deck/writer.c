@@ -242,8 +242,8 @@ static void note_number(td_deck *deck, const char *key, int64_t value) {
 /* Notes the step that was closed last, whether or not something of it was recorded. */
 static void note_reached(td_deck *deck, const place *reached, place *noted) {
     if (reached->step != noted->step || reached->epoch != noted->epoch) {
-        note_number(deck, "deck.step", reached->step);
-        note_number(deck, "deck.epoch", reached->epoch);
+        note_number(deck, TD__NOTE_STEP, reached->step);
+        note_number(deck, TD__NOTE_EPOCH, reached->epoch);
         *noted = *reached;
     }
 }
@@ -493,7 +493,6 @@ void *td__writer_run(void *argument) {
         }
     }
     end_step(deck, &at);
-    note_reached(deck, &reached, &noted);
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
         if (outlet->live) {
