@@ -349,4 +349,8 @@ bool td__overhead_skips(td_deck *deck);
 /* The thread. */
 void *td__writer_run(void *deck);
 
+/* Notes of the run: the step that was closed last, recorded or not. */
+#define TD__NOTE_STEP "deck.step"
+#define TD__NOTE_EPOCH "deck.epoch"
+
 #endif

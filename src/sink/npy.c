@@ -161,7 +161,7 @@ static td_status open_files(td_sink *sink, series *s, const td_record *record, t
     snprintf(name, sizeof name, "%s%s.steps.npy", base, shape);
     status = open_array(sink, &s->steps, name, &ignored, error);
     snprintf(name, sizeof name, "%s%s.samples.npy", base, shape);
-    if (adopted) { /* there are samples for all records or for none */
+    if (adopted && records(&s->data) > 0) { /* there are samples for all records or for none */
         s->has_samples = s->samples.bytes > 0 && faccessat(sink->set.folder, name, F_OK, 0) == 0;
     }
     if (!status && s->has_samples) {

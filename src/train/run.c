@@ -161,7 +161,7 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
         at->epoch_began = td__seconds();
     }
     if (!status && !is_done(trainer) && wants_checkpoint(trainer, last)) {
-        td__checkpoint_save(trainer);
+        td__checkpoint_save(trainer, false);
     }
     return status;
 }
@@ -187,7 +187,7 @@ static td_status train(td_trainer *trainer, td_error *error) {
 
 /* A checkpoint to go on from, and, unless there is more to do, the model. */
 static td_status finish(td_trainer *trainer, bool interrupted, td_error *error) {
-    td__checkpoint_save(trainer);
+    td__checkpoint_save(trainer, true);
     if (interrupted) {
         return TD_OK;
     }

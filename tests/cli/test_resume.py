@@ -47,6 +47,13 @@ class Resume(Case):
                                for table in ("scalar", "stats")]
         self.assertEqual(tables[first], tables[second])
 
+    def test_a_checkpoint_that_cannot_be_removed_is_reported(self):
+        self.train(SMALL, "--quiet")
+        os.mkdir(self.path("runs", "small", "checkpoints", "step-000000001.safetensors"))
+        done = self.run_program("train", "--resume", "runs/small", "--quiet", "--set", "train.epochs=6", status=3)
+        self.assertEqual(done.stderr.count("step-000000001.safetensors: cannot remove"), 1, done.stderr)
+        self.assertTrue(self.exists("runs", "small", "checkpoints", "step-000000030.safetensors"))
+
     def test_control_c_finishes_the_step_and_the_run_goes_on_bit_for_bit(self):
         self.train(TEXT + RECORD, "--quiet")
         status, _, errors = self.stop_after("epoch  20/600")
