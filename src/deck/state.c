@@ -529,10 +529,14 @@ td_status td__deck_restore_state(td_deck *deck, const uint8_t *bytes, size_t siz
     pass64(&s, &version);
     pass64(&s, &tracks);
     td__deck_enter(deck);
-    if (!s.failed && version == VERSION && tracks == fingerprint(deck)) {
+    bool other = version != VERSION || tracks != fingerprint(deck);
+    if (!s.failed && !other) {
         read_state(&s, deck);
     }
     td__deck_unlock(deck);
+    if (!s.failed && other) {
+        return td_error_set(error, TD_NOT_FOUND, "it is of other tracks");
+    }
     return s.failed ? td_error_set(error, TD_FORMAT, "what it says of conditions makes no sense")
                     : TD_OK;
 }

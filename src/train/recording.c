@@ -171,6 +171,12 @@ static td_status restore_conditions(td_trainer *trainer, td_error *error) {
                                         : TD_OK;
     td__free(recording->state);
     recording->state = NULL;
+    if (status == TD_NOT_FOUND) {
+        td__trainer_remark(trainer, NULL,
+                           "record: mean(), delta() and history begin anew: the checkpoint is of "
+                           "other tracks");
+        return TD_OK;
+    }
     return status ? td_error_set(error, status, "%s: training/recording: %s", trainer->resume,
                                  reason.text)
                   : TD_OK;

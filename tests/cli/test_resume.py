@@ -163,7 +163,14 @@ record:
         self.assertIn(b"training/recording", data)
         with open(path, "wb") as file:  # the name of another tensor: as if it were not there
             file.write(data.replace(b"training/recording", b"training/Recording"))
-        self.run_program("train", "--resume", "runs/small", "--set", "train.epochs=6", "--quiet")
+        done = self.run_program("train", "--resume", "runs/small", "--set", "train.epochs=6", "--quiet")
+        self.assertNotIn("anew", done.stderr)
+
+    def test_conditions_of_other_tracks_begin_anew_and_that_is_reported(self):
+        self.train(SMALL + "record:\n  - {what: loss, when: 'loss > mean(loss, 9)', to: [csv]}\n", "--quiet")
+        done = self.run_program("train", "--resume", "runs/small", "--set", "train.epochs=6", "--set",
+                                "record=[{what: loss, when: 'loss > mean(loss, 8)', to: csv}]")
+        self.assertIn("begin anew: the checkpoint is of other tracks", done.stderr)
 
     def test_a_finished_run_can_be_trained_further(self):
         record = RECORD.replace("every: 7 steps", "every: 5 steps")
