@@ -163,7 +163,7 @@ int main(int count, char **arguments) {
     if (!out) {
         fail("cannot be written", arguments[1]);
     }
-    (void)fputs("#include \"view/page.h\"\n", out);
+    (void)fputs("#include \"answers/page.h\"\n", out);
     write_file(out, "page", &page);
     write_file(out, "script", &script);
     write_file(out, "style", &style);

@@ -25,7 +25,7 @@ endfunction()
 set(TD_WEB_MODULES dom.js format.js colour.js source.js state.js surface.js export.js time.js
     chart.js heat.js layers.js runs.js tensor.js layer.js network.js triggers.js examples.js compare.js
     findings.js recorder.js app.js)
-function(td_module_extras_view target)
+function(td_module_extras_answers target)
     add_executable(embed ${CMAKE_SOURCE_DIR}/cmake/embed.c)
     target_link_libraries(embed PRIVATE PkgConfig::ZLIB)
     list(TRANSFORM TD_WEB_MODULES PREPEND ${CMAKE_SOURCE_DIR}/web/ OUTPUT_VARIABLE files)

@@ -38,8 +38,7 @@ function(td_library name)
     target_link_libraries(${name}_static INTERFACE ${TD_LINK_LIBRARIES} stdc++)
     # Tests see internal functions too.
     add_library(${name}_internal STATIC ${objects})
-    target_include_directories(${name}_internal PUBLIC ${CMAKE_SOURCE_DIR}/include
-                               ${CMAKE_SOURCE_DIR}/src)
+    target_include_directories(${name}_internal PUBLIC ${CMAKE_SOURCE_DIR}/include ${TD_ROOMS})
     target_link_libraries(${name}_internal PUBLIC td_flags ${TD_LINK_LIBRARIES})
 endfunction()
 
@@ -70,18 +69,21 @@ function(td_folder_programs prefix library folder)
     set(${prefix}_PROGRAMS ${names} PARENT_SCOPE)
 endfunction()
 
-# td_plugin(NAME PREFIX PACKAGE): libtapedeck-NAME.so of src/NAME/, an optional engine that the library
-# loads when it is needed; built where pkg-config has PACKAGE.
+# td_plugin(NAME PREFIX PACKAGE USES MODULE …): libtapedeck-NAME.so of src/ROOM/NAME/, an optional engine that
+# the library loads when it is needed; built where pkg-config has PACKAGE. It sees what a module sees.
 function(td_plugin name prefix package)
+    cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "USES")
     pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${package})
     if(NOT ${prefix}_FOUND)
         message(STATUS "no ${package}: built without libtapedeck-${name}.so")
         return()
     endif()
-    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c)
+    set(place ${CMAKE_SOURCE_DIR}/src/${TD_ROOM}/${name})
+    td_make_visible(${name} ${place} ${arg_USES})
+    file(GLOB sources CONFIGURE_DEPENDS ${place}/*.c)
     add_library(tapedeck_${name} MODULE ${sources})
     set_target_properties(tapedeck_${name} PROPERTIES PREFIX lib OUTPUT_NAME tapedeck-${name})
-    target_include_directories(tapedeck_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_include_directories(tapedeck_${name} PRIVATE ${CMAKE_BINARY_DIR}/visible/${name})
     target_link_libraries(tapedeck_${name} PRIVATE td_flags tapedeck Threads::Threads
                           PkgConfig::${prefix})
     set_property(GLOBAL APPEND PROPERTY TD_PLUGINS tapedeck_${name})

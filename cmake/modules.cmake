@@ -1,19 +1,20 @@
-# td_module(NAME USES …): one object library per folder of src/.
+# td_room(ROOM): the modules that follow are folders of src/ROOM.
+# td_module(NAME USES MODULE …): one object library per module, src/ROOM/NAME.
 #
 # Each module gets its own include folder in the build tree, made of links to just the headers it
-# may include: "MODULE/header.h" for internal headers, "tapedeck/header.h" for public ones. An
-# include of anything else does not compile.
+# may include: "MODULE/header.h" for internal headers of the modules that it names, "tapedeck/header.h"
+# for public ones of these and of those that they use in turn. An include of anything else does not compile.
 
 # The module that owns each public header; a header not listed here belongs to the module of its name.
 set(TD_HEADER_OWNER_literal base)
 set(TD_HEADER_OWNER_ops tape)
 set(TD_HEADER_OWNER_stats tensor)
+set(TD_HEADER_OWNER_view answers)
 
 set(TD_MODULES "" CACHE INTERNAL "")
 
-function(td_link_headers folder module)
+function(td_link_public_headers folder module)
     file(MAKE_DIRECTORY ${folder}/tapedeck)
-    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${module} ${folder}/${module} SYMBOLIC)
     file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/tapedeck/*.h)
     foreach(header IN LISTS headers)
         get_filename_component(stem ${header} NAME_WE)
@@ -60,24 +61,38 @@ function(td_kernel_variants module folder)
     endforeach()
 endfunction()
 
-function(td_module name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES")
-    set(visible ${name})
-    foreach(used IN LISTS arg_USES)
-        list(APPEND visible ${TD_VISIBLE_${used}})
-    endforeach()
-    list(REMOVE_DUPLICATES visible)
-    set(TD_VISIBLE_${name} ${visible} CACHE INTERNAL "")
-    set(TD_MODULES ${TD_MODULES} ${name} CACHE INTERNAL "")
-
+# Makes a module's include folder, visible/NAME of the build tree, and sets TD_NEEDED_NAME: the module and
+# all that it uses, directly or not.
+function(td_make_visible name place)
     set(folder ${CMAKE_BINARY_DIR}/visible/${name})
     file(REMOVE_RECURSE ${folder})
-    foreach(module IN LISTS visible)
-        td_link_headers(${folder} ${module})
+    set(needed ${name})
+    set(TD_PLACE_${name} ${place} CACHE INTERNAL "")
+    file(MAKE_DIRECTORY ${folder})
+    foreach(module IN ITEMS ${name} ${ARGN})
+        file(CREATE_LINK ${TD_PLACE_${module}} ${folder}/${module} SYMBOLIC)
+        list(APPEND needed ${TD_NEEDED_${module}})
     endforeach()
+    list(REMOVE_DUPLICATES needed)
+    foreach(module IN LISTS needed)
+        td_link_public_headers(${folder} ${module})
+    endforeach()
+    set(TD_NEEDED_${name} ${needed} CACHE INTERNAL "")
+endfunction()
 
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c
-         ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+macro(td_room room)
+    set(TD_ROOM ${room})
+    list(APPEND TD_ROOMS ${CMAKE_SOURCE_DIR}/src/${room})
+endmacro()
+
+function(td_module name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES")
+    set(place ${CMAKE_SOURCE_DIR}/src/${TD_ROOM}/${name})
+    set(folder ${CMAKE_BINARY_DIR}/visible/${name})
+    td_make_visible(${name} ${place} ${arg_USES})
+    set(TD_MODULES ${TD_MODULES} ${name} CACHE INTERNAL "")
+
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${place}/*.c ${place}/*.cc)
     set(kernels ${sources})
     list(FILTER kernels INCLUDE REGEX "/kernels/[^/]*\\.c$")
     list(FILTER sources EXCLUDE REGEX "/kernels/[^/]*\\.c$")

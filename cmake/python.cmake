@@ -19,7 +19,7 @@ if(NOT Python3_Development.Module_FOUND)
     return()
 endif()
 
-set(recorder ${TD_VISIBLE_sink} ${TD_VISIBLE_view}) # and all that they use
+set(recorder ${TD_NEEDED_sink} ${TD_NEEDED_answers})
 list(REMOVE_DUPLICATES recorder)
 set(objects "")
 foreach(module IN LISTS recorder)

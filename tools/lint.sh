@@ -19,7 +19,7 @@ check_tidy() {
 check_cpp() {
     cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c17 --std=c++17 -j "$jobs" \
         --enable=warning,performance,portability --suppressions-list=.cppcheck-suppressions \
-        --max-configs=2 -D__GNUC__=12 -I include -I src src cli
+        --max-configs=2 -D__GNUC__=12 -I include -I src/core -I src/engine -I src/recorder -I src/formats -I src/training -I src/view src cli
 }
 
 check_shell() {

@@ -1,7 +1,7 @@
 /* Requests: method, target, Host, Origin and Cookie, a line each, as any program on the machine may
  * send them; an empty line is what a browser of ours sends. */
 #include "tapedeck/deck.h"
-#include "view/answer.h"
+#include "answers/answer.h"
 
 #include <math.h>
 #include <stdio.h>

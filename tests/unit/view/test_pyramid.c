@@ -2,8 +2,8 @@
  * hidden; and the shortest way from a request to an answer. */
 #include "test.h"
 
-#include "view/answer.h"
-#include "view/pyramid.h"
+#include "answers/answer.h"
+#include "answers/pyramid.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* The pyramids of a run's signals: made when first asked for, extended as the run grows, forgotten
  * when there are too many. */
 #include "base/memory.h"
-#include "view/shelf_private.h"
+#include "answers/shelf_private.h"
 
 #include <string.h>
 

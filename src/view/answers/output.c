@@ -1,4 +1,4 @@
-#include "view/output.h"
+#include "answers/output.h"
 
 #include "base/memory.h"
 #include "base/number.h"

@@ -2,7 +2,7 @@
 #ifndef TAPEDECK_VIEW_PAGE_H
 #define TAPEDECK_VIEW_PAGE_H
 
-#include "view/output.h"
+#include "answers/output.h"
 
 typedef struct td__page_file {
     const char *path; /* "/app.js" */

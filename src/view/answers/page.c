@@ -1,4 +1,4 @@
-#include "view/page.h"
+#include "answers/page.h"
 
 #include "base/memory.h"
 

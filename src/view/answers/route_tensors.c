@@ -1,7 +1,7 @@
 /* /api/histograms, /api/tensor, /api/units, /api/image, /api/texts, /api/examples, /api/batch: what
  * was inside of a tensor. */
 #include "base/memory.h"
-#include "view/answer.h"
+#include "answers/answer.h"
 
 #include <math.h>
 #include <stdlib.h>

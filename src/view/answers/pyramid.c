@@ -1,4 +1,4 @@
-#include "view/pyramid.h"
+#include "answers/pyramid.h"
 
 #include "base/memory.h"
 

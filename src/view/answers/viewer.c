@@ -4,7 +4,7 @@
 #include "base/options.h"
 #include "base/plugin.h"
 #include "tapedeck/view.h"
-#include "view/answer.h"
+#include "answers/answer.h"
 
 #include <errno.h>
 #include <pthread.h>

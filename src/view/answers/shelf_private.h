@@ -2,7 +2,7 @@
 #ifndef TAPEDECK_VIEW_SHELF_PRIVATE_H
 #define TAPEDECK_VIEW_SHELF_PRIVATE_H
 
-#include "view/shelf.h"
+#include "answers/shelf.h"
 
 struct td__shelf {
     char *folder;

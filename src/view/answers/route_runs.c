@@ -1,5 +1,5 @@
 /* /api/runs, /api/run, /api/steps, /api/files: what runs there are, and what one is. */
-#include "view/answer.h"
+#include "answers/answer.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -8,8 +8,8 @@
 #include "base/base64.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "view/answer.h"
-#include "view/page.h"
+#include "answers/answer.h"
+#include "answers/page.h"
 
 #include <stdio.h>
 #include <string.h>

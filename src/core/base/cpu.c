@@ -19,7 +19,7 @@ bool td__cpu_has(td__cpu cpu) {
 #elif defined(__x86_64__)
     case TD__CPU_AVX2:
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    case TD__CPU_AVX512: /* with what src/tape/kernels is compiled for */
+    case TD__CPU_AVX512: /* with what src/engine/tape/kernels is compiled for */
         return td__cpu_has(TD__CPU_AVX2) && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                __builtin_cpu_supports("avx512bw");

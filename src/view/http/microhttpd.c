@@ -3,7 +3,7 @@
  * Four threads share the connections (epoll); a connection that says nothing is closed after a
  * while, and costs a few kilobytes until then. Followers are suspended while there is nothing new.
  * Lock: a server's, of its followers; MHD's functions for suspending may be called under it. */
-#include "view/http.h"
+#include "answers/http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* /api/compare: where two runs part, and what differs in their experiments. */
-#include "view/answer.h"
+#include "answers/answer.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* /api/series, /api/heat, /api/stats: numbers over time, at any zoom. */
 #include "base/memory.h"
-#include "view/answer.h"
+#include "answers/answer.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "view/shelf_private.h"
+#include "answers/shelf_private.h"
 
 #include "base/clock.h"
 #include "base/hash.h"

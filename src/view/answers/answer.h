@@ -3,8 +3,8 @@
 #ifndef TAPEDECK_VIEW_ANSWER_H
 #define TAPEDECK_VIEW_ANSWER_H
 
-#include "view/http.h"
-#include "view/shelf.h"
+#include "answers/http.h"
+#include "answers/shelf.h"
 
 enum { TD__TOKEN_SIZE = 41, TD__MOST_PARAMETERS = 16 };
 

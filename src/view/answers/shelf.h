@@ -6,8 +6,8 @@
 #ifndef TAPEDECK_VIEW_SHELF_H
 #define TAPEDECK_VIEW_SHELF_H
 
-#include "view/output.h"
-#include "view/pyramid.h"
+#include "answers/output.h"
+#include "answers/pyramid.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

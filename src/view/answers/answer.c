@@ -1,7 +1,7 @@
-#include "view/answer.h"
+#include "answers/answer.h"
 
 #include "base/memory.h"
-#include "view/page.h"
+#include "answers/page.h"
 
 #include <ctype.h>
 #include <stdio.h>

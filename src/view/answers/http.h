@@ -3,7 +3,7 @@
 #ifndef TAPEDECK_VIEW_HTTP_H
 #define TAPEDECK_VIEW_HTTP_H
 
-#include "view/output.h"
+#include "answers/output.h"
 
 /* Texts as the client sent them, NULL where it did not. Borrowed. */
 typedef struct td__http_request {

@@ -2,7 +2,7 @@
  * that is cheap, and the ones that nobody has asked for in a while closed. */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "view/shelf_private.h"
+#include "answers/shelf_private.h"
 
 #include <math.h>
 #include <stdio.h>
