@@ -30,7 +30,7 @@ static const char help[] =
     "  --batch N         examples (32)\n"
     "  --label COLUMN    CSV: the column of labels, when it is not the one of training\n"
     "  --labels FILE     NPY, IDX: the file of labels; of several outputs OUTPUT=FILE for each\n"
-    "  --input NAME=FILE instead of DATA: each input of a model that has several\n"
+    "  --input NAME=FILE instead of DATA: each input of the model by its name\n"
     "  --scale NUMBER    multiply inputs by this instead of what training did\n"
     "  --layout LAYOUT   of arrays of images: channels_first or channels_last; without, the one of "
     "the\n"

@@ -44,7 +44,7 @@ static const char help[] =
     "                    model's file, and what else fits is said\n"
     "  --batch N         examples at a time (256)\n"
     "  --memory BYTES    most that running the model may take (half of the machine's)\n"
-    "  --input NAME=FILE instead of DATA: each input of a model that has several. DATA may also be "
+    "  --input NAME=FILE instead of DATA: each input of the model by its name. DATA may also be "
     "an\n"
     "                    .npz with arrays of these names, or what training read. Several outputs\n"
     "                    are columns OUTPUT_label, OUTPUT_0, … side by side, or a file or folder "

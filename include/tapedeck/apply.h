@@ -43,7 +43,7 @@ typedef struct td_predict_options {
     td_layout layout; /* of arrays of images that go in and come out; AS_IS: the one of the model's
                        * file */
     int64_t memory;   /* most bytes that running the model may take; 0: half of the machine's */
-    const td_named_file *inputs; /* of a model of several inputs: a file of each, instead of data */
+    const td_named_file *inputs; /* a file of each input by its name, instead of data */
     size_t input_count;
     const td_named_file *output_labels; /* the labels of several outputs, a file of each */
     size_t output_label_count;
@@ -88,7 +88,7 @@ typedef struct td_gradients_options {
                          * themselves; otherwise as in inference */
     td_layout layout;   /* of arrays of images; AS_IS: the one of the model's file */
     int64_t memory;     /* most bytes that running the model may take; 0: half of the machine's */
-    const td_named_file *inputs; /* instead of data: a file for each input of a model of several */
+    const td_named_file *inputs; /* a file of each input by its name, instead of data */
     size_t input_count;
     const td_named_file *output_labels; /* of a model of several outputs: the labels of each */
     size_t output_label_count;
