@@ -410,7 +410,7 @@ static td_tensor *mask_joined(td__layer *layer, td_tape *tape, td_tensor *const 
     {                                                                                              \
         TD__KIND(rows, struct_type, plan_function, forward_##name),                                \
             .least_from = 2, .most_from = (most), .operators = operators_##name,                   \
-            .mask = (mask_function)                                                                \
+            .mask = (mask_function), .mask_of_all = (mask_function) == mask_any                    \
     }
 #define MERGE(name) KIND(plain_fields, td_plain_layer, TD_MAX_FROM, plan_merge, name, mask_any)
 const td__layer_kind td__add_kind = MERGE(add);

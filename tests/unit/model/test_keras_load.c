@@ -30,6 +30,7 @@ static void every_fixture_predicts_what_keras_predicted(void **state) {
                     {"graph.h5", "graph"},
                     {"picture.keras", "picture"},
                     {"pools.keras", "pools"},
+                    {"masks.keras", "masks"},
                     {"split.h5", "split"},
                     {"halves.h5", "halves"},
                     {"graph_2_13.keras", "graph_2_13"},
