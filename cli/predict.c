@@ -43,7 +43,7 @@ static const char help[] =
     "the\n"
     "                    model's file, and what else fits is said\n"
     "  --batch N         examples at a time (256)\n"
-    "  --memory BYTES    most that running the model may take (half of the machine's)\n"
+    "  --memory BYTES    most that running the model may take (half of what the process may)\n"
     "  --input NAME=FILE instead of DATA: each input of the model by its name. DATA may also be "
     "an\n"
     "                    .npz with arrays of these names, or what training read. Several outputs\n"
