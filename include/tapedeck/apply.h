@@ -49,8 +49,9 @@ typedef struct td_predict_options {
     void (*remark)(void *user, const char *text); /* told what should be said of the data */
     td_layout layout; /* of arrays of images that go in and come out; AS_IS: the one of the model's
                        * file */
-    int64_t memory;   /* most bytes that running the model may take; 0: half of the machine's */
-    const td_named_file *inputs; /* of a model of several inputs: a file of each, instead of data */
+    int64_t
+        memory; /* most bytes that running the model may take; 0: half of what the process may */
+    const td_named_file *inputs; /* a file of each input by its name, instead of data */
     size_t input_count;
     const td_named_file *output_labels; /* the labels of several outputs, a file of each */
     size_t output_label_count;
@@ -76,7 +77,7 @@ TD_API TD_NODISCARD td_status td_predict(const char *model, const char *data,
 
 /* Runs a graph of ONNX, TensorFlow Lite or torch.export once over whole arrays, as onnxruntime does: any number of inputs, all of which
  * are given, and of outputs, of which those are written that are asked for; types, shapes and layouts
- * are the file's own. memory: most bytes that it may take; 0: half of the machine's. TD_NOT_FOUND (a
+ * are the file's own. memory: most bytes that it may take; 0: half of what the process may. TD_NOT_FOUND (a
  * name), TD_BAD_SHAPE, TD_DTYPE, TD_UNSUPPORTED, …; each file appears complete or not at all. */
 TD_API TD_NODISCARD td_status td_predict_named(const char *model, size_t input_count,
                                                const td_named_file *inputs, size_t output_count,
@@ -97,8 +98,9 @@ typedef struct td_gradients_options {
     bool training;      /* as in a step of training: dropout drops, batches are normalised by
                          * themselves; otherwise as in inference */
     td_layout layout;   /* of arrays of images; AS_IS: the one of the model's file */
-    int64_t memory;     /* most bytes that running the model may take; 0: half of the machine's */
-    const td_named_file *inputs; /* instead of data: a file for each input of a model of several */
+    int64_t
+        memory; /* most bytes that running the model may take; 0: half of what the process may */
+    const td_named_file *inputs; /* a file of each input by its name, instead of data */
     size_t input_count;
     const td_named_file *output_labels; /* of a model of several outputs: the labels of each */
     size_t output_label_count;

@@ -19,6 +19,8 @@
  *
  * Errors: recording never stops a training program. Calls that record return a status that may be
  * ignored; the first error is kept and returned, with its text, by td_deck_flush and td_deck_close.
+ * A NULL deck, signal, name, text or note is TD_INVALID: a program whose td_deck_open failed may go on
+ * without a deck. With a NULL deck or signal, nothing is wanted or due.
  */
 #ifndef TAPEDECK_DECK_H
 #define TAPEDECK_DECK_H
@@ -344,7 +346,7 @@ TD_API td_status td_deck_track_with(td_deck *deck, const td_track *track, td_err
 
 /* A signal of a deck: its name, looked up once. Valid until td_deck_close. */
 typedef struct td_signal td_signal;
-/* NULL only when memory is exhausted. */
+/* NULL only when memory is exhausted, or an argument is NULL. */
 TD_API td_signal *td_deck_signal(td_deck *deck, const char *name);
 /* The same, and says what the signal is (copied). The first to say it has the say; of a signal that
  * nobody declares, td_signal_guess does, and a scalar or text without a kind is a metric or text.

@@ -31,6 +31,31 @@ class Models(Case):
         self.assertIn("torch.onnx.export(", self.refused("m.pt"))
 
 
+class Memory(Case):
+    """More than any machine has: refused before anything is allocated."""
+
+    def test_a_layer_that_does_not_fit_into_memory_is_named(self):
+        numpy.save(self.path("x.npy"), numpy.ones((8, 6, 2), "float32"))
+        numpy.save(self.path("ids.npy"), numpy.ones((8, 6), "float32"))
+        numpy.save(self.path("y.npy"), numpy.ones((8, 1), "float32"))
+        for data, layer, kind in (
+                ("x.npy", "dense: {name: wide, units: 2000000000}", "dense"),
+                ("x.npy", "conv1d: {name: wide, filters: 2000000000, kernel: 3}", "conv1d"),
+                ("x.npy", "lstm: {name: wide, units: 5000000, return_sequences: true}", "lstm"),
+                ("ids.npy", "embedding: {name: wide, vocabulary: 1000000000, width: 100000}", "embedding")):
+            first = "flatten: {}" if kind == "embedding" else "dense: {units: 1000000}"
+            self.write("experiment.yaml", f"name: big\ndata: {{train: {data}, labels: y.npy}}\nmodel:\n  - {first}\n"
+                       f"  - {layer}\n  - global_average_pool1d\n  - dense: {{units: 1}}\n"
+                       "train: {loss: mse, steps: 1}\n")
+            for command in (("train",), ("check",), ("train", "--dry-run")):
+                with self.subTest([kind, command]):
+                    said = self.run_program(*command, "experiment.yaml", status=2).stderr
+                    self.assertIn("experiment.yaml:5: model: a training step takes at least ", said)
+                    self.assertIn(f"layer 'wide' ({kind})", said)
+                    self.assertRegex(said, r"this process may take [\d.]+ [MGT]iB")
+        self.assertFalse(self.exists("runs"))
+
+
 class Names(Case):
     def refused(self, track, text=SMALL):
         return "\n".join(self.problems(text + f"record: [{track}]\n"))

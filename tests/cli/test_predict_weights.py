@@ -23,6 +23,18 @@ record:
   - {what: prediction, every: 40 epochs, to: [csv]}
 """
 
+RANKS = """
+name: ranks
+threads: 1
+data: {train: steps.npz, label: {x: x, y: y}}
+model:
+  - conv1d: {name: window, filters: 3, kernel: 2}
+  - attention: {name: mixed, from: [window, window], use_scale: true}
+  - global_average_pool1d: {name: all}
+  - dense: {name: out, units: 1}
+train: {loss: mse, steps: 1}
+"""
+
 
 class PredictAndWeights(Case):
     def setUp(self):
@@ -103,6 +115,24 @@ class PredictAndWeights(Case):
         self.assertIn("no parameter hiden.bias; the nearest is 'hidden.bias'", done.stderr)
         self.assertIn("hidden.bias is missing", done.stderr)
         self.assertFalse(self.exists("x.csv"))
+
+    def test_parameters_of_any_rank_come_back_from_every_format(self):
+        numpy.savez(self.path("steps.npz"), x=numpy.ones((4, 5, 2), "float32"), y=numpy.ones((4, 1), "float32"))
+        self.train(RANKS, "--quiet")
+        self.run_program("weights", "runs/ranks", "--to", "first.npz")
+        first = dict(numpy.load(self.path("first.npz")))
+        self.assertEqual({array.ndim for array in first.values()}, {0, 1, 2, 3})
+        numpy.savez(self.path("own.npz"), **{name: array + 1 for name, array in first.items()})
+        self.run_program("weights", "runs/ranks", "--from", "own.npz", "--to", "own.safetensors")
+        for ending in ("npz", "csv", "safetensors", "keras", "h5"):
+            with self.subTest(ending):
+                self.run_program("weights", "own.safetensors", "--to", f"out.{ending}")
+                self.run_program("weights", "runs/ranks", "--from", f"out.{ending}", "--to", f"{ending}.npz")
+                back = dict(numpy.load(self.path(f"{ending}.npz")))
+                self.assertEqual(set(back), set(first))
+                for name, array in first.items():
+                    self.assertEqual(back[name].shape, array.shape, name)
+                    numpy.testing.assert_array_equal(back[name], array + 1, name)
 
     def test_an_exported_model_prepares_data_as_its_run_does(self):
         self.run_program("weights", "runs/small", "--to", "model.safetensors")

@@ -128,6 +128,35 @@ class Several(Case):
             with self.subTest(text):
                 self.assertIn(text, self.run_program("gradients", "runs/several", *arguments, status=status).stderr)
 
+    def test_one_input_by_name_is_the_data(self):
+        np.savez(self.path("named.npz"), a=self.a)
+        self.train("""
+name: single
+threads: 1
+data: {inputs: {a: a.npy}, labels: {value: value.npy}, standardize: true}
+model: {inputs: [a], layers: [{dense: {name: value, units: 1}}], outputs: [value]}
+train: {loss: mse, steps: 3}
+""", "--quiet")
+        self.run_program("weights", "runs/single", "--to", "single.npz")
+        weights = np.load(self.path("single.npz"))
+        x = (self.a - self.a.mean(0)) / self.a.std(0)
+        expected = x @ weights["value.kernel"] + weights["value.bias"]
+        for data in (["a.npy"], ["named.npz"], ["--input", "a=a.npy"], ["--input", "a=named.npz"]):
+            with self.subTest(data):
+                self.run_program("predict", "runs/single", *data, "--to", "out.npy", "--quiet")
+                np.testing.assert_allclose(np.load(self.path("out.npy")), expected, atol=1e-5)
+        gradient = 2 * x.T @ (expected - self.value[:, None]) / ROWS
+        for data in (["a.npy"], ["--input", "a=a.npy"]):
+            for labels in ("value.npy", "value=value.npy"):
+                with self.subTest([data, labels]):
+                    self.run_program("gradients", "runs/single", *data, "--labels", labels, "--to", "out.npz", "--quiet")
+                    found = np.load(self.path("out.npz"))["value.kernel.gradient"]
+                    np.testing.assert_allclose(found, gradient, atol=1e-5)
+        for words, text in ((["--input", "b=a.npy"], "the model has no input 'b'; it has 'a'"),
+                            (["--input", "a=a.npy", "--input", "b=b.npy"], "the model has one input, and 2 are given")):
+            done = self.run_program("predict", "runs/single", *words, "--to", "out.npy", status=1)
+            self.assertIn(text, done.stderr)
+
     def test_a_resumed_run_goes_on(self):
         self.check(FILES)
         self.train(EXPERIMENT.format(data=FILES).replace("steps: 6", "steps: 3"), "--out", "half")

@@ -38,13 +38,19 @@ def parameter(layer, weight):
     return parts[-1]
 
 
-def case(name, shape, ours, *stack, x=None, training=False, call=None):
-    """stack: Keras layers; ours: a line each, the last called `it`."""
+def case(name, shape, ours, *stack, x=None, training=False, call=None, branches=None):
+    """stack: Keras layers; ours: a line each, the last called `it`. branches: which outputs each layer reads, 0 being
+    the input; without, the one above."""
     x = draw(3, *shape) if x is None else x
     inputs = keras.Input(shape, dtype=keras.config.dtype_policy().name)
-    value = inputs
-    for layer in stack:
-        value = call(layer, value, inputs) if call and layer is stack[-1] else layer(value)
+    value, values = inputs, [inputs]
+    for i, layer in enumerate(stack):
+        if branches:
+            read = [values[k] for k in branches[i]]
+            value = layer(read if len(read) > 1 else read[0])
+        else:
+            value = call(layer, value, inputs) if call and layer is stack[-1] else layer(value)
+        values.append(value)
     model = keras.Model(inputs, value)
     kept = {}
     for layer, line in zip(stack, ours):
@@ -217,6 +223,20 @@ for name, kind, options, ours in (
 for name, kind in (("attention", layers.Attention), ("additive_attention", layers.AdditiveAttention)):
     case(f"masked_scores_of_{name}", (4, 3), ["masking name=m", f"{name} name=it from=m,m"], layers.Masking(), kind(),
          x=gappy(3, 4, 3), call=lambda layer, value, _: layer([value, value]))
+
+# Merged masks: 1 and 2 have one each, which differ; 0, the input, has none.
+for name, kind in (("multiply", layers.Multiply), ("maximum", layers.Maximum), ("minimum", layers.Minimum),
+                   ("average", layers.Average), ("concatenate", layers.Concatenate)):
+    for word, ends in (("two", (3, 4)), ("one", (3, 0)), ("other", (0, 4)), ("three", (3, 4, 0))):
+        x = gappy(3, 4, 3)
+        x[2, 1:3] = 0.5
+        sources = ["input", "m", "n", "a", "b"]
+        case(f"masked_{name}_of_{word}", (4, 3),
+             ["masking name=m", "masking name=n mask_value=0.5 from=input", "dense name=a units=3 from=m",
+              "dense name=b units=3 from=n", f"{name} name=s from={','.join(sources[k] for k in ends)}",
+              "lstm name=it units=2"],
+             layers.Masking(), layers.Masking(0.5), layers.Dense(3), layers.Dense(3), kind(), layers.LSTM(2), x=x,
+             branches=((0,), (0,), (1,), (2,), ends, (5,)))
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "keras_layers.txt"), "w") as file:
     file.write("\n".join(lines) + "\n")

@@ -127,6 +127,56 @@ class Layers(KerasCase):
                              "add: {name: s, from: [a, b]}", "concatenate: {name: c, from: [s, b]}",
                              "lstm: {name: r, units: 3}"])
 
+    MERGES = (layers.Add, layers.Subtract, layers.Average, layers.Multiply, layers.Maximum, layers.Minimum,
+              layers.Concatenate)
+
+    def merged(self, kind, which, after, after_text):
+        """Two masks that differ (m, n) and an input without one (u), merged as `which` says."""
+        kinds = {"m": (lambda: layers.Masking(name="m"), "masking: {name: m, from: input}"),
+                 "n": (lambda: layers.Masking(1.0, name="n"), "masking: {name: n, mask_value: 1, from: input}"),
+                 "u": (lambda: layers.Dense(2, activation="tanh", name="u"),
+                       "dense: {name: u, units: 2, activation: tanh, from: input}")}
+        used = sorted(set(which))
+
+        def build(value):
+            mixed = {name: layers.Dense(3, name=name + "d")(kinds[name][0]()(value)) for name in used}
+            return after(kind(name="s")([mixed[name] for name in which]))
+        self.sequences(build, shape=(6, 2), x=self.two_gaps(), text=[
+            *(kinds[name][1] for name in used),
+            *(f"dense: {{name: {name}d, units: 3, from: {name}}}" for name in used),
+            f"{kind.__name__.lower()}: {{name: s, from: [{', '.join(name + 'd' for name in which)}]}}", after_text])
+
+    def two_gaps(self):
+        """Steps of zeros, of ones, and of neither; the first step counts."""
+        x = numpy.random.default_rng(8).standard_normal((EXAMPLES, 6, 2)).astype("float32")
+        kinds = numpy.random.default_rng(9).integers(0, 4, (EXAMPLES, 6))
+        kinds[:, 0] = 3
+        x[kinds == 0] = 0
+        x[kinds == 1] = 1
+        return x
+
+    def test_masks_that_differ_are_merged(self):
+        for kind in self.MERGES:
+            for which in ("mn", "mu", "un", "mm"):
+                with self.subTest(f"{kind.__name__} {which}"):
+                    self.setUp()
+                    self.merged(kind, which, layers.LSTM(3, name="r"), "lstm: {name: r, units: 3}")
+
+    def test_masks_of_three_inputs_are_merged(self):
+        for kind in (layers.Multiply, layers.Maximum, layers.Minimum):
+            for which in ("mnm", "mun", "unm", "mnu"):
+                with self.subTest(f"{kind.__name__} {which}"):
+                    self.setUp()
+                    self.merged(kind, which, layers.GRU(3, name="r"), "gru: {name: r, units: 3}")
+
+    def test_merged_masks_reach_pools_and_losses(self):
+        for kind in self.MERGES:
+            for after, text in ((layers.GlobalAveragePooling1D(name="g"), "global_average_pool1d: {name: g}"),
+                                (layers.Dense(3, name="g"), "dense: {name: g, units: 3}")):
+                with self.subTest(f"{kind.__name__} {text}"):
+                    self.setUp()
+                    self.merged(kind, "mn", after, text)
+
     def test_gates_and_states_with_any_activation(self):
         for kind, name in ((layers.LSTM, "lstm"), (layers.GRU, "gru")):
             for activation, gates in (("softmax", "linear"), ("relu", "softmax")):

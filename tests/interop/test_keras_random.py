@@ -19,6 +19,9 @@ FIRST = int(os.environ.get("FIRST", "0"))
 ACTIVATIONS = ("linear", "relu", "leaky_relu", "elu", "selu", "gelu", "softplus", "sigmoid", "tanh", "swish",
                "softsign", "exponential", "mish", "log_sigmoid", "squareplus", "softmax", "log_softmax")
 INITIALIZERS = ("glorot_uniform", "he_normal", "lecun_normal", "random_normal", "ones")
+# Of equal inputs of a maximum TensorFlow gives the error to the first, we and PyTorch half to each: none are equal here.
+MERGES = (layers.Add, layers.Multiply, layers.Subtract, layers.Average, layers.Concatenate, layers.Maximum,
+          layers.Minimum)
 
 
 def word(name):
@@ -40,6 +43,9 @@ class Network:
         self.inputs = self.value = keras.Input(self.shape)
         self.text = []
         self.normalizes = False
+        self.gaps = ()  # values that whole steps of a sequence have
+        if rank == 2 and self.any(True, False):
+            self.mask()
 
     def any(self, *values):
         return self.random.choice(values)
@@ -71,6 +77,31 @@ class Network:
     def least(self):
         return min(self.value.shape[1:-1])
 
+    def mask(self):
+        """One mask, or two that differ and a merge of both."""
+        self.gaps = self.any((0.0,), (0.0, 1.0))
+        ends = []
+        for value in self.gaps:
+            name = f"l{len(self.text)}"
+            self.value = layers.Masking(value, name=name)(self.inputs)
+            self.line("Masking", name, {"mask_value": value, "from": "input"})
+            if len(self.gaps) > 1:
+                self.add(layers.Dense, units=3, activation="tanh")
+            ends.append((self.value, f"l{len(self.text) - 1}"))
+        if len(ends) > 1:
+            kind, name = self.any(*MERGES), f"l{len(self.text)}"
+            self.value = kind(name=name)([value for value, _ in ends])
+            self.line(kind.__name__, name, {"from": [end for _, end in ends]})
+
+    def data(self):
+        x = self.numbers.standard_normal((EXAMPLES, *self.shape)).astype("float32")
+        if self.gaps:
+            kinds = self.numbers.integers(0, 3 + len(self.gaps), x.shape[:2])
+            kinds[:, 0] = len(self.gaps)  # the first step counts
+            for kind, value in enumerate(self.gaps):
+                x[kinds == kind] = value
+        return x
+
     # --- layers of any shape ---
 
     def dense(self):
@@ -94,7 +125,7 @@ class Network:
                  scale=self.any(True, False), center=self.any(True, False))
 
     def merged(self):
-        kind = self.any(layers.Add, layers.Multiply, layers.Subtract, layers.Average, layers.Concatenate)
+        kind = self.any(*MERGES)
         before, start = f"l{len(self.text) - 1}", self.value
         if not self.text:
             return
@@ -270,8 +301,7 @@ class Random(KerasCase):
             optimizer, our_optimizer = network.optimizer()
             with self.subTest(seed=seed, model=network.text, loss=ours, optimizer=our_optimizer):
                 self.setUp()
-                x = network.numbers.standard_normal((EXAMPLES, *network.shape)).astype("float32")
-                self.compare(keras.Model(network.inputs, network.value), network.text, x, y, loss, ours,
+                self.compare(keras.Model(network.inputs, network.value), network.text, network.data(), y, loss, ours,
                              optimizer=optimizer, our_optimizer=our_optimizer, from_logits=from_logits)
             if seed % 50 == 49:
                 keras.backend.clear_session()

@@ -99,8 +99,3 @@ bool td__grow(void *items, size_t *capacity, size_t needed, size_t maximum, size
     *capacity = wanted;
     return true;
 }
-
-size_t td__memory_half(void) {
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages / 2 * (size_t)size : (size_t)1 << 30;
-}

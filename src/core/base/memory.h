@@ -30,8 +30,16 @@ bool td__grow(void *items, size_t *capacity, size_t needed, size_t maximum, size
 void td__allocation_fail_at(uint64_t n);
 uint64_t td__allocation_count(void);
 
-/* Half of the machine's memory, in bytes: what may be taken where nobody says how much. */
+/* --- how much there is (memory_limit.c), in bytes ------------------------------------------- */
+
+/* What this process may take: of the machine's memory, its control groups' limits (a container's) and
+ * its resource limits the smallest. */
+size_t td__memory_limit(void);
+/* Half of that: what may be taken where nobody says how much. */
 size_t td__memory_half(void);
+/* The limit of control groups alone; SIZE_MAX: none. groups: a file as /proc/self/cgroup; root: the
+ * folder that the groups are in. */
+size_t td__memory_group_limit(const char *groups, const char *root);
 
 /* Overflow-checked product of non-negative numbers; false on overflow. */
 static inline bool td__multiply(int64_t a, int64_t b, int64_t *product) {

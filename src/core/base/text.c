@@ -116,3 +116,14 @@ void td__print_visible(FILE *stream, const char *text, size_t length) {
         (void)fwrite(out, 1, td_visible(out, text + i, size, false), stream);
     }
 }
+
+const char *td__bytes_text(char out[TD__BYTES_ROOM], double bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    size_t unit = 0;
+    for (; bytes >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++) {
+        bytes /= 1024;
+    }
+    (void)snprintf(out, TD__BYTES_ROOM, bytes < 100 && unit ? "%.1f %s" : "%.0f %s", bytes,
+                   units[unit]);
+    return out;
+}

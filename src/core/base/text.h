@@ -15,6 +15,10 @@ size_t td__clean_text(char *out, const char *text, size_t length);
 /* A copy of a cleaned C string, to be freed with td__free; NULL when memory is exhausted. */
 char *td__clean_copy(const char *text);
 
+/* "340 B", "1.2 MiB", "120 GiB"; returns out. */
+#define TD__BYTES_ROOM 32
+const char *td__bytes_text(char out[TD__BYTES_ROOM], double bytes);
+
 /* td_visible, printed. */
 void td__print_visible(FILE *stream, const char *text, size_t length);
 

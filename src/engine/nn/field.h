@@ -61,6 +61,8 @@ const td__field *td__initializer_fields(td_initializer_kind kind, size_t *count)
 /* The options of a loss; returns how many. */
 enum { TD__LOSS_MOST_FIELDS = 8 };
 size_t td__loss_fields(td_loss loss, const td__field *of_loss[TD__LOSS_MOST_FIELDS]);
+/* Tensors of a parameter's size that an optimizer keeps for each of them. */
+size_t td__optimizer_states(const td_optimizer_options *options);
 const td__field *td__optimizer_fields(td_optimizer_kind kind, size_t *count);
 
 /* Gives each field its default: where it is zero, or everywhere. */

@@ -36,8 +36,9 @@ typedef struct td__layer_kind {
     td_tensor *(*mask)(td__layer *layer, td_tape *tape, td_tensor *const *inputs);
     /* Whether its output has a mask, where any of its inputs has; NULL: it has then, with `mask`. */
     bool (*has_mask)(const td__layer *layer, bool any);
-    bool reads_mask;                               /* forward heeds the masks of its inputs */
-    bool wraps;                                    /* another layer: layer->inner */
+    bool mask_of_all; /* its output has a mask only where all of its inputs have */
+    bool reads_mask;  /* forward heeds the masks of its inputs */
+    bool wraps;       /* another layer: layer->inner */
     size_t (*parameter_room)(const void *options); /* NULL: TD__LAYER_MOST_PARAMETERS are enough */
     void (*release)(void *options);                /* what the options own; may be NULL */
 } td__layer_kind;

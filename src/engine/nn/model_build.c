@@ -1,6 +1,7 @@
 /* Making a model: adding layers, making their parameters. */
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "nn/model.h"
 
 #include <string.h>
@@ -268,6 +269,27 @@ static void share_parameters(td__layer *layer, const td__layer *first) {
     layer->info.first_parameter = first->info.first_parameter;
 }
 
+/* Before anything is allocated: a size that is a slip of the keyboard would take the machine down. */
+static td_status check_memory(const td_model *model, td_error *error) {
+    const td__layer *largest = model->layers[0];
+    double all = 0, limit = (double)td__memory_limit();
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const td__layer *layer = model->layers[i];
+        all += layer->info.shares < 0 ? (double)layer->info.parameter_elements * sizeof(float) : 0;
+        largest =
+            layer->info.parameter_elements > largest->info.parameter_elements ? layer : largest;
+    }
+    if (all <= limit) {
+        return TD_OK;
+    }
+    char own[TD__BYTES_ROOM], total[TD__BYTES_ROOM], has[TD__BYTES_ROOM];
+    return td__layer_error(
+        largest, error, TD_MEMORY,
+        "its parameters take %s of the model's %s, and this process may take %s",
+        td__bytes_text(own, (double)largest->info.parameter_elements * sizeof(float)),
+        td__bytes_text(total, all), td__bytes_text(has, limit));
+}
+
 static td_status build(td_model *model, const uint64_t *seed, td_error *error) {
     td_status status = check_open(model, error);
     if (status) {
@@ -275,6 +297,10 @@ static td_status build(td_model *model, const uint64_t *seed, td_error *error) {
     }
     if (model->layer_count == 0) {
         return td_error_set(error, TD_INVALID, "model '%s' has no layers", model->name);
+    }
+    status = check_memory(model, error);
+    if (status) {
+        return status;
     }
     size_t count = 0;
     for (size_t i = 0; i < model->layer_count; i++) {

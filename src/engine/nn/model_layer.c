@@ -272,11 +272,15 @@ static td_status check_size(const td__layer *layer, const td_shape *shape, const
 /* Whether the output has a mask, and whether one is lost here. */
 static void plan_mask(const td_model *model, td__layer *layer) {
     const td__layer_kind *kind = layer->kind;
-    bool any = false;
+    bool any = false, all = true;
     for (size_t i = 0; i < layer->info.input_count; i++) {
-        any = any || (layer->inputs[i] >= 0 && model->layers[layer->inputs[i]]->masked);
+        bool masked = layer->inputs[i] >= 0 && model->layers[layer->inputs[i]]->masked;
+        any = any || masked;
+        all = all && masked;
     }
-    layer->masked = kind->has_mask ? kind->has_mask(layer, any) : any && kind->mask;
+    layer->masked = kind->has_mask      ? kind->has_mask(layer, any)
+                    : kind->mask_of_all ? any && all
+                                        : any && kind->mask;
     layer->info.mask_dropped = any && !kind->mask && !kind->reads_mask;
 }
 

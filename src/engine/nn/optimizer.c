@@ -217,6 +217,15 @@ static bool has_state(const td_optimizer *optimizer, int state) {
     return name != NULL;
 }
 
+size_t td__optimizer_states(const td_optimizer_options *options) {
+    const td_optimizer planned = {.options = *options, .kind = &kinds[options->kind]};
+    size_t count = 0;
+    for (int s = 0; s < MOST_STATES; s++) {
+        count += has_state(&planned, s);
+    }
+    return count;
+}
+
 /* --- options ------------------------------------------------------------------------------ */
 
 static td_status below_one(const char *name, double value, td_error *error) {

@@ -43,6 +43,22 @@ static void add_tensor(td__keras_call *call, const json_t *tensor, size_t place)
     }
 }
 
+/* `mask`: a tensor, or a list of tensors and nulls. False when it is something else. */
+static bool read_masks(td__keras_call *call, const json_t *value) {
+    bool list = json_is_array(value) && !tensor_of(value);
+    size_t count = list ? json_array_size(value) : 1;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = list ? json_array_get(value, i) : value, *tensor = tensor_of(item);
+        if (i >= TD_MAX_FROM || (!tensor && !json_is_null(item))) {
+            return false;
+        }
+        call->masks[i] = tensor ? reference(tensor) : NULL;
+        call->mask_uses[i] = tensor ? json_integer_value(json_array_get(tensor, 1)) : 0;
+    }
+    call->mask_count = count;
+    return true;
+}
+
 static void add_number(td__keras_call *call, const json_t *value) {
     if (call->with_number) {
         refuse(call, "it is called with several numbers");
@@ -104,7 +120,8 @@ static void read_named(td__keras_call *call, const json_t *arguments, const char
             add_number(call, value);
         } else if (!strcmp(key, "use_causal_mask")) {
             call->causal = json_is_true(value);
-        } else if (!known && !is_nothing(value)) {
+        } else if (!known && !is_nothing(value) &&
+                   (strcmp(key, "mask") != 0 || !read_masks(call, value))) {
             refuse(call, "it is called with %.60s", key);
         }
     }
@@ -125,7 +142,7 @@ static void settle(td__keras_call *call, const char *class_name) {
         }
     }
     bool takes_number = !strcmp(class_name, "Add") || !strcmp(class_name, "Multiply") ||
-                        !strcmp(class_name, "TFOpLambda");
+                        !strcmp(class_name, "TFOpLambda") || !strcmp(class_name, "NotEqual");
     if (call->with_number && (!takes_number || call->count != 1)) {
         refuse(call, "it is called with something that is no layer's output");
     }

@@ -9,7 +9,12 @@ typedef struct td__keras_call {
     int64_t uses[TD_MAX_FROM];     /* … which of their calls, from 0 … */
     int64_t outputs[TD_MAX_FROM];  /* … and which output of that: a model may have several */
     size_t count;
-    int32_t inputs[TD_MAX_FROM]; /* for the caller: the same as entries */
+    /* `mask`: that of each input, named in the same way; NULL: none. */
+    const char *masks[TD_MAX_FROM];
+    int64_t mask_uses[TD_MAX_FROM];
+    size_t mask_count;
+    int32_t mask_inputs[TD_MAX_FROM]; /* for the caller: the same as calls; -1: none */
+    int32_t inputs[TD_MAX_FROM];      /* for the caller: the same as entries */
     bool causal;
     bool with_number; /* one argument is a number: x + 3 */
     double number;

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "keras/call.h"
+#include "keras/masks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -113,11 +114,12 @@ static td_status add_entry(td__keras_graph *graph, const json_t *json, int32_t p
     if (ours && (merges || !entry->operation)) {
         entry->class = td__keras_class_find(class_name);
     }
+    entry->mask_operation = ours && entry->operation && td__keras_is_mask_operation(class_name);
     if (!strcmp(class_name, "Lambda")) {
         td__keras_refuse(graph, entry, "it is code, which is never run");
     } else if (!ours) {
         td__keras_refuse(graph, entry, "a class of its own: code, which is never run");
-    } else if (!entry->class && !is_model_class(class_name) &&
+    } else if (!entry->class && !entry->mask_operation && !is_model_class(class_name) &&
                strcmp(class_name, "InputLayer") != 0) {
         td__keras_refuse(graph, entry, "there is no such layer here");
     }
@@ -261,6 +263,9 @@ static td_status read_sequential(td__keras_graph *graph, const json_t *config, c
     for (size_t i = 0; i < json_array_size(layers) && !status; i++) {
         int32_t index = 0;
         status = add_entry(graph, json_array_get(layers, i), at->self, at->frozen, &index, error);
+        if (!status && graph->entries[index].mask_operation) {
+            td__keras_refuse(graph, &graph->entries[index], "there is no such layer here");
+        }
         status = status ? status : take_input(graph, &graph->entries[index], error);
         if (!status && !is_input_layer(&graph->entries[index])) {
             int32_t last = out->layers[0];
@@ -400,8 +405,38 @@ static td_status connect(const td__keras_graph *graph, functional *model, td_err
             }
             call->inputs[k] = (int32_t)found;
         }
+        for (size_t k = 0; k < call->mask_count; k++) {
+            ptrdiff_t found =
+                call->masks[k] ? find_use(graph, model, call->masks[k], call->mask_uses[k]) : -1;
+            if (call->masks[k] && found < 0) {
+                return malformed(graph, "there is no layer", call->masks[k], error);
+            }
+            call->mask_inputs[k] = (int32_t)found;
+        }
     }
     return TD_OK;
+}
+
+/* Masks are made and passed on by our layers themselves: what makes them is left out. */
+static td_status settle_masks(td__keras_graph *graph, functional *model, td_error *error) {
+    td__keras_masked *calls = td__calloc(model->use_count + 1, sizeof *calls);
+    if (!calls) {
+        return out_of_memory(graph, error);
+    }
+    for (size_t i = 0; i < model->use_count; i++) {
+        use *one = &model->uses[i];
+        calls[i].entry = &graph->entries[model->entry[one->layer]];
+        calls[i].call = &one->call;
+        one->placed = calls[i].entry->mask_operation;
+    }
+    td_status status = td__keras_masks_check(calls, model->use_count, graph->origin, error);
+    for (size_t i = 0; i < model->use_count && !status; i++) {
+        if (calls[i].reason) {
+            td__keras_refuse(graph, calls[i].entry, calls[i].reason);
+        }
+    }
+    td__free(calls);
+    return status;
 }
 
 static bool is_ready(const functional *model, size_t i) {
@@ -544,9 +579,7 @@ static td_status order_functional(td__keras_graph *graph, const json_t *config, 
     if (first < 0 || count > TD_MAX_OUTPUTS) {
         return malformed(graph, "no usable input_layers or output_layers", NULL, error);
     }
-    count_from_one(graph, model);
-    td_status status = connect(graph, model, error);
-    status = status ? status : place_inputs(graph, config, model, at, error);
+    td_status status = place_inputs(graph, config, model, at, error);
     status = status ? status : place_all(graph, model, (size_t)first, at->depth, error);
     out->count = 0;
     for (size_t i = 0; i < count && !status; i++) {
@@ -593,6 +626,11 @@ static td_status read_functional(td__keras_graph *graph, const json_t *config, c
     td_status status =
         model.entry && model.first && model.from_one ? TD_OK : out_of_memory(graph, error);
     status = status ? status : read_calls(graph, layers, &model, at, error);
+    if (!status && graph->refused_layers == 0) {
+        count_from_one(graph, &model);
+        status = connect(graph, &model, error);
+        status = status ? status : settle_masks(graph, &model, error);
+    }
     if (!status) {
         status = graph->refused_layers == 0
                      ? order_functional(graph, config, &model, at, out, error)

@@ -21,6 +21,7 @@ typedef struct td__keras_entry {
     bool with_number; /* x + 3 and x * 3: what is added, or multiplied by */
     double number;
     bool operation;              /* an operation of Keras 3, which its list of layers leaves out */
+    bool mask_operation;         /* one that may be part of a mask (masks.h) */
     int32_t inputs[TD_MAX_FROM]; /* entries that are layers, or TD__KERAS_INPUT */
     size_t input_count;
     int32_t again; /* the entry whose layer this is, used again; -1: of its own */

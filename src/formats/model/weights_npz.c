@@ -129,21 +129,11 @@ static void release(arrays *a) {
     td__free(a->values);
 }
 
-/* All rows as one array; the shape gets them as its first dimension again. A reader of rows takes a
- * vector (n,) for (n, 1): for a parameter that is a vector it is one again. */
-static td_status take_rows(const td__array *array, int64_t rows, int32_t rank, const char *what,
-                           td_view *view, float **values, td_error *error) {
+/* All elements of an array of view's shape, as float32. */
+static td_status take_elements(const td__array *array, int64_t rows, const char *what,
+                               td_view *view, float **values, td_error *error) {
     int64_t count;
     view->dtype = TD_FLOAT32;
-    view->shape.rank = array->shape.rank + 1;
-    if (view->shape.rank > TD_MAX_RANK) {
-        return td_error_set(error, TD_BAD_SHAPE, "%s: more than %d dimensions", what, TD_MAX_RANK);
-    }
-    view->shape.dims[0] = rows;
-    memcpy(view->shape.dims + 1, array->shape.dims, (size_t)array->shape.rank * sizeof(int64_t));
-    if (rank == 1 && view->shape.rank == 2 && view->shape.dims[1] == 1) {
-        view->shape.rank = 1;
-    }
     if (td_shape_check(&view->shape, TD_FLOAT32, &count, NULL)) {
         return td_error_set(error, TD_BAD_SHAPE, "%s: too large", what);
     }
@@ -172,12 +162,9 @@ static td_status read_member(const td__zip *zip, const char *member, const char 
     }
     if (!status) {
         td__bytes bytes = {content.data, content.size, false};
-        status = td__npy_parse(&array, &rows, &bytes, what, error);
+        status = td__npy_parse_whole(&array, &rows, &view->shape, &bytes, what, error);
     }
-    if (!status) {
-        status =
-            take_rows(&array, rows, td_tensor_shape(parameter).rank, what, view, values, error);
-    }
+    status = status ? status : take_elements(&array, rows, what, view, values, error);
     td__array_release(&array);
     td__zip_member_release(&content);
     return status;

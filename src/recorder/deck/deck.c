@@ -94,6 +94,15 @@ td_status td__deck_fail(td_deck *deck, td_status status, const char *format, ...
     return status;
 }
 
+td_status td__deck_refuse(td_deck *deck, const char *what) {
+    if (deck) {
+        td__deck_lock(deck);
+        (void)td__deck_fail(deck, TD_INVALID, "%s is NULL", what);
+        td__deck_unlock(deck);
+    }
+    return TD_INVALID;
+}
+
 bool td__deck_message(td_deck *deck, td__message *message, const char *first, const char *second,
                       bool wait) {
     size_t first_size = strlen(first) + 1, size = first_size + strlen(second) + 1;
@@ -169,6 +178,9 @@ static td_status note(td_deck *deck, const char *key, const char *value) {
 }
 
 td_status td_deck_note(td_deck *deck, const char *key, const char *value) {
+    if (!deck || !key || !value) {
+        return td__deck_refuse(deck, key ? "the value of a note" : "the key of a note");
+    }
     td__deck_lock(deck);
     td_status status = note(deck, key, value);
     deck->state_known |= strcmp(key, "state") == 0;
@@ -200,10 +212,15 @@ static void give_counters(td_deck_counters now, td_deck_counters *counters) {
 }
 
 void td_deck_count(td_deck *deck, td_deck_counters *counters) {
-    td__deck_lock(deck);
-    td_deck_counters now = count(deck);
-    td__deck_unlock(deck);
-    give_counters(now, counters);
+    td_deck_counters now = {.size = sizeof now};
+    if (deck) {
+        td__deck_lock(deck);
+        now = count(deck);
+        td__deck_unlock(deck);
+    }
+    if (counters) {
+        give_counters(now, counters);
+    }
 }
 
 /* The deck's own cost is part of the run. */
@@ -257,6 +274,9 @@ static td_status flush(td_deck *deck, td_error *error) {
 }
 
 td_status td_deck_flush(td_deck *deck, td_error *error) {
+    if (!deck) {
+        return td_error_set(error, TD_INVALID, "flush: the deck is NULL");
+    }
     td__deck_lock(deck);
     td_status status = flush(deck, error);
     td__deck_unlock(deck);
@@ -559,7 +579,7 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
     deck->folder_lock = -1;
     set_options(deck, &full);
     if (list_sinks(deck, sinks, error) != TD_OK || list_sinks(deck, full.sinks, error) != TD_OK ||
-        take_folder(folder, &full, deck, error) != TD_OK) {
+        take_folder(folder ? folder : "", &full, deck, error) != TD_OK) {
         release(deck);
         return NULL;
     }
@@ -574,5 +594,5 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
 }
 
 const char *td_deck_folder(const td_deck *deck) {
-    return deck->folder;
+    return deck ? deck->folder : NULL;
 }

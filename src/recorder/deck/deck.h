@@ -208,6 +208,13 @@ void td__deck_unlock(td_deck *deck);
 /* All below are called with the lock held unless they say otherwise. */
 /* Keeps the first error for flush and close; returns status. */
 td_status td__deck_fail(td_deck *deck, td_status status, const char *format, ...) TD_PRINTF(3, 4);
+/* For an argument of a public function that is NULL: TD_INVALID, kept as the deck's error where there
+ * is a deck. Takes the lock. */
+td_status td__deck_refuse(td_deck *deck, const char *what);
+/* Why td_deck_signal returned NULL. */
+static inline td_status td__no_signal(const td_deck *deck, const char *name) {
+    return deck && name ? TD_MEMORY : TD_INVALID;
+}
 double td__deck_seconds(const td_deck *deck, uint64_t ticks);
 void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, int64_t count,
                     const char *format, ...) TD_PRINTF(5, 6);

@@ -246,5 +246,5 @@ td_signal *td_deck_signal_with(td_deck *deck, const char *name, const td_signal_
 }
 
 const td_signal_info *td_signal_about(const td_signal *signal) {
-    return &atomic_load_explicit(&signal->known, memory_order_acquire)->info;
+    return !signal ? NULL : &atomic_load_explicit(&signal->known, memory_order_acquire)->info;
 }

@@ -334,7 +334,7 @@ static td_status record_any(td_signal *signal, td_view *view) {
 }
 
 td_status td_signal_record(td_signal *signal, td_view view) {
-    td_status status = TD_OK;
+    td_status status = signal ? TD_OK : TD_INVALID;
     if (td_signal_wants(signal) && !record_small(signal, &view)) {
         status = record_any(signal, &view);
     }
@@ -352,7 +352,7 @@ td_status td_deck_record(td_deck *deck, const char *name, td_view view) {
     if (view.release) {
         view.release(view.owner);
     }
-    return TD_MEMORY;
+    return td__no_signal(deck, name);
 }
 
 void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, double value,
@@ -382,9 +382,12 @@ void td__values_due(const td_signal *signal, td__tracks tracks) {
 }
 
 td_status td_deck_text(td_deck *deck, const char *name, const char *text) {
+    if (!text) {
+        return td__deck_refuse(deck, "the text of a signal");
+    }
     td_signal *signal = td_deck_signal(deck, name);
     if (!signal) {
-        return TD_MEMORY;
+        return td__no_signal(deck, name);
     }
     td__tracks tracks;
     td__deck_enter(deck);

@@ -116,6 +116,9 @@ static void record_locked(td_signal *signal, double value) {
 }
 
 td_status td_signal_scalar(td_signal *signal, double value) {
+    if (!signal) {
+        return TD_INVALID;
+    }
     if (atomic_load_explicit(&signal->used, memory_order_relaxed) &&
         !(atomic_load_explicit(&signal->scalar, memory_order_relaxed) &&
           leave(&signal->deck->scalars, signal, value))) {
@@ -125,6 +128,9 @@ td_status td_signal_scalar(td_signal *signal, double value) {
 }
 
 td_status td_signal_scalar_epoch(td_signal *signal, double value) {
+    if (!signal) {
+        return TD_INVALID;
+    }
     td_deck *deck = signal->deck;
     td__deck_lock(deck);
     signal->epoch_value = value;
@@ -135,5 +141,5 @@ td_status td_signal_scalar_epoch(td_signal *signal, double value) {
 
 td_status td_deck_scalar(td_deck *deck, const char *name, double value) {
     td_signal *signal = td_deck_signal(deck, name);
-    return signal ? td_signal_scalar(signal, value) : TD_MEMORY;
+    return signal ? td_signal_scalar(signal, value) : td__no_signal(deck, name);
 }

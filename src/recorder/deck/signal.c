@@ -126,6 +126,10 @@ static td_signal *find_or_create(td_deck *deck, const char *name) {
 }
 
 td_signal *td_deck_signal(td_deck *deck, const char *name) {
+    if (!deck || !name) {
+        (void)td__deck_refuse(deck, "the name of a signal");
+        return NULL;
+    }
     /* Programs pass the same literals again and again: their address finds the signal, and the
      * comparison makes sure of it. */
     uint64_t address = (uint64_t)(uintptr_t)name;
@@ -142,6 +146,9 @@ td_signal *td_deck_signal(td_deck *deck, const char *name) {
 }
 
 bool td_signal_wants(const td_signal *signal) {
+    if (!signal) {
+        return false;
+    }
     uint64_t any = 0;
     int words = atomic_load_explicit(&signal->deck->words, memory_order_relaxed);
     for (int w = 0; w < words; w++) {
@@ -154,7 +161,7 @@ bool td_signal_wants(const td_signal *signal) {
 
 bool td_deck_wants(td_deck *deck, const char *name) {
     const td_signal *signal = td_deck_signal(deck, name);
-    return signal && td_signal_wants(signal);
+    return td_signal_wants(signal);
 }
 
 bool td__signal_due(const td_signal *signal, td__tracks tracks, td__tracks probes) {

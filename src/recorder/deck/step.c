@@ -2,6 +2,7 @@
 #include "deck/deck.h"
 
 #include "base/clock.h"
+#include "tensor/stats.h"
 
 #include <string.h>
 
@@ -186,6 +187,9 @@ static void account(td_deck *deck, uint64_t start) {
 }
 
 td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end) {
+    if (!deck) {
+        return TD_INVALID;
+    }
     uint64_t start = td__ticks();
     decision decided;
     td__deck_enter(deck);
@@ -219,6 +223,9 @@ td_status td_deck_step(td_deck *deck, int64_t epoch, int64_t step) {
 }
 
 td_status td_deck_begin(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end) {
+    if (!deck) {
+        return TD_INVALID;
+    }
     td__deck_enter(deck);
     deck->epoch = epoch;
     deck->step = step;
@@ -233,6 +240,9 @@ td_status td_deck_batch_labels(td_deck *deck, const int64_t *rows, int64_t count
                                const td_view *labels) {
     td_error error = {0};
     td_status status = TD_OK;
+    if (!deck) {
+        return TD_INVALID;
+    }
     if (count < 0 || (count > 0 && !rows)) {
         status = td_error_set(&error, TD_INVALID, "batch: %lld rows", (long long)count);
     } else if (labels && (labels->shape.rank < 1 || labels->shape.dims[0] != count)) {
@@ -241,7 +251,7 @@ td_status td_deck_batch_labels(td_deck *deck, const int64_t *rows, int64_t count
                               (long long)(labels->shape.rank < 1 ? 1 : labels->shape.dims[0]));
     } else if (labels) {
         int64_t elements;
-        status = td_shape_check(&labels->shape, labels->dtype, &elements, &error);
+        status = td__view_check(labels, &elements, &error);
     }
     td__deck_lock(deck);
     td__deck_batch *batch = NULL;

@@ -69,6 +69,9 @@ void td__tracks_open_step(td_deck *deck) {
 }
 
 bool td_deck_due(td_deck *deck, int64_t step) {
+    if (!deck) {
+        return false;
+    }
     td__deck_lock(deck);
     bool open = step == deck->step, due = false;
     for (int w = 0; w < TD__TRACK_WORDS && open; w++) { /* more is known of the open step */
@@ -258,6 +261,10 @@ static td_status install(td_deck *deck, td__track *track, const bool chosen[TD__
 }
 
 td_status td_deck_track_with(td_deck *deck, const td_track *given, td_error *error) {
+    if (!deck || !given) {
+        (void)td_error_set(error, TD_INVALID, "track: the %s is NULL", deck ? "track" : "deck");
+        return td__deck_refuse(deck, "a track");
+    }
     td_error local = {0};
     td_track full;
     td__track *track = NULL;

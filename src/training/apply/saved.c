@@ -50,10 +50,10 @@ static td_status take_files(td__saved *saved, const td__saved_options *options, 
     for (size_t i = 0; i < options->input_count; i++) {
         const td_named_file *file = &options->inputs[i];
         ptrdiff_t at = td_model_find(saved->model, file->name);
-        if (at < 0 || (size_t)at >= count || count < 2) {
-            return td_error_set(error, TD_NOT_FOUND, "the model has no input '%.200s'%s%s",
-                                file->name, count > 1 ? "; the first is " : ": it has just one",
-                                count > 1 ? td_model_layer(saved->model, 0)->name : "");
+        if (at < 0 || (size_t)at >= count) {
+            return td_error_set(error, TD_NOT_FOUND,
+                                "the model has no input '%.200s'; the first is '%s'", file->name,
+                                td_model_layer(saved->model, 0)->name);
         }
         saved->pieces[0][at] = (td_piece){.name = file->name, .path = file->path};
     }
@@ -67,17 +67,45 @@ static td_status take_files(td__saved *saved, const td__saved_options *options, 
     return TD_OK;
 }
 
-static bool is_npz(const char *path) {
+/* The only input by its name is the data. Models of others do not keep the name: any will do. */
+static td_status take_only_file(const td__saved *saved, const td__saved_options *options,
+                                const char **path, td_error *error) {
+    bool named = saved->model && td_model_input_count(saved->model);
+    const char *own = named ? td_model_layer(saved->model, 0)->name : NULL;
+    if (options->input_count > 1) {
+        return td_error_set(error, TD_INVALID, "the model has one input, and %zu are given",
+                            options->input_count);
+    }
+    if (own && strcmp(own, options->inputs[0].name) != 0) {
+        return td_error_set(error, TD_NOT_FOUND, "the model has no input '%.200s'; it has '%s'",
+                            options->inputs[0].name, own);
+    }
+    *path = options->inputs[0].path;
+    return TD_OK;
+}
+
+static bool is_read_by(const char *path, td__reader *wanted) {
     td__reader *reader = NULL;
-    return path && !td__reader_choose(path, &reader, NULL) && reader == td__npz_read;
+    return path && !td__reader_choose(path, &reader, NULL) && reader == wanted;
+}
+
+static bool has_several(const td__saved *saved) {
+    return saved->model && td_model_input_count(saved->model) > 1;
 }
 
 /* Inputs and labels of which there are several: as asked for, as in training, or by their names in an
  * .npz file. */
 static td_status choose_pieces(td__saved *saved, const char *path, const td__saved_options *options,
                                td_data_options *data, td_error *error) {
-    size_t inputs = saved->waiting ? 1 : td_model_input_count(saved->model);
-    if (options->input_count) {
+    size_t inputs = saved->model ? td_model_input_count(saved->model) : 0;
+    bool by_name = is_read_by(path, td__npz_read) || is_read_by(path, td__csv_read);
+    if (!has_several(saved) && !by_name) {
+        data->input_pieces = (td_pieces){0};
+    }
+    if (options->labels) {
+        data->label_pieces = (td_pieces){0};
+    }
+    if (options->input_count && has_several(saved)) {
         data->train = NULL;
         data->label_pieces = (td_pieces){0};
         td_status status = take_files(saved, options, &data->input_pieces, error);
@@ -85,7 +113,7 @@ static td_status choose_pieces(td__saved *saved, const char *path, const td__sav
             return status;
         }
     } else if (data->input_pieces.count == 0 && inputs > 1 && inputs <= TD_MAX_FROM &&
-               is_npz(path)) {
+               is_read_by(path, td__npz_read)) {
         for (size_t i = 0; i < inputs; i++) {
             td_piece *piece = &saved->pieces[0][i];
             piece->name = td_model_layer(saved->model, i)->name;
@@ -191,7 +219,10 @@ static td_status open_data(td__saved *saved, const char *path, const td__saved_o
 
 td_status td__saved_open(td__saved *saved, const char *path, const td__saved_options *options,
                          td_error *error) {
-    td_status status = open_data(saved, path, options, error);
+    td_status status = options->input_count && !has_several(saved)
+                           ? take_only_file(saved, options, &path, error)
+                           : TD_OK;
+    status = status ? status : open_data(saved, path, options, error);
     if (status || !saved->waiting) {
         return status;
     }

@@ -83,7 +83,11 @@ static td_status build_layers(td_trainer *trainer, td_error *error) {
                                           reason.text);
         }
     }
-    td_status status = td_model_build(trainer->model, experiment->seed, &reason);
+    td_status status = td__trainer_check_memory(trainer, error);
+    if (status) {
+        return status;
+    }
+    status = td_model_build(trainer->model, experiment->seed, &reason);
     if (status) {
         return td__experiment_problem(experiment, NULL, status, error, "model: %s", reason.text);
     }
@@ -199,6 +203,7 @@ td_status td__trainer_make_model(td_trainer *trainer, td_error *error) {
     } else {
         status = check_input(trainer, error);
         status = status ? status : freeze_layers(trainer, error);
+        status = status ? status : td__trainer_check_memory(trainer, error);
     }
     if (!status) {
         td__tell_inputs(trainer->model, trainer->feed.info);

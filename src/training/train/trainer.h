@@ -3,6 +3,7 @@
  *     trainer.c     what an experiment needs is made and checked, stage by stage; nothing is written
  *     feed.c        the data, and how long training lasts
  *     make_model.c  the model: from its layers, or from a file
+ *     memory.c      whether a step of it fits into memory
  *     heads.c       several inputs and outputs: which array is which, and what each is trained for
  *     remarks.c     labels that do not suit the loss, and what else is told before training
  *     signals.c     what can be recorded, and whether that is what tracks ask for
@@ -162,6 +163,9 @@ void td__feed_release(td__feed *feed);
 TD_NODISCARD td_status td__trainer_load_model(td_trainer *trainer, td_error *error);
 /* The model complete: made of its layers, its weights loaded, its layers frozen. */
 TD_NODISCARD td_status td__trainer_make_model(td_trainer *trainer, td_error *error);
+/* TD_MEMORY where a training step takes more than the process may (memory.c). The model has its layers,
+ * built or not. */
+TD_NODISCARD td_status td__trainer_check_memory(const td_trainer *trainer, td_error *error);
 /* Keeps what training began from in the run, so that the run needs no other file: writes
  * initial.safetensors, and the experiment names that. Nothing for a model that is made anew. */
 TD_NODISCARD td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error);

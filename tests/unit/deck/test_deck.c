@@ -748,8 +748,86 @@ static void what_the_program_says_of_its_end_counts(void **state) {
     assert_null(strstr(mem.notes, "finished"));
 }
 
+/* What a program does whose td_deck_open failed and that does not look. */
+static void nothing_is_recorded_without_a_deck(void **state) {
+    (void)state;
+    int one = 1;
+    released = 0;
+    td_view owned = floats(ramp, 6);
+    owned.release = count_release;
+    owned.owner = &one;
+    td_error error = {0};
+    assert_int_equal(td_deck_track_with(NULL, &(td_track){.size = sizeof(td_track)}, &error),
+                     TD_INVALID);
+    assert_non_null(strstr(error.text, "NULL"));
+    assert_null(td_deck_signal(NULL, "w"));
+    assert_null(td_deck_signal_with(NULL, "w", NULL));
+    assert_null(td_signal_about(NULL));
+    assert_null(td_deck_folder(NULL));
+    assert_false(td_deck_wants(NULL, "w") || td_signal_wants(NULL) || td_deck_due(NULL, 1));
+    assert_int_equal(td_deck_record(NULL, "w", owned), TD_INVALID);
+    assert_int_equal(td_signal_record(NULL, owned), TD_INVALID);
+    assert_int_equal(released, 2);
+    assert_int_equal(td_deck_scalar(NULL, "loss", 1), TD_INVALID);
+    assert_int_equal(td_signal_scalar(NULL, 1), TD_INVALID);
+    assert_int_equal(td_signal_scalar_epoch(NULL, 1), TD_INVALID);
+    assert_int_equal(td_deck_text(NULL, "note", "text"), TD_INVALID);
+    assert_int_equal(td_deck_note(NULL, "key", "value"), TD_INVALID);
+    assert_int_equal(td_deck_batch(NULL, (const int64_t[]){1}, 1), TD_INVALID);
+    assert_int_equal(td_deck_begin(NULL, 1, 1, false), TD_INVALID);
+    assert_int_equal(td_deck_step(NULL, 1, 1), TD_INVALID);
+    assert_int_equal(td_deck_flush(NULL, &error), TD_INVALID);
+    td_deck_counters counters = {.size = sizeof counters, .written = 7};
+    td_deck_count(NULL, &counters);
+    assert_int_equal(counters.written, 0);
+    assert_int_equal(td_deck_close(NULL, NULL), TD_OK);
+    assert_null(td_deck_open(NULL, &error));
+    assert_int_equal(error.status, TD_INVALID);
+}
+
+/* Each is refused and kept as the deck's error; what is sound is recorded as before. */
+static void arguments_that_are_null_are_refused(void **state) {
+    (void)state;
+    int one = 1;
+    released = 0;
+    td_view owned = floats(ramp, 6), nowhere = {.dtype = TD_FLOAT32, .shape = TD_SHAPE(2)};
+    owned.release = count_release;
+    owned.owner = &one;
+    td_deck *deck = open_deck((td_deck_options){0});
+    assert_int_equal(td_deck_track(deck, .what = "*"), TD_OK);
+    assert_int_equal(td_deck_flush(deck, NULL), TD_OK);
+    const td_status refused[] = {
+        td_deck_record(deck, NULL, owned),
+        td_deck_record(deck, "w", nowhere),
+        td_deck_record(deck, "w", (td_view){.dtype = TD_DTYPE_COUNT, .data = ramp}),
+        td_deck_scalar(deck, NULL, 1),
+        td_deck_text(deck, NULL, "text"),
+        td_deck_text(deck, "note", NULL),
+        td_deck_note(deck, NULL, "value"),
+        td_deck_note(deck, "key", NULL),
+        td_deck_batch(deck, NULL, 2),
+        td_deck_batch_labels(deck, (const int64_t[]){1, 2}, 2, &nowhere),
+        td_deck_track_with(deck, NULL, NULL),
+    };
+    td_error error = {0};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_not_equal(refused[i], TD_OK);
+    }
+    assert_int_equal(released, 1);
+    assert_false(td_deck_wants(deck, NULL));
+    assert_null(td_deck_signal_with(deck, NULL, NULL));
+    assert_int_equal(td_deck_flush(deck, &error), TD_INVALID);
+    assert_string_equal(error.text, "the name of a signal is NULL");
+    train(deck, 1, 2);
+    close_deck(deck);
+    assert_int_equal(count_of("loss"), 2);
+    assert_int_equal(count_of("w"), 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(nothing_is_recorded_without_a_deck),
+        TEST(arguments_that_are_null_are_refused),
         TEST(scalars_arrive_with_epoch_step_and_value_in_order),
         TEST(schedules_pick_their_steps),
         TEST(a_track_of_metrics_leaves_tensors_alone),

@@ -131,6 +131,46 @@ static void the_word_that_keras_2_meant_otherwise_is_refused(void **state) {
                                 "\", \"config\": {\"units\": 2}, \"inbound_nodes\": [" nodes "]}"
 #define IN "[\"i\", 0, 0]"
 
+/* Masks: operations of Keras beside the layers. */
+#define OPERATION(class, name, nodes)                                                              \
+    "{\"module\": \"keras.src.ops.numpy\", \"class_name\": \"" class "\", \"name\": \"" name       \
+                                                                     "\", \"config\": {\"axis\": " \
+                                                                     "-1}, \"inbound_nodes\": "    \
+                                                                     "[{\"args\": [" nodes         \
+                                                                     "], \"kwargs\": {}}]}"
+#define MASKED(name, mask)                                                                         \
+    NODE("LSTM", name, "{\"args\": [[\"i\", 0, 0]], \"kwargs\": {\"mask\": " mask "}}")
+
+static void masks_that_no_layer_makes_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *message;
+    } table[] = {
+        {FUNCTIONAL(OPERATION("NotEqual", "n", IN ", 1") "," MASKED("a", "[\"n\", 0, 0]"), IN,
+                    "[\"a\", 0, 0]"),
+         "LSTM 'a' (it is called with a mask that is not its input's own)"},
+        {FUNCTIONAL(OPERATION("Any", "p", "[\"q\", 0, 0]") "," OPERATION(
+                        "Any", "q", "[\"p\", 0, 0]") "," MASKED("a", "[\"p\", 0, 0]"),
+                    IN, "[\"a\", 0, 0]"),
+         "LSTM 'a' (it is called with a mask that is not its input's own)"},
+        {FUNCTIONAL(OPERATION("NotEqual", "n", IN ", 1") "," MASKED("a", "[null, [\"n\", 0, 0]]"),
+                    IN, "[\"a\", 0, 0]"),
+         "LSTM 'a' (it is called with a mask that is not its input's own)"},
+        {FUNCTIONAL(OPERATION("NotEqual", "n", IN ", 1"), IN, "[\"n\", 0, 0]"),
+         "NotEqual 'n' (there is no such layer here)"},
+        {FUNCTIONAL(OPERATION("OnesLike", "n", IN) "," NODE("Dense", "a", "[[\"n\", 0, 0, {}]]"),
+                    IN, "[\"a\", 0, 0]"),
+         "OnesLike 'n' (there is no such layer here)"},
+        {FUNCTIONAL(MASKED("a", "3"), IN, "[\"a\", 0, 0]"), "it is called with mask"},
+        {SEQUENTIAL("{\"module\": \"keras.src.ops.numpy\", \"class_name\": \"NotEqual\", "
+                    "\"config\": {\"name\": \"n\"}}"),
+         "NotEqual 'n' (there is no such layer here)"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        assert_config_refused(table[i].config, TD_UNSUPPORTED, table[i].message);
+    }
+}
+
 static void graphs_that_cannot_be_had_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -295,6 +335,7 @@ int main(void) {
         cmocka_unit_test(all_unsupported_layers_are_listed_in_one_error),
         cmocka_unit_test(an_option_that_would_change_the_numbers_is_refused),
         cmocka_unit_test(the_word_that_keras_2_meant_otherwise_is_refused),
+        cmocka_unit_test(masks_that_no_layer_makes_are_refused),
         cmocka_unit_test(graphs_that_cannot_be_had_are_refused),
         cmocka_unit_test(models_nested_deeper_than_any_real_one_are_refused),
         cmocka_unit_test(a_name_longer_than_any_layer_may_have_is_refused),

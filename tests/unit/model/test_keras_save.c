@@ -92,7 +92,7 @@ static void a_model_from_keras_is_the_same_after_a_round_trip(void **state) {
     (void)state;
     static const char *const names[] = {"images.keras",     "text.keras", "graph.keras",
                                         "graph_2_13.keras", "split.h5",   "picture.keras",
-                                        "pools.keras"};
+                                        "pools.keras",      "masks.keras"};
     td_error error = {0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char from[512];

@@ -209,6 +209,12 @@ static void a_mask_that_ends_is_told(void **state) {
     assert_true(td_model_layer(model, 2)->mask_dropped);
     assert_false(td_model_layer(model, 3)->mask_dropped);
     td_model_destroy(model);
+    model = td_model_create("m", TD_SHAPE(6, 4));
+    td_add_masking(model);
+    td_add_global_average_pool1d(model); /* leaves steps out */
+    assert_ok(td_model_build(model, 1, &error), error);
+    assert_false(td_model_layer(model, 1)->mask_dropped);
+    td_model_destroy(model);
 }
 
 /* In training a share of features, of units, of weights is dropped; otherwise nothing is. */

@@ -1,9 +1,10 @@
 /* add, subtract, multiply, average, maximum, minimum, dot, concatenate: several layers into one
  *
  * Element by element, shapes broadcast; of shapes of different ranks the shorter one gets
- * dimensions of 1 behind the batch, as in Keras.
+ * dimensions of 1 behind the batch, as in Keras. What steps that do not count put out is Keras's, too.
  */
 #include "nn/operators.h"
+#include "tape/pick.h"
 
 #include <math.h>
 
@@ -95,19 +96,12 @@ static td_tensor *forward_add(td__layer *layer, td_tape *tape, td_tensor *const 
 static td_tensor *forward_subtract(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     return fold(layer, tape, inputs, td_subtract);
 }
-static td_tensor *forward_multiply(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    return fold(layer, tape, inputs, td_multiply);
-}
-static td_tensor *forward_maximum(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    return fold(layer, tape, inputs, td_maximum);
-}
-static td_tensor *forward_minimum(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
-    return fold(layer, tape, inputs, td_minimum);
-}
 static td_tensor *forward_average(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     td_tensor *sum = fold(layer, tape, inputs, td_add);
     return td_affine(tape, sum, 1.0f / (float)layer->info.input_count, 0);
 }
+
+/* --- masks --------------------------------------------------------------------------------- */
 
 /* Steps that count in any of the inputs; none when one has no mask, as Keras has it. */
 static td_tensor *mask_any(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
@@ -115,12 +109,77 @@ static td_tensor *mask_any(td__layer *layer, td_tape *tape, td_tensor *const *in
     (void)inputs;
     for (size_t k = 0; k < layer->info.input_count; k++) {
         td_tensor *mask = layer->masks[k];
-        if (!mask || (any && !td_shape_equal(&any->shape, &mask->shape))) {
+        if (!mask || (any && any->shape.rank != mask->shape.rank)) {
             return NULL;
         }
         any = any ? td_maximum(tape, any, mask) : mask;
     }
     return any;
+}
+
+/* a at steps that count, b at the others; all count without a mask. */
+static td_tensor *choose(td_tape *tape, const td_tensor *mask, td_tensor *a, td_tensor *b) {
+    if (!mask || !a || !b) {
+        return a && b ? a : NULL;
+    }
+    td_shape shape = {.rank = a->shape.rank};
+    for (int32_t i = 0; i < shape.rank; i++) {
+        shape.dims[i] = i < mask->shape.rank ? mask->shape.dims[i] : 1;
+    }
+    td_tensor *counts = td__output(tape, TD_INT64, &shape);
+    for (int64_t i = 0; counts && i < counts->count; i++) {
+        ((int64_t *)counts->data)[i] = td__floats(mask)[i] != 0;
+    }
+    return counts ? td__select(tape, "merge", counts, a, b) : NULL;
+}
+
+static td_tensor *constant(td_tape *tape, float value) {
+    td_tensor *one = td__output(tape, TD_FLOAT32, &TD_SHAPE(1));
+    if (one) {
+        td__floats(one)[0] = value;
+    }
+    return one;
+}
+
+/* The mask of an input as Keras's merge sees it: one that is given dimensions loses its own. */
+static td_tensor *mask_seen(const td__layer *layer, td_tensor *const *inputs, size_t k) {
+    return inputs[k]->shape.rank == layer->info.output.rank + 1 ? layer->masks[k] : NULL;
+}
+
+/* A factor counts as 1 at steps that its mask leaves out; the product is 0 where all do. */
+static td_tensor *forward_multiply(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    td_tensor *product = NULL, *any = NULL;
+    bool all = true;
+    for (size_t k = 0; k < layer->info.input_count; k++) {
+        td_tensor *mask = mask_seen(layer, inputs, k), *x = fitted(layer, tape, inputs[k]);
+        x = mask ? choose(tape, mask, x, constant(tape, 1)) : x;
+        product = k ? td_multiply(tape, product, x) : x;
+        any = mask && any ? td_maximum(tape, any, mask) : mask ? mask : any;
+        all = all && mask;
+    }
+    return all ? choose(tape, any, product, constant(tape, 0)) : product;
+}
+
+/* The largest or smallest of those that count at a step. Where none does, and where an earlier one is
+ * without a mask, the equations are Keras's, which take the inputs pair by pair. */
+static td_tensor *extreme(td__layer *layer, td_tape *tape, td_tensor *const *inputs,
+                          operation *combine) {
+    td_tensor *result = fitted(layer, tape, inputs[0]), *counted = mask_seen(layer, inputs, 0);
+    for (size_t k = 1; k < layer->info.input_count; k++) {
+        td_tensor *mask = mask_seen(layer, inputs, k), *x = fitted(layer, tape, inputs[k]);
+        x = choose(tape, mask, x, result);
+        result = choose(tape, counted, result, x);
+        counted = mask && counted ? td_maximum(tape, counted, mask) : NULL;
+        result = combine(tape, result, x);
+    }
+    return result;
+}
+
+static td_tensor *forward_maximum(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return extreme(layer, tape, inputs, td_maximum);
+}
+static td_tensor *forward_minimum(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
+    return extreme(layer, tape, inputs, td_minimum);
 }
 
 /* --- dot ----------------------------------------------------------------------------------- */
@@ -351,7 +410,7 @@ static td_tensor *mask_joined(td__layer *layer, td_tape *tape, td_tensor *const 
     {                                                                                              \
         TD__KIND(rows, struct_type, plan_function, forward_##name),                                \
             .least_from = 2, .most_from = (most), .operators = operators_##name,                   \
-            .mask = (mask_function)                                                                \
+            .mask = (mask_function), .mask_of_all = (mask_function) == mask_any                    \
     }
 #define MERGE(name) KIND(plain_fields, td_plain_layer, TD_MAX_FROM, plan_merge, name, mask_any)
 const td__layer_kind td__add_kind = MERGE(add);

@@ -279,9 +279,10 @@ const td__layer_kind td__max_pool1d_kind = KIND(pool1_fields, td_max_pool2d_laye
 const td__layer_kind td__average_pool1d_kind =
     KIND(pool1_fields, td_max_pool2d_layer, "average_pooling1d", plan_pool1, average1_forward,
          average_operators);
-const td__layer_kind td__global_average_pool1d_kind =
-    KIND(global_fields, td_global_pool_layer, "global_average_pooling1d", plan_global1,
-         global_average1_forward, global_average_operators);
+const td__layer_kind td__global_average_pool1d_kind = {
+    TD__KIND_OF_ONE(global_fields, td_global_pool_layer, plan_global1, global_average1_forward),
+    .automatic = "global_average_pooling1d", .operators = global_average_operators,
+    .reads_mask = true};
 const td__layer_kind td__global_max_pool1d_kind =
     KIND(global_fields, td_global_pool_layer, "global_max_pooling1d", plan_global1,
          global_max1_forward, global_max_operators);
