@@ -12,6 +12,12 @@ import numpy
 
 from .deck import Deck
 
+try:
+    from keras.src.backend.common.symbolic_scope import in_symbolic_scope
+except ImportError:
+    def in_symbolic_scope() -> bool:
+        return False
+
 BACKEND = keras.backend.backend()
 
 
@@ -166,6 +172,8 @@ def telling(layers: dict[str, Any], tell: Callable[[str, Any], Any]) -> Iterator
 
         def told(*arguments: Any, **options: Any) -> Any:
             output = call(*arguments, **options)
+            if in_symbolic_scope():  # Keras finds out shapes, of a layer that is being built
+                return output
             count = calls[name] = calls.get(name, -1) + 1
             label = f"{name}@{count}" if count else name
             return _each(output, label, tell)
