@@ -135,6 +135,9 @@ class Deck:
             sample=sample, when=when, history=history, form=_form_bits(form), to=_listed(to),
         )
         self._tracked = True
+        for part in self._parts:
+            if hasattr(part, "after_track"):  # the open step may have become due
+                part.after_track()
         return self
 
     def _prepare(self) -> None:
