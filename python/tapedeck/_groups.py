@@ -21,16 +21,19 @@ def sinks_of(form: str | Iterable[str]) -> str:
 
 
 def default_tracks(weights: Iterable[str], *, every: int | str = 100, form: str | Iterable[str] = "histogram",
-                   to: str | Iterable[str] | None = None, log: str | Iterable[str] = "all") -> list[dict[str, Any]]:
-    """The arguments of the default track, in a list; none when `log` is empty. `weights` are parameters' names."""
+                   to: str | Iterable[str] | None = None, log: str | Iterable[str] = "all",
+                   prefix: str = "") -> list[dict[str, Any]]:
+    """The arguments of the default track, in a list; none when `log` is empty. `weights` are parameters' names, names
+    of all signals begin with `prefix`."""
     groups = words_of(log)
     unknown = [group for group in groups if group not in (*_GROUPS, "all")]
     if unknown:
         raise ValueError(f"log has no {unknown[0]!r} (there are: {', '.join(_GROUPS)})")
-    what = [f"*.{group[:-1]}" for group in groups if group != "weights"]
+    before = _escaped(prefix)
+    what = [f"{before}*.{group[:-1]}" for group in groups if group != "weights"]
     what += [_escaped(name) for name in weights] if "weights" in groups else []
     if "all" in groups:
-        what = ["*.*"]
+        what = [f"{before}*.*"]
     return [dict(what=what, every=every, form=form, to=to or sinks_of(form))] if what else []
 
 

@@ -69,6 +69,8 @@ class Recorder(keras.callbacks.Callback):
                              "the deck has its own")
         if track is not None and log is not None:
             raise ValueError("log= chooses what the default records; with track= name the signals there")
+        if log is not None:
+            default_tracks((), log=log)  # raises before there is a folder
         self._own = deck is None
         self._arguments = ("runs/run" if folder is None else os.fspath(folder), options)
         self._tracks = [track] if isinstance(track, (dict, str)) else track
@@ -156,7 +158,7 @@ class Recorder(keras.callbacks.Callback):
         _release(model, self)
         if self.deck is None or (self._own and self.deck._finished):
             folder, options = self._arguments
-            self.deck = Deck(folder, metrics=0, **options)
+            self.deck = Deck(folder, **{"metrics": 0, **options})
             self._tracks_added = False
         self._signals = signals = Signals.of(self.deck, model, self._prefix)
         signals.note_facts(model.optimizer)
@@ -187,7 +189,7 @@ class Recorder(keras.callbacks.Callback):
         if tracks is None and (self._own or given):
             if not self._signals.complete and "weights" in (self._given["log"] or ""):
                 raise ValueError("the weights of a model that is not built have no names yet: build it first, or log=\"all\"")
-            tracks = default_tracks(self._signals.variables, **given)
+            tracks = default_tracks(self._signals.variables, prefix=self._signals.prefix, **given)
         for track in tracks or ():
             track = dict(what=track) if isinstance(track, str) else dict(track)
             if "every" in given and not any(key in track for key in _SCHEDULES):

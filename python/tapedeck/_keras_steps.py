@@ -96,30 +96,21 @@ class TensorFlowStep(Step):
         return run
 
     def _train_and_tell(self, data: Any) -> Any:
-        tf = self.tf
-        captured: dict[str, Any] = {}
-        outputs: dict[str, Any] = {}
-        graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-
-        def tell(name: str, value: Any) -> Any:
-            if graph is not None and value.graph is not graph:
-                self.signals.cannot(f"{name}.output", "the layer is called within a loop or a condition of the graph")
-            else:
-                outputs[name] = captured[f"{name}.output"] = value
-            return value
-
+        tf, capture = self.tf, Capture(self.tf, self.signals, self.model.optimizer)
         plain = tf.GradientTape.gradient
-        with Scaling(self.model.optimizer) as scaling, telling(self.layers, tell):
-            def gradient(tape: Any, target: Any, sources: Any, *arguments: Any, **options: Any) -> Any:
-                return gradient_of(tf, plain, self.signals.variables, outputs, captured, scaling, tape, target, sources,
-                                   *arguments, **options)
 
+        def gradient(tape: Any, target: Any, sources: Any, *arguments: Any, **options: Any) -> Any:
+            if not capture.asks_for_parameters(sources):  # the inner one of a gradient penalty
+                return plain(tape, target, sources, *arguments, **options)
+            return capture.gradient(plain, tape, target, sources, *arguments, **options)
+
+        with capture.scaling, telling(self.layers, capture.tell):
             tf.GradientTape.gradient = gradient
             try:
                 logs = self.model.train_step(data)
             finally:
                 tf.GradientTape.gradient = plain
-        return logs, captured
+        return logs, capture.values
 
     def run(self, ahead: int, iterator: Any, next_step: Callable) -> Any:
         logs = None
@@ -159,29 +150,52 @@ class TensorFlowStep(Step):
         return self.plain(data)
 
 
-def gradient_of(tf: Any, plain: Callable, variables: dict[str, Any], outputs: dict[str, Any], captured: dict[str, Any],
-                scaling: Scaling, tape: Any, target: Any, sources: Any, *arguments: Any, always: bool = False,
-                **options: Any) -> Any:
-    """A tape's gradient, taken with respect to the outputs as well. One that asks for no parameter of the model (a
-    gradient penalty's inner one) is left alone, unless `always`."""
-    names = {id(getattr(v, "value", v)): name for name, v in variables.items()} | {id(v): n for n, v in variables.items()}
-    flat = tf.nest.flatten(sources)
-    if not always and not any(id(source) in names for source in flat):
-        return plain(tape, target, sources, *arguments, **options)
-    missing = [name for name in outputs if f"{name}.error" not in captured]
-    found = plain(tape, target, flat + [outputs[name] for name in missing], *arguments, **options)
-    scaled = scaling.scaled is target
-    for name, value in [(names.get(id(source)), value) for source, value in zip(flat, found)]:
-        if name is not None and value is not None:
-            value = tf.convert_to_tensor(value)
-            captured[f"{name}.gradient"] = scaling.unscaled(value) if scaled else value
-    for name, value in zip(missing, found[len(flat):]):
-        if value is not None:
-            value = tf.convert_to_tensor(value)
-            captured[f"{name}.error"] = scaling.unscaled(value) if scaled else value
-    if "loss" not in captured and getattr(target, "shape", None) == ():
-        captured["loss"] = scaling.loss if scaled else target
-    return tf.nest.pack_sequence_as(sources, found[: len(flat)])
+class Capture:
+    """What a pass of a GradientTape brings: outputs that layers report, and gradients with respect to these as well."""
+
+    def __init__(self, tf: Any, signals: Signals, optimizer: Any) -> None:
+        self.tf, self.signals = tf, signals
+        self.graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        self.outputs: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}  # by signal
+        self.scaling = Scaling(optimizer)
+
+    def tell(self, name: str, value: Any) -> Any:
+        if self.graph is not None and value.graph is not self.graph:
+            self.signals.cannot(f"{name}.output", "the layer is called within a loop or a condition of the graph")
+        else:
+            self.outputs[name] = self.values[f"{name}.output"] = value
+        return value
+
+    def _names(self) -> dict[int, str]:
+        """Of parameters, by Keras's variable and by TensorFlow's."""
+        variables = self.signals.variables.items()
+        return {id(v): name for name, v in variables} | {id(v.value): name for name, v in variables}
+
+    def asks_for_parameters(self, sources: Any) -> bool:
+        names = self._names()
+        return any(id(source) in names for source in self.tf.nest.flatten(sources))
+
+    def gradient(self, plain: Callable, tape: Any, target: Any, sources: Any, *arguments: Any, **options: Any) -> Any:
+        """The tape's gradient, taken with respect to the outputs too."""
+        flat = self.tf.nest.flatten(sources)
+        missing = [name for name in self.outputs if f"{name}.error" not in self.values]
+        found = plain(tape, target, flat + [self.outputs[name] for name in missing], *arguments, **options)
+        names = self._names()
+        signals = [names[id(source)] + ".gradient" if id(source) in names else None for source in flat]
+        for signal, value in zip(signals + [f"{name}.error" for name in missing], found):
+            if signal is not None and value is not None:
+                self._keep(signal, value, target)
+        if "loss" not in self.values and getattr(target, "shape", None) == ():
+            self.values["loss"] = self.scaling.loss if self.scaling.scaled is target else target
+        return self.tf.nest.pack_sequence_as(sources, found[: len(flat)])
+
+    def _keep(self, signal: str, value: Any, target: Any) -> None:
+        try:
+            value = self.tf.convert_to_tensor(value)  # an embedding's gradient is a few rows
+            self.values[signal] = self.scaling.unscaled(value) if self.scaling.scaled is target else value
+        except Exception as error:
+            self.signals.cannot(signal, error)
 
 
 class JaxStep(Step):
@@ -322,10 +336,16 @@ class TorchStep(Step):
             return logs
         captured: dict[str, Any] = {}
 
+        def keep(name: str, value: Any) -> None:
+            try:
+                captured[name] = scaling.unscaled(value)
+            except Exception as error:
+                signals.cannot(name, error)
+
         def tell(name: str, value: Any) -> Any:
             signals.record(f"{name}.output", value.detach())
             if value.requires_grad:
-                value.register_hook(lambda error: captured.__setitem__(f"{name}.error", scaling.unscaled(error)))
+                value.register_hook(lambda error: keep(f"{name}.error", error))
             return value
 
         compute = model._compute_loss
@@ -343,7 +363,7 @@ class TorchStep(Step):
             object.__delattr__(model, "_compute_loss")
         for name, variable in signals.variables.items():
             if variable.value.grad is not None:
-                captured[f"{name}.gradient"] = scaling.unscaled(variable.value.grad)
+                keep(f"{name}.gradient", variable.value.grad)
         self.put(captured, before)
         return logs
 

@@ -14,8 +14,8 @@ import numpy
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from ._keras_signals import BACKEND, Scaling, Signals, telling
-from ._keras_steps import gradient_of
+from ._keras_signals import BACKEND, Signals, telling
+from ._keras_steps import Capture
 from .deck import Deck
 
 
@@ -101,16 +101,13 @@ class Tape(tf.GradientTape):
     def __init__(self, signals: TapeSignals, optimizer: Any, **options: Any) -> None:
         super().__init__(**options)
         self._signals = signals
-        self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-        self._records = signals.deck.due() if self._graph is None else self._can_call_back()
-        self._outputs: dict[str, Any] = {}
-        self._captured: dict[str, Any] = {}
-        self._passed: set[str] = set()  # of these, to the deck
-        self._scaling = Scaling(optimizer)
+        self._capture = Capture(tf, signals, optimizer)
+        self._records = signals.deck.due() if self._capture.graph is None else self._can_call_back()
+        self._passed: set[str] = set()  # signals that the deck has
         self._contexts = contextlib.ExitStack()
 
     def _can_call_back(self) -> bool:
-        if control_flow_util.GraphOrParentsInXlaContext(self._graph):
+        if control_flow_util.GraphOrParentsInXlaContext(self._capture.graph):
             self._signals.cannot(f"{self._signals.prefix}*.output, *.error, *.gradient",
                                  "the function is compiled by XLA (jit_compile=True), which calls no Python")
             return False
@@ -118,21 +115,14 @@ class Tape(tf.GradientTape):
 
     def __enter__(self) -> "Tape":
         super().__enter__()
-        self._contexts.enter_context(self._scaling)
+        self._contexts.enter_context(self._capture.scaling)
         if self._records:
-            self._contexts.enter_context(telling(self._signals.layers, self._tell))
+            self._contexts.enter_context(telling(self._signals.layers, self._capture.tell))
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._contexts.close()
         super().__exit__(*error)
-
-    def _tell(self, name: str, value: Any) -> Any:
-        if self._graph is not None and value.graph is not self._graph:
-            self._signals.cannot(f"{name}.output", "the layer is called within a loop or a condition of the graph")
-        else:
-            self._outputs[name] = self._captured[f"{name}.output"] = value
-        return value
 
     def gradient(self, target: Any, sources: Any, *arguments: Any, **options: Any) -> Any:
         if not self._records:
@@ -140,9 +130,8 @@ class Tape(tf.GradientTape):
         signals = self._signals
         if not signals.complete:  # layers that were built by this call of the model
             signals.declare()
-        result = gradient_of(tf, tf.GradientTape.gradient, signals.variables, self._outputs, self._captured, self._scaling, self,
-                             target, sources, *arguments, always=True, **options)
-        fresh = {name: value for name, value in self._captured.items() if name not in self._passed}
+        result = self._capture.gradient(tf.GradientTape.gradient, self, target, sources, *arguments, **options)
+        fresh = {name: value for name, value in self._capture.values.items() if name not in self._passed}
         self._passed |= set(fresh)
         try:
             self._pass_on(fresh)
@@ -153,7 +142,7 @@ class Tape(tf.GradientTape):
     def _pass_on(self, captured: dict[str, Any]) -> None:
         """To the deck: at once, or when the graph runs."""
         signals, variables = self._signals, self._signals.variables
-        if self._graph is None:
+        if self._capture.graph is None:
             signals.take(captured, {name: signals.value_of(v) for name, v in variables.items()})
             return
         names = list(captured)

@@ -95,7 +95,8 @@ class Scaled(keras.layers.Layer):
 
 
 def composite():
-    return keras.Sequential([keras.layers.Input((8, 8, 1)), keras.layers.Flatten(name="flat"), Scaled(name="scaled")])
+    return keras.Sequential([keras.layers.Input((8, 8, 1)), keras.layers.Flatten(name="flat"), Scaled(name="scaled"),
+                             keras.layers.Dense(3, name="out")])
 
 
 class Looped(keras.layers.Layer):
@@ -178,6 +179,8 @@ class Recording(unittest.TestCase):
                 self.assertEqual(run.problems, [])
                 self.assertEqual(run.steps, 6)
                 self.assertIn("out.error", run)
+                if name == "composite":  # parameters beside layers
+                    self.assertLessEqual({"inside.kernel.gradient", "scaled.scale.gradient", "scaled.scale.update"}, set(run))
 
     @unittest.skipIf(BACKEND == "torch", "compiles with Triton or not at all")
     def test_compiled_by_xla(self):

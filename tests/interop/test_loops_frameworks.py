@@ -74,7 +74,7 @@ def data(count=BATCHES):
 # ---- Lightning ------------------------------------------------------------------------------------------------
 
 
-def lightning_trainer(observer, module, epochs=2, validation=True, **options):
+def lightning_trainer(observer, module, epochs=2, validation=True, checkpoint=None, save=None, **options):
     import logging
 
     import lightning.pytorch as lightning
@@ -83,7 +83,9 @@ def lightning_trainer(observer, module, epochs=2, validation=True, **options):
     trainer = lightning.Trainer(
         max_epochs=epochs, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
         accelerator="cpu", callbacks=callbacks(observer, tapedeck.lightning.Recorder), **options)
-    trainer.fit(module, data(), data(1) if validation else None)
+    trainer.fit(module, data(), data(1) if validation else None, ckpt_path=checkpoint)
+    if save:
+        trainer.save_checkpoint(save)
     return module
 
 
@@ -321,6 +323,24 @@ class Frameworks(unittest.TestCase):
                 self.assertEqual(np.load(os.path.join(run.folder, "net.0.weight.steps.npy")).tolist(), steps)
                 epochs = [row[:2] for row in self.values(run, "learning_rate")]
                 self.assertEqual(epochs, [(1 + (step - 1) // steps[0], step) for step in range(1, steps[1] + 1)])
+
+    def test_training_that_goes_on(self):
+        """From a checkpoint: the trainer's numbers. In a deck that was given, which goes on: the deck's."""
+        path = self.path("one.ckpt")
+        lightning_trainer(Nobody(), lightning_module(Nobody(), network()), epochs=1, save=path)
+
+        def go_on(observer):
+            return lightning_trainer(observer, lightning_module(observer, network()), checkpoint=path)
+
+        observer, run = self.run_of(go_on, every=2)
+        self.assertEqual([row[:2] for row in self.values(run, "loss")], [(2, step) for step in range(5, 9)])
+        self.assertEqual(np.load(os.path.join(run.folder, "net.0.weight.gradient.steps.npy")).tolist(), [6, 8])
+
+        with tapedeck.Deck(self.path("given")) as deck:
+            for _ in range(2):
+                lightning_automatic(Callback(None, deck=deck))
+        self.assertEqual([row[:2] for row in self.values(tapedeck.Run(deck.folder), "loss")],
+                         [(1 + (step - 1) // 4, step) for step in range(1, 17)])
 
     def test_two_optimizers_are_one_step(self):
         observer, run = self.run_of(lightning_two_optimizers, every=100)
