@@ -1,5 +1,6 @@
 """tapedeck.tape: a loop with it is the loop with a plain GradientTape, and what it records is what that tape gives."""
 
+import csv
 import os
 import tempfile
 import unittest
@@ -159,6 +160,27 @@ class Tape(unittest.TestCase):
         run = tapedeck.Run(deck.folder)
         np.testing.assert_array_equal(run["out.error"].at(1), error)
         np.testing.assert_array_equal(run["hidden.kernel.gradient"].at(1), gradient[0])
+
+    def test_the_error_of_one_layer_as_write_ups_take_it(self):
+        """A layer called by itself, the gradient of its own loss with respect to its output, into a CSV file."""
+        def error_of(model, tape, x, target):
+            with tape:
+                output = model.get_layer("hidden")(x)
+                loss = tf.reduce_mean(tf.square(output - target))
+            return tape.gradient(loss, output).numpy()
+
+        model, deck = network(), tapedeck.Deck(os.path.join(self.folder.name, "run"))
+        deck.track("hidden.error", form="long", to="csv")
+        for x in X:
+            target = tf.ones((6, 4))
+            error = error_of(model, tapedeck.tape(model, deck), x, target)
+            np.testing.assert_array_equal(error, error_of(model, tf.GradientTape(), x, target))
+            deck.step()
+        deck.finish()
+        with open(os.path.join(deck.folder, "hidden.error.csv"), newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(rows), 4 * 24)
+        np.testing.assert_array_equal(np.array([float(row["value"]) for row in rows[-24:]], "float32"), error.reshape(-1))
 
     def test_two_models_in_a_deck(self):
         first, second, deck = network(), network(), self.deck()
