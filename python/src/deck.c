@@ -620,6 +620,53 @@ static PyObject *deck_wants_any(PyObject *object, PyObject *list) {
     return PyBool_FromLong(wants);
 }
 
+/* put_all(signals, values): each signal's put(value), in one call. Returns a list of the indexes of values that could
+ * not be recorded; values that are None are skipped. */
+static PyObject *deck_put_all(PyObject *object, PyObject *arguments) {
+    deck_object *self = (deck_object *)object;
+    PyObject *signals, *values;
+    if (!PyArg_ParseTuple(arguments, "OO", &signals, &values)) {
+        return NULL;
+    }
+    if (!PyList_Check(signals) || !PyList_Check(values) ||
+        PyList_Size(signals) != PyList_Size(values)) {
+        PyErr_SetString(PyExc_TypeError, "two lists of the same length are needed");
+        return NULL;
+    }
+    PyObject *failed = PyList_New(0);
+    int entered = failed ? enter(self) : CLOSED;
+    Py_ssize_t size = entered == ENTERED ? PyList_Size(signals) : 0;
+    bool good = entered != CLOSED;
+    for (Py_ssize_t i = 0; good && i < size && i < PyList_Size(values); i++) {
+        PyObject *signal = PyList_GetItem(signals, i);
+        PyObject *value = PyList_GetItem(values, i);
+        if (value == Py_None) {
+            continue;
+        }
+        PyObject *result = NULL;
+        if (Py_IS_TYPE(signal, signal_type)) {
+            Py_INCREF(value); /* recording may release the GIL */
+            result = record(((signal_object *)signal)->signal, value, NULL, false);
+            Py_DECREF(value);
+        }
+        if (!result) {
+            PyErr_Clear();
+            PyObject *index = PyLong_FromSsize_t(i);
+            good = index && PyList_Append(failed, index) == 0;
+            Py_XDECREF(index);
+        }
+        Py_XDECREF(result);
+    }
+    if (entered == ENTERED) {
+        leave(self);
+    }
+    if (!good) {
+        Py_XDECREF(failed);
+        return NULL;
+    }
+    return failed;
+}
+
 static PyObject *deck_counters(PyObject *object, PyObject *unused) {
     (void)unused;
     deck_object *self = (deck_object *)object;
@@ -657,6 +704,7 @@ bool tdpy_deck_add(PyObject *module) {
         {"due", deck_due, METH_O, "td_deck_due"},
         {"wants", deck_wants, METH_O, "td_deck_wants"},
         {"wants_any", deck_wants_any, METH_O, "Whether one of a list of signals is wanted."},
+        {"put_all", deck_put_all, METH_VARARGS, "record() of a list of signals"},
         {"flush", deck_flush, METH_NOARGS, "td_deck_flush"},
         {"close", deck_close, METH_NOARGS, "td_deck_close"},
         {"counters", deck_counters, METH_NOARGS, "td_deck_count"},

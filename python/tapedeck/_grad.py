@@ -128,7 +128,7 @@ def _of_torch(model: Any, loss_fn: Callable | None, x: Any, y: Any) -> dict[str,
         with torch.no_grad():
             for name, buffer in model_inside.named_buffers():
                 buffer.copy_(buffers[name])
-    found: dict[str, Any] = {"loss": float(loss)}
+    found: dict[str, Any] = {"loss": float(loss.detach())}
     found.update(values)
     found.update({name: _numpy(error) for name, error in outputs.items()})
     found.update({f"{name}.gradient": _numpy(g) for name, g in zip(parameters, gradients) if g is not None})

@@ -134,7 +134,9 @@ class Layer:
             self.calls += 1
         if watcher.is_known(output):
             return
-        if isinstance(output, torch.Tensor):
+        if type(output) is torch.Tensor and not call and not output.is_complex():
+            self.record_part(0, "", output, None)
+        elif isinstance(output, torch.Tensor):
             self.record(call, "", output)
         else:
             for part, tensor in parts(output):

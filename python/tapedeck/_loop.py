@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from ._layers import Handle
 
 _FIRST = 16  # updates, and batches of an epoch, that are looked at closely
+_LOOKS = 64  # updates between looks at all parameters, later
 _NAMES = 16  # that are told; there is always a count
 _SAMPLE = 4096  # elements of a batch that its fingerprint is made of
 _COLUMNS = 256  # elements of an example, for the same
@@ -211,8 +212,14 @@ class Loop:
 
     def finish(self) -> None:
         if not self.stopped:
-            self.tell()
+            self.tell_last()
         self.stop()
+
+    @_guarded
+    def tell_last(self) -> None:
+        if self.updates:
+            self.see_parameters()
+        self.tell()
 
     def count(self, key: str, **more: Any) -> None:
         """One more of something, and in which step it was first."""
@@ -415,7 +422,7 @@ class Loop:
     def look_at_parameters(self) -> None:
         """The model may be another when its first update comes than when it was first seen."""
         ids = {id(p) for p in self.model.parameters()}
-        if ids == self.ids and self.named:
+        if ids == self.ids and self.probes:
             return
         self.ids = ids
         self.optimizers.clear()
@@ -428,6 +435,8 @@ class Loop:
         names = list(self.named)
         for name in {*names[:: max(1, len(names) // 4)][:5], *names[-1:]}:
             p = self.named[name]
+            if is_lazy(p):
+                continue
             self.probes.append((p, p.register_hook(_Call(functools.partial(self.see_gradient, weakref.ref(p))))))
 
     @_guarded
@@ -472,7 +481,7 @@ class Loop:
             for _, handle in self.probes:
                 handle.remove()
             self.probes = []
-        if close or self.deck._native.due(self.step):
+        if close or self.updates % _LOOKS == 0:
             self.see_parameters()
             self.tell()
 
@@ -593,7 +602,7 @@ def _copied(model: torch.nn.Module) -> list[tuple[str, str]]:
     tables, linears = [], []
     for name, module in model.named_modules():
         kind = tables if isinstance(module, torch.nn.Embedding) else linears
-        weight = module._parameters.get("weight")  # module.weight may be computed, and change something
+        weight = dict(module._parameters.items()).get("weight")  # module.weight may be computed, and change something
         if isinstance(module, (torch.nn.Embedding, torch.nn.Linear)) and weight is not None and not is_lazy(weight) \
                 and weight.requires_grad:
             kind.append((f"{name}.weight" if name else "weight", _local(weight.detach())))

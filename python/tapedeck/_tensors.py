@@ -35,9 +35,9 @@ def readable(tensor: torch.Tensor) -> torch.Tensor:
         tensor = tensor.dequantize()
     if tensor.dtype in _WIDENED:
         return tensor.to(torch.float32)
-    if tensor.dtype == torch.complex32:
-        return tensor.to(torch.complex64)
-    if tensor.dtype not in _DIRECT and not tensor.is_complex():
+    if tensor.is_complex():
+        return tensor if tensor.dtype in (torch.complex64, torch.complex128) else tensor.to(torch.complex64)
+    if tensor.dtype not in _DIRECT:
         raise TypeError(f"elements of {tensor.dtype} are not recorded")
     return tensor
 

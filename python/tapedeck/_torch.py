@@ -27,6 +27,7 @@ _GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
 _SINKS = {"tensor": "npy", "rows": "csv", "long": "csv", "units": "csv", "stats": "sqlite", "histogram": "tensorboard",
           "image": "png", "scalar": "tensorboard", "hash": "csv"}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # other types have memory of their own kind
+_COMMON = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _in_backward = torch._C._current_graph_task_id  # -1 outside of one
 _scaler: Any = None  # a weak reference to the GradScaler that last scaled a loss
 
@@ -174,7 +175,7 @@ def _clean(name: str) -> str:
 class _Parameter:
     """A parameter, or a half of a complex one."""
 
-    __slots__ = ("tensor", "pick", "name", "value", "gradient", "update", "before")
+    __slots__ = ("tensor", "pick", "name", "value", "gradient", "update", "is_plain", "before")
 
     def __init__(self, tensor: torch.nn.Parameter, pick: Any, name: str, value: Any, gradient: Any, update: Any) -> None:
         self.tensor = tensor
@@ -183,15 +184,15 @@ class _Parameter:
         self.value = value
         self.gradient = gradient
         self.update = update
+        self.is_plain = pick is None and type(tensor) in _PLAIN and tensor.dtype in _COMMON
         self.before: torch.Tensor | None = None
 
     def read(self, tensor: torch.Tensor) -> torch.Tensor:
-        if type(tensor) not in _PLAIN or tensor.dtype not in _COMMON:
-            tensor = _tensors.readable(tensor)
-        return tensor.detach() if self.pick is None else self.pick(tensor.detach())
+        tensor = _tensors.readable(tensor)
+        return tensor if self.pick is None else self.pick(tensor)
 
-
-_COMMON = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+    def read_wanted(self, signal: Any, tensor: torch.Tensor) -> torch.Tensor | None:
+        return self.read(tensor) if signal.wants() and not torch.nn.parameter.is_lazy(tensor) else None
 
 
 class _Stance:
@@ -355,6 +356,8 @@ class Watcher:
         self.compiled = _is_compiled(model)
         self.parallel = isinstance(model, torch.nn.DataParallel) and len(model.device_ids) > 1
         self._declare()
+        self.sharded = any(hasattr(p.tensor, "_local_tensor") for p in self.parameters) or any(
+            "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules())
         self.clock = next((part for part in deck._parts if isinstance(part, _Clock)), None)
         if self.clock is None:
             self.clock = _Clock(deck)
@@ -403,8 +406,10 @@ class Watcher:
         if world > 1:
             self.note("rank", rank)
             self.note("world_size", world)
-            self.note("replicas", not any(hasattr(p, "_local_tensor") for p in tensors)
-                      and not any("FullyShardedDataParallel" in type(m).__name__ for m in self.model.modules()))
+            self.note("replicas", not self.sharded)
+        if any(isinstance(module, torch.jit.ScriptModule) for module in self.model.modules()):
+            self._say_once("scripted", "layers of a TorchScript module are called without Python: their outputs and errors are "
+                           "not recorded")
         if self.compiled:
             self.note("compiled", "steps that are recorded run eagerly")
         frozen = [p.name for p in self.parameters if not p.tensor.requires_grad]
@@ -512,13 +517,13 @@ class Watcher:
 
     def put(self, signal: Any, tensor: torch.Tensor) -> None:
         """Records a tensor; one on a device is copied while it goes on, and recorded at the step's end."""
+        if type(tensor) in _PLAIN:
+            try:
+                signal.put(tensor)
+                return
+            except Exception:  # in another memory, of another type
+                pass
         try:
-            if type(tensor) in _PLAIN and tensor.is_cpu:
-                try:
-                    signal.put(tensor)
-                    return
-                except (TypeError, BufferError, RuntimeError):
-                    pass
             if signal.wants():
                 self._put_otherwise(signal, _tensors.readable(tensor))
         except Exception as error:
@@ -576,10 +581,17 @@ class Watcher:
         task = _in_backward()
         if task != self.task:
             self.task = task
-            trained = [p.tensor for p in self.parameters if p.tensor.requires_grad]
-            self.task_counts = not trained or any(map(_is_reached, trained))
+            self.task_counts = self._is_loss_pass()
             self.loss_scale = self.scale()
         return self.task_counts
+
+    def _is_loss_pass(self) -> bool:
+        if self.sharded:  # other parameters are in the graph, for as long as they are needed
+            return not torch.is_grad_enabled()
+        if any(p.tensor.requires_grad and _is_reached(p.tensor) for p in self.parameters):
+            return True
+        trained = [p for p in self.model.parameters() if p.requires_grad]  # they may be others by now
+        return not trained or any(map(_is_reached, trained))
 
     def enter_backward(self) -> None:
         if self.backward_seen:
@@ -600,23 +612,34 @@ class Watcher:
     # ---- parameters -----------------------------------------------------------------------------
 
     def _remember(self, parameters: list[_Parameter]) -> None:
-        for p in parameters:
-            if p.update.wants() and not torch.nn.parameter.is_lazy(p.tensor):
-                p.before = p.read(p.tensor).clone()
+        wanted = [p for p in parameters if p.update.wants() and (p.is_plain or not torch.nn.parameter.is_lazy(p.tensor))]
+        if wanted:
+            with torch.no_grad():
+                copies = _clone([p.tensor if p.is_plain else p.read(p.tensor) for p in wanted])
+            for p, copy in zip(wanted, copies):
+                p.before = copy
 
     def put_gradients(self, parameters: list[_Parameter]) -> None:
-        for p in parameters:
-            gradient = p.tensor.grad
-            if gradient is not None and p.gradient.wants():
-                self.put(p.gradient, gradient if p.pick is None else p.read(gradient))
+        self._put_all([p.gradient for p in parameters],
+                      [g if p.is_plain or g is None else p.read_wanted(p.gradient, g)
+                       for p in parameters for g in (p.tensor.grad,)])
 
     def _put_parameters(self, parameters: list[_Parameter]) -> None:
-        for p in parameters:
-            if p.value.wants():
-                self.put(p.value, p.tensor if p.pick is None else p.read(p.tensor))
-            if p.before is not None:
-                self.put(p.update, torch.sub(p.read(p.tensor), p.before, out=p.before))
-                p.before = None
+        self._put_all([p.value for p in parameters],
+                      [p.tensor if p.is_plain else p.read_wanted(p.value, p.tensor) for p in parameters])
+        changed = [p for p in parameters if p.before is not None]
+        if changed:
+            with torch.no_grad():
+                updates = torch._foreach_sub([p.tensor if p.is_plain else p.read(p.tensor) for p in changed],
+                                             [p.before for p in changed])
+            self._put_all([p.update for p in changed], list(updates))
+        for p in changed:
+            p.before = None
+
+    def _put_all(self, signals: list[Any], tensors: list[torch.Tensor | None]) -> None:
+        """All that are wanted, in one call; those that are elsewhere, or of another kind, one by one."""
+        for i in self.deck._native.put_all(signals, tensors):
+            self.put(signals[i], tensors[i])
 
     @property
     def is_due(self) -> bool:
@@ -677,6 +700,13 @@ class Watcher:
         for updates in self.optimizers:
             for handle in updates.handles:
                 handle.remove()
+
+
+def _clone_each(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor.clone() for tensor in tensors]
+
+
+_clone = getattr(torch, "_foreach_clone", _clone_each)  # in one call, in newer versions
 
 
 def _is_reached(parameter: torch.Tensor) -> bool:

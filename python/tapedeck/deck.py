@@ -159,8 +159,8 @@ class Deck:
         try:
             self._native.record(name, value)
         except (TypeError, BufferError):
-            value, dtype = _as_array(value)
-            self._native.record(name, value, dtype=dtype)
+            for part, array, dtype in _as_arrays(name, value):
+                self._native.record(part, array, dtype=dtype)
 
     def log(self, metrics: dict[str, Any] | None = None, /, **more: Any) -> None:
         """Records numbers: Python's, or arrays of one element, which are not waited for.
@@ -323,26 +323,28 @@ def _schedule(every: str, epochs: int) -> tuple[int, int]:
     return (0, int(count)) if unit.startswith("epoch") else (int(count), epochs)
 
 
-def _as_array(value: Any) -> tuple[Any, str | None]:
-    """What is no array for the library, as one: lists, device tensors, bfloat16 of ml_dtypes."""
+def _as_arrays(name: str, value: Any) -> list[tuple[str, Any, str | None]]:
+    """What is no array for the library, as signals that are: lists, device tensors, types of elements that NumPy has not,
+    complex numbers as NAME.real and NAME.imag."""
     import numpy
 
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        try:
-            return value.numpy(), None
-        except TypeError:  # PyTorch's bfloat16
-            import torch
+        import torch
 
-            return value.contiguous().view(torch.int16).numpy(), "bfloat16"
+        from ._tensors import host_parts
+
+        return [(part, tensor.contiguous().view(torch.int16).numpy(), "bfloat16") if tensor.dtype == torch.bfloat16
+                else (part, tensor.numpy(), None) for part, tensor in host_parts(name, value)]
     array = numpy.asarray(value)
     if array.dtype.name == "bfloat16":
-        return numpy.ascontiguousarray(array).view(numpy.uint16), "bfloat16"
+        return [(name, numpy.ascontiguousarray(array).view(numpy.uint16), "bfloat16")]
+    if array.dtype.kind == "c":
+        return [(f"{name}.real", array.real, None), (f"{name}.imag", array.imag, None)]
     if array.dtype.hasobject or array.dtype.kind not in "fiub":
         raise TypeError(f"arrays of {array.dtype} are not recorded")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return array, None
+    return [(name, array, None)]
 
 
 @atexit.register
