@@ -30,7 +30,7 @@ __all__ = [
 _LATER = {
     "watch": ("._torch", "watch"),
     "Recorder": ("._keras", "Recorder"),
-    "tape": ("._tape", "tape"),
+    "tape": ("._keras", "tape"),
     "grad": ("._grad", "grad"),
     "layer_loss": ("._grad", "layer_loss"),
     "weights": ("._weights", "weights"),
@@ -41,8 +41,7 @@ _LATER = {
 if TYPE_CHECKING:
     from . import lightning, transformers
     from ._grad import grad, layer_loss
-    from ._keras import Recorder
-    from ._tape import tape
+    from ._keras import Recorder, tape
     from ._torch import watch
     from ._weights import weights
 

@@ -1,4 +1,4 @@
-"""Keras 3 on its three backends: a callback that records inside of ``fit``.
+"""Keras 3 on its three backends: a callback that records inside of ``fit``, and a tape for loops written by hand.
 
 How: ``model.train_function`` is replaced by one that asks the deck. A step that records nothing runs the user's
 own function, compiled as it was. A step that is due runs another one, of `_keras_steps`.
@@ -19,7 +19,7 @@ from ._keras_signals import BACKEND, Signals, leaves as _leaves, telling as _tel
 from ._keras_steps import STEPS
 from .deck import Deck
 
-__all__ = ["Recorder", "_leaves", "_telling"]
+__all__ = ["Recorder", "tape", "_leaves", "_telling"]
 _SCHEDULES = ("every", "log_freq", "every_epochs", "at")
 
 
@@ -252,6 +252,39 @@ class Recorder(keras.callbacks.Callback):
         if not self._in_fit and not self._gave_up:
             self._trained, self._open = first, True
         return result
+
+
+def tape(model: Any, deck: Deck, *, optimizer: Any = None, prefix: str = "", persistent: bool = False,
+         watch_accessed_variables: bool = True) -> Any:
+    """A ``tf.GradientTape`` that records what it sees of a Keras model into a deck.
+
+    >>> deck = tapedeck.Deck("runs/a")
+    >>> deck.track("*.error", every=50, form="histogram", to="tensorboard")
+    >>> for x, y in data:
+    ...     with tapedeck.tape(model, deck) as tape:
+    ...         loss = loss_fn(y, model(x, training=True))
+    ...     gradients = tape.gradient(loss, model.trainable_variables)
+    ...     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    ...     deck.step()
+
+    Signals are those of `Recorder`: ``LAYER.output``, ``LAYER.error``, ``LAYER.kernel``, ``LAYER.kernel.gradient``,
+    ``LAYER.kernel.update``, and ``loss`` when the tape's target is a number. Gradients that are returned are those of a plain
+    tape. It works in a ``tf.function`` too, with one pass of the tape in a step; one that XLA compiles
+    (``jit_compile=True``) can call nobody back: of it parameters and updates alone are recorded, which is reported.
+
+    Args:
+        optimizer: whose ``scale_loss`` is called within the tape: errors and gradients are freed of its scale.
+        prefix: of all names, for several models in one deck: ``critic`` makes ``critic.dense.output``.
+        persistent, watch_accessed_variables: of ``tf.GradientTape``.
+    """
+    if BACKEND != "tensorflow":
+        other = "tapedeck.watch(model)" if BACKEND == "torch" else "tapedeck.Recorder"
+        raise ValueError(f"tapedeck.tape records loops of TensorFlow; Keras runs on {BACKEND} here: use {other}")
+    from ._tape import Tape, TapeSignals, tf
+
+    with tf.init_scope():
+        signals = TapeSignals.of(deck, model, prefix)
+    return Tape(signals, optimizer, persistent=persistent, watch_accessed_variables=watch_accessed_variables)
 
 
 def _release(model: Any, new: Recorder) -> None:
