@@ -158,7 +158,7 @@ class Recorder(keras.callbacks.Callback):
         _release(model, self)
         if self.deck is None or (self._own and self.deck._finished):
             folder, options = self._arguments
-            self.deck = Deck(folder, **{"metrics": 0, **options})
+            self.deck = Deck(folder, **{"metrics": 0 if self._in_fit else 1, **options})  # batches alone have no epochs
             self._tracks_added = False
         self._signals = signals = Signals.of(self.deck, model, self._prefix)
         signals.note_facts(model.optimizer)

@@ -142,6 +142,25 @@ class Custom(keras.Model):
             return {"loss": loss}
 
 
+class Penalty(Custom):
+    """A gradient penalty: the inner tape's gradient is no error."""
+
+    def loss_of(self, x, y):
+        with tf.GradientTape() as tape, tf.GradientTape() as inner:
+            inner.watch(x)
+            hidden = self.hidden(tf.reshape(x, (-1, 64)))
+            logits = self.out(hidden)
+            penalty = tf.reduce_mean(tf.square(inner.gradient(logits, x)))
+            loss = self.compute_loss(x=x, y=y, y_pred=logits) + penalty
+        return tape, loss, [hidden, logits]
+
+    def train_step(self, data):
+        tape, loss, _ = self.loss_of(*data[:2])
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {"loss": loss}
+
+
 class Recording(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -199,6 +218,24 @@ class Recording(unittest.TestCase):
     def test_a_train_step_of_ones_own(self):
         run = self.assert_same(Custom, every=2, compiled={"jit_compile": False})
         self.assertLessEqual({"hidden.error", "hidden.kernel.gradient", "out.bias.update"}, set(run))
+
+    @unittest.skipUnless(BACKEND == "tensorflow", "written for TensorFlow")
+    def test_a_gradient_penalty(self):
+        recorder = self.recorder()
+        keras.utils.set_random_seed(1)
+        model = Penalty()
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=True)
+        model.build((None, 8, 8, 1))
+        x, y = tf.constant(X[:8]), Y[:8]
+        tape, loss, outputs = model.loss_of(x, y)
+        errors = tape.gradient(loss, outputs)
+        recorder.attach(model)
+        model.train_on_batch(x, y)
+        recorder.finish()
+        run = tapedeck.Run(recorder.folder)
+        np.testing.assert_array_equal(run["hidden.error"].at(1), errors[0])
+        np.testing.assert_array_equal(run["out.error"].at(1), errors[1])
+        self.assertEqual(run["loss"].values["value"][0], float(loss))
 
     def test_train_on_batch(self):
         def train(recorder):
