@@ -114,6 +114,9 @@ class Layer:
             watcher.clock.infer_step()
             if not watcher.handles:
                 return
+        if watcher.forgot:
+            watcher.forgot = False
+            watcher._remember(watcher.parameters)
         if self.serial != watcher.serial:
             self.serial = watcher.serial
             self.calls = self.repeats = 0

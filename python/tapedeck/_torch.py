@@ -243,14 +243,21 @@ class _Clock:
         self.stepped.add(optimizer)
         self.is_over = self.inferring is not False and len(self.stepped) == self.count
 
-    def infer_step(self) -> None:
+    def close_last_step(self) -> bool:
+        """Of an epoch, when nobody closes steps."""
+        is_open = self.inferring is not False and bool(self.stepped)
+        if is_open:
+            self.infer_step(last=True)
+        return is_open
+
+    def infer_step(self, last: bool = False) -> None:
         """Nobody closed the step. The first time this may be a loop that closes it a little later: that call is then
         ignored."""
         self.inferring = True if self.inferred else None
         self.inferred = True
         self.closing = True
         try:
-            self.deck.step()
+            self.deck.step(last=last)
         finally:
             self.closing = False
 
@@ -346,6 +353,7 @@ class Watcher:
         self.sees_backward = False
         self.task, self.task_counts = -1, False  # the backward pass that was asked about last
         self.loss_scale = 1.0  # in it
+        self.forgot = False  # to copy parameters before they change, where no optimizer says when
         self.due = False  # something is, in this step
         self.seen = False  # the model was called in it
         self.version = -1  # of a parameter when the step was opened
@@ -476,8 +484,7 @@ class Watcher:
         if self.due:
             self._put_on()
             self.version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
-            if not self.optimizers:
-                self._remember(self.parameters)
+            self.forgot = not self.optimizers
         elif self.handles:
             self._take_off()
 
@@ -685,6 +692,7 @@ class Watcher:
             if self.handles:
                 self.put_gradients(self.parameters)
                 self._put_parameters(self.parameters)
+                self.forgot = False
         elif self.backward_seen and not self.clock.stepped and self.loss_scale != 1:
             self.skipped += 1
             self.scalar("skipped_steps", float(self.skipped))

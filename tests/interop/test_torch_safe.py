@@ -370,6 +370,54 @@ class Safe(unittest.TestCase):
         run = tapedeck.Run(deck.folder)
         self.assertEqual((run["0.output"].first_step, run["0.error"].first_step), (1, 1))
 
+    def epochs(self, close, name):
+        """Two epochs of three steps; the steps in which outputs were recorded."""
+        model = nn.Sequential(nn.Linear(6, 3), nn.Tanh())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        deck = tapedeck.watch(model, self.path(name), optimizer=optimizer, every="1 epoch", form="tensor")
+        for epoch in range(2):
+            for i, (x, y) in enumerate(batches(3)):
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                close(deck, i, False)
+            close(deck, i, True)
+        deck.finish()
+        found = {}
+        for name in ("0.output", "0.error", "0.weight.gradient", "0.weight.update", "0.weight"):
+            path = os.path.join(deck.folder, f"{name}.steps.npy")
+            found[name] = np.load(path).tolist() if os.path.exists(path) else []
+        self.assertEqual(len({tuple(steps) for steps in found.values()}), 1, found)
+        return found["0.output"]
+
+    def test_every_epoch_records_its_last_step(self):
+        def announced(deck, i, over):
+            deck.step(last=i == 2) if not over else None
+
+        def ended(deck, i, over):
+            deck.end_epoch() if over else deck.step()
+
+        def inferred(deck, i, over):
+            deck.end_epoch() if over else None
+
+        for close in (announced, ended, inferred):
+            with self.subTest(close.__name__):
+                self.assertEqual(self.epochs(close, close.__name__), [3, 6])
+
+    def test_epochs_that_nobody_ends_are_said(self):
+        with self.assertWarnsRegex(UserWarning, "no epoch ended. Call deck.end_epoch"):
+            self.assertEqual(self.epochs(lambda deck, i, over: None if over else deck.step(), "never"), [])
+
+        def late(deck, i, over):
+            if over:
+                deck.log(validation=1.0)
+                deck.end_epoch()
+            else:
+                deck.step()
+
+        with self.assertWarnsRegex(UserWarning, "right after deck.step"):
+            self.epochs(late, "late")
+
     def test_two_models_of_a_deck_need_a_prefix(self):
         model, optimizer, deck = self.watched()
         with self.assertRaisesRegex(ValueError, "give prefix"):
