@@ -7,6 +7,7 @@ files and copies of a model have nothing of it. `torch.compile` does not see tap
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,15 +21,20 @@ _in_backward = torch._C._current_graph_task_id  # -1 outside of one
 class Tap:
     """What is called instead of a module: the module, and those who look before and after."""
 
-    __slots__ = ("module", "call", "before", "after")
+    __slots__ = ("module", "call", "before", "after", "has_replicas")
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = module
+        self.has_replicas = torch.cuda.device_count() > 1
         self.call = module._compiled_call_impl or module._call_impl
         self.before: tuple[Callable, ...] = ()
         self.after: tuple[Callable, ...] = ()
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if self.has_replicas:  # of DataParallel: they have all that the module has, and are other modules
+            caller = sys._getframe(1).f_locals.get("self", self.module)
+            if caller is not self.module:
+                return caller._call_impl(*arguments, **named)
         for look in self.before:
             look(arguments, named)
         output = self.call(*arguments, **named)
@@ -214,6 +220,6 @@ def parts(output: Any, prefix: str = "") -> Any:
     elif isinstance(output, dict):
         for key, item in output.items():
             yield from parts(item, f"{prefix}.{key}")
-    elif hasattr(output, "__dataclass_fields__"):
+    elif hasattr(type(output), "__dataclass_fields__"):
         for key in output.__dataclass_fields__:
             yield from parts(getattr(output, key), f"{prefix}.{key}")

@@ -330,6 +330,25 @@ class Safe(unittest.TestCase):
         self.assertEqual(scripted(x, y).item(), loss(x, y).item())
         deck.finish()
 
+    def test_replicas_of_a_watched_model_are_themselves(self):
+        """As DataParallel makes them, on every device."""
+        model, optimizer, deck = self.watched()
+        model[0]._compiled_call_impl.has_replicas = True
+        replica = model[0]._replicate_for_data_parallel()
+        replica.weight, replica.bias = torch.zeros(8, 6), torch.ones(8)
+        self.assertTrue(torch.equal(replica(torch.randn(5, 6)), torch.ones(5, 8)))
+        deck.finish()
+
+    def test_a_model_can_be_traced_while_it_is_watched(self):
+        model, optimizer, deck = self.watched()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            graph = torch.fx.symbolic_trace(model)
+        self.assertEqual([node.op for node in graph.graph.nodes], ["placeholder", *["call_module"] * 3, "output"])
+        x, _ = next(batches(1))
+        self.assertTrue(torch.equal(graph(x), model(x)))
+        deck.finish()
+
     def test_a_scripted_model_trains_and_what_is_unseen_is_said(self):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
