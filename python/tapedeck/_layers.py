@@ -90,16 +90,14 @@ class Layer:
         self.signals: dict[tuple[int, str], tuple[Any, Any]] = {}
 
     def signals_of(self, call: int, part: str) -> tuple[Any, Any]:
-        found = self.signals.get((call, part))
-        if found is None:
-            layer = self.name + (f"@{call}" if call else "") + part
-            declare = self.watcher.declare
-            if self.is_root:
-                found = (declare(layer, kind="prediction", batched=True), None)
-            else:
-                found = tuple(declare(f"{layer}.{kind}", kind=kind, layer=layer, order=self.order, batched=True)
-                              for kind in ("output", "error"))
-            self.signals[call, part] = found
+        layer = self.name + (f"@{call}" if call else "") + part
+        declare = self.watcher.declare
+        if self.is_root:
+            found = (declare(layer, kind="prediction", batched=True), None)
+        else:
+            found = tuple(declare(f"{layer}.{kind}", kind=kind, layer=layer, order=self.order, batched=True)
+                          for kind in ("output", "error"))
+        self.signals[call, part] = found
         return found
 
     def after_forward(self, output: Any) -> None:
@@ -143,16 +141,14 @@ class Layer:
             self.calls += 1
         if watcher.is_known(output):
             return
-        if type(output) is torch.Tensor and not call and not output.is_complex():
-            self.record_part(0, "", output, None)
-        elif isinstance(output, torch.Tensor):
+        if isinstance(output, torch.Tensor):
             self.record(call, "", output)
         else:
             for part, tensor in parts(output):
                 self.record(call, part, tensor)
 
     def record(self, call: int, part: str, tensor: torch.Tensor) -> None:
-        if tensor.is_complex():
+        if tensor.dtype.is_complex:
             for half, pick in COMPLEX:
                 self.record_part(call, f"{part}.{half}", tensor, pick)
         else:
@@ -160,13 +156,14 @@ class Layer:
 
     def record_part(self, call: int, part: str, tensor: torch.Tensor, pick: Any) -> None:
         watcher = self.watcher
-        output, error = self.signals_of(call, part)
+        output, error = self.signals.get((call, part)) or self.signals_of(call, part)
         wanted = output.wants()
         if wanted:
             watcher.put(output, tensor if pick is None else pick(tensor.detach()))
         if error is not None and tensor.requires_grad and (wanted or error.wants() or not watcher.sees_backward):
             watcher.sees_backward = True
-            tensor.register_hook(Error(self, error, pick))
+            inside = self.repeats > 0 and _in_backward() != -1 and watcher.counts()
+            tensor.register_hook(Error(self, error, pick, inside))
 
 
 class Error:
@@ -174,12 +171,12 @@ class Error:
 
     __slots__ = ("layer", "signal", "pick", "serial", "inside")
 
-    def __init__(self, layer: Layer, signal: Any, pick: Any) -> None:
+    def __init__(self, layer: Layer, signal: Any, pick: Any, inside: bool) -> None:
         self.layer = layer
         self.signal = signal
         self.pick = pick
         self.serial = layer.watcher.serial
-        self.inside = _in_backward() != -1 and layer.watcher.counts()  # computed again within a pass that counts
+        self.inside = inside  # computed again within a pass that counts
 
     def __call__(self, gradient: torch.Tensor) -> None:
         watcher = self.layer.watcher
@@ -187,11 +184,12 @@ class Error:
             if self.serial != watcher.serial:
                 watcher.twice += self.serial < 0  # a second backward pass; otherwise of a step that is closed
                 return
-            if not self.inside and not watcher.counts():
+            if not self.inside and not (watcher.task_counts if _in_backward() == watcher.task else watcher.counts()):
                 return
             self.serial = -1
             self.layer.done = True
-            watcher.enter_backward()
+            if not watcher.backward_seen:
+                watcher.enter_backward()
             if watcher.loss_scale != 1:
                 gradient = gradient / watcher.loss_scale
             watcher.put(self.signal, gradient if self.pick is None else self.pick(gradient))

@@ -378,6 +378,21 @@ class Safe(unittest.TestCase):
             tapedeck.watch(nn.Linear(6, 3), self.path(), optimizer=[3])
         self.assertFalse(os.path.exists(self.path()))
 
+    def test_every_group_of_several_optimizers_has_its_learning_rate(self):
+        model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3))
+        first = torch.optim.SGD([{"params": model[0].parameters(), "lr": 1.0}, {"params": model[1].parameters(), "lr": 2.0}])
+        second = torch.optim.SGD(model[2].parameters(), lr=3.0)
+        names = {"list": ([first, second], ["learning_rate", "learning_rate_1", "learning_rate_2"]),
+                 "dict": ({"a": first, "b": second}, ["learning_rate_a", "learning_rate_a_1", "learning_rate_b"])}
+        for kind, (optimizers, expected) in names.items():
+            deck = tapedeck.watch(model, self.path(kind), optimizer=optimizers)
+            first.step()
+            second.step()
+            deck.step()
+            deck.finish()
+            run = tapedeck.Run(deck.folder)
+            self.assertEqual([run[name].at(1, form="scalar") for name in expected], [1.0, 2.0, 3.0])
+
     def test_a_track_after_watch_counts_in_the_first_step(self):
         model, optimizer, deck = self.watched(log="")
         deck.track("*.output,*.error", form="tensor", to="npy")
