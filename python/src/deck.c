@@ -15,6 +15,9 @@ typedef struct deck_object {
     PyObject_HEAD td_deck *deck; /* NULL once it is closed */
     int forks;
     atomic_int users;
+    bool
+        pending; /* a step is closed but for the word whether it is its epoch's last; with the GIL */
+    long long pending_epoch, pending_step;
     td_error kept; /* of the library's, met while another was looked for; flush or close raise it */
 } deck_object;
 
@@ -30,8 +33,23 @@ enum { WORTH_RELEASING = 64 << 10 };
 
 enum { ENTERED = 1, ELSEWHERE = 0, CLOSED = -1 };
 
-/* ENTERED: leave() follows. ELSEWHERE: another process's deck. CLOSED: an exception is set. */
-static int enter(deck_object *self) {
+/* Closes the pending step. */
+static void settle(deck_object *self, bool last) {
+    td_deck *deck = self->deck;
+    long long epoch = self->pending_epoch, step = self->pending_step;
+    td_status status;
+    self->pending = false;
+    atomic_fetch_add(&self->users, 1);
+    Py_BEGIN_ALLOW_THREADS status = td_deck_step_with(deck, epoch, step, last);
+    Py_END_ALLOW_THREADS atomic_fetch_sub(&self->users, 1);
+    if (status != TD_OK && self->kept.status == TD_OK) {
+        (void)td_error_set(&self->kept, status, "step %lld: %s", step, td_status_text(status));
+    }
+}
+
+/* ENTERED: leave() follows. ELSEWHERE: another process's deck. CLOSED: an exception is set. Leaves a
+ * pending step as it is. */
+static int enter_pending(deck_object *self) {
     if (self->forks != tdpy_forks()) {
         return ELSEWHERE;
     }
@@ -41,6 +59,14 @@ static int enter(deck_object *self) {
     }
     atomic_fetch_add(&self->users, 1);
     return ENTERED;
+}
+
+/* The same; what follows is about the step that is open then. */
+static int enter(deck_object *self) {
+    if (self->pending && self->deck && self->forks == tdpy_forks()) {
+        settle(self, false);
+    }
+    return enter_pending(self);
 }
 
 static void leave(deck_object *self) {
@@ -162,6 +188,10 @@ static PyObject *signal_wants(PyObject *object, PyObject *unused) {
     (void)unused;
     signal_object *self = (signal_object *)object;
     bool alive = self->owner->deck && self->owner->forks == tdpy_forks();
+    if (alive && self->owner->pending) {
+        settle(self->owner, false);
+        alive = self->owner->deck != NULL;
+    }
     return PyBool_FromLong(alive && td_signal_wants(self->signal));
 }
 
@@ -240,6 +270,9 @@ static td_status close_deck(deck_object *self, td_deck *deck, td_error *error) {
 static PyObject *deck_close(PyObject *object, PyObject *unused) {
     (void)unused;
     deck_object *self = (deck_object *)object;
+    if (self->pending && self->deck && self->forks == tdpy_forks()) {
+        settle(self, false);
+    }
     td_deck *deck = self->deck;
     td_error error = {0};
     td_status status = TD_OK;
@@ -569,13 +602,47 @@ static PyObject *deck_step(PyObject *object, PyObject *arguments) {
     return moment(object, arguments, td_deck_step_with);
 }
 
+/* step_later(epoch, step): closes the step, but for the word whether it is its epoch's last: end_epoch()
+ * says that it is, any other call but due() that it is not. */
+static PyObject *deck_step_later(PyObject *object, PyObject *arguments) {
+    deck_object *self = (deck_object *)object;
+    long long epoch, step;
+    if (!PyArg_ParseTuple(arguments, "LL", &epoch, &step)) {
+        return NULL;
+    }
+    int entered = enter(self);
+    if (entered != ENTERED) {
+        return outside(entered);
+    }
+    self->pending = true;
+    self->pending_epoch = epoch;
+    self->pending_step = step;
+    leave(self);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *deck_end_epoch(PyObject *object, PyObject *unused) {
+    (void)unused;
+    deck_object *self = (deck_object *)object;
+    int entered = enter_pending(self);
+    if (entered != ENTERED) {
+        return entered == CLOSED ? NULL : Py_NewRef(Py_False);
+    }
+    bool pending = self->pending;
+    if (pending) {
+        settle(self, true);
+    }
+    leave(self);
+    return PyBool_FromLong(pending);
+}
+
 static PyObject *deck_due(PyObject *object, PyObject *argument) {
     deck_object *self = (deck_object *)object;
     long long step = PyLong_AsLongLong(argument);
     if (step == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    int entered = enter(self);
+    int entered = enter_pending(self);
     if (entered != ENTERED) {
         return entered == CLOSED ? NULL : Py_NewRef(Py_False);
     }
@@ -701,6 +768,8 @@ bool tdpy_deck_add(PyObject *module) {
         {"batch", deck_batch, METH_VARARGS, "td_deck_batch_labels"},
         {"begin", deck_begin, METH_VARARGS, "td_deck_begin"},
         {"step", deck_step, METH_VARARGS, "td_deck_step_with"},
+        {"step_later", deck_step_later, METH_VARARGS, "step() that end_epoch() may follow"},
+        {"end_epoch", deck_end_epoch, METH_NOARGS, "Whether a step of step_later() was open."},
         {"due", deck_due, METH_O, "td_deck_due"},
         {"wants", deck_wants, METH_O, "td_deck_wants"},
         {"wants_any", deck_wants_any, METH_O, "Whether one of a list of signals is wanted."},

@@ -7,6 +7,7 @@ files and copies of a model have nothing of it. `torch.compile` does not see tap
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,15 +21,20 @@ _in_backward = torch._C._current_graph_task_id  # -1 outside of one
 class Tap:
     """What is called instead of a module: the module, and those who look before and after."""
 
-    __slots__ = ("module", "call", "before", "after")
+    __slots__ = ("module", "call", "before", "after", "has_replicas")
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = module
+        self.has_replicas = torch.cuda.device_count() > 1
         self.call = module._compiled_call_impl or module._call_impl
         self.before: tuple[Callable, ...] = ()
         self.after: tuple[Callable, ...] = ()
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if self.has_replicas:  # of DataParallel: they have all that the module has, and are other modules
+            caller = sys._getframe(1).f_locals.get("self", self.module)
+            if caller is not self.module:
+                return caller._call_impl(*arguments, **named)
         for look in self.before:
             look(arguments, named)
         output = self.call(*arguments, **named)
@@ -84,16 +90,14 @@ class Layer:
         self.signals: dict[tuple[int, str], tuple[Any, Any]] = {}
 
     def signals_of(self, call: int, part: str) -> tuple[Any, Any]:
-        found = self.signals.get((call, part))
-        if found is None:
-            layer = self.name + (f"@{call}" if call else "") + part
-            declare = self.watcher.declare
-            if self.is_root:
-                found = (declare(layer, kind="prediction", batched=True), None)
-            else:
-                found = tuple(declare(f"{layer}.{kind}", kind=kind, layer=layer, order=self.order, batched=True)
-                              for kind in ("output", "error"))
-            self.signals[call, part] = found
+        layer = self.name + (f"@{call}" if call else "") + part
+        declare = self.watcher.declare
+        if self.is_root:
+            found = (declare(layer, kind="prediction", batched=True), None)
+        else:
+            found = tuple(declare(f"{layer}.{kind}", kind=kind, layer=layer, order=self.order, batched=True)
+                          for kind in ("output", "error"))
+        self.signals[call, part] = found
         return found
 
     def after_forward(self, output: Any) -> None:
@@ -114,6 +118,9 @@ class Layer:
             watcher.clock.infer_step()
             if not watcher.handles:
                 return
+        if watcher.forgot:
+            watcher.forgot = False
+            watcher._remember(watcher.parameters)
         if self.serial != watcher.serial:
             self.serial = watcher.serial
             self.calls = self.repeats = 0
@@ -134,16 +141,14 @@ class Layer:
             self.calls += 1
         if watcher.is_known(output):
             return
-        if type(output) is torch.Tensor and not call and not output.is_complex():
-            self.record_part(0, "", output, None)
-        elif isinstance(output, torch.Tensor):
+        if isinstance(output, torch.Tensor):
             self.record(call, "", output)
         else:
             for part, tensor in parts(output):
                 self.record(call, part, tensor)
 
     def record(self, call: int, part: str, tensor: torch.Tensor) -> None:
-        if tensor.is_complex():
+        if tensor.dtype.is_complex:
             for half, pick in COMPLEX:
                 self.record_part(call, f"{part}.{half}", tensor, pick)
         else:
@@ -151,13 +156,14 @@ class Layer:
 
     def record_part(self, call: int, part: str, tensor: torch.Tensor, pick: Any) -> None:
         watcher = self.watcher
-        output, error = self.signals_of(call, part)
+        output, error = self.signals.get((call, part)) or self.signals_of(call, part)
         wanted = output.wants()
         if wanted:
             watcher.put(output, tensor if pick is None else pick(tensor.detach()))
         if error is not None and tensor.requires_grad and (wanted or error.wants() or not watcher.sees_backward):
             watcher.sees_backward = True
-            tensor.register_hook(Error(self, error, pick))
+            inside = self.repeats > 0 and _in_backward() != -1 and watcher.counts()
+            tensor.register_hook(Error(self, error, pick, inside))
 
 
 class Error:
@@ -165,12 +171,12 @@ class Error:
 
     __slots__ = ("layer", "signal", "pick", "serial", "inside")
 
-    def __init__(self, layer: Layer, signal: Any, pick: Any) -> None:
+    def __init__(self, layer: Layer, signal: Any, pick: Any, inside: bool) -> None:
         self.layer = layer
         self.signal = signal
         self.pick = pick
         self.serial = layer.watcher.serial
-        self.inside = _in_backward() != -1 and layer.watcher.counts()  # computed again within a pass that counts
+        self.inside = inside  # computed again within a pass that counts
 
     def __call__(self, gradient: torch.Tensor) -> None:
         watcher = self.layer.watcher
@@ -178,11 +184,12 @@ class Error:
             if self.serial != watcher.serial:
                 watcher.twice += self.serial < 0  # a second backward pass; otherwise of a step that is closed
                 return
-            if not self.inside and not watcher.counts():
+            if not self.inside and not (watcher.task_counts if _in_backward() == watcher.task else watcher.counts()):
                 return
             self.serial = -1
             self.layer.done = True
-            watcher.enter_backward()
+            if not watcher.backward_seen:
+                watcher.enter_backward()
             if watcher.loss_scale != 1:
                 gradient = gradient / watcher.loss_scale
             watcher.put(self.signal, gradient if self.pick is None else self.pick(gradient))
@@ -211,6 +218,6 @@ def parts(output: Any, prefix: str = "") -> Any:
     elif isinstance(output, dict):
         for key, item in output.items():
             yield from parts(item, f"{prefix}.{key}")
-    elif hasattr(output, "__dataclass_fields__"):
+    elif hasattr(type(output), "__dataclass_fields__"):
         for key in output.__dataclass_fields__:
             yield from parts(getattr(output, key), f"{prefix}.{key}")

@@ -605,9 +605,9 @@ def _copied(model: torch.nn.Module) -> list[tuple[str, str]]:
         weight = dict(module._parameters.items()).get("weight")  # module.weight may be computed, and change something
         if isinstance(module, (torch.nn.Embedding, torch.nn.Linear)) and weight is not None and not is_lazy(weight) \
                 and weight.requires_grad:
-            kind.append((f"{name}.weight" if name else "weight", _local(weight.detach())))
-    return [(a, b) for a, x in tables for b, y in linears
-            if x.data_ptr() != y.data_ptr() and x.shape == y.shape and x.numel() > 1 and x.device == y.device
+            kind.append((f"{name}.weight" if name else "weight", weight, _local(weight.detach())))
+    return [(a, b) for a, p, x in tables for b, q, y in linears
+            if p is not q and x.shape == y.shape and x.numel() > 1 and x.device == y.device
             and torch.equal(x[0], y[0]) and torch.equal(x, y) and float(x.std()) > 0]
 
 

@@ -94,17 +94,16 @@ def watch(
     return deck
 
 
-def _optimizers(given: Any) -> dict[str, Any]:
-    """By a word for their learning rates' names."""
-    if given is None:
-        return {}
+def _optimizers(given: Any) -> dict[Any, Any]:
+    """By what their learning rates are called: a word, or the number of the first one."""
     if isinstance(given, Mapping):
-        found = {f"_{key}": optimizer for key, optimizer in given.items()}
-    elif isinstance(given, (list, tuple)):
-        found = {f"_{i}" if i else "": optimizer for i, optimizer in enumerate(given)}
-    else:
-        found = {"": given}
-    return {key: _inside(optimizer) for key, optimizer in found.items()}
+        return {str(key): _inside(optimizer) for key, optimizer in given.items()}
+    found: dict[Any, Any] = {}
+    number = 0
+    for each in given if isinstance(given, (list, tuple)) else [] if given is None else [given]:
+        found[number] = _inside(each)
+        number += len(found[number].param_groups)
+    return found
 
 
 def _inside(optimizer: Any) -> Any:
@@ -243,14 +242,21 @@ class _Clock:
         self.stepped.add(optimizer)
         self.is_over = self.inferring is not False and len(self.stepped) == self.count
 
-    def infer_step(self) -> None:
+    def close_last_step(self) -> bool:
+        """Of an epoch, when nobody closes steps."""
+        is_open = self.inferring is not False and bool(self.stepped)
+        if is_open:
+            self.infer_step(last=True)
+        return is_open
+
+    def infer_step(self, last: bool = False) -> None:
         """Nobody closed the step. The first time this may be a loop that closes it a little later: that call is then
         ignored."""
         self.inferring = True if self.inferred else None
         self.inferred = True
         self.closing = True
         try:
-            self.deck.step()
+            self.deck.step(last=last)
         finally:
             self.closing = False
 
@@ -273,13 +279,14 @@ class _Clock:
 class _Updates:
     """An optimizer, and the parameters that it updates."""
 
-    def __init__(self, watcher: "Watcher", word: str, optimizer: Any) -> None:
+    def __init__(self, watcher: "Watcher", word: Any, optimizer: Any) -> None:
         self.watcher = watcher
         self.word = word
         self.optimizer = optimizer
         self.records = False  # the update under way
         self.size = -1
         self.mine: list[_Parameter] = []
+        self.names: list[str] = []
         self.handles = [optimizer.register_step_pre_hook(self.before), optimizer.register_step_post_hook(self.after)]
 
     def parameters(self) -> list[_Parameter]:
@@ -290,6 +297,15 @@ class _Updates:
             ids = {id(p) for group in groups for p in group["params"]}
             self.mine = [p for p in self.watcher.parameters if id(p.tensor) in ids]
         return self.mine
+
+    def rates(self) -> list[str]:
+        """The names of the groups' learning rates."""
+        while len(self.names) < len(self.optimizer.param_groups):
+            number = len(self.names)
+            word = f"_{self.word}" if isinstance(self.word, str) else ""
+            number += 0 if word else self.word
+            self.names.append(f"{self.watcher.prefix}learning_rate{word}" + (f"_{number}" if number else ""))
+        return self.names
 
     def before(self, optimizer: Any, arguments: tuple, named: dict) -> Any:
         """A closure computes the gradients within the step: its first evaluation counts, as for the loss that `step`
@@ -328,7 +344,7 @@ class _Updates:
 class Watcher:
     """What goes with a deck that watches a model."""
 
-    def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[str, Any], scaler: Any, prefix: str) -> None:
+    def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str) -> None:
         self.deck = deck
         self.prefix = prefix
         self.model = _bare(model)
@@ -346,6 +362,7 @@ class Watcher:
         self.sees_backward = False
         self.task, self.task_counts = -1, False  # the backward pass that was asked about last
         self.loss_scale = 1.0  # in it
+        self.forgot = False  # to copy parameters before they change, where no optimizer says when
         self.due = False  # something is, in this step
         self.seen = False  # the model was called in it
         self.version = -1  # of a parameter when the step was opened
@@ -476,8 +493,7 @@ class Watcher:
         if self.due:
             self._put_on()
             self.version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
-            if not self.optimizers:
-                self._remember(self.parameters)
+            self.forgot = not self.optimizers
         elif self.handles:
             self._take_off()
 
@@ -551,10 +567,10 @@ class Watcher:
     def is_known(self, output: Any) -> bool:
         """Whether this was recorded just now: a container gives its last child's output on, Flatten
         another view of it. An in-place operation gives the same memory with another version."""
-        at = (id(output), 0, 0)
-        if isinstance(output, torch.Tensor):
-            count = output.numel() if type(output) is torch.Tensor else 0
-            at = (output.data_ptr() if count else id(output), output._version, count)
+        if type(output) is torch.Tensor and (count := output.numel()):
+            at = (output.data_ptr(), output._version, count)
+        else:
+            at = (id(output), output._version if isinstance(output, torch.Tensor) else 0, 0)
         if at == self.latest_at:
             return True
         self.latest, self.latest_at = output, at
@@ -594,8 +610,6 @@ class Watcher:
         return not trained or any(map(_is_reached, trained))
 
     def enter_backward(self) -> None:
-        if self.backward_seen:
-            return
         self.backward_seen = True
         if self.passes == 1 and self.parameters:
             gradient = self.parameters[0].tensor.grad
@@ -653,8 +667,9 @@ class Watcher:
             else:
                 self._say_once("several_updates", "an optimizer stepped several times in a step: gradients, updates and "
                                "weights are those of its first; deck.step() after each records them all")
-        for i, group in enumerate(updates.optimizer.param_groups):
-            self.scalar(f"learning_rate{updates.word}" + (f"_{i}" if i else ""), group["lr"])
+        scalar = self.deck._native.scalar
+        for name, group in zip(updates.rates(), updates.optimizer.param_groups):
+            scalar(name, group["lr"])
         updates.records = id(updates) not in clock.stepped and self.is_due
         if updates.records:
             if not self.model.training and not self.accepts_evaluation:
@@ -685,6 +700,7 @@ class Watcher:
             if self.handles:
                 self.put_gradients(self.parameters)
                 self._put_parameters(self.parameters)
+                self.forgot = False
         elif self.backward_seen and not self.clock.stepped and self.loss_scale != 1:
             self.skipped += 1
             self.scalar("skipped_steps", float(self.skipped))

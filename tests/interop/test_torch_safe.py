@@ -330,6 +330,25 @@ class Safe(unittest.TestCase):
         self.assertEqual(scripted(x, y).item(), loss(x, y).item())
         deck.finish()
 
+    def test_replicas_of_a_watched_model_are_themselves(self):
+        """As DataParallel makes them, on every device."""
+        model, optimizer, deck = self.watched()
+        model[0]._compiled_call_impl.has_replicas = True
+        replica = model[0]._replicate_for_data_parallel()
+        replica.weight, replica.bias = torch.zeros(8, 6), torch.ones(8)
+        self.assertTrue(torch.equal(replica(torch.randn(5, 6)), torch.ones(5, 8)))
+        deck.finish()
+
+    def test_a_model_can_be_traced_while_it_is_watched(self):
+        model, optimizer, deck = self.watched()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            graph = torch.fx.symbolic_trace(model)
+        self.assertEqual([node.op for node in graph.graph.nodes], ["placeholder", *["call_module"] * 3, "output"])
+        x, _ = next(batches(1))
+        self.assertTrue(torch.equal(graph(x), model(x)))
+        deck.finish()
+
     def test_a_scripted_model_trains_and_what_is_unseen_is_said(self):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -359,6 +378,21 @@ class Safe(unittest.TestCase):
             tapedeck.watch(nn.Linear(6, 3), self.path(), optimizer=[3])
         self.assertFalse(os.path.exists(self.path()))
 
+    def test_every_group_of_several_optimizers_has_its_learning_rate(self):
+        model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3))
+        first = torch.optim.SGD([{"params": model[0].parameters(), "lr": 1.0}, {"params": model[1].parameters(), "lr": 2.0}])
+        second = torch.optim.SGD(model[2].parameters(), lr=3.0)
+        names = {"list": ([first, second], ["learning_rate", "learning_rate_1", "learning_rate_2"]),
+                 "dict": ({"a": first, "b": second}, ["learning_rate_a", "learning_rate_a_1", "learning_rate_b"])}
+        for kind, (optimizers, expected) in names.items():
+            deck = tapedeck.watch(model, self.path(kind), optimizer=optimizers)
+            first.step()
+            second.step()
+            deck.step()
+            deck.finish()
+            run = tapedeck.Run(deck.folder)
+            self.assertEqual([run[name].at(1, form="scalar") for name in expected], [1.0, 2.0, 3.0])
+
     def test_a_track_after_watch_counts_in_the_first_step(self):
         model, optimizer, deck = self.watched(log="")
         deck.track("*.output,*.error", form="tensor", to="npy")
@@ -369,6 +403,54 @@ class Safe(unittest.TestCase):
         deck.finish()
         run = tapedeck.Run(deck.folder)
         self.assertEqual((run["0.output"].first_step, run["0.error"].first_step), (1, 1))
+
+    def epochs(self, close, name):
+        """Two epochs of three steps; the steps in which outputs were recorded."""
+        model = nn.Sequential(nn.Linear(6, 3), nn.Tanh())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        deck = tapedeck.watch(model, self.path(name), optimizer=optimizer, every="1 epoch", form="tensor")
+        for epoch in range(2):
+            for i, (x, y) in enumerate(batches(3)):
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                close(deck, i, False)
+            close(deck, i, True)
+        deck.finish()
+        found = {}
+        for name in ("0.output", "0.error", "0.weight.gradient", "0.weight.update", "0.weight"):
+            path = os.path.join(deck.folder, f"{name}.steps.npy")
+            found[name] = np.load(path).tolist() if os.path.exists(path) else []
+        self.assertEqual(len({tuple(steps) for steps in found.values()}), 1, found)
+        return found["0.output"]
+
+    def test_every_epoch_records_its_last_step(self):
+        def announced(deck, i, over):
+            deck.step(last=i == 2) if not over else None
+
+        def ended(deck, i, over):
+            deck.end_epoch() if over else deck.step()
+
+        def inferred(deck, i, over):
+            deck.end_epoch() if over else None
+
+        for close in (announced, ended, inferred):
+            with self.subTest(close.__name__):
+                self.assertEqual(self.epochs(close, close.__name__), [3, 6])
+
+    def test_epochs_that_nobody_ends_are_said(self):
+        with self.assertWarnsRegex(UserWarning, "no epoch ended. Call deck.end_epoch"):
+            self.assertEqual(self.epochs(lambda deck, i, over: None if over else deck.step(), "never"), [])
+
+        def late(deck, i, over):
+            if over:
+                deck.log(validation=1.0)
+                deck.end_epoch()
+            else:
+                deck.step()
+
+        with self.assertWarnsRegex(UserWarning, "right after deck.step"):
+            self.epochs(late, "late")
 
     def test_two_models_of_a_deck_need_a_prefix(self):
         model, optimizer, deck = self.watched()
