@@ -17,6 +17,9 @@ typedef struct deck_object {
     int64_t last_step;   /* that was closed */
     bool channels_first; /* of signals that say nothing of it */
     atomic_int users;
+    bool
+        pending; /* a step is closed but for the word whether it is its epoch's last; with the GIL */
+    long long pending_epoch, pending_step;
     td_error kept; /* of the library's, met while another was looked for; flush or close raise it */
 } deck_object;
 
@@ -32,8 +35,23 @@ enum { WORTH_RELEASING = 64 << 10 };
 
 enum { ENTERED = 1, ELSEWHERE = 0, CLOSED = -1 };
 
-/* What enter() would return, without entering: good until other Python may run. */
-static int look(const deck_object *self) {
+/* Closes the pending step. */
+static void settle(deck_object *self, bool last) {
+    td_deck *deck = self->deck;
+    long long epoch = self->pending_epoch, step = self->pending_step;
+    td_status status;
+    self->pending = false;
+    atomic_fetch_add(&self->users, 1);
+    Py_BEGIN_ALLOW_THREADS status = td_deck_step_with(deck, epoch, step, last);
+    Py_END_ALLOW_THREADS atomic_fetch_sub(&self->users, 1);
+    if (status != TD_OK && self->kept.status == TD_OK) {
+        (void)td_error_set(&self->kept, status, "step %lld: %s", step, td_status_text(status));
+    }
+}
+
+/* ENTERED: the deck may be used, until other Python may run. ELSEWHERE: another process's deck. CLOSED:
+ * an exception is set. Leaves a pending step as it is. */
+static int check_pending(const deck_object *self) {
     if (self->forks != tdpy_forks()) {
         return ELSEWHERE;
     }
@@ -44,10 +62,28 @@ static int look(const deck_object *self) {
     return ENTERED;
 }
 
-/* ENTERED: leave() follows, in the same thread without any Python that is not ours between them:
- * closing waits for it. ELSEWHERE: another process's deck. CLOSED: an exception is set. */
+/* The same; what follows is about the step that is open then. */
+static int check_open(deck_object *self) {
+    int there = check_pending(self);
+    if (there == ENTERED && self->pending) {
+        settle(self, false);
+        there = check_pending(self); /* settling releases the GIL */
+    }
+    return there;
+}
+
+/* Enters the deck: leave() follows, in the same thread without any Python that is not ours between them;
+ * closing waits for it. */
+static int enter_pending(deck_object *self) {
+    int there = check_pending(self);
+    if (there == ENTERED) {
+        atomic_fetch_add(&self->users, 1);
+    }
+    return there;
+}
+
 static int enter(deck_object *self) {
-    int there = look(self);
+    int there = check_open(self);
     if (there == ENTERED) {
         atomic_fetch_add(&self->users, 1);
     }
@@ -167,7 +203,7 @@ static PyObject *signal_record(PyObject *object, PyObject *arguments, PyObject *
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|zp", keywords, &value, &dtype, &keep)) {
         return NULL;
     }
-    int there = look(self->owner);
+    int there = check_open(self->owner);
     return there == ENTERED ? record(self->owner, self->signal, value, dtype, keep)
                             : outside(there);
 }
@@ -175,7 +211,7 @@ static PyObject *signal_record(PyObject *object, PyObject *arguments, PyObject *
 /* record(value) without keywords: the way of hooks. */
 static PyObject *signal_call(PyObject *object, PyObject *value) {
     signal_object *self = (signal_object *)object;
-    int there = look(self->owner);
+    int there = check_open(self->owner);
     return there == ENTERED ? record(self->owner, self->signal, value, NULL, false)
                             : outside(there);
 }
@@ -184,6 +220,10 @@ static PyObject *signal_wants(PyObject *object, PyObject *unused) {
     (void)unused;
     signal_object *self = (signal_object *)object;
     bool alive = self->owner->deck && self->owner->forks == tdpy_forks();
+    if (alive && self->owner->pending) {
+        settle(self->owner, false);
+        alive = self->owner->deck != NULL;
+    }
     return PyBool_FromLong(alive && td_signal_wants(self->signal));
 }
 
@@ -263,6 +303,9 @@ static td_status close_deck(deck_object *self, td_deck *deck, td_error *error) {
 static PyObject *deck_close(PyObject *object, PyObject *unused) {
     (void)unused;
     deck_object *self = (deck_object *)object;
+    if (self->pending && self->deck && self->forks == tdpy_forks()) {
+        settle(self, false);
+    }
     td_deck *deck = self->deck;
     td_error error = {0};
     td_status status = TD_OK;
@@ -613,6 +656,17 @@ static PyObject *deck_batch(PyObject *object, PyObject *arguments) {
     return entered == ENTERED ? none_or_raise(status, &error) : outside(entered);
 }
 
+/* Whether a step may follow the last one; sets an exception where not. */
+static bool check_grows(const deck_object *self, long long step) {
+    if (step <= self->last_step) {
+        PyErr_Format(PyExc_ValueError,
+                     "step %lld comes after step %lld: the numbers of steps only grow", step,
+                     (long long)self->last_step);
+        return false;
+    }
+    return true;
+}
+
 static PyObject *moment(PyObject *object, PyObject *arguments,
                         td_status (*function)(td_deck *, int64_t, int64_t, bool)) {
     deck_object *self = (deck_object *)object;
@@ -625,11 +679,9 @@ static PyObject *moment(PyObject *object, PyObject *arguments,
     if (entered != ENTERED) {
         return outside(entered);
     }
-    if (step <= self->last_step) {
+    if (!check_grows(self, step)) {
         leave(self);
-        return PyErr_Format(PyExc_ValueError,
-                            "step %lld comes after step %lld: the numbers of steps only grow", step,
-                            (long long)self->last_step);
+        return NULL;
     }
     td_deck *deck = self->deck;
     td_status status;
@@ -650,13 +702,50 @@ static PyObject *deck_step(PyObject *object, PyObject *arguments) {
     return moment(object, arguments, td_deck_step_with);
 }
 
+/* step_later(epoch, step): closes the step, but for the word whether it is its epoch's last: end_epoch()
+ * says that it is, any other call but due() that it is not. */
+static PyObject *deck_step_later(PyObject *object, PyObject *arguments) {
+    deck_object *self = (deck_object *)object;
+    long long epoch, step;
+    if (!PyArg_ParseTuple(arguments, "LL", &epoch, &step)) {
+        return NULL;
+    }
+    int entered = enter(self);
+    if (entered != ENTERED) {
+        return outside(entered);
+    }
+    bool grows = check_grows(self, step);
+    if (grows) {
+        self->pending = true;
+        self->pending_epoch = epoch;
+        self->pending_step = self->last_step = step;
+    }
+    leave(self);
+    return grows ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *deck_end_epoch(PyObject *object, PyObject *unused) {
+    (void)unused;
+    deck_object *self = (deck_object *)object;
+    int entered = enter_pending(self);
+    if (entered != ENTERED) {
+        return entered == CLOSED ? NULL : Py_NewRef(Py_False);
+    }
+    bool pending = self->pending;
+    if (pending) {
+        settle(self, true);
+    }
+    leave(self);
+    return PyBool_FromLong(pending);
+}
+
 static PyObject *deck_due(PyObject *object, PyObject *argument) {
     deck_object *self = (deck_object *)object;
     long long step = PyLong_AsLongLong(argument);
     if (step == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    int entered = enter(self);
+    int entered = enter_pending(self);
     if (entered != ENTERED) {
         return entered == CLOSED ? NULL : Py_NewRef(Py_False);
     }
@@ -701,6 +790,53 @@ static PyObject *deck_wants_any(PyObject *object, PyObject *list) {
     return PyBool_FromLong(wants);
 }
 
+/* put_all(signals, values): each signal's put(value), in one call. Returns a list of the indexes of values that could
+ * not be recorded; values that are None are skipped. */
+static PyObject *deck_put_all(PyObject *object, PyObject *arguments) {
+    deck_object *self = (deck_object *)object;
+    PyObject *signals, *values;
+    if (!PyArg_ParseTuple(arguments, "OO", &signals, &values)) {
+        return NULL;
+    }
+    if (!PyList_Check(signals) || !PyList_Check(values) ||
+        PyList_Size(signals) != PyList_Size(values)) {
+        PyErr_SetString(PyExc_TypeError, "two lists of the same length are needed");
+        return NULL;
+    }
+    PyObject *failed = PyList_New(0);
+    int there = failed ? check_open(self) : CLOSED;
+    bool good = there != CLOSED;
+    for (Py_ssize_t i = 0; good && i < PyList_Size(signals) && i < PyList_Size(values); i++) {
+        if (check_pending(self) != ENTERED) { /* closed by another thread while recording */
+            PyErr_Clear();
+            break;
+        }
+        PyObject *signal = PyList_GetItem(signals, i);
+        PyObject *value = PyList_GetItem(values, i);
+        if (value == Py_None) {
+            continue;
+        }
+        PyObject *result = NULL;
+        if (Py_IS_TYPE(signal, signal_type)) {
+            Py_INCREF(value); /* recording may release the GIL */
+            result = record(self, ((signal_object *)signal)->signal, value, NULL, false);
+            Py_DECREF(value);
+        }
+        if (!result) {
+            PyErr_Clear();
+            PyObject *index = PyLong_FromSsize_t(i);
+            good = index && PyList_Append(failed, index) == 0;
+            Py_XDECREF(index);
+        }
+        Py_XDECREF(result);
+    }
+    if (!good) {
+        Py_XDECREF(failed);
+        return NULL;
+    }
+    return failed;
+}
+
 static PyObject *deck_counters(PyObject *object, PyObject *unused) {
     (void)unused;
     deck_object *self = (deck_object *)object;
@@ -735,9 +871,12 @@ bool tdpy_deck_add(PyObject *module) {
         {"batch", deck_batch, METH_VARARGS, "td_deck_batch_labels"},
         {"begin", deck_begin, METH_VARARGS, "td_deck_begin"},
         {"step", deck_step, METH_VARARGS, "td_deck_step_with"},
+        {"step_later", deck_step_later, METH_VARARGS, "step() that end_epoch() may follow"},
+        {"end_epoch", deck_end_epoch, METH_NOARGS, "Whether a step of step_later() was open."},
         {"due", deck_due, METH_O, "td_deck_due"},
         {"wants", deck_wants, METH_O, "td_deck_wants"},
         {"wants_any", deck_wants_any, METH_O, "Whether one of a list of signals is wanted."},
+        {"put_all", deck_put_all, METH_VARARGS, "record() of a list of signals"},
         {"flush", deck_flush, METH_NOARGS, "td_deck_flush"},
         {"close", deck_close, METH_NOARGS, "td_deck_close"},
         {"counters", deck_counters, METH_NOARGS, "td_deck_count"},

@@ -23,13 +23,14 @@ from .run import Run, Signal, runs
 
 __version__ = _version()
 __all__ = [
-    "Deck", "Error", "Recorder", "Run", "Signal", "grad", "layer_loss", "runs", "watch", "weights",
+    "Deck", "Error", "Recorder", "Run", "Signal", "grad", "layer_loss", "runs", "tape", "watch", "weights",
 ]
 
 # Where each name is that needs a framework: looked up when it is first used.
 _LATER = {
     "watch": ("._torch", "watch"),
     "Recorder": ("._keras", "Recorder"),
+    "tape": ("._keras", "tape"),
     "grad": ("._grad", "grad"),
     "layer_loss": ("._grad", "layer_loss"),
     "weights": ("._weights", "weights"),
@@ -40,7 +41,7 @@ _LATER = {
 if TYPE_CHECKING:
     from . import lightning, transformers
     from ._grad import grad, layer_loss
-    from ._keras import Recorder
+    from ._keras import Recorder, tape
     from ._torch import watch
     from ._weights import weights
 

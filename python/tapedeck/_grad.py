@@ -91,7 +91,8 @@ def _of_torch(model: Any, loss_fn: Callable | None, x: Any, y: Any) -> dict[str,
 
     if loss_fn is None:
         raise ValueError("a PyTorch model has no loss of its own: give loss_fn")
-    from ._torch import _bare, _clean, _parts
+    from ._layers import parts
+    from ._torch import _bare, _clean
 
     model_inside = _bare(model)
     outputs: dict[str, torch.Tensor] = {}
@@ -102,16 +103,19 @@ def _of_torch(model: Any, loss_fn: Callable | None, x: Any, y: Any) -> dict[str,
     def keep(name: str) -> Callable:
         def hook(module: Any, inputs: Any, output: Any) -> None:
             count = calls[name] = calls.get(name, -1) + 1
-            for part, tensor in _parts(output):
+            for part, tensor in parts(output):
                 label = name + (f"@{count}" if count else "") + part
                 values[f"{label}.output"] = _numpy(tensor).copy()
                 if tensor.requires_grad:
-                    tensor.register_hook(lambda error: outputs.__setitem__(f"{label}.error", error.clone()))
+                    tensor.register_hook(keep_error(f"{label}.error"))
         return hook
 
+    def keep_error(label: str) -> Callable:
+        return lambda error: outputs.__setitem__(label, error.clone())
+
     for name, module in model_inside.named_modules():
-        if name and not any(True for _ in module.children()):
-            handles.append(module.register_forward_hook(keep(_clean(name))))
+        if not any(True for _ in module.children()):
+            handles.append(module.register_forward_hook(keep(_clean(name) or "model")))
     parameters = {_clean(n): p for n, p in model_inside.named_parameters() if p.requires_grad}
     buffers = {name: buffer.clone() for name, buffer in model_inside.named_buffers()}
     try:
@@ -124,7 +128,7 @@ def _of_torch(model: Any, loss_fn: Callable | None, x: Any, y: Any) -> dict[str,
         with torch.no_grad():
             for name, buffer in model_inside.named_buffers():
                 buffer.copy_(buffers[name])
-    found: dict[str, Any] = {"loss": float(loss)}
+    found: dict[str, Any] = {"loss": float(loss.detach())}
     found.update(values)
     found.update({name: _numpy(error) for name, error in outputs.items()})
     found.update({f"{name}.gradient": _numpy(g) for name, g in zip(parameters, gradients) if g is not None})

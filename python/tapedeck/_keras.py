@@ -1,44 +1,26 @@
-"""Keras 3 on its three backends: a callback that records inside of ``fit``.
+"""Keras 3 on its three backends: a callback that records inside of ``fit``, and a tape for loops written by hand.
 
-How: ``model.train_function`` is exchanged for one that asks the deck. A step that records nothing runs the user's
-own function, compiled as it was. A step that is due runs another, traced once, in which layers tell of their
-outputs and the gradient is also taken with respect to these.
+How: ``model.train_function`` is replaced by one that asks the deck. A step that records nothing runs the user's
+own function, compiled as it was. A step that is due runs another one, of `_keras_steps`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
-import numpy
 
+from ._groups import default_tracks, sinks_of
+from ._guard import guarded
+from ._keras_signals import BACKEND, Signals, leaves as _leaves, telling as _telling
+from ._keras_steps import STEPS
 from .deck import Deck
 
-_backend = keras.backend.backend()
-
-
-def _leaves(model: Any) -> dict[str, Any]:
-    """The layers whose outputs are recorded, by name: those without layers inside, and those that call theirs
-    in a loop or a fused way (recurrent, attention)."""
-    whole = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.MultiHeadAttention, keras.layers.TimeDistributed)
-    found: list[Any] = []
-
-    def visit(layer: Any) -> None:
-        parts = [] if isinstance(layer, whole) else list(getattr(layer, "_layers", []))
-        for part in parts:
-            visit(part)
-        if not parts and layer is not model and not isinstance(layer, keras.layers.InputLayer):
-            if not any(layer is other for other in found):
-                found.append(layer)
-
-    visit(model)
-    names = [layer.name for layer in found]
-    return {
-        layer.name if names.count(layer.name) == 1 else layer.path.replace("/", "."): layer for layer in found
-    }
+__all__ = ["Recorder", "tape", "_leaves", "_telling"]
+_SCHEDULES = ("every", "log_freq", "every_epochs", "at")
 
 
 class Recorder(keras.callbacks.Callback):
@@ -50,43 +32,59 @@ class Recorder(keras.callbacks.Callback):
 
     Signals: ``LAYER.output``, ``LAYER.error``, ``LAYER.kernel``, ``LAYER.kernel.gradient``, ``LAYER.kernel.update``; ``loss`` of every
     step that is due, and at the end of an epoch its metrics, validation and learning rate. Weights after
-    training are those of training without it.
+    training are those of training without it. What cannot be recorded is reported, and training goes on.
 
     Outside of ``fit``, ``Recorder(…).attach(model)`` records what ``train_on_batch`` does, until `finish`.
 
     Args:
         folder: where the run is written.
-        track: what is recorded: a list of `Deck.track`'s arguments. By default every layer's outputs, errors,
-            weights, gradients and updates as histograms every 100 steps.
-        every, log_freq, form, to: of that default.
-        deck: a deck that there is already; it is not finished at the end of ``fit``.
+        track: what is recorded: a list of `Deck.track`'s arguments, or of names. By default every layer's outputs,
+            errors, weights, gradients and updates as histograms every 100 steps.
+        every, log_freq, form, to: of that default; of tracks that have no schedule, form or sinks of their own.
+        log: which groups of signals the default records: ``outputs,errors,gradients,weights,updates``, ``"all"``;
+            ``""`` leaves everything to other tracks.
+        deck: a deck that there is already, with its own tracks; what is given here is added to them. It is not
+            finished at the end of ``fit``.
+        prefix: of all names, for several models in one deck: ``critic`` makes ``critic.dense.output``.
         options: of `Deck`.
     """
 
     def __init__(
         self,
-        folder: str | os.PathLike[str] = "runs/run",
-        track: Iterable[dict[str, Any]] | dict[str, Any] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        track: Iterable[dict[str, Any] | str] | dict[str, Any] | str | None = None,
         *,
-        every: int | str = 100,
+        every: int | str | None = None,
         log_freq: int = 0,
-        form: str = "histogram",
-        to: str | None = None,
+        form: str | Iterable[str] | None = None,
+        to: str | Iterable[str] | None = None,
+        log: str | Iterable[str] | None = None,
         deck: Deck | None = None,
+        prefix: str = "",
         **options: Any,
     ) -> None:
         super().__init__()
+        if deck is not None and (folder is not None or options):
+            raise ValueError(f"with deck= there is no {'folder' if folder is not None else sorted(options)[0]}: "
+                             "the deck has its own")
+        if track is not None and log is not None:
+            raise ValueError("log= chooses what the default records; with track= name the signals there")
+        if log is not None:
+            default_tracks((), log=log)  # raises before there is a folder
         self._own = deck is None
-        self._arguments = (os.fspath(folder), options)
-        self._tracks = [track] if isinstance(track, dict) else track
-        self._default = dict(what="*.*", every=log_freq or every, form=form, to=to or _sinks(form))
+        self._arguments = ("runs/run" if folder is None else os.fspath(folder), options)
+        self._tracks = [track] if isinstance(track, (dict, str)) else track
+        self._given = {"every": every or log_freq or None, "form": form, "to": to, "log": log}
+        self._prefix = prefix
         self.deck = deck
+        self._tracks_added = False
         self._attached: Any = None
         self._plain: Callable | None = None
+        self._step: Any = None
         self._open = False  # a step was trained and is not closed
-        self._in_fit = False
+        self._in_fit = self._gave_up = False
         self._begin = 0
-        self._logged: set[str] = set()  # metrics of which this epoch has steps' own values
+        self._epoch_offset: int | None = None  # of a deck that has seen epochs before
 
     @property
     def folder(self) -> str:
@@ -98,66 +96,84 @@ class Recorder(keras.callbacks.Callback):
     # ---- Keras calls ----------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._in_fit = True
+        if self._in_fit and self._own and self.deck is not None:
+            self._end("interrupted")  # by an exception in an earlier fit
+        self._in_fit, self._epoch_offset = True, None
         self.attach(self.model)
 
+    @guarded
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self.deck.epoch = epoch + 1
+        if self._attached is not None:
+            if self._epoch_offset is None:
+                self._epoch_offset = max(0, self.deck.epoch - (epoch + 1))
+            self.deck.epoch = self._epoch_offset + epoch + 1
 
+    @guarded
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        self._close_step()
-        self._begin = batch
-        batches = self.params.get("steps")
-        if batches:
-            self.deck.begin(last=batch + 1 >= batches)
+        if self._attached is not None:
+            self._close_step()
+            self._begin = batch
+            batches = self.params.get("steps")
+            if batches:
+                self.deck.begin(last=batch + 1 >= batches)
 
+    @guarded
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        batches = self.params.get("steps")
-        last = min(batch, batches - 1) if batches else batch
-        self._trained = self.deck.steps + max(1, last - self._begin + 1)
-        self._open = True
+        if self._attached is not None:
+            batches = self.params.get("steps")
+            last = min(batch, batches - 1) if batches else batch
+            self._trained = self.deck.steps + max(1, last - self._begin + 1)
+            self._open = True
 
+    @guarded
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self._attached is None:
+            return
         values = {name: float(value) for name, value in (logs or {}).items()}
         rate = getattr(self.model.optimizer, "learning_rate", None)
         if rate is not None and "learning_rate" not in values:
             values["learning_rate"] = float(keras.ops.convert_to_numpy(rate))
         for name, value in values.items():
-            if name not in self._logged:  # a step's own value stays its own
+            if name not in self._signals.logged:  # a step's own value stays its own
                 self.deck._native.scalar(name, value)
             self.deck._native.scalar_of_epoch(name, value)
-        self._logged.clear()
+        self._signals.logged.clear()
         self._close_step(last=True)
-        self.deck.epoch = epoch + 2
+        self.deck.epoch = (self._epoch_offset or 0) + epoch + 2
 
+    @guarded
     def on_train_end(self, logs: Any = None) -> None:
         self._in_fit = False
-        self._close_step()
-        self._detach()
-        if self._own:
-            self.finish()
+        if self._attached is not None:
+            self._end()
 
     # ---- the deck -------------------------------------------------------------------------------
 
     def attach(self, model: Any) -> "Recorder":
-        """Begins to record this model: its ``fit``, or ``train_on_batch``."""
+        """Begins to record this model: its ``fit``, or ``train_on_batch``. A recorder that records it already is
+        finished, with a warning."""
+        if self._attached is not None and (self._attached is not model or model.train_function != self._dispatch):
+            self._detach()
+        self._gave_up = False
+        _release(model, self)
         if self.deck is None or (self._own and self.deck._finished):
             folder, options = self._arguments
-            self.deck = Deck(folder, metrics=0, **options)
+            self.deck = Deck(folder, **{"metrics": 0 if self._in_fit else 1, **options})  # batches alone have no epochs
             self.deck._native.layout = keras.config.image_data_format()
-            self._declare(model)
-            for track in self._tracks if self._tracks is not None else [self._default]:
-                self.deck.track(**{"what": track} if isinstance(track, str) else track)
-            self.deck._tracked = True  # an empty list is a list too
-            self.deck._native.track("*", every_epochs=1, metrics=True, to="csv,tensorboard")
-            self.deck._prepare()
-        else:
-            self._declare(model)
+            self._tracks_added = False
+        self._signals = signals = Signals.of(self.deck, model, self._prefix)
+        signals.note_facts(model.optimizer)
+        if not self._tracks_added:
+            self._add_tracks()
         if self._attached is None:
             model.make_train_function()
             self._attached = model
             self._plain = model.train_function
-            self._step = _STEPS[_backend](self, model)
+            try:
+                self._step = STEPS[BACKEND](signals, model)
+            except Exception as error:
+                signals.cannot("*.*", error)
+                self._step = None
             model.train_function = self._dispatch
         return self
 
@@ -168,364 +184,116 @@ class Recorder(keras.callbacks.Callback):
             self._close_step()
             self.deck.finish()
 
+    def _add_tracks(self) -> None:
+        given = {key: value for key, value in self._given.items() if value is not None}
+        tracks = self._tracks
+        if tracks is None and (self._own or given):
+            if not self._signals.complete and "weights" in (self._given["log"] or ""):
+                raise ValueError("the weights of a model that is not built have no names yet: build it first, or log=\"all\"")
+            tracks = default_tracks(self._signals.variables, prefix=self._signals.prefix, **given)
+        for track in tracks or ():
+            track = dict(what=track) if isinstance(track, str) else dict(track)
+            if "every" in given and not any(key in track for key in _SCHEDULES):
+                track["every"] = given["every"]
+            for key in ("form", "to"):
+                if key in given:
+                    track.setdefault(key, given[key])
+            if "form" in given and "to" not in track:
+                track["to"] = sinks_of(track["form"])
+            self.deck.track(**track)
+        self._tracks_added = True
+        if self._own:
+            self.deck._tracked = True  # an empty list is a list too
+            self.deck._native.track("*", every_epochs=1, metrics=True, to="csv,tensorboard")
+            self.deck._prepare()
+
     def _detach(self) -> None:
         if self._attached is not None:
             if self._attached.train_function == self._dispatch:
                 self._attached.train_function = self._plain
             self._attached = None
 
-    def _declare(self, model: Any) -> None:
-        """Says what the signals are."""
-        native, deck = self.deck._native, self.deck
-        deck.note("framework", f"keras {keras.__version__} on {_backend}")
-        deck.note("parameters", model.count_params() if model.built else "not known yet")
-        self.layers = _leaves(model)
-        self._complete = all(layer.built for layer in self.layers.values())
-        self.variables: dict[str, Any] = {}
-        for order, (name, layer) in enumerate(self.layers.items(), 1):
-            for kind in ("output", "error"):
-                native.signal(f"{name}.{kind}", kind=kind, layer=name, order=order, batched=True)
-            for variable in layer.trainable_weights:
-                parameter = variable.name
-                full = f"{name}.{parameter}"
-                if full in self.variables:  # the cells of a bidirectional layer
-                    parameter = ".".join(variable.path.split("/")[-3:])
-                    full = f"{name}.{parameter}"
-                self.variables[full] = variable
-                for suffix, kind in (("", "parameter"), (".gradient", "gradient"), (".update", "update")):
-                    native.signal(full + suffix, kind=kind, layer=name, parameter=parameter, order=order)
-        frozen = [layer.name for layer in model.layers if not layer.trainable]
-        if frozen:
-            deck.note("frozen_layers", ",".join(frozen))
-        if model.optimizer is not None:
-            deck.note("optimizer", f"{type(model.optimizer).__name__} {model.optimizer.get_config()}")
+    def _end(self, state: str | None = None) -> None:
+        """Ends the recording of a model: of the deck too, if it is the recorder's own."""
+        self._close_step()
+        self._detach()
+        if self._own:
+            self.deck.finish(state)
 
-    def build(self, data: Any) -> None:
-        """A model that has not seen data has no variables yet: it is shown some."""
-        if not self._complete:
-            if not all(layer.built for layer in self.layers.values()):
-                self._attached(data[0] if isinstance(data, (tuple, list)) else data)
-            self._declare(self._attached)
+    def _give_up(self) -> None:
+        self._detach()
+        if self._own:
+            self.deck.finish()
 
     def _close_step(self, last: bool = False) -> None:
         if self._open:
             self._open = False
             self.deck.step(step=self._trained, last=last)
 
+    @guarded
+    def _begin_batch(self) -> None:
+        self._close_step()
+
+    def _next_step(self) -> None:
+        """Another step of the same execution begins."""
+        self.deck.step()
+        self._begin += 1
+
     def _dispatch(self, *arguments: Any) -> Any:
         """In the place of ``model.train_function``."""
-        deck, model = self.deck, self._attached
+        model, step, plain = self._attached, self._step, self._plain
         if not self._in_fit:
-            self._close_step()
+            self._begin_batch()
         ahead = getattr(model, "steps_per_execution", 1) or 1
-        first = deck.steps + 1
-        if not any(deck._native.due(first + i) for i in range(ahead)):
-            result = self._plain(*arguments)
+        first = self.deck.steps + 1
+        if self._gave_up or step is None or not step.works or not any(self.deck._native.due(first + i) for i in range(ahead)):
+            result = plain(*arguments)
         else:
-            result = self._step.run(ahead, *arguments)
-        if not self._in_fit:
+            result = step.run(ahead, *arguments, next_step=self._next_step)
+        if not self._in_fit and not self._gave_up:
             self._trained, self._open = first, True
         return result
 
-    # ---- what a step that is due brings ---------------------------------------------------------
 
-    def remember(self) -> dict[str, numpy.ndarray]:
-        """The variables whose updates are wanted, before the step."""
-        wants = self.deck._native.wants
-        return {
-            name: numpy.array(self._step.value_of(variable))
-            for name, variable in self.variables.items()
-            if wants(f"{name}.update")
-        }
+def tape(model: Any, deck: Deck, *, optimizer: Any = None, prefix: str = "", persistent: bool = False,
+         watch_accessed_variables: bool = True) -> Any:
+    """A ``tf.GradientTape`` that records what it sees of a Keras model into a deck.
 
-    def put(self, captured: dict[str, Any], before: dict[str, numpy.ndarray]) -> None:
-        deck = self.deck
-        scale = self._loss_scale()
-        for name, value in captured.items():
-            if name == "loss":
-                value = value.detach() if hasattr(value, "detach") else value
-                deck.log(loss=value if scale == 1 else numpy.asarray(value) / scale)
-                self._logged.add("loss")
-            elif deck._native.wants(name):
-                scaled = scale != 1 and name.endswith((".error", ".gradient"))
-                deck.record(name, numpy.asarray(value) / numpy.float32(scale) if scaled else value)
-        for name, variable in self.variables.items():
-            if deck._native.wants(name) or name in before:
-                value = self._step.value_of(variable)
-                deck.record(name, value)
-                if name in before:
-                    deck.record(f"{name}.update", numpy.asarray(value) - before[name])
+    >>> deck = tapedeck.Deck("runs/a")
+    >>> deck.track("*.error", every=50, form="histogram", to="tensorboard")
+    >>> for x, y in data:
+    ...     with tapedeck.tape(model, deck) as tape:
+    ...         loss = loss_fn(y, model(x, training=True))
+    ...     gradients = tape.gradient(loss, model.trainable_variables)
+    ...     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    ...     deck.step()
 
-    def _loss_scale(self) -> float:
-        scale = getattr(self._attached.optimizer, "dynamic_scale", None)
-        return 1.0 if scale is None else float(keras.ops.convert_to_numpy(scale))
+    Signals are those of `Recorder`: ``LAYER.output``, ``LAYER.error``, ``LAYER.kernel``, ``LAYER.kernel.gradient``,
+    ``LAYER.kernel.update``, and ``loss`` when the tape's target is a number. Gradients that are returned are those of a plain
+    tape. It works in a ``tf.function`` too, with one pass of the tape in a step; one that XLA compiles
+    (``jit_compile=True``) can call nobody back: of it parameters and updates alone are recorded, which is reported.
 
+    Args:
+        optimizer: whose ``scale_loss`` is called within the tape: errors and gradients are freed of its scale.
+        prefix: of all names, for several models in one deck: ``critic`` makes ``critic.dense.output``.
+        persistent, watch_accessed_variables: of ``tf.GradientTape``.
+    """
+    if BACKEND != "tensorflow":
+        other = "tapedeck.watch(model)" if BACKEND == "torch" else "tapedeck.Recorder"
+        raise ValueError(f"tapedeck.tape records loops of TensorFlow; Keras runs on {BACKEND} here: use {other}")
+    from ._tape import Tape, TapeSignals, tf
 
-def _sinks(form: str) -> str:
-    from_form = {"tensor": "npy", "rows": "csv", "long": "csv", "stats": "sqlite", "histogram": "tensorboard", "image": "png"}
-    return ",".join(sorted({from_form.get(word.strip(), "csv") for word in form.split(",")}))
+    with tf.init_scope():
+        signals = TapeSignals.of(deck, model, prefix)
+    return Tape(signals, optimizer, persistent=persistent, watch_accessed_variables=watch_accessed_variables)
 
 
-@contextlib.contextmanager
-def _telling(layers: dict[str, Any], tell: Callable[[str, Any], Any]) -> Iterator[None]:
-    """Within it layers tell of their outputs; what tell returns is put in the output's place."""
-    calls: dict[str, int] = {}
-
-    def wrap(name: str, layer: Any) -> Callable:
-        call = layer.call
-
-        def told(*arguments: Any, **options: Any) -> Any:
-            output = call(*arguments, **options)
-            count = calls[name] = calls.get(name, -1) + 1
-            label = f"{name}@{count}" if count else name
-            if isinstance(output, (list, tuple)):
-                parts = [tell(f"{label}.{i}", part) if _is_float(part) else part for i, part in enumerate(output)]
-                return output if hasattr(output, "_fields") else type(output)(parts)
-            return tell(label, output) if _is_float(output) else output
-
-        return told
-
-    for name, layer in layers.items():
-        object.__setattr__(layer, "call", wrap(name, layer))
-    try:
-        yield
-    finally:
-        for layer in layers.values():
-            object.__delattr__(layer, "call")
-
-
-def _is_float(value: Any) -> bool:
-    return hasattr(value, "dtype") and keras.backend.is_float_dtype(keras.backend.standardize_dtype(value.dtype))
-
-
-class _Step:
-    """Trains one step and tells of it; a backend each."""
-
-    def __init__(self, recorder: Recorder, model: Any) -> None:
-        self.recorder = recorder
-        self.model = model
-
-    def value_of(self, variable: Any) -> Any:
-        return keras.ops.convert_to_numpy(variable.value)
-
-
-class _TensorFlow(_Step):
-    def __init__(self, recorder: Recorder, model: Any) -> None:
-        super().__init__(recorder, model)
-        import tensorflow
-
-        self.tf = tensorflow
-        self.recording = self._function(self._train_and_tell)
-        self.plain = self._function(self.model.train_step)
-        if model.distribute_strategy.num_replicas_in_sync > 1:
-            raise NotImplementedError("tapedeck records a model on one replica, not under a distribution strategy")
-
-    def _function(self, step: Callable) -> Callable:
-        if self.model.run_eagerly:
-            return step
-        return self.tf.function(
-            self.tf.autograph.experimental.do_not_convert(step), reduce_retracing=True, jit_compile=self.model.jit_compile)
-
-    def _train_and_tell(self, data: Any) -> Any:
-        outputs: dict[str, Any] = {}
-        captured: dict[str, Any] = {}
-
-        def tell(name: str, value: Any) -> Any:
-            outputs[name] = value
-            captured[f"{name}.output"] = value
-            return value
-
-        variables = {id(v.value): name for name, v in self.recorder.variables.items()}
-        plain = self.tf.GradientTape.gradient
-
-        def gradient(tape: Any, target: Any, sources: Any, *arguments: Any, **options: Any) -> Any:
-            flat = self.tf.nest.flatten(sources)
-            names = [name for name in outputs if f"{name}.error" not in captured]
-            found = plain(tape, target, flat + [outputs[name] for name in names], *arguments, **options)
-            for source, value in zip(flat, found):
-                name = variables.get(id(getattr(source, "value", source)), variables.get(id(source)))
-                if name is not None and value is not None:
-                    captured[f"{name}.gradient"] = self.tf.convert_to_tensor(value)
-            for name, value in zip(names, found[len(flat):]):
-                if value is not None:
-                    captured[f"{name}.error"] = value
-            if getattr(target, "shape", None) == () and "loss" not in captured:
-                captured["loss"] = target
-            return self.tf.nest.pack_sequence_as(sources, found[: len(flat)])
-
-        self.tf.GradientTape.gradient = gradient
+def _release(model: Any, new: Recorder) -> None:
+    """Finishes the recorder that this model has already."""
+    owner = getattr(model.train_function, "__self__", None)
+    if isinstance(owner, Recorder) and owner is not new:
+        warnings.warn(f"tapedeck: {owner.folder} recorded this model until now; it is finished", stacklevel=3)
         try:
-            with _telling(self.recorder.layers, tell):
-                logs = self.model.train_step(data)
-        finally:
-            self.tf.GradientTape.gradient = plain
-        return logs, captured
-
-    def run(self, ahead: int, iterator: Any) -> Any:
-        recorder, deck = self.recorder, self.recorder.deck
-        logs = None
-        for i in range(ahead):
-            try:
-                data = next(iterator)
-            except StopIteration:
-                if logs is None:
-                    raise
-                break
-            if i:
-                deck.step()
-            if deck.due():
-                recorder.build(data)
-                before = recorder.remember()
-                logs, captured = self.recording(data)
-                recorder.put(captured, before)
-            else:
-                logs = self.plain(data)
-            if i:
-                recorder._begin += 1
-        return logs
-
-
-class _Jax(_Step):
-    def __init__(self, recorder: Recorder, model: Any) -> None:
-        super().__init__(recorder, model)
-        import jax
-
-        self.jax = jax
-        compiled = not model.run_eagerly and model.jit_compile
-        self.recording = jax.jit(self._train_and_tell) if compiled else self._train_and_tell
-        self.plain = jax.jit(model.train_step) if compiled else model.train_step
-        self.values: dict[int, Any] = {}
-        self.variables: list[Any] | None = None  # looking at them has the model take its state back
-
-        @jax.custom_vjp
-        def tap(value: Any, tapped: Any) -> Any:
-            return value
-
-        tap.defvjp(lambda value, tapped: (value, None), lambda _, error: (error, error))
-        self.tap = tap
-
-    def value_of(self, variable: Any) -> Any:
-        return numpy.asarray(self.values[id(variable)])
-
-    def _train_and_tell(self, state: Any, data: Any) -> Any:
-        """The errors are the gradients with respect to what is tapped: outputs pass a function whose
-        gradient goes both ways."""
-        jax, layers = self.jax, self.recorder.layers
-        captured: dict[str, Any] = {}
-        plain = jax.value_and_grad
-
-        def value_and_grad(function: Callable, argnums: int = 0, has_aux: bool = False, **options: Any) -> Callable:
-            def differentiated(first: Any, *rest: Any, **more: Any) -> Any:
-                shapes: dict[str, Any] = {}
-
-                def look(name: str, value: Any) -> Any:
-                    shapes[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
-                    return value
-
-                with _telling(layers, look):
-                    jax.eval_shape(lambda a: function(a, *rest, **more), first)
-                taps = {name: jax.numpy.zeros(s.shape, s.dtype) for name, s in shapes.items()}
-
-                def tapped(both: Any, *rest: Any, **more: Any) -> Any:
-                    outputs: dict[str, Any] = {}
-
-                    def tell(name: str, value: Any) -> Any:
-                        outputs[name] = value
-                        return self.tap(value, both[1][name]) if name in both[1] else value
-
-                    with _telling(layers, tell):
-                        result = function(both[0], *rest, **more)
-                    value, aux = result if has_aux else (result, None)
-                    return value, (aux, outputs)
-
-                (value, (aux, outputs)), (gradients, errors) = plain(tapped, has_aux=True, **options)((first, taps), *rest, **more)
-                captured["loss"] = value
-                for name, output in outputs.items():
-                    captured[f"{name}.output"] = output
-                    captured[f"{name}.error"] = errors[name]
-                captured["gradients"] = gradients
-                return ((value, aux) if has_aux else value), gradients
-
-            return differentiated if argnums == 0 else plain(function, argnums=argnums, has_aux=has_aux, **options)
-
-        jax.value_and_grad = value_and_grad
-        try:
-            logs, state = self.model.train_step(state, data)
-        finally:
-            jax.value_and_grad = plain
-        return logs, state, captured
-
-    def _set_values(self, variables: list[Any], state: Any) -> None:
-        self.values = {id(variable): value for variable, value in zip(variables, state[0])}
-
-    def run(self, ahead: int, state: Any, iterator: Any) -> Any:
-        recorder, deck, model = self.recorder, self.recorder.deck, self.model
-        synced = model._jax_state_synced
-        if self.variables is None:
-            self.variables = list(model.trainable_variables)
-        variables = self.variables
-        logs = None
-        for i in range(ahead):
-            try:
-                data = next(iterator)
-            except StopIteration:
-                if logs is None:
-                    model._jax_state_synced = synced
-                    raise
-                break
-            if i:
-                deck.step()
-            if deck.due():
-                self._set_values(variables, state)
-                before = recorder.remember()
-                logs, state, captured = self.recording(state, data)
-                self._set_values(variables, state)
-                gradients = captured.pop("gradients", [])
-                names = {id(variable): name for name, variable in recorder.variables.items()}
-                for variable, gradient in zip(variables, gradients):
-                    if id(variable) in names:
-                        captured[f"{names[id(variable)]}.gradient"] = gradient
-                recorder.put(captured, before)
-            else:
-                logs, state = self.plain(state, data)
-            if i:
-                recorder._begin += 1
-        model._jax_state_synced = synced  # looking at the variables, and tracing, says otherwise
-        return logs, state
-
-
-class _Torch(_Step):
-    def run(self, ahead: int, data: Any) -> Any:
-        recorder = self.recorder
-        captured: dict[str, Any] = {}
-        put = recorder.deck.record
-
-        def tell(name: str, value: Any) -> Any:
-            put(f"{name}.output", value.detach())
-            if value.requires_grad:
-                value.register_hook(lambda error: captured.__setitem__(f"{name}.error", error))
-            return value
-
-        model = self.model
-        compute = model._compute_loss
-
-        def compute_loss(*arguments: Any, **options: Any) -> Any:
-            captured["loss"] = loss = compute(*arguments, **options)
-            return loss
-
-        recorder.build(data[0])
-        before = recorder.remember()
-        object.__setattr__(model, "_compute_loss", compute_loss)
-        try:
-            with _telling(recorder.layers, tell):
-                logs = model.train_step(data[0])
-        finally:
-            object.__delattr__(model, "_compute_loss")
-        for name, variable in recorder.variables.items():
-            if variable.value.grad is not None:
-                captured[f"{name}.gradient"] = variable.value.grad
-        recorder.put(captured, before)
-        return logs
-
-
-_STEPS = {"tensorflow": _TensorFlow, "jax": _Jax, "torch": _Torch}
+            owner._end("interrupted" if owner._in_fit else None)
+        except Exception as error:
+            warnings.warn(f"tapedeck: {owner.folder}: {error}", stacklevel=3)

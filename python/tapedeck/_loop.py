@@ -18,12 +18,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as functional
+from torch.nn.parameter import is_lazy
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader, IterableDataset
 
+from ._layers import Handle
+
 _FIRST = 16  # updates, and batches of an epoch, that are looked at closely
+_LOOKS = 64  # updates between looks at all parameters, later
 _NAMES = 16  # that are told; there is always a count
 _SAMPLE = 4096  # elements of a batch that its fingerprint is made of
 _COLUMNS = 256  # elements of an example, for the same
@@ -46,10 +50,17 @@ def _spread(flat: torch.Tensor, most: int) -> torch.Tensor:
     return flat if count <= most else flat[..., :: (count // most) | 1]
 
 
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    """This process's part of a distributed one: asking for the whole would be a collective operation."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+def _some(tensor: torch.Tensor) -> torch.Tensor:
+    return _spread(_local(tensor.detach()).reshape(-1), 64)
+
+
 def _bytes(tensor: torch.Tensor) -> bytes:
-    tensor = tensor.detach().contiguous()
-    tensor = tensor.float() if tensor.dtype == torch.bfloat16 else tensor
-    return tensor.cpu().numpy().tobytes()
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def _fingerprint(tensor: torch.Tensor) -> int:
@@ -85,13 +96,13 @@ def _guarded(method: Callable) -> Callable:
             method(self, *arguments)
         except Exception as error:
             self.stop()
-            self.deck.note("loop_stopped", f"facts about the loop end at step {self.step}: {error!r}"[:500])
+            self.deck.note(self.prefix + "loop_stopped", f"facts about the loop end at step {self.step}: {error!r}"[:500])
 
     return call
 
 
 class _Call:
-    """A hook that works for one loop: copies of the model have one that does nothing."""
+    """A hook that compiled functions leave alone."""
 
     __torch_unserializable__ = True  # torch.save(model) need not warn of it
 
@@ -99,21 +110,8 @@ class _Call:
         self.call = call
 
     def __call__(self, *arguments: Any) -> None:
-        self.call(*arguments)
-
-    def __deepcopy__(self, memo: dict) -> Any:
-        return _nothing
-
-    def __reduce__(self) -> Any:
-        return _give_nothing, ()
-
-
-def _nothing(*_: Any) -> None:
-    """What a copy of a hook does."""
-
-
-def _give_nothing() -> Any:
-    return _nothing
+        if not torch.compiler.is_compiling():
+            self.call(*arguments)
 
 
 class _Dropping(TorchFunctionMode):
@@ -139,10 +137,10 @@ class _Dropping(TorchFunctionMode):
 class Loop:
     """Goes with a deck that watches a model."""
 
-    def __init__(self, deck: Any, model: torch.nn.Module, bare: torch.nn.Module, optimizer: Any,
-                 scale: Callable[[], float]) -> None:
-        self.deck, self.outer, self.model, self.scale = deck, model, bare, scale
-        self.optimizer = optimizer  # said to be the model's; others are found
+    def __init__(self, deck: Any, model: torch.nn.Module, bare: torch.nn.Module, optimizers: list[Any],
+                 scale: Callable[[], float], prefix: str) -> None:
+        self.deck, self.outer, self.model, self.scale, self.prefix = deck, model, bare, scale, prefix
+        self.given = {id(optimizer) for optimizer in optimizers}  # said to be the model's; others are found
         self.stopped = False
         self.facts: dict[str, Any] = {}
         self.told = ""
@@ -177,12 +175,11 @@ class Loop:
         self.most_rate = 0.0
         self.unscaled = False
         self.scaler_calls = self.scaler_updates = self.skipped_in_a_row = 0
-        self.handles = [
+        self.handles: list[Any] = [
             register_optimizer_step_pre_hook(_Call(self.before_update)),
             register_optimizer_step_post_hook(_Call(self.after_update)),
         ]
-        if getattr(bare, "_compiled_call_impl", None) is None:
-            self.handles.append(model.register_forward_pre_hook(_Call(self.before_forward), with_kwargs=True))
+        self.handles.append(Handle(model, "before", self.before_forward))
         self.look_at_parameters()
         _loops.append(self)
         _listen()
@@ -211,12 +208,18 @@ class Loop:
         text = json.dumps(self.facts)
         if text != self.told:
             self.told = text
-            self.deck.note("loop", text)
+            self.deck.note(self.prefix + "loop", text)
 
     def finish(self) -> None:
         if not self.stopped:
-            self.tell()
+            self.tell_last()
         self.stop()
+
+    @_guarded
+    def tell_last(self) -> None:
+        if self.updates:
+            self.see_parameters()
+        self.tell()
 
     def count(self, key: str, **more: Any) -> None:
         """One more of something, and in which step it was first."""
@@ -227,9 +230,7 @@ class Loop:
     # ---- batches --------------------------------------------------------------------------------
 
     @_guarded
-    def before_forward(self, module: Any, arguments: Any, named: Any) -> None:
-        if torch.compiler.is_compiling():
-            return
+    def before_forward(self, arguments: Any, named: Any) -> None:
         if not torch.is_grad_enabled():
             self.see_validation()
             return
@@ -412,7 +413,7 @@ class Loop:
         """Whether an optimizer has parameters of the model: those of another model are not ours."""
         known = self.optimizers.get(id(optimizer))
         if known is None or known[0]() is not optimizer or known[1] != len(optimizer.param_groups):
-            ours = optimizer is self.optimizer or any(
+            ours = id(optimizer) in self.given or any(
                 id(p) in self.ids for group in optimizer.param_groups for p in group["params"])
             known = [weakref.ref(optimizer), len(optimizer.param_groups), ours, known[3] if known else 0]
             self.optimizers[id(optimizer)] = known
@@ -421,7 +422,7 @@ class Loop:
     def look_at_parameters(self) -> None:
         """The model may be another when its first update comes than when it was first seen."""
         ids = {id(p) for p in self.model.parameters()}
-        if ids == self.ids and self.named:
+        if ids == self.ids and self.probes:
             return
         self.ids = ids
         self.optimizers.clear()
@@ -434,16 +435,18 @@ class Loop:
         names = list(self.named)
         for name in {*names[:: max(1, len(names) // 4)][:5], *names[-1:]}:
             p = self.named[name]
+            if is_lazy(p):
+                continue
             self.probes.append((p, p.register_hook(_Call(functools.partial(self.see_gradient, weakref.ref(p))))))
 
     @_guarded
     def see_gradient(self, reference: Any, gradient: torch.Tensor) -> None:
         p = reference()
-        if p is None or torch.compiler.is_compiling():
+        if p is None:
             return
-        if p.grad is None or not bool(p.grad.any()):
+        if p.grad is None or not bool(_local(p.grad).any()):
             self.cleared.add(id(p))
-        self.reached = self.reached or bool(gradient.any())
+        self.reached = self.reached or bool(_local(gradient).any())
 
     @_guarded
     def before_update(self, optimizer: Any, *_: Any) -> None:
@@ -452,7 +455,7 @@ class Loop:
         self.samples = []
         if self.has(optimizer) and self.still and self.updates < 4 * _FIRST:
             rates = {id(p): float(group["lr"]) for group in optimizer.param_groups for p in group["params"]}
-            self.samples = [(name, _spread(p.detach().reshape(-1), 64).clone(), rates[id(p)])
+            self.samples = [(name, _some(p).clone(), rates[id(p)])
                             for name, p in self.still.items() if rates.get(id(p), 0.0) > 0]
 
     @_guarded
@@ -478,7 +481,7 @@ class Loop:
             for _, handle in self.probes:
                 handle.remove()
             self.probes = []
-        if close or self.deck._native.due(self.step):
+        if close or self.updates % _LOOKS == 0:
             self.see_parameters()
             self.tell()
 
@@ -488,9 +491,9 @@ class Loop:
             p = self.still[name]
             if p.grad is None:
                 continue
-            if p.grad.is_sparse or not torch.equal(_spread(p.detach().reshape(-1), 64), before):
+            if p.grad.is_sparse or not torch.equal(_some(p), before):
                 del self.still[name]
-            elif rate * float(_spread(p.grad.reshape(-1), 64).abs().max()) > 1e-6 * float(before.abs().max()):
+            elif before.numel() and rate * float(_some(p.grad).abs().max()) > 1e-6 * float(before.abs().max()):
                 self.stuck[name] = self.stuck.get(name, 0) + 1
         self.samples = []
 
@@ -511,12 +514,12 @@ class Loop:
             return
         if all(p.grad is None for p in mine):
             self.count("cleared" if self.reached else "detached")
-        elif self.reached and not any(bool(p.grad.any()) for p in mine if p.grad is not None):
+        elif self.reached and not any(bool(_local(p.grad).any()) for p in mine if p.grad is not None):
             self.count("cleared")
         if self.updates > 1 and self.reached:
             ours = {id(p) for p in mine}
             kept = [p for p, _ in self.probes if id(p) in ours and p.grad is not None and id(p) not in self.cleared]
-            if any(bool(p.grad.any()) for p in kept):
+            if any(bool(_local(p.grad).any()) for p in kept):
                 self.count("added_up")
         self.cleared -= {id(p) for p in mine}
         self.reached = False
@@ -541,7 +544,7 @@ class Loop:
         self.facts["strangers"] = sum(i not in inside and p.grad is None for i, p in have.items())
         self.see_ties()
         if _is_power(self.updates):
-            parts = b"".join(_bytes(_spread(p.reshape(-1), 64)) for p in now.values())
+            parts = b"".join(_bytes(_some(p)) for p in now.values() if not is_lazy(p))
             self.facts.setdefault("fingerprints", {})[str(self.step)] = _digest(parts)
 
     def name_all(self, key: str, names: Any) -> None:
@@ -555,8 +558,8 @@ class Loop:
             return
         now = dict(self.model.named_parameters(remove_duplicate=False))
         apart = [(a, b) for a, b in self.ties + self.copies if a in now and b in now and now[a] is not now[b]]
-        shared = [(a, b) for a, b in apart if now[a].data_ptr() == now[b].data_ptr()]
-        broken = [(a, b) for a, b in apart if (a, b) in shared or not torch.equal(now[a], now[b])]
+        shared = [(a, b) for a, b in apart if _local(now[a]).data_ptr() == _local(now[b]).data_ptr()]
+        broken = [(a, b) for a, b in apart if (a, b) in shared or not torch.equal(_local(now[a]), _local(now[b]))]
         if broken:
             fact = self.facts.setdefault("untied", {"since": self.step})
             fact["names"] = [list(pair) for pair in broken[:_NAMES]]
@@ -599,11 +602,13 @@ def _copied(model: torch.nn.Module) -> list[tuple[str, str]]:
     tables, linears = [], []
     for name, module in model.named_modules():
         kind = tables if isinstance(module, torch.nn.Embedding) else linears
-        if isinstance(module, (torch.nn.Embedding, torch.nn.Linear)) and module.weight.requires_grad:
-            kind.append((f"{name}.weight" if name else "weight", module.weight))
-    return [(a, b) for a, x in tables for b, y in linears
-            if x is not y and x.shape == y.shape and x.numel() > 1 and x.device == y.device
-            and torch.equal(x.detach()[0], y.detach()[0]) and torch.equal(x, y) and float(x.detach().std()) > 0]
+        weight = dict(module._parameters.items()).get("weight")  # module.weight may be computed, and change something
+        if isinstance(module, (torch.nn.Embedding, torch.nn.Linear)) and weight is not None and not is_lazy(weight) \
+                and weight.requires_grad:
+            kind.append((f"{name}.weight" if name else "weight", weight, _local(weight.detach())))
+    return [(a, b) for a, p, x in tables for b, q, y in linears
+            if p is not q and x.shape == y.shape and x.numel() > 1 and x.device == y.device
+            and torch.equal(x[0], y[0]) and torch.equal(x, y) and float(x.std()) > 0]
 
 
 # ---- What loops are told of: functions and methods of torch, for as long as a loop listens ------------------------
@@ -616,6 +621,7 @@ def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     if plain is None:
         return
     made = functools.wraps(plain)(make(plain))
+    made.__prepare_scriptable__ = lambda: plain  # TorchScript compiles what is behind it
     owners = [owner]
     if not isinstance(owner, type):  # a function that others imported
         owners += [m for m in list(sys.modules.values()) if m is not owner and getattr(m, "__dict__", {}).get(name) is plain]

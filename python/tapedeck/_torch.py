@@ -1,26 +1,33 @@
 """PyTorch: outputs, errors, gradients, weights and updates of a model, while it trains.
 
-How: a forward hook on every module, which records the output (before a later in-place operation can
-change it) and puts a hook on it that records the error; parameters and their gradients when the
-optimizer steps, after accumulation, unscaling and clipping. Hooks are there only while something is due in
-the open step. None of them changes a value.
+How: taps on modules record outputs (before a later in-place operation can change them) and put a hook on each that records
+its error (_layers.py). Gradients are recorded when an optimizer steps, after accumulation, unscaling, clipping and its
+closure; parameters and updates when it has stepped. Taps are there only while something is due in the open step. Nothing of this
+changes a value, and what cannot be recorded is noted and warned of, once a signal, while training goes on.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import warnings
 import weakref
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
+from . import _tensors
+from ._layers import Handle, Layer, Tap
 from ._loop import Loop
 from .deck import Deck
 
 _GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
 _SINKS = {"tensor": "npy", "rows": "csv", "long": "csv", "units": "csv", "stats": "sqlite", "histogram": "tensorboard",
           "image": "png", "scalar": "tensorboard", "hash": "csv"}
+_PLAIN = (torch.Tensor, torch.nn.Parameter)  # other types have memory of their own kind
+_COMMON = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _in_backward = torch._C._current_graph_task_id  # -1 outside of one
 _scaler: Any = None  # a weak reference to the GradScaler that last scaled a loss
 
@@ -29,14 +36,15 @@ def watch(
     model: torch.nn.Module,
     folder: str | os.PathLike[str] = "runs/run",
     *,
-    optimizer: torch.optim.Optimizer | None = None,
+    optimizer: Any = None,
     every: int | str = 100,
     log_freq: int = 0,
-    log: str = "outputs,errors,gradients,weights,updates",
-    form: str = "histogram",
-    to: str | None = None,
+    log: str | Iterable[str] = "outputs,errors,gradients,weights,updates",
+    form: str | Iterable[str] = "histogram",
+    to: str | Iterable[str] | None = None,
     scaler: Any = None,
     deck: Deck | None = None,
+    prefix: str = "",
     **options: Any,
 ) -> Deck:
     """Records what happens inside a PyTorch model while it trains.
@@ -53,32 +61,75 @@ def watch(
 
     Signals have the framework's own names: ``0.output``, ``0.error``, ``0.weight``, ``0.weight.gradient``,
     ``0.weight.update``; the second call of a shared module in a step is ``0@1.output``, parts of a tuple or dict
-    ``lstm.0.output``. `Deck.track` adds to what is recorded. Loss and weights are those of training without
-    it, bit for bit (with ``torch.compile`` the steps that are recorded run eagerly).
+    ``lstm.0.output``, those of a complex tensor ``fft.real.output``. A model that is itself a layer is called ``model``.
+    `Deck.track` adds to what is recorded. Loss and weights are those of training without it, bit for bit (with
+    ``torch.compile`` the steps that are recorded run eagerly).
 
     Args:
-        optimizer: needed for updates, and for gradients after clipping and unscaling.
+        optimizer: needed for updates, and for gradients after clipping and unscaling; several as a list or a dict.
         every: steps, or ``"N epochs"``; ``log_freq`` is another word for it.
         log: which groups of signals; ``"all"`` for all of them, ``""`` to leave everything to tracks.
         form: ``stats``, ``histogram``, ``tensor``, …
         to: sinks; by default those that suit the form.
         scaler: the ``GradScaler`` whose scale errors are freed of; found by itself when it is torch's.
-        deck: a deck that there is already.
+        deck: a deck that there is already: another model's, too, with a prefix for its names.
+        prefix: of all names: ``critic`` makes ``critic.0.output``.
         options: of `Deck`.
     """
+    optimizers = _optimizers(optimizer)
+    groups = _groups(log)
     rank, world = _rank()
+    _check_names(deck, model, prefix)
     if deck is None:
         path = os.fspath(folder)
         deck = Deck(path if rank == 0 else f"{path}-rank{rank}", rank=rank, **options)
     deck._native.layout = "channels_first"
-    watcher = Watcher(deck, model, optimizer, scaler)
+    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "")
     deck._parts.append(watcher)
-    _add_tracks(deck, watcher, log, form, to, log_freq or every)
+    _add_tracks(deck, watcher, groups, form, to, log_freq or every)
     watcher.note_facts(rank, world)
     deck._tracked = True  # also when log is empty
-    deck._prepare()
+    if not deck._begun:
+        deck._prepare()
     watcher.after_step()
     return deck
+
+
+def _optimizers(given: Any) -> dict[Any, Any]:
+    """By what their learning rates are called: a word, or the number of the first one."""
+    if isinstance(given, Mapping):
+        return {str(key): _inside(optimizer) for key, optimizer in given.items()}
+    found: dict[Any, Any] = {}
+    number = 0
+    for each in given if isinstance(given, (list, tuple)) else [] if given is None else [given]:
+        found[number] = _inside(each)
+        number += len(found[number].param_groups)
+    return found
+
+
+def _inside(optimizer: Any) -> Any:
+    """The optimizer that has hooks: Accelerate's has one of PyTorch's in it."""
+    while "_optimizer_step_pre_hooks" not in getattr(optimizer, "__dict__", {}):
+        if not hasattr(optimizer, "optimizer"):
+            raise TypeError(f"optimizer is one of torch.optim, a list or a dict of them, not {type(optimizer).__name__}")
+        optimizer = optimizer.optimizer
+    return optimizer
+
+
+def _groups(log: str | Iterable[str]) -> list[str]:
+    words = log.split(",") if isinstance(log, str) else log
+    groups = list(_GROUPS) if log == "all" else [word.strip() for word in words if word.strip()]
+    for group in groups:
+        if group not in _GROUPS:
+            raise ValueError(f"log has no {group!r} (there are: {', '.join(_GROUPS)})")
+    return groups
+
+
+def _check_names(deck: Deck | None, model: torch.nn.Module, prefix: str) -> None:
+    for part in deck._parts if deck is not None else ():
+        if isinstance(part, Watcher) and part.prefix == (f"{prefix}." if prefix else ""):
+            raise ValueError("this deck watches a model " + (f"with the prefix {prefix!r}" if prefix else "without a prefix")
+                             + " already: give prefix, a word that its signals' names begin with")
 
 
 def _rank() -> tuple[int, int]:
@@ -89,18 +140,15 @@ def _rank() -> tuple[int, int]:
     return 0, 1
 
 
-def _add_tracks(deck: Deck, watcher: "Watcher", log: str, form: str, to: str | None, every: int | str) -> None:
-    groups = _GROUPS if log == "all" else [word.strip() for word in log.split(",") if word.strip()]
+def _add_tracks(deck: Deck, watcher: "Watcher", groups: list[str], form: Any, to: Any, every: int | str) -> None:
     what: list[str] = []
     for group in groups:
-        if group not in _GROUPS:
-            raise ValueError(f"log has no {group!r} (there are: {', '.join(_GROUPS)})")
         if group == "weights":
-            what += [_escaped(name) for name in watcher.parameters]
+            what += [_escaped(p.name) for p in watcher.parameters]
         else:
-            what.append(f"*.{group[:-1]}")
-    forms = [word.strip() for word in form.split(",")]
-    sinks = to or ",".join(sorted({_SINKS.get(word, "csv") for word in forms}))
+            what.append(f"{_escaped(watcher.prefix)}*.{group[:-1]}")
+    forms = [word.strip() for word in (form.split(",") if isinstance(form, str) else form)]
+    sinks = to or sorted({_SINKS.get(word, "csv") for word in forms})
     if what:
         deck.track(what, every=every, form=form, to=sinks)
 
@@ -109,163 +157,13 @@ def _escaped(name: str) -> str:
     return "".join("\\" + c if c in "*?[]\\,!" else c for c in name)
 
 
-def _inert(*_: Any) -> None:
-    """What a copy of a hook does."""
-
-
-def _copied() -> Any:
-    return _inert
-
-
-class _Hook:
-    """A hook that works for the model it was put on: copies of the model (an average of its weights, a
-    saved file) have one that does nothing."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Any) -> None:
-        self.call = call
-
-    def __call__(self, *arguments: Any) -> None:
-        self.call(*arguments)
-
-    def __deepcopy__(self, memo: dict) -> Any:
-        return _inert
-
-    def __copy__(self) -> Any:
-        return _inert
-
-    def __reduce__(self) -> Any:
-        return _copied, ()
-
-
-class _Layer:
-    """A module, and the signals of its outputs: by call within a step, and part of the output."""
-
-    __slots__ = ("watcher", "name", "order", "calls", "repeats", "signals", "is_root")
-
-    def __init__(self, watcher: "Watcher", name: str, order: int) -> None:
-        self.watcher = watcher
-        self.name = name
-        self.order = order
-        self.is_root = name == ""
-        self.calls = 0  # of this step's forward pass
-        self.repeats = 0  # during its backward pass: checkpointing computes again
-        self.signals: dict[tuple[int, str], tuple[Any, Any]] = {}
-
-    def signals_of(self, call: int, part: str) -> tuple[Any, Any]:
-        found = self.signals.get((call, part))
-        if found is None:
-            layer = self.name + (f"@{call}" if call else "") + part
-            declare = self.watcher.deck._native.signal
-            if self.is_root:
-                layer = "prediction" + (f"@{call}" if call else "") + part
-                found = (declare(layer, kind="prediction", batched=True, rank=self.watcher.deck.rank), None)
-            else:
-                found = tuple(
-                    declare(f"{layer}.{kind}", kind=kind, layer=layer, order=self.order, batched=True,
-                            rank=self.watcher.deck.rank)
-                    for kind in ("output", "error")
-                )
-            self.signals[call, part] = found
-        return found
-
-    def after_forward(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
-        watcher = self.watcher
-        if not torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return
-        if not watcher.model.training and not watcher.accepts_evaluation:
-            return
-        again = _in_backward() != -1
-        if watcher.stepped and watcher.inferring is not False and not again:
-            watcher.infer_step()
-            if not watcher.handles:
-                return
-        if again:
-            call = self.repeats
-            self.repeats += 1
-            if call < self.calls:
-                return
-        else:
-            if watcher.backward_seen:
-                watcher.next_pass()
-            if watcher.passes > 1:
-                if isinstance(output, torch.Tensor) and output.requires_grad and not watcher.sees_backward:
-                    watcher.sees_backward = True
-                    output.register_hook(_Hook(watcher.see_backward))
-                return
-            call = self.calls
-            self.calls += 1
-        if watcher.is_known(output):
-            return
-        if isinstance(output, torch.Tensor):
-            self.record(call, "", output)
-        else:
-            for part, tensor in _parts(output):
-                self.record(call, part, tensor)
-
-    def record(self, call: int, part: str, tensor: torch.Tensor) -> None:
-        watcher = self.watcher
-        output, error = self.signals_of(call, part)
-        if output.wants():
-            watcher.put(output, tensor)
-        if tensor.requires_grad and error is not None and (error.wants() or not watcher.sees_backward):
-            watcher.sees_backward = True
-            tensor.register_hook(_Error(watcher, error))
-
-
-class _Error:
-    """The hook on an output: its gradient is the layer's error."""
-
-    __slots__ = ("watcher", "signal", "serial")
-
-    def __init__(self, watcher: "Watcher", signal: Any) -> None:
-        self.watcher = watcher
-        self.signal = signal
-        self.serial = watcher.serial
-
-    def __call__(self, gradient: torch.Tensor) -> None:
-        watcher = self.watcher
-        if self.serial != watcher.serial:
-            if self.serial >= 0:
-                watcher.late += 1  # of a step that is closed
-            else:
-                watcher.twice += 1  # a second backward pass
-            return
-        watcher.enter_backward()
-        self.serial = -1
-        scale = watcher.scale()
-        watcher.put(self.signal, gradient if scale == 1 else gradient / scale)
-
-    def __deepcopy__(self, memo: dict) -> Any:
-        return _inert
-
-    def __reduce__(self) -> Any:
-        return _copied, ()
-
-
-def _parts(output: Any, prefix: str = "") -> Any:
-    """The tensors of a nested output, and where they are in it."""
-    if isinstance(output, torch.Tensor):
-        yield prefix, output
-    elif isinstance(output, (tuple, list)):
-        for i, item in enumerate(output):
-            yield from _parts(item, f"{prefix}.{i}")
-    elif isinstance(output, dict):
-        for key, item in output.items():
-            yield from _parts(item, f"{prefix}.{key}")
-    elif hasattr(output, "__dataclass_fields__"):
-        for key in output.__dataclass_fields__:
-            yield from _parts(getattr(output, key), f"{prefix}.{key}")
-
-
 def _bare(model: torch.nn.Module) -> torch.nn.Module:
     """The model without what wraps it: DDP, DataParallel, torch.compile."""
     while True:
         if isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
             model = model.module
-        elif hasattr(model, "_orig_mod"):
-            model = model._orig_mod
+        elif "_orig_mod" in model._modules:
+            model = model._modules["_orig_mod"]
         else:
             return model
 
@@ -275,178 +173,451 @@ def _clean(name: str) -> str:
 
 
 class _Parameter:
-    __slots__ = ("tensor", "value", "gradient", "update", "before")
+    """A parameter, or a half of a complex one."""
 
-    def __init__(self, tensor: torch.nn.Parameter, value: Any, gradient: Any, update: Any) -> None:
+    __slots__ = ("tensor", "pick", "name", "value", "gradient", "update", "is_plain", "before")
+
+    def __init__(self, tensor: torch.nn.Parameter, pick: Any, name: str, value: Any, gradient: Any, update: Any) -> None:
         self.tensor = tensor
+        self.pick = pick
+        self.name = name
         self.value = value
         self.gradient = gradient
         self.update = update
+        self.is_plain = pick is None and type(tensor) in _PLAIN and tensor.dtype in _COMMON
         self.before: torch.Tensor | None = None
+
+    def read(self, tensor: torch.Tensor) -> torch.Tensor:
+        tensor = _tensors.readable(tensor)
+        return tensor if self.pick is None else self.pick(tensor)
+
+    def read_wanted(self, signal: Any, tensor: torch.Tensor) -> torch.Tensor | None:
+        return self.read(tensor) if signal.wants() and not torch.nn.parameter.is_lazy(tensor) else None
+
+
+class _Stance:
+    """Of the compiler: it runs everything eagerly while a watcher needs that, and then as before."""
+
+    def __init__(self) -> None:
+        self.users: set[int] = set()
+        self.before: Any = None
+
+    def force_eager(self, user: Any) -> bool:
+        set_stance = getattr(torch.compiler, "set_stance", None)
+        if set_stance is None:
+            return False
+        if not self.users:
+            self.before = set_stance("force_eager")
+        self.users.add(id(user))
+        return True
+
+    def release(self, user: Any) -> None:
+        if id(user) in self.users:
+            self.users.remove(id(user))
+            if not self.users:
+                self.before.__exit__(None, None, None)
+
+
+_stance = _Stance()
+
+
+class _Clock:
+    """The steps of a deck, for all its watchers. Without calls of `Deck.step` one ends when every optimizer has stepped and
+    the model is called again, or an optimizer steps for a second time."""
+
+    def __init__(self, deck: Deck) -> None:
+        self.deck = deck
+        self.count = 0  # of optimizers
+        self.stepped: set[int] = set()  # those that have, since the step was opened
+        self.inferring: bool | None = None  # steps end with the optimizers'; None: not known yet
+        self.inferred = False  # the step before this one was ended so, before that was known
+        self.closing = False
+        self.ignoring = False
+        self.is_over = False  # the next call of the model begins another step
+
+    @property
+    def several(self) -> bool:
+        return self.count > 1
+
+    def see_step(self, optimizer: int) -> None:
+        self.stepped.add(optimizer)
+        self.is_over = self.inferring is not False and len(self.stepped) == self.count
+
+    def close_last_step(self) -> bool:
+        """Of an epoch, when nobody closes steps."""
+        is_open = self.inferring is not False and bool(self.stepped)
+        if is_open:
+            self.infer_step(last=True)
+        return is_open
+
+    def infer_step(self, last: bool = False) -> None:
+        """Nobody closed the step. The first time this may be a loop that closes it a little later: that call is then
+        ignored."""
+        self.inferring = True if self.inferred else None
+        self.inferred = True
+        self.closing = True
+        try:
+            self.deck.step(last=last)
+        finally:
+            self.closing = False
+
+    def before_step(self) -> bool:
+        """False: there is no step to close."""
+        self.ignoring = False
+        if not self.closing:
+            self.ignoring = self.inferred and self.inferring is None and not self.stepped
+            self.inferring = False
+        return not self.ignoring
+
+    def after_step(self) -> None:
+        self.stepped.clear()
+        self.is_over = False
+
+    def finish(self) -> None:
+        pass
+
+
+class _Updates:
+    """An optimizer, and the parameters that it updates."""
+
+    def __init__(self, watcher: "Watcher", word: Any, optimizer: Any) -> None:
+        self.watcher = watcher
+        self.word = word
+        self.optimizer = optimizer
+        self.records = False  # the update under way
+        self.size = -1
+        self.mine: list[_Parameter] = []
+        self.names: list[str] = []
+        self.handles = [optimizer.register_step_pre_hook(self.before), optimizer.register_step_post_hook(self.after)]
+
+    def parameters(self) -> list[_Parameter]:
+        groups = self.optimizer.param_groups
+        size = sum(len(group["params"]) for group in groups)
+        if size != self.size:
+            self.size = size
+            ids = {id(p) for group in groups for p in group["params"]}
+            self.mine = [p for p in self.watcher.parameters if id(p.tensor) in ids]
+        return self.mine
+
+    def rates(self) -> list[str]:
+        """The names of the groups' learning rates."""
+        while len(self.names) < len(self.optimizer.param_groups):
+            number = len(self.names)
+            word = f"_{self.word}" if isinstance(self.word, str) else ""
+            number += 0 if word else self.word
+            self.names.append(f"{self.watcher.prefix}learning_rate{word}" + (f"_{number}" if number else ""))
+        return self.names
+
+    def before(self, optimizer: Any, arguments: tuple, named: dict) -> Any:
+        """A closure computes the gradients within the step: its first evaluation counts, as for the loss that `step`
+        returns and for outputs and errors."""
+        if torch.compiler.is_compiling():
+            return None
+        watcher = self.watcher
+        self.records = False
+        watcher.guard("gradients", watcher.before_update, self)
+        if not self.records:
+            return None
+        closure = arguments[1] if len(arguments) > 1 else named.get("closure")
+        if closure is None:
+            watcher.guard("gradients", watcher.put_gradients, self.parameters())
+            return None
+        evaluations = 0
+
+        @functools.wraps(closure, updated=())
+        def evaluate(*inputs: Any, **more: Any) -> Any:
+            nonlocal evaluations
+            loss = closure(*inputs, **more)
+            evaluations += 1
+            if evaluations == 1:
+                watcher.guard("gradients", watcher.put_gradients, self.parameters())
+            return loss
+
+        if len(arguments) > 1:
+            return (arguments[0], evaluate, *arguments[2:]), named
+        return arguments, {**named, "closure": evaluate}
+
+    def after(self, *_: Any) -> None:
+        if not torch.compiler.is_compiling():
+            self.watcher.guard("updates", self.watcher.after_update, self)
 
 
 class Watcher:
     """What goes with a deck that watches a model."""
 
-    def __init__(self, deck: Deck, model: torch.nn.Module, optimizer: Any, scaler: Any) -> None:
+    def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str) -> None:
         self.deck = deck
+        self.prefix = prefix
         self.model = _bare(model)
-        self.optimizer = optimizer
-        self.handles: list[Any] = []
-        self.layers: list[tuple[torch.nn.Module, _Layer]] = []
-        self.parameters: dict[str, _Parameter] = {}
+        self.handles: list[Handle] = []
+        self.layers: list[tuple[torch.nn.Module, Layer]] = []
+        self.parameters: list[_Parameter] = []
+        self.names: dict[int, str] = {}  # of signals
+        self.refused: set[str] = set()  # signals that were not recorded
         self.waiting: list[tuple[Any, torch.Tensor, Any]] = []  # copies from a device, under way
-        self.latest: Any = None  # what was recorded last, and its version then
-        self.latest_version = 0
+        self.latest: Any = None  # what was recorded last, and its place, version and size then
+        self.latest_at = (0, 0, 0)
         self.serial = 0  # of the step that is open
         self.passes = 1  # forward passes of it: micro-batches
         self.backward_seen = False
         self.sees_backward = False
-        self.stepped = False  # the optimizer has, since the step was opened
-        self.inferring: bool | None = None  # steps end with the optimizer's; None: not known yet
-        self.inferred = False  # the step before this one was ended so, before that was known
-        self.closing = False
+        self.task, self.task_counts = -1, False  # the backward pass that was asked about last
+        self.loss_scale = 1.0  # in it
+        self.forgot = False  # to copy parameters before they change, where no optimizer says when
+        self.due = False  # something is, in this step
+        self.seen = False  # the model was called in it
+        self.version = -1  # of a parameter when the step was opened
         self.accepts_evaluation = False
         self.scaler = None if scaler is None else weakref.ref(scaler)
-        self.late = self.twice = self.skipped = 0
+        self.twice = self.skipped = 0
         self.said: set[str] = set()
         self.compiled = _is_compiled(model)
+        self.parallel = isinstance(model, torch.nn.DataParallel) and len(model.device_ids) > 1
         self._declare()
-        self.loop = Loop(deck, model, self.model, optimizer, self.scale)
+        self.sharded = any(hasattr(p.tensor, "_local_tensor") for p in self.parameters) or any(
+            "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules())
+        self.clock = next((part for part in deck._parts if isinstance(part, _Clock)), None)
+        if self.clock is None:
+            self.clock = _Clock(deck)
+            deck._parts.append(self.clock)
+        self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scale, prefix)
         if scaler is None:
             _follow_scalers()
-        if optimizer is not None:
-            self.optimizer_handles = [
-                optimizer.register_step_pre_hook(_Hook(self.before_update)),
-                optimizer.register_step_post_hook(_Hook(self.after_update)),
-            ]
-        else:
-            self.optimizer_handles = []
+        self.optimizers = [_Updates(self, word, optimizer) for word, optimizer in optimizers.items()]
+        self.clock.count += len(optimizers)
+
+    def declare(self, name: str, **about: Any) -> Any:
+        signal = self.deck._native.signal(name, rank=self.deck.rank, **about)
+        self.names[id(signal)] = name
+        return signal
 
     def _declare(self) -> None:
-        native = self.deck._native
         order = 0
         for name, module in self.model.named_modules():
-            order += not any(True for _ in module.children())
-            self.layers.append((module, _Layer(self, _clean(name), max(order, 1))))
+            is_leaf = not any(True for _ in module.children())
+            order += is_leaf
+            is_root = module is self.model and not is_leaf
+            label = _clean(name) or ("prediction" if is_root else "model")
+            self.layers.append((module, Layer(self, self.prefix + label, max(order, 1), is_root)))
         orders = {layer.name: layer.order for _, layer in self.layers}
         for name, tensor in self.model.named_parameters():
-            name = _clean(name)
-            layer, _, parameter = name.rpartition(".")
-            common = {"layer": layer, "parameter": parameter, "order": orders.get(layer, 0), "rank": self.deck.rank}
-            self.parameters[name] = _Parameter(
-                tensor,
-                native.signal(name, kind="parameter", **common),
-                native.signal(f"{name}.gradient", kind="gradient", **common),
-                native.signal(f"{name}.update", kind="update", **common),
-            )
-        self.tensor_signals = [s for p in self.parameters.values() for s in (p.value, p.gradient, p.update)]
+            for part, pick in _tensors.COMPLEX if tensor.is_complex() else (("", None),):
+                self._declare_parameter(self.prefix + _clean(name) + (part and f".{part}"), tensor, pick, orders)
+
+    def _declare_parameter(self, name: str, tensor: torch.nn.Parameter, pick: Any, orders: dict[str, int]) -> None:
+        layer, _, parameter = name.rpartition(".")
+        if layer + "." == self.prefix or not layer:
+            layer = self.prefix + "model" if len(self.layers) == 1 else layer
+        common = {"layer": layer, "parameter": parameter, "order": orders.get(layer, 0)}
+        self.parameters.append(_Parameter(
+            tensor, pick, name,
+            self.declare(name, kind="parameter", **common),
+            self.declare(f"{name}.gradient", kind="gradient", **common),
+            self.declare(f"{name}.update", kind="update", **common),
+        ))
 
     def note_facts(self, rank: int, world: int) -> None:
-        note = self.deck.note
-        note("framework", f"torch {torch.__version__}")
-        note("model", repr(self.model)[:20000])
-        note("parameters", sum(p.tensor.numel() for p in self.parameters.values()))
+        tensors = [p.tensor for p in self.parameters]
+        self.note("framework", f"torch {torch.__version__}")
+        self.guard("model", lambda: self.note("model", repr(self.model)[:20000]))
+        self.note("parameters", sum(p.numel() for p in tensors if not torch.nn.parameter.is_lazy(p)))
         if world > 1:
-            note("rank", rank)
-            note("world_size", world)
-            note("replicas", not any(hasattr(p.tensor, "_local_tensor") for p in self.parameters.values())
-                 and not any("FullyShardedDataParallel" in type(m).__name__ for m in self.model.modules()))
+            self.note("rank", rank)
+            self.note("world_size", world)
+            self.note("replicas", not self.sharded)
+        if any(isinstance(module, torch.jit.ScriptModule) for module in self.model.modules()):
+            self._say_once("scripted", "layers of a TorchScript module are called without Python: their outputs and errors are "
+                           "not recorded")
         if self.compiled:
-            note("compiled", "steps that are recorded run eagerly")
-        frozen = [name for name, p in self.parameters.items() if not p.tensor.requires_grad]
+            self.note("compiled", "steps that are recorded run eagerly")
+        frozen = [p.name for p in self.parameters if not p.tensor.requires_grad]
         if frozen:
-            note("frozen_parameters", ",".join(frozen))
-        if self.optimizer is not None:
-            note("optimizer", repr(self.optimizer))
-            inside = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-            outside = [name for name, p in self.parameters.items() if id(p.tensor) not in inside]
+            self.note("frozen_parameters", ",".join(frozen))
+        if self.optimizers:
+            self.note("optimizer", "\n".join(repr(each.optimizer) for each in self.optimizers))
+            inside = {id(p) for each in self.optimizers for group in each.optimizer.param_groups for p in group["params"]}
+            outside = [p.name for p in self.parameters if id(p.tensor) not in inside]
             if outside:
-                note("parameters_without_optimizer", ",".join(outside))
+                self.note("parameters_without_optimizer", ",".join(outside))
 
-    # ---- hooks ----------------------------------------------------------------------------------
+    # ---- what cannot be recorded ----------------------------------------------------------------
+
+    def guard(self, name: str, call: Callable, *arguments: Any) -> bool:
+        """What fails here is no reason to end a training."""
+        try:
+            call(*arguments)
+            return True
+        except Exception as error:
+            self.refuse(self.prefix + name, error)
+            return False
+
+    def refuse(self, name: str, error: Exception) -> None:
+        if name in self.refused:
+            return
+        self.refused.add(name)
+        reason = (str(error) or repr(error)).strip().split("\n")[0][:300]
+        try:
+            self.deck.note(f"not_recorded.{name}", reason)
+        except Exception:  # the deck is finished
+            pass
+        warnings.warn(f"tapedeck: {name} is not recorded: {reason}", stacklevel=2)
+
+    def note(self, key: str, value: Any) -> None:
+        self.deck.note(self.prefix + key, value)
+
+    def _note_once(self, key: str, text: str) -> None:
+        if key not in self.said:
+            self.said.add(key)
+            self.note(key, text)
+
+    def _say_once(self, key: str, text: str) -> None:
+        if key not in self.said:
+            warnings.warn(f"tapedeck: {text}", stacklevel=3)
+        self._note_once(key, text)
+
+    # ---- taps -----------------------------------------------------------------------------------
 
     def after_step(self) -> None:
-        """A step is open: hooks are put on, or taken off."""
+        """A step is open: taps are put on, or taken off."""
         self.serial += 1
         self.passes = 1
-        self.backward_seen = self.sees_backward = self.stepped = False
-        self.latest = None
-        due = self.deck._native.due(self.deck.steps + 1)
-        if due:
-            for _, layer in self.layers:
-                layer.calls = layer.repeats = 0
+        self.backward_seen = self.sees_backward = self.seen = False
+        self.latest, self.latest_at = None, (0, 0, 0)
+        self.after_track()
+
+    def after_track(self) -> None:
+        self.guard("step", self._open_step)
+
+    def _open_step(self) -> None:
+        """Something may be due that was not before."""
+        self.due = self.deck._native.due(self.deck.steps + 1)
+        if self.due:
             self._put_on()
-            if self.optimizer is None:
-                self._remember()
+            self.version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
+            self.forgot = not self.optimizers
         elif self.handles:
             self._take_off()
 
     def _put_on(self) -> None:
         if self.handles:
             return
-        if self.compiled and not _force_eager(True):
+        if self.parallel:
+            self._say_once("data_parallel", "DataParallel copies the model in every step: outputs and errors are not "
+                           "recorded; DistributedDataParallel has them")
+            return
+        if self.compiled and not _stance.force_eager(self):
             self._say_once("compiled", "this PyTorch cannot run a compiled model eagerly for a step: its outputs and "
                            "errors are not recorded")
             return
-        for module, layer in self.layers:
-            self.handles.append(module.register_forward_hook(_Hook(layer.after_forward)))
+        self.handles = [Handle(module, "after", layer.after_forward) for module, layer in self.layers]
 
     def _take_off(self) -> None:
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
-        if self.compiled:
-            _force_eager(False)
+        _stance.release(self)
+
+    def see_unseen(self) -> None:
+        """Parameters changed in a step that was due, and no module was called: a compiled function did it."""
+        version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
+        if not self.due or not self.handles or self.seen or version == self.version:
+            return
+        if self.compiled or not _has_compiled():
+            self._say_once("unseen", "parameters changed and no layer of the model was called: its outputs and errors are "
+                           "not recorded")
+            return
+        self.compiled = True
+        self._say_once("compiled", f"step {self.deck.steps + 1} ran in a compiled function: its outputs and errors are not "
+                       "recorded; from now on steps that are recorded run eagerly")
+        if not _stance.force_eager(self):
+            self._take_off()
 
     def put(self, signal: Any, tensor: torch.Tensor) -> None:
         """Records a tensor; one on a device is copied while it goes on, and recorded at the step's end."""
-        if tensor.is_cpu:
-            _put(signal, tensor)
-        elif signal.wants():
-            source = tensor.detach()
-            host = torch.empty(source.shape, dtype=source.dtype, pin_memory=source.is_cuda)
-            host.copy_(source, non_blocking=True)
-            done = None
-            if source.is_cuda:
-                done = torch.cuda.Event()
-                done.record(torch.cuda.current_stream(source.device))
-            self.waiting.append((signal, host, done))
+        if type(tensor) in _PLAIN:
+            try:
+                signal.put(tensor)
+                return
+            except Exception:  # in another memory, of another type
+                pass
+        try:
+            if signal.wants():
+                self._put_otherwise(signal, _tensors.readable(tensor))
+        except Exception as error:
+            self.refuse(self.names[id(signal)], error)
+
+    def _put_otherwise(self, signal: Any, source: torch.Tensor) -> None:
+        if source.is_cpu:
+            _tensors.put(signal, source)
+            return
+        host = torch.empty(source.shape, dtype=source.dtype, pin_memory=source.is_cuda)
+        host.copy_(source, non_blocking=True)
+        done = None
+        if source.is_cuda:
+            done = torch.cuda.Event()
+            done.record(torch.cuda.current_stream(source.device))
+        self.waiting.append((signal, host, done))
+
+    def _put_waiting(self) -> None:
+        for signal, host, done in self.waiting:
+            if done is not None:
+                done.synchronize()
+            self.put(signal, host)
+        self.waiting.clear()
 
     def is_known(self, output: Any) -> bool:
         """Whether this was recorded just now: a container gives its last child's output on, Flatten
         another view of it. An in-place operation gives the same memory with another version."""
-        if not isinstance(output, torch.Tensor):
-            known = output is self.latest
-            self.latest, self.latest_version = output, 0
-            return known
-        latest, version = self.latest, output._version
-        known = version == self.latest_version and (
-            output is latest
-            or (isinstance(latest, torch.Tensor) and output._is_view() and output.numel() == latest.numel() > 0
-                and output.device == latest.device and output.data_ptr() == latest.data_ptr())
-        )
-        if not known:
-            self.latest, self.latest_version = output, version
-        return known
+        if type(output) is torch.Tensor and (count := output.numel()):
+            at = (output.data_ptr(), output._version, count)
+        else:
+            at = (id(output), output._version if isinstance(output, torch.Tensor) else 0, 0)
+        if at == self.latest_at:
+            return True
+        self.latest, self.latest_at = output, at
+        return False
+
+    # ---- passes ---------------------------------------------------------------------------------
 
     def next_pass(self) -> None:
         self.backward_seen = self.sees_backward = False
         self.passes += 1
-        if self.passes == 2:
-            self._note_once("micro_batches", "outputs and errors are those of a step's first micro-batch")
+
+    def skip_pass(self, output: Any) -> None:
+        self._note_once("micro_batches", "outputs and errors are those of a step's first micro-batch")
+        if isinstance(output, torch.Tensor) and output.requires_grad and not self.sees_backward:
+            self.sees_backward = True
+            output.register_hook(self.see_backward)
 
     def see_backward(self, *_: Any) -> None:
-        self.backward_seen = True
+        self.backward_seen = self.backward_seen or self.counts()
+
+    def counts(self) -> bool:
+        """Whether the backward pass under way is the loss's: its gradients reach parameters of the model. That of a
+        gradient penalty, or one to inputs, is not."""
+        task = _in_backward()
+        if task != self.task:
+            self.task = task
+            self.task_counts = self._is_loss_pass()
+            self.loss_scale = self.scale()
+        return self.task_counts
+
+    def _is_loss_pass(self) -> bool:
+        if self.sharded:  # other parameters are in the graph, for as long as they are needed
+            return not torch.is_grad_enabled()
+        if any(p.tensor.requires_grad and _is_reached(p.tensor) for p in self.parameters):
+            return True
+        trained = [p for p in self.model.parameters() if p.requires_grad]  # they may be others by now
+        return not trained or any(map(_is_reached, trained))
 
     def enter_backward(self) -> None:
-        if self.backward_seen:
-            return
         self.backward_seen = True
-        if self.passes == 1:
-            first = next(iter(self.parameters.values()), None)
-            stale = first is not None and first.tensor.grad is not None and bool(first.tensor.grad.any())
-            self.deck._native.scalar("stale_gradients", float(stale))
+        if self.passes == 1 and self.parameters:
+            gradient = self.parameters[0].tensor.grad
+            self.scalar("stale_gradients", float(gradient is not None and bool(_tensors.readable(gradient).any())))
+
+    def scalar(self, name: str, value: float) -> None:
+        self.deck._native.scalar(self.prefix + name, value)
 
     def scale(self) -> float:
         reference = self.scaler or _scaler
@@ -455,128 +626,127 @@ class Watcher:
 
     # ---- parameters -----------------------------------------------------------------------------
 
-    def _remember(self) -> None:
-        for p in self.parameters.values():
-            if p.update.wants():
-                p.before = p.tensor.detach().clone()
+    def _remember(self, parameters: list[_Parameter]) -> None:
+        wanted = [p for p in parameters if p.update.wants() and (p.is_plain or not torch.nn.parameter.is_lazy(p.tensor))]
+        if wanted:
+            with torch.no_grad():
+                copies = _clone([p.tensor if p.is_plain else p.read(p.tensor) for p in wanted])
+            for p, copy in zip(wanted, copies):
+                p.before = copy
 
-    def _put_gradients(self) -> None:
-        for p in self.parameters.values():
-            if p.tensor.grad is not None and p.gradient.wants():
-                gradient = p.tensor.grad
-                self.put(p.gradient, gradient.coalesce().to_dense() if gradient.is_sparse else gradient)
+    def put_gradients(self, parameters: list[_Parameter]) -> None:
+        self._put_all([p.gradient for p in parameters],
+                      [g if p.is_plain or g is None else p.read_wanted(p.gradient, g)
+                       for p in parameters for g in (p.tensor.grad,)])
 
-    def _put_parameters(self) -> None:
-        for p in self.parameters.values():
-            if p.value.wants():
-                self.put(p.value, p.tensor)
-            if p.before is not None:
-                self.put(p.update, torch.sub(p.tensor.detach(), p.before, out=p.before))
-                p.before = None
+    def _put_parameters(self, parameters: list[_Parameter]) -> None:
+        self._put_all([p.value for p in parameters],
+                      [p.tensor if p.is_plain else p.read_wanted(p.value, p.tensor) for p in parameters])
+        changed = [p for p in parameters if p.before is not None]
+        if changed:
+            with torch.no_grad():
+                updates = torch._foreach_sub([p.tensor if p.is_plain else p.read(p.tensor) for p in changed],
+                                             [p.before for p in changed])
+            self._put_all([p.update for p in changed], list(updates))
+        for p in changed:
+            p.before = None
 
-    def before_update(self, optimizer: Any, *_: Any) -> None:
-        if self.stepped and self.inferring is not False:
-            self.infer_step()
-        native = self.deck._native
-        for i, group in enumerate(optimizer.param_groups):
-            native.scalar(f"learning_rate_{i}" if i else "learning_rate", group["lr"])
-        if self.handles or native.due(self.deck.steps + 1):
+    def _put_all(self, signals: list[Any], tensors: list[torch.Tensor | None]) -> None:
+        """All that are wanted, in one call; those that are elsewhere, or of another kind, one by one."""
+        for i in self.deck._native.put_all(signals, tensors):
+            self.put(signals[i], tensors[i])
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self.handles) or self.deck._native.due(self.deck.steps + 1)
+
+    def before_update(self, updates: _Updates) -> None:
+        clock = self.clock
+        if id(updates) in clock.stepped:
+            if clock.inferring is not False:
+                clock.infer_step()
+            else:
+                self._say_once("several_updates", "an optimizer stepped several times in a step: gradients, updates and "
+                               "weights are those of its first; deck.step() after each records them all")
+        scalar = self.deck._native.scalar
+        for name, group in zip(updates.rates(), updates.optimizer.param_groups):
+            scalar(name, group["lr"])
+        updates.records = id(updates) not in clock.stepped and self.is_due
+        if updates.records:
             if not self.model.training and not self.accepts_evaluation:
                 self.accepts_evaluation = True
                 self._note_once("training_mode", "the optimizer stepped while the model was in evaluation mode")
-            native.scalar("training_mode", float(self.model.training))
-            native.scalar("micro_batches", float(self.passes))
-            self._put_gradients()
-            self._remember()
+            self.scalar("training_mode", float(self.model.training))
+            self.scalar("micro_batches", float(self.passes))
+            self._remember(updates.parameters())
 
-    def after_update(self, *_: Any) -> None:
-        if self.handles or self.deck._native.due(self.deck.steps + 1):
-            self._put_parameters()
-        self.stepped = True
-        if self.inferring is not False and self.deck._native.due(self.deck.steps + 2):
+    def after_update(self, updates: _Updates) -> None:
+        clock = self.clock
+        if updates.records:
+            self._put_parameters(updates.parameters())
+        clock.see_step(id(updates))
+        if clock.is_over and self.deck._native.due(self.deck.steps + 2):
             self._put_on()  # to notice the next forward pass
-
-    def infer_step(self) -> None:
-        """The model is called, or the optimizer steps, again, and nobody closed the step. The first time this may
-        be a loop that closes it a little later: that call is then ignored."""
-        self.inferring = True if self.inferred else None
-        self.inferred = True
-        self.closing = True
-        self.deck.step()
-        self.closing = False
 
     # ---- the deck's steps -----------------------------------------------------------------------
 
     def before_step(self) -> bool:
-        """False: there is no step to close."""
-        if not self.closing:
-            early = self.inferred and self.inferring is None and not self.stepped
-            self.inferring = False
-            if early:
-                return False
-        if self.optimizer is None:
+        if not self.clock.ignoring:
+            self.guard("step", self._close_step)
+        return True
+
+    def _close_step(self) -> None:
+        self.see_unseen()
+        if not self.optimizers:
             if self.handles:
-                self._put_gradients()
-                self._put_parameters()
-        elif self.backward_seen and not self.stepped and self.scale() != 1:
+                self.put_gradients(self.parameters)
+                self._put_parameters(self.parameters)
+                self.forgot = False
+        elif self.backward_seen and not self.clock.stepped and self.loss_scale != 1:
             self.skipped += 1
-            self.deck._native.scalar("skipped_steps", float(self.skipped))
+            self.scalar("skipped_steps", float(self.skipped))
             self._note_once("skipped_steps", "the GradScaler skipped updates: gradients were not finite")
-        for signal, host, done in self.waiting:
-            if done is not None:
-                done.synchronize()
-            _put(signal, host)
-        self.waiting.clear()
+        self._put_waiting()
         if self.twice:
             self._note_once("backward_twice", "several backward passes in a step: errors are those of the first")
-        return True
 
     def finish(self) -> None:
         self.loop.finish()
-        for signal, host, done in self.waiting:
-            if done is not None:
-                done.synchronize()
-            _put(signal, host)
-        self.waiting.clear()
+        self.guard("step", self._put_waiting)
         self._take_off()
-        for handle in self.optimizer_handles:
-            handle.remove()
-        self.optimizer_handles.clear()
-
-    def _note_once(self, key: str, text: str) -> None:
-        if key not in self.said:
-            self.said.add(key)
-            self.deck.note(key, text)
-
-    def _say_once(self, key: str, text: str) -> None:
-        if key not in self.said:
-            warnings.warn(f"tapedeck: {text}", stacklevel=3)
-        self._note_once(key, text)
+        for updates in self.optimizers:
+            for handle in updates.handles:
+                handle.remove()
 
 
-def _put(signal: Any, tensor: torch.Tensor) -> None:
+def _clone_each(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor.clone() for tensor in tensors]
+
+
+_clone = getattr(torch, "_foreach_clone", _clone_each)  # in one call, in newer versions
+
+
+def _is_reached(parameter: torch.Tensor) -> bool:
+    """Whether the backward pass under way gives this parameter a gradient."""
+    node = torch.autograd.graph.get_gradient_edge(parameter).node
     try:
-        signal.put(tensor)
-    except (TypeError, BufferError, RuntimeError):
-        tensor = tensor.detach()
-        if tensor.dtype == torch.bfloat16:
-            signal.record(tensor.contiguous().view(torch.int16).numpy(), dtype="bfloat16")
-        else:
-            signal.record(tensor.resolve_conj().resolve_neg().numpy())
+        return torch._C._will_engine_execute_node(node)
+    except RuntimeError:  # autograd.grad() of the parameter: the loss's, unless another pass goes through it
+        return not torch.is_grad_enabled()
 
 
 def _is_compiled(model: torch.nn.Module) -> bool:
-    return any(
-        hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
-        for module in model.modules()
-    )
+    def call(module: Any) -> Any:
+        inside = module.__dict__.get("_compiled_call_impl")
+        return inside if not isinstance(inside, Tap) or inside.call != module._call_impl else None
+
+    return any("_orig_mod" in module._modules or call(module) is not None for module in model.modules())
 
 
-def _force_eager(on: bool) -> bool:
-    set_stance = getattr(torch.compiler, "set_stance", None)
-    if set_stance is not None:
-        set_stance("force_eager" if on else "default")
-    return set_stance is not None
+def _has_compiled() -> bool:
+    """Whether torch.compile has compiled something."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    return utils is not None and sum(utils.counters["frames"].values()) > 0
 
 
 def _follow_scalers() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import warnings
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -91,6 +92,8 @@ class Deck:
         self._finished = False
         self._ends_epoch = False
         self._laid_out: set[str] = set()  # names of arrays that were recorded
+        self._by_epoch = False  # a track waits for the end of an epoch
+        self._epochs_ended = 0
         self._parts: list[Any] = []  # that go with the deck: hooks, samplers
         self.rank = rank
         self.folder: str = self._native.folder
@@ -142,6 +145,10 @@ class Deck:
             sample=sample, when=when, history=history, form=_form_bits(form), to=_listed(to),
         )
         self._tracked = True
+        self._by_epoch = self._by_epoch or every_epochs > 0
+        for part in self._parts:
+            if hasattr(part, "after_track"):  # the open step may have become due
+                part.after_track()
         return self
 
     def _prepare(self) -> None:
@@ -172,7 +179,10 @@ class Deck:
         try:
             self._native.record(name, value)
         except (TypeError, BufferError):
-            for part, array, dtype in _as_arrays(name, value):
+            arrays = _as_arrays(name, value)
+            if len(arrays) > 1 and self._native.wants(name) and not any(self._native.wants(part) for part, _, _ in arrays):
+                raise TypeError(f"{name} is complex: it is recorded as {name}.real and {name}.imag, which no track has") from None
+            for part, array, dtype in arrays:
                 self._native.record(part, array, dtype=dtype)
 
     def log(self, metrics: dict[str, Any] | None = None, /, **more: Any) -> None:
@@ -249,19 +259,39 @@ class Deck:
         if not all([part.before_step() for part in self._parts]):
             return
         number = self.steps + 1 if step is None else step
-        self._native.step(self.epoch, number, last)
+        if self._by_epoch and not last:
+            self._native.step_later(self.epoch, number)  # end_epoch() may follow
+        else:
+            self._native.step(self.epoch, number, last)
         self.steps = number
         if last:
-            self.end_epoch()
+            self._epochs_ended += 1
+            self._begin_epoch()
         for part in self._parts:
             part.after_step()
 
     def end_epoch(self) -> None:
         """The step closed last was its epoch's last; another epoch begins.
 
-        For tracks with ``every_epochs`` the end of an epoch must be known when its step is closed:
-        use ``step(last=True)`` there.
+        >>> for x, y in loader:
+        ...     deck.step()
+        >>> deck.end_epoch()
+
+        Where tracks wait for the end of an epoch this comes right after the step: what is logged in between belongs to
+        the next one. ``step(last=True)`` says the same at once.
         """
+        if any(part.close_last_step() for part in self._parts if hasattr(part, "close_last_step")):
+            return
+        if self._by_epoch:
+            if self._native.end_epoch():
+                self._epochs_ended += 1
+            else:
+                warnings.warn("tapedeck: end_epoch() does not follow a step: tracks by epoch recorded nothing of this one. "
+                              "Call it right after deck.step(), before anything is logged, or say deck.step(last=True)",
+                              stacklevel=2)
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
         self.epoch += 1
         self._native.note(_resume.ENDED, str(self.steps))
 
@@ -291,6 +321,11 @@ class Deck:
             return
         for part in self._parts:
             part.finish()
+        if self._by_epoch and not self._epochs_ended and self.steps:
+            text = ("tracks by epoch recorded nothing: no epoch ended. Call deck.end_epoch() after the last step of each, or "
+                    "deck.step(last=True) for it")
+            self._native.note("epochs", text)
+            warnings.warn(f"tapedeck: {text}", stacklevel=2)
         if state:
             self._native.note("state", state)
         self._native.close()
@@ -347,15 +382,10 @@ def _as_arrays(name: str, value: Any) -> list[tuple[str, Any, str | None]]:
     if hasattr(value, "detach"):
         import torch
 
-        value = value.detach().cpu()
-        if value.dtype == torch.bfloat16:
-            return [(name, value.contiguous().view(torch.int16).numpy(), "bfloat16")]
-        kind = str(value.dtype).removeprefix("torch.")
-        wider = {"complex32": torch.complex64} | ({kind: torch.float32} if kind.startswith("float8_") else {})
-        try:  # which hold every one of them
-            value = value.to(wider.get(kind, value.dtype)).resolve_conj().resolve_neg().numpy()
-        except (TypeError, RuntimeError) as error:
-            raise TypeError(f"tensors of {kind} are not recorded: {error}") from None
+        from ._tensors import host_parts
+
+        return [(part, tensor.contiguous().view(torch.int16).numpy(), "bfloat16") if tensor.dtype == torch.bfloat16
+                else (part, tensor.numpy(), None) for part, tensor in host_parts(name, value)]
     array = numpy.asarray(value)
     kind = array.dtype.name
     if kind == "bfloat16":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 try:
@@ -10,32 +9,74 @@ try:
 except ImportError:
     from pytorch_lightning import Callback
 
-from ._torch import watch
+from ._guard import guarded
+from ._trainer import TrainerSteps
 
 
-class Recorder(Callback):
-    """Watches the module that is trained; arguments as of `tapedeck.watch`. What the module logs is recorded too."""
+class Recorder(TrainerSteps, Callback):
+    """Watches the module that is trained; arguments as of `tapedeck.watch`. All of its optimizers are watched.
 
-    def __init__(self, folder: str | os.PathLike[str] = "runs/run", **options: Any) -> None:
-        self._folder, self._options = folder, options
-        self.deck: Any = None
+    A step is a batch, or several that are accumulated, after which an optimizer stepped: with one optimizer it is
+    Lightning's ``global_step``. ``loss`` is the mean over the step's batches of what ``training_step`` returned. What the
+    module logs is recorded when it is logged: values of an epoch, such as ``val_loss``, in the epoch's last step.
+    """
+
+    @guarded
+    def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, batch_idx: int) -> None:
+        self._close_step(trainer)
 
     def on_train_start(self, trainer: Any, module: Any) -> None:
-        self.deck = watch(module, self._folder, optimizer=trainer.optimizers[0] if trainer.optimizers else None,
-                          **self._options)
+        done = getattr(trainer.fit_loop.epoch_loop, "_batches_that_stepped", trainer.global_step)
+        self._start(module, list(trainer.optimizers) or None, trainer.current_epoch + 1, done)
+        self._global_step, self._count = trainer.global_step, done
+        self._losses: list[Any] = []  # of the step's batches
+        self._seen: dict[str, Any] = dict(trainer.logged_metrics)  # values that were logged before
 
+    @guarded
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        self.deck.epoch = trainer.current_epoch + 1
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
         if loss is not None:
-            self.deck.log(loss=loss.detach() if hasattr(loss, "detach") else loss)
-        self.deck.log({name: value for name, value in trainer.logged_metrics.items() if name != "loss"})
-        self.deck.step(last=bool(trainer.is_last_batch))
-        self.deck.epoch = trainer.current_epoch + 1
+            self._losses.append(loss.detach() if hasattr(loss, "detach") else loss)
+        if trainer.global_step == self._global_step and not any(getattr(part, "stepped", None) for part in self.deck._parts):
+            return  # more batches follow
+        self._global_step = trainer.global_step
+        self._count += 1
+        self._log_loss(trainer.accumulate_grad_batches if module.automatic_optimization else 1)
+        self._log_new(trainer)
+        self._trained = (trainer.current_epoch + 1, self._count)
 
+    @guarded
+    def on_train_epoch_end(self, trainer: Any, module: Any) -> None:
+        self._ends_epoch = self._trained is not None
+
+    @guarded
     def on_train_end(self, trainer: Any, module: Any) -> None:
-        self.deck.finish()
+        self._close_step(trainer)
+        self._end()
 
+    @guarded
     def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
         if self.deck is not None:
-            self.deck.finish("interrupted" if isinstance(exception, KeyboardInterrupt) else "failed")
+            self._close_step(trainer)
+            self._end("interrupted" if isinstance(exception, KeyboardInterrupt) else "failed")
+
+    def _close_step(self, trainer: Any) -> None:
+        if self._trained:
+            self._log_new(trainer)
+        self._close()
+
+    def _log_loss(self, divided_by: int) -> None:
+        """Lightning has divided losses of automatic optimisation by the batches that are accumulated."""
+        losses, self._losses = self._losses, []
+        if losses:
+            total = sum(losses[1:], losses[0])
+            self.deck.log(loss=total if len(losses) == divided_by else total * (divided_by / len(losses)))
+
+    def _log_new(self, trainer: Any) -> None:
+        """``logged_metrics`` keeps what was logged once: a value that is new has memory of its own."""
+        for name, value in trainer.logged_metrics.items():
+            before = self._seen.get(name)
+            if before is None or value.data_ptr() != before.data_ptr():
+                self._seen[name] = value
+                if name != "loss":
+                    self.deck.log({name: value})

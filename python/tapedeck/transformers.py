@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import os
+import math
 from typing import Any
 
 from transformers import TrainerCallback
 
-from ._torch import watch
+from ._guard import guarded
+from ._trainer import TrainerSteps
 
 
-class Recorder(TrainerCallback):
-    """Watches the model that is trained; arguments as of `tapedeck.watch`. What the trainer logs is recorded too."""
-
-    def __init__(self, folder: str | os.PathLike[str] = "runs/run", **options: Any) -> None:
-        self._folder, self._options = folder, options
-        self.deck: Any = None
-        self._trained: tuple[int, int] | None = None  # epoch and step that are not closed yet
+class Recorder(TrainerSteps, TrainerCallback):
+    """Watches the model that is trained; arguments as of `tapedeck.watch`. Steps are the trainer's ``global_step``.
+    What the trainer logs is recorded too."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, **_: Any) -> None:
-        self.deck = watch(model, self._folder, optimizer=getattr(optimizer, "optimizer", optimizer), **self._options)
+        self._start(model, optimizer, math.floor(state.epoch or 0) + 1, state.global_step)
 
-    # A step is closed when the next one begins: what is logged of it comes after its end.
-
+    @guarded
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._close()
 
+    @guarded
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._trained = (int(state.epoch or 0) + 1, state.global_step)
+        # state.epoch is the part of the epochs that is done: 1.0 after the first one's last step.
+        self._trained = (max(1, math.ceil(round(state.epoch or 0, 9))), state.global_step)
 
+    @guarded
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._ends_epoch = self._trained is not None
+
+    @guarded
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         if self.deck is not None and not self.deck._finished:
             self.deck.log({name: value for name, value in (logs or {}).items() if isinstance(value, (int, float))})
 
+    @guarded
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._close()
-        self.deck.finish()
-
-    def _close(self) -> None:
-        if self._trained:
-            self.deck.step(epoch=self._trained[0], step=self._trained[1])
-            self._trained = None
+        self._end()

@@ -60,6 +60,18 @@ class Recording(Case):
                 self.assertEqual(found.dtype, value.dtype)
         self.assertIsInstance(run["float32"].at(1), np.memmap)
 
+    def test_complex_arrays_are_two_signals(self):
+        value = np.array([1 + 2j, -3j])
+        with tapedeck.Deck(self.path()) as deck:
+            deck.track("x*", form="tensor", to="npy")
+            deck.track("y", form="tensor", to="npy")
+            deck.record("x", value)
+            with self.assertRaisesRegex(TypeError, "y.real and y.imag, which no track has"):
+                deck.record("y", value)
+            deck.step()
+        run = tapedeck.Run(deck.folder)
+        np.testing.assert_array_equal(run["x.real"].at(1) + 1j * run["x.imag"].at(1), value)
+
     def test_what_is_no_array_is_refused(self):
         with tapedeck.Deck(self.path()) as deck:
             for value in (np.array(["a"]), object(), np.zeros(2, "M8[s]")):

@@ -1,0 +1,239 @@
+"""The signals of a Keras model: what they are called, and how their values get into a deck."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy
+
+from .deck import Deck
+
+try:
+    from keras.src.backend.common.symbolic_scope import in_symbolic_scope
+except ImportError:
+    def in_symbolic_scope() -> bool:
+        return False
+
+BACKEND = keras.backend.backend()
+
+
+def leaves(model: Any) -> dict[str, Any]:
+    """The layers whose outputs are recorded, by name: those without layers inside, and those that call theirs
+    in a loop or a fused way (recurrent, attention)."""
+    return {name: layer for name, (layer, is_leaf) in _named(model).items() if is_leaf}
+
+
+def _named(model: Any) -> dict[str, tuple[Any, bool]]:
+    """Every layer that has an output or parameters of its own, and whether its output is recorded."""
+    whole = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.MultiHeadAttention, keras.layers.TimeDistributed)
+    found: list[tuple[Any, bool]] = []
+
+    def visit(layer: Any) -> None:
+        parts = [] if isinstance(layer, whole) else list(getattr(layer, "_layers", []))
+        for part in parts:
+            visit(part)
+        if isinstance(layer, keras.layers.InputLayer) or any(layer is other for other, _ in found):
+            return
+        if not parts or getattr(layer, "_trainable_variables", []):
+            found.append((layer, not parts))
+
+    visit(model)
+    names = [layer.name for layer, _ in found]
+    return {
+        layer.name if names.count(layer.name) == 1 else layer.path.replace("/", "."): (layer, is_leaf)
+        for layer, is_leaf in found
+    }
+
+
+class Signals:
+    """What goes with a deck that records a Keras model."""
+
+    def __init__(self, deck: Deck, model: Any, prefix: str = "") -> None:
+        self.deck, self.network, self.prefix = deck, model, f"{prefix}." if prefix else ""
+        self.reported: set[str] = set()  # signals that could not be recorded
+        self.logged: set[str] = set()  # metrics of which this epoch has steps' own values
+        self.declare()
+        for other in deck._parts:
+            same = sorted(set(getattr(other, "layers", ())) & set(self.layers)) if isinstance(other, Signals) else []
+            if same:
+                raise ValueError(f"this deck already records a model with layers of these names: {', '.join(same[:5])}; "
+                                 "give prefix=, a word that names begin with")
+        deck._parts.append(self)
+
+    @classmethod
+    def of(cls, deck: Deck, model: Any, prefix: str = "") -> "Signals":
+        """The deck's signals of this model, declared once."""
+        for part in deck._parts:
+            if isinstance(part, cls) and part.network is model and part.prefix == (f"{prefix}." if prefix else ""):
+                return part
+        return cls(deck, model, prefix)
+
+    def declare(self) -> None:
+        """Declares signals; again when a layer was not built the first time."""
+        native = self.deck._native
+        named = {self.prefix + name: found for name, found in _named(self.network).items()}
+        self.layers = {name: layer for name, (layer, is_leaf) in named.items() if is_leaf}
+        self.complete = all(layer.built for layer, _ in named.values())
+        self.variables: dict[str, Any] = {}
+        for order, (name, (layer, is_leaf)) in enumerate(named.items(), 1):
+            for kind in ("output", "error") if is_leaf else ():
+                native.signal(f"{name}.{kind}", kind=kind, layer=name, order=order, batched=True)
+            own = layer.trainable_weights if is_leaf else [v for v in layer._trainable_variables if v.trainable]
+            for variable in own:
+                parameter = variable.name
+                full = f"{name}.{parameter}"
+                if full in self.variables:  # the cells of a bidirectional layer
+                    parameter = ".".join(variable.path.split("/")[-3:])
+                    full = f"{name}.{parameter}"
+                self.variables[full] = variable
+                for suffix, kind in (("", "parameter"), (".gradient", "gradient"), (".update", "update")):
+                    native.signal(full + suffix, kind=kind, layer=name, parameter=parameter, order=order)
+
+    def note_facts(self, optimizer: Any = None) -> None:
+        deck, model = self.deck, self.network
+        deck.note("framework", f"keras {keras.__version__} on {BACKEND}")
+        deck.note("parameters", model.count_params() if model.built else "not known yet")
+        frozen = [layer.name for layer in model.layers if not layer.trainable]
+        if frozen:
+            deck.note("frozen_layers", ",".join(frozen))
+        if optimizer is not None:
+            deck.note("optimizer", f"{type(optimizer).__name__} {optimizer.get_config()}")
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def record(self, name: str, value: Any) -> None:
+        """Records a value; one that cannot be recorded is reported."""
+        try:
+            self.deck.record(name, value)
+        except Exception as error:
+            self.cannot(name, error)
+
+    def cannot(self, what: str, reason: Any) -> None:
+        """Reports once, in the run and as a warning, what is not recorded. Training goes on."""
+        if what not in self.reported:
+            self.reported.add(what)
+            reason = (str(reason) or repr(reason)).strip().split("\n")[0][:300]
+            try:
+                self.deck.note(f"not_recorded.{what}", reason)
+            except Exception:  # the deck is finished
+                pass
+            warnings.warn(f"tapedeck: {what} is not recorded: {reason}", stacklevel=2)
+
+    def values_before(self, value_of: Callable[[Any], Any]) -> dict[str, numpy.ndarray]:
+        """Copies of the parameters whose updates are wanted."""
+        wants = self.deck._native.wants
+        return {name: numpy.array(value_of(v)) for name, v in self.variables.items() if wants(f"{name}.update")}
+
+    def put(self, captured: dict[str, Any]) -> None:
+        """Records outputs, errors and gradients, and the loss."""
+        for name, value in captured.items():
+            if name == "loss":
+                try:
+                    self.deck.log(loss=value.detach() if hasattr(value, "detach") else value)
+                    self.logged.add(name)
+                except Exception as error:
+                    self.cannot(name, error)
+            elif self.deck._native.wants(name):
+                self.record(name, value)
+
+    def put_parameters(self, before: dict[str, numpy.ndarray], value_of: Callable[[Any], Any]) -> None:
+        """Records parameters, and the updates that they got since `before`."""
+        wants = self.deck._native.wants
+        for name, variable in self.variables.items():
+            if wants(name) or name in before:
+                value = value_of(variable)
+                self.record(name, value)
+                if name in before:
+                    self.record(f"{name}.update", numpy.asarray(value) - before[name])
+
+    # ---- a part of the deck ---------------------------------------------------------------------
+
+    def before_step(self) -> bool:
+        return True
+
+    def after_step(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def telling(layers: dict[str, Any], tell: Callable[[str, Any], Any]) -> Iterator[None]:
+    """Within it layers report their outputs; what `tell` returns replaces the output."""
+    calls: dict[str, int] = {}
+
+    def wrap(name: str, layer: Any) -> Callable:
+        call = layer.call
+
+        def told(*arguments: Any, **options: Any) -> Any:
+            output = call(*arguments, **options)
+            if in_symbolic_scope():  # Keras finds out shapes, of a layer that is being built
+                return output
+            count = calls[name] = calls.get(name, -1) + 1
+            label = f"{name}@{count}" if count else name
+            return _each(output, label, tell)
+
+        return told
+
+    for name, layer in layers.items():
+        object.__setattr__(layer, "call", wrap(name, layer))
+    try:
+        yield
+    finally:
+        for layer in layers.values():
+            object.__delattr__(layer, "call")
+
+
+def _each(output: Any, label: str, tell: Callable[[str, Any], Any]) -> Any:
+    """A nested output with each of its tensors replaced by what `tell` returns."""
+    if isinstance(output, dict):
+        return type(output)((key, _each(part, f"{label}.{key}", tell)) for key, part in output.items())
+    if isinstance(output, (list, tuple)):
+        parts = [_each(part, f"{label}.{i}", tell) for i, part in enumerate(output)]
+        return type(output)(*parts) if hasattr(output, "_fields") else type(output)(parts)
+    return tell(label, output) if _is_float(output) else output
+
+
+def _is_float(value: Any) -> bool:
+    return hasattr(value, "dtype") and keras.backend.is_float_dtype(keras.backend.standardize_dtype(value.dtype))
+
+
+class Scaling:
+    """Within it the scale that an optimizer gives to a loss is known: errors and gradients carry it until the
+    optimizer divides by it. Its dynamic scale may already be another after the step."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+        self.loss: Any = None  # that was scaled
+        self.scaled: Any = None
+        self.scale: Any = None
+
+    def __enter__(self) -> "Scaling":
+        if self.optimizer is not None:
+            plain = self.optimizer.scale_loss
+
+            def scale_loss(loss: Any) -> Any:
+                self.loss = self.scaled = loss
+                result = plain(loss)
+                if result is not loss:
+                    self.scaled, self.scale = result, plain(keras.ops.ones((), "float32"))
+                return result
+
+            object.__setattr__(self.optimizer, "scale_loss", scale_loss)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.optimizer is not None:
+            object.__delattr__(self.optimizer, "scale_loss")
+
+    def unscaled(self, value: Any) -> Any:
+        """A gradient without the scale; half precision has no room for it."""
+        if self.scale is None or value is None:
+            return value
+        is_half = keras.backend.standardize_dtype(value.dtype) in ("float16", "bfloat16")
+        return keras.ops.divide(keras.ops.cast(value, "float32") if is_half else value, self.scale)
