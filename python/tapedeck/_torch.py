@@ -8,12 +8,11 @@ changes a value, and what cannot be recorded is noted and warned of, once a sign
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -21,13 +20,12 @@ import torch
 from . import _tensors
 from ._layers import Handle, Layer, Tap
 from ._loop import Loop
+from ._steps import PLAIN, Clock, Parameter, Updates, optimizers_of, stance
 from .deck import Deck
 
 _GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
 _SINKS = {"tensor": "npy", "rows": "csv", "long": "csv", "units": "csv", "stats": "sqlite", "histogram": "tensorboard",
           "image": "png", "scalar": "tensorboard", "hash": "csv"}
-_PLAIN = (torch.Tensor, torch.nn.Parameter)  # other types have memory of their own kind
-_COMMON = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _in_backward = torch._C._current_graph_task_id  # -1 outside of one
 _scaler: Any = None  # a weak reference to the GradScaler that last scaled a loss
 
@@ -76,7 +74,7 @@ def watch(
         prefix: of all names: ``critic`` makes ``critic.0.output``.
         options: of `Deck`.
     """
-    optimizers = _optimizers(optimizer)
+    optimizers = optimizers_of(optimizer)
     groups = _groups(log)
     rank, world = _rank()
     _check_names(deck, model, prefix)
@@ -93,27 +91,6 @@ def watch(
         deck._prepare()
     watcher.after_step()
     return deck
-
-
-def _optimizers(given: Any) -> dict[Any, Any]:
-    """By what their learning rates are called: a word, or the number of the first one."""
-    if isinstance(given, Mapping):
-        return {str(key): _inside(optimizer) for key, optimizer in given.items()}
-    found: dict[Any, Any] = {}
-    number = 0
-    for each in given if isinstance(given, (list, tuple)) else [] if given is None else [given]:
-        found[number] = _inside(each)
-        number += len(found[number].param_groups)
-    return found
-
-
-def _inside(optimizer: Any) -> Any:
-    """The optimizer that has hooks: Accelerate's has one of PyTorch's in it."""
-    while "_optimizer_step_pre_hooks" not in getattr(optimizer, "__dict__", {}):
-        if not hasattr(optimizer, "optimizer"):
-            raise TypeError(f"optimizer is one of torch.optim, a list or a dict of them, not {type(optimizer).__name__}")
-        optimizer = optimizer.optimizer
-    return optimizer
 
 
 def _groups(log: str | Iterable[str]) -> list[str]:
@@ -172,176 +149,6 @@ def _clean(name: str) -> str:
     return ".".join(word for word in name.split(".") if word not in ("_orig_mod", "_checkpoint_wrapped_module"))
 
 
-class _Parameter:
-    """A parameter, or a half of a complex one."""
-
-    __slots__ = ("tensor", "pick", "name", "value", "gradient", "update", "is_plain", "before")
-
-    def __init__(self, tensor: torch.nn.Parameter, pick: Any, name: str, value: Any, gradient: Any, update: Any) -> None:
-        self.tensor = tensor
-        self.pick = pick
-        self.name = name
-        self.value = value
-        self.gradient = gradient
-        self.update = update
-        self.is_plain = pick is None and type(tensor) in _PLAIN and tensor.dtype in _COMMON
-        self.before: torch.Tensor | None = None
-
-    def read(self, tensor: torch.Tensor) -> torch.Tensor:
-        tensor = _tensors.readable(tensor)
-        return tensor if self.pick is None else self.pick(tensor)
-
-    def read_wanted(self, signal: Any, tensor: torch.Tensor) -> torch.Tensor | None:
-        return self.read(tensor) if signal.wants() and not torch.nn.parameter.is_lazy(tensor) else None
-
-
-class _Stance:
-    """Of the compiler: it runs everything eagerly while a watcher needs that, and then as before."""
-
-    def __init__(self) -> None:
-        self.users: set[int] = set()
-        self.before: Any = None
-
-    def force_eager(self, user: Any) -> bool:
-        set_stance = getattr(torch.compiler, "set_stance", None)
-        if set_stance is None:
-            return False
-        if not self.users:
-            self.before = set_stance("force_eager")
-        self.users.add(id(user))
-        return True
-
-    def release(self, user: Any) -> None:
-        if id(user) in self.users:
-            self.users.remove(id(user))
-            if not self.users:
-                self.before.__exit__(None, None, None)
-
-
-_stance = _Stance()
-
-
-class _Clock:
-    """The steps of a deck, for all its watchers. Without calls of `Deck.step` one ends when every optimizer has stepped and
-    the model is called again, or an optimizer steps for a second time."""
-
-    def __init__(self, deck: Deck) -> None:
-        self.deck = deck
-        self.count = 0  # of optimizers
-        self.stepped: set[int] = set()  # those that have, since the step was opened
-        self.inferring: bool | None = None  # steps end with the optimizers'; None: not known yet
-        self.inferred = False  # the step before this one was ended so, before that was known
-        self.closing = False
-        self.ignoring = False
-        self.is_over = False  # the next call of the model begins another step
-
-    @property
-    def several(self) -> bool:
-        return self.count > 1
-
-    def see_step(self, optimizer: int) -> None:
-        self.stepped.add(optimizer)
-        self.is_over = self.inferring is not False and len(self.stepped) == self.count
-
-    def close_last_step(self) -> bool:
-        """Of an epoch, when nobody closes steps."""
-        is_open = self.inferring is not False and bool(self.stepped)
-        if is_open:
-            self.infer_step(last=True)
-        return is_open
-
-    def infer_step(self, last: bool = False) -> None:
-        """Nobody closed the step. The first time this may be a loop that closes it a little later: that call is then
-        ignored."""
-        self.inferring = True if self.inferred else None
-        self.inferred = True
-        self.closing = True
-        try:
-            self.deck.step(last=last)
-        finally:
-            self.closing = False
-
-    def before_step(self) -> bool:
-        """False: there is no step to close."""
-        self.ignoring = False
-        if not self.closing:
-            self.ignoring = self.inferred and self.inferring is None and not self.stepped
-            self.inferring = False
-        return not self.ignoring
-
-    def after_step(self) -> None:
-        self.stepped.clear()
-        self.is_over = False
-
-    def finish(self) -> None:
-        pass
-
-
-class _Updates:
-    """An optimizer, and the parameters that it updates."""
-
-    def __init__(self, watcher: "Watcher", word: Any, optimizer: Any) -> None:
-        self.watcher = watcher
-        self.word = word
-        self.optimizer = optimizer
-        self.records = False  # the update under way
-        self.size = -1
-        self.mine: list[_Parameter] = []
-        self.names: list[str] = []
-        self.handles = [optimizer.register_step_pre_hook(self.before), optimizer.register_step_post_hook(self.after)]
-
-    def parameters(self) -> list[_Parameter]:
-        groups = self.optimizer.param_groups
-        size = sum(len(group["params"]) for group in groups)
-        if size != self.size:
-            self.size = size
-            ids = {id(p) for group in groups for p in group["params"]}
-            self.mine = [p for p in self.watcher.parameters if id(p.tensor) in ids]
-        return self.mine
-
-    def rates(self) -> list[str]:
-        """The names of the groups' learning rates."""
-        while len(self.names) < len(self.optimizer.param_groups):
-            number = len(self.names)
-            word = f"_{self.word}" if isinstance(self.word, str) else ""
-            number += 0 if word else self.word
-            self.names.append(f"{self.watcher.prefix}learning_rate{word}" + (f"_{number}" if number else ""))
-        return self.names
-
-    def before(self, optimizer: Any, arguments: tuple, named: dict) -> Any:
-        """A closure computes the gradients within the step: its first evaluation counts, as for the loss that `step`
-        returns and for outputs and errors."""
-        if torch.compiler.is_compiling():
-            return None
-        watcher = self.watcher
-        self.records = False
-        watcher.guard("gradients", watcher.before_update, self)
-        if not self.records:
-            return None
-        closure = arguments[1] if len(arguments) > 1 else named.get("closure")
-        if closure is None:
-            watcher.guard("gradients", watcher.put_gradients, self.parameters())
-            return None
-        evaluations = 0
-
-        @functools.wraps(closure, updated=())
-        def evaluate(*inputs: Any, **more: Any) -> Any:
-            nonlocal evaluations
-            loss = closure(*inputs, **more)
-            evaluations += 1
-            if evaluations == 1:
-                watcher.guard("gradients", watcher.put_gradients, self.parameters())
-            return loss
-
-        if len(arguments) > 1:
-            return (arguments[0], evaluate, *arguments[2:]), named
-        return arguments, {**named, "closure": evaluate}
-
-    def after(self, *_: Any) -> None:
-        if not torch.compiler.is_compiling():
-            self.watcher.guard("updates", self.watcher.after_update, self)
-
-
 class Watcher:
     """What goes with a deck that watches a model."""
 
@@ -351,7 +158,7 @@ class Watcher:
         self.model = _bare(model)
         self.handles: list[Handle] = []
         self.layers: list[tuple[torch.nn.Module, Layer]] = []
-        self.parameters: list[_Parameter] = []
+        self.parameters: list[Parameter] = []
         self.names: dict[int, str] = {}  # of signals
         self.refused: set[str] = set()  # signals that were not recorded
         self.waiting: list[tuple[Any, torch.Tensor, Any]] = []  # copies from a device, under way
@@ -376,14 +183,14 @@ class Watcher:
         self._declare()
         self.sharded = any(hasattr(p.tensor, "_local_tensor") for p in self.parameters) or any(
             "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules())
-        self.clock = next((part for part in deck._parts if isinstance(part, _Clock)), None)
+        self.clock = next((part for part in deck._parts if isinstance(part, Clock)), None)
         if self.clock is None:
-            self.clock = _Clock(deck)
+            self.clock = Clock(deck)
             deck._parts.append(self.clock)
         self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scale, prefix)
         if scaler is None:
             _follow_scalers()
-        self.optimizers = [_Updates(self, word, optimizer) for word, optimizer in optimizers.items()]
+        self.optimizers = [Updates(self, word, optimizer) for word, optimizer in optimizers.items()]
         self.clock.count += len(optimizers)
 
     def declare(self, name: str, **about: Any) -> Any:
@@ -409,7 +216,7 @@ class Watcher:
         if layer + "." == self.prefix or not layer:
             layer = self.prefix + "model" if len(self.layers) == 1 else layer
         common = {"layer": layer, "parameter": parameter, "order": orders.get(layer, 0)}
-        self.parameters.append(_Parameter(
+        self.parameters.append(Parameter(
             tensor, pick, name,
             self.declare(name, kind="parameter", **common),
             self.declare(f"{name}.gradient", kind="gradient", **common),
@@ -505,7 +312,7 @@ class Watcher:
             self._say_once("data_parallel", "DataParallel copies the model in every step: outputs and errors are not "
                            "recorded; DistributedDataParallel has them")
             return
-        if self.compiled and not _stance.force_eager(self):
+        if self.compiled and not stance.force_eager(self):
             self._say_once("compiled", "this PyTorch cannot run a compiled model eagerly for a step: its outputs and "
                            "errors are not recorded")
             return
@@ -515,7 +322,7 @@ class Watcher:
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
-        _stance.release(self)
+        stance.release(self)
 
     def see_unseen(self) -> None:
         """Parameters changed in a step that was due, and no module was called: a compiled function did it."""
@@ -529,12 +336,12 @@ class Watcher:
         self.compiled = True
         self._say_once("compiled", f"step {self.deck.steps + 1} ran in a compiled function: its outputs and errors are not "
                        "recorded; from now on steps that are recorded run eagerly")
-        if not _stance.force_eager(self):
+        if not stance.force_eager(self):
             self._take_off()
 
     def put(self, signal: Any, tensor: torch.Tensor) -> None:
         """Records a tensor; one on a device is copied while it goes on, and recorded at the step's end."""
-        if type(tensor) in _PLAIN:
+        if type(tensor) in PLAIN:
             try:
                 signal.put(tensor)
                 return
@@ -626,7 +433,7 @@ class Watcher:
 
     # ---- parameters -----------------------------------------------------------------------------
 
-    def _remember(self, parameters: list[_Parameter]) -> None:
+    def _remember(self, parameters: list[Parameter]) -> None:
         wanted = [p for p in parameters if p.update.wants() and (p.is_plain or not torch.nn.parameter.is_lazy(p.tensor))]
         if wanted:
             with torch.no_grad():
@@ -634,12 +441,12 @@ class Watcher:
             for p, copy in zip(wanted, copies):
                 p.before = copy
 
-    def put_gradients(self, parameters: list[_Parameter]) -> None:
+    def put_gradients(self, parameters: list[Parameter]) -> None:
         self._put_all([p.gradient for p in parameters],
                       [g if p.is_plain or g is None else p.read_wanted(p.gradient, g)
                        for p in parameters for g in (p.tensor.grad,)])
 
-    def _put_parameters(self, parameters: list[_Parameter]) -> None:
+    def _put_parameters(self, parameters: list[Parameter]) -> None:
         self._put_all([p.value for p in parameters],
                       [p.tensor if p.is_plain else p.read_wanted(p.value, p.tensor) for p in parameters])
         changed = [p for p in parameters if p.before is not None]
@@ -660,7 +467,7 @@ class Watcher:
     def is_due(self) -> bool:
         return bool(self.handles) or self.deck._native.due(self.deck.steps + 1)
 
-    def before_update(self, updates: _Updates) -> None:
+    def before_update(self, updates: Updates) -> None:
         clock = self.clock
         if id(updates) in clock.stepped:
             if clock.inferring is not False:
@@ -680,7 +487,7 @@ class Watcher:
             self.scalar("micro_batches", float(self.passes))
             self._remember(updates.parameters())
 
-    def after_update(self, updates: _Updates) -> None:
+    def after_update(self, updates: Updates) -> None:
         clock = self.clock
         if updates.records:
             self._put_parameters(updates.parameters())
