@@ -109,7 +109,8 @@ void print_json_diagnosis(const td_diagnosis *diagnosis) {
         printf("%s", i ? ", " : "");
         print_json_finding(&findings[i]);
     }
-    printf("], \"rules\": %zu, ", td_diagnosis_rule_count(diagnosis));
+    printf("], \"rules\": %zu, \"skipped\": %zu, ", td_diagnosis_rule_count(diagnosis),
+           td_diagnosis_skipped_count(diagnosis));
     print_json_texts("notes", notes, noted);
     printf("}\n");
 }
@@ -225,11 +226,19 @@ void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
     for (size_t i = 0; i < count; i++) {
         print_finding(&findings[i], colour);
     }
-    size_t others = td_diagnosis_rule_count(diagnosis) - count;
-    terminal_paint(colour, "32");
-    (void)fputs("\u2713", stdout);
+    size_t ran = td_diagnosis_rule_count(diagnosis);
+    size_t others = ran > count ? ran - count : 0, skipped = td_diagnosis_skipped_count(diagnosis);
+    terminal_paint(colour, ran ? "32" : "33");
+    (void)fputs(ran ? "\u2713" : "?", stdout);
     terminal_paint(colour, "0");
-    printf(" %zu %schecks: nothing unusual\n", others, count ? "other " : "");
+    if (!ran) {
+        printf(" none of %zu checks could run\n", skipped);
+    } else if (skipped) {
+        printf(" %zu %sof %zu checks: nothing unusual\n", others, count ? "others " : "",
+               ran + skipped);
+    } else {
+        printf(" %zu %schecks: nothing unusual\n", others, count ? "other " : "");
+    }
     for (size_t i = 0; i < noted; i++) {
         printf("  ");
         print_plain(notes[i]);

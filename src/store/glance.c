@@ -22,6 +22,7 @@ typedef struct shape {
 
 static const shape shapes[] = {
     {TD__RUN_NOTES, TD__RUN_ROW, {0, 1}, "tt"},
+    {TD__EXPERIMENT, TD__EXPERIMENT_ROW, {0, 1}, "tt"},
     {TD__EVENTS, TD__EVENT_ROW, {1, 2, 3, 4, 5, 6, 7}, "tiiditt"},
     {TD__STEPS, TD__STEP_ROW, {0, 1, 2}, "rid"},
     {TD__METRICS, TD__SUMMARY_ROW, {0, 1, 2, 3, 4, 5, 6}, "rididid"},
