@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
 from ._loop import Loop
-from .deck import Deck
+from ._options import DeckOptions
+from .deck import Deck, leaves_no_folder
 
 _GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
 _SINKS = {"tensor": "npy", "rows": "csv", "long": "csv", "units": "csv", "stats": "sqlite", "histogram": "tensorboard",
@@ -25,6 +26,7 @@ _in_backward = torch._C._current_graph_task_id  # -1 outside of one
 _scaler: Any = None  # a weak reference to the GradScaler that last scaled a loss
 
 
+@leaves_no_folder
 def watch(
     model: torch.nn.Module,
     folder: str | os.PathLike[str] = "runs/run",
@@ -37,7 +39,7 @@ def watch(
     to: str | None = None,
     scaler: Any = None,
     deck: Deck | None = None,
-    **options: Any,
+    **options: Unpack[DeckOptions],
 ) -> Deck:
     """Records what happens inside a PyTorch model while it trains.
 

@@ -20,6 +20,7 @@ static void decide(td_deck *deck, const td__moment *now, bool epoch_end, decisio
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__track *track = deck->tracks[i];
         bool go = td__track_scheduled(track, now->epoch, now->step, epoch_end);
+        track->was_due |= go;
         if (track->condition) {
             td__condition_update(track->condition, now);
             go = go && td__condition_holds(track->condition, now);
@@ -54,7 +55,7 @@ static void carry(td_deck *deck, td_signal *signal, const td__tracks due) {
         td__pack_scalar(deck, signal, sinks, value);
     }
     if (td__tracks_any(unsure)) {
-        td__record_value(signal, TD_SCALAR, unsure, value, NULL);
+        td__record_value(signal, TD_SCALAR, unsure, value, NULL, 0);
     }
 }
 
