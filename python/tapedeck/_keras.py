@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 import numpy
 
+from ._options import DeckOptions, TrackOptions
 from .deck import Deck
 
 _backend = keras.backend.backend()
@@ -66,14 +67,14 @@ class Recorder(keras.callbacks.Callback):
     def __init__(
         self,
         folder: str | os.PathLike[str] = "runs/run",
-        track: Iterable[dict[str, Any]] | dict[str, Any] | None = None,
+        track: Iterable[TrackOptions] | TrackOptions | None = None,
         *,
         every: int | str = 100,
         log_freq: int = 0,
         form: str = "histogram",
         to: str | None = None,
         deck: Deck | None = None,
-        **options: Any,
+        **options: Unpack[DeckOptions],
     ) -> None:
         super().__init__()
         self._own = deck is None

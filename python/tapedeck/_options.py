@@ -27,6 +27,18 @@ class DeckOptions(TypedDict, total=False):
     busy_cores: int
 
 
+class WatchOptions(DeckOptions, total=False):
+    """What `watch` takes, for callbacks that call it."""
+
+    every: int | str
+    log_freq: int
+    log: Names
+    form: Names
+    to: Names | None
+    scaler: Any
+    prefix: str
+
+
 class TrackOptions(TypedDict, total=False):
     """What `Deck.track` takes, as a dict."""
 

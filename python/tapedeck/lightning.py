@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Unpack
 
 try:
     from lightning.pytorch import Callback
 except ImportError:
     from pytorch_lightning import Callback
 
+from ._options import WatchOptions
 from ._torch import watch
 
 
 class Recorder(Callback):
     """Watches the module that is trained; arguments as of `tapedeck.watch`. What the module logs is recorded too."""
 
-    def __init__(self, folder: str | os.PathLike[str] = "runs/run", **options: Any) -> None:
+    def __init__(self, folder: str | os.PathLike[str] = "runs/run", **options: Unpack[WatchOptions]) -> None:
         self._folder, self._options = folder, options
         self.deck: Any = None
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Unpack
 
 from transformers import TrainerCallback
 
+from ._options import WatchOptions
 from ._torch import watch
 
 
 class Recorder(TrainerCallback):
     """Watches the model that is trained; arguments as of `tapedeck.watch`. What the trainer logs is recorded too."""
 
-    def __init__(self, folder: str | os.PathLike[str] = "runs/run", **options: Any) -> None:
+    def __init__(self, folder: str | os.PathLike[str] = "runs/run", **options: Unpack[WatchOptions]) -> None:
         self._folder, self._options = folder, options
         self.deck: Any = None
         self._trained: tuple[int, int] | None = None  # epoch and step that are not closed yet
