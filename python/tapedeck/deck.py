@@ -418,7 +418,7 @@ class Deck:
         now = time.monotonic()
         if now >= self._look_at or self.steps & (self.steps - 1) == 0:
             self._look_at = now + _LOOK_SECONDS
-            for text in self._new_warnings():
+            for text in self._find_warnings()[0]:
                 warnings.warn(f"tapedeck: {self.folder}: {text}", RecordingWarning, stacklevel=2)
 
     def end_epoch(self) -> None:
@@ -438,14 +438,15 @@ class Deck:
         """What has been recorded, dropped, degraded, and what recording has cost."""
         return self._native.counters()
 
-    def _new_warnings(self, ending: bool = False) -> list[str]:
-        """What has not been warned of so far."""
+    def _find_warnings(self, ending: bool = False) -> tuple[list[str], list[str]]:
+        """What has not been warned of so far, and what has been and still holds."""
         found = self._native.warnings(ending)
         for part in self._parts:
             found += getattr(part, "warnings", list)()
+        still = [text for text in self._warnings if text in found]
         new = [text for text in dict.fromkeys(found) if text not in self._warnings][: _MOST_WARNINGS - len(self._warnings)]
         self._warnings += new
-        return new
+        return new, still
 
     # ---- the end --------------------------------------------------------------------------------
 
@@ -468,17 +469,16 @@ class Deck:
             part.finish()
         if state:
             self._native.note("state", state)
-        earlier = list(self._warnings)
-        new = self._new_warnings(ending=True)
-        if self._warnings:
-            self._native.note("warnings", "\n".join(self._warnings))
+        new, still = self._find_warnings(ending=True)
+        if new or still:
+            self._native.note("warnings", "\n".join(still + new))
         try:
             self._native.close()
         finally:
             for text in new:
                 warnings.warn(f"tapedeck: {self.folder}: {text}", RecordingWarning, stacklevel=2)
-            if earlier:
-                warnings.warn(f"tapedeck: {self.folder}: the run ended with these warnings: {'; '.join(earlier)}",
+            if still:
+                warnings.warn(f"tapedeck: {self.folder}: the run ended with these warnings: {'; '.join(still)}",
                               RecordingWarning, stacklevel=2)
 
     def _abandon(self) -> None:

@@ -47,10 +47,10 @@ typedef struct td__track {
     td__forms value_forms; /* of scalars, texts and pictures that the program brings along */
     uint32_t scalar_sinks; /* the same, of scalars: bits */
 
-    bool due_step;  /* the open step is wanted by its number */
-    bool due_epoch; /* … because it was announced as the last of an epoch */
-    bool due_maybe; /* … if it turns out to be the last of an epoch */
-    bool was_due;   /* a step was closed that is one of its */
+    bool due_step;     /* the open step is wanted by its number */
+    bool due_epoch;    /* … because it was announced as the last of an epoch */
+    bool due_maybe;    /* … if it turns out to be the last of an epoch */
+    int64_t due_steps; /* closed steps that are its */
 
     bool names_known, condition_known; /* signals with these names are there: see warnings.c */
 

@@ -20,7 +20,7 @@ static void decide(td_deck *deck, const td__moment *now, bool epoch_end, decisio
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__track *track = deck->tracks[i];
         bool go = td__track_scheduled(track, now->epoch, now->step, epoch_end);
-        track->was_due |= go;
+        track->due_steps += go;
         if (track->condition) {
             td__condition_update(track->condition, now);
             go = go && td__condition_holds(track->condition, now);

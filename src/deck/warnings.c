@@ -113,18 +113,20 @@ static void check_schedule(const td_deck *deck, const td__track *track, warnings
 }
 
 static bool needs_check(const td__track *track) {
-    return !track->metrics && (!track->was_due || !track->names_known ||
+    return !track->metrics && (!track->due_steps || !track->names_known ||
                                (track->condition && !track->condition_known));
 }
 
 static void check_track(const td_deck *deck, td__track *track, bool ending, const known *k,
                         warnings *w) {
-    if (track->was_due && !track->names_known) {
+    enum { ENOUGH = 2 }; /* due steps: in the first one some signals are not known yet */
+    bool late = track->due_steps >= ENOUGH || (ending && track->due_steps);
+    if (late && !track->names_known) {
         check_names(track, k, w);
-    } else if (!track->was_due && ending && deck->counters.steps > 0 && !track->at_count) {
+    } else if (!track->due_steps && ending && deck->counters.steps > 0 && !track->at_count) {
         check_schedule(deck, track, w);
     }
-    if (track->condition && !track->condition_known && (track->was_due || ending)) {
+    if (track->condition && !track->condition_known && (late || ending)) {
         check_condition(track, k, w);
     }
 }

@@ -3,11 +3,13 @@
 import argparse
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 import warnings
 import wave
 import zlib
@@ -377,6 +379,25 @@ class Reading(Case):
         program = "import sys; sys.modules['pandas'] = None\nimport tapedeck\ntry:\n    tapedeck.runs('.')\nexcept ImportError as e:\n    print(e)"
         said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         self.assertIn("pip install pandas", said.stdout, said.stderr)
+
+
+class Viewing(Case):
+    def test_the_viewer_of_a_program_that_the_path_has(self):
+        """The engine is found beside the program, not in the working folder."""
+        with tapedeck.Deck(self.path("a")) as deck:
+            deck.log(loss=1.0)
+        with open(self.path("libtapedeck-http.so"), "w", encoding="utf-8") as file:
+            file.write("not ours")
+        path = os.path.dirname(os.path.abspath(shutil.which(TAPEDECK)))
+        viewer = subprocess.Popen(["tapedeck", "view", ".", "--no-open"], cwd=self.folder, stdout=subprocess.PIPE, text=True,
+                                  env={**os.environ, "PATH": path + os.pathsep + os.environ["PATH"]})
+        self.addCleanup(viewer.stdout.close)
+        self.addCleanup(viewer.wait)
+        self.addCleanup(viewer.kill)
+        line = viewer.stdout.readline()
+        self.assertIn("http://", line)
+        with urllib.request.urlopen(line[line.index("http://"):].split()[0], timeout=30) as page:
+            self.assertIn(b"<html", page.read())
 
 
 class Importing(unittest.TestCase):
