@@ -150,7 +150,6 @@ class Deck:
         self._begun = False
         self._finished = False
         self._ends_epoch = False
-        self._named: int | None = None  # the open step's number, where `log` was given one
         self._warnings: list[str] = []
         self._look_at = 0.0  # when to look for more of them
         self._parts: list[Any] = []  # that go with the deck: hooks, samplers
@@ -253,22 +252,26 @@ class Deck:
 
         >>> deck.log(loss=loss, accuracy=0.9)
         >>> deck.log({"val/loss": 0.4})
-        >>> deck.log(loss=0.3, step=120)             # of step 120: an earlier one that is open is closed
+        >>> deck.log(loss=0.3, step=120)             # and closes step 120
 
         Args:
-            step: the step they belong to, from 1; by default the open one. It is closed by `step`, or by what is
-                logged of a later one. A step that is closed takes nothing more.
+            step: the number of the open step, which is closed with this call: it is the same as `step` right after
+                it. Without it the step stays open.
         """
         if not self._begun:
             self._prepare()
         if step is not None:
-            self._open_step(step)
+            self._check_step(step)
+            if step != self.steps + 1:
+                self._native.begin(self.epoch, step, False)
         scalar = self._native.scalar
         for name, value in {**(metrics or {}), **more}.items():
             try:
                 scalar(name, value)
             except BufferError:
                 scalar(name, float(value))
+        if step is not None:
+            self.step(step=step)
 
     def text(self, name: str, text: str) -> None:
         """Records a text in this step.
@@ -311,7 +314,7 @@ class Deck:
         from ._media import sound
 
         data = sound(value, rate, layout)
-        place = f"audio/{_file_name(name)}/step-{self._next:06}.wav"
+        place = f"audio/{_file_name(name)}/step-{self.steps + 1:06}.wav"
         if os.getpid() == self._pid:
             path = os.path.join(self.folder, place)
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -363,34 +366,19 @@ class Deck:
 
     # ---- steps ----------------------------------------------------------------------------------
 
-    @property
-    def _next(self) -> int:
-        """The number of the open step."""
-        return self.steps + 1 if self._named is None else self._named
-
-    def _open_step(self, step: int) -> None:
-        """Makes the open step that one, which closes an earlier one that was opened so."""
-        if self._named is not None and step > self._named:
-            self.step()
-        if step != self._named:
-            self._check_step(step)
-            self._named = step
-            self._native.begin(self.epoch, step, False)
-
     def _check_step(self, step: int) -> None:
         if step < 1:
             raise ValueError(f"steps count from 1, and this is step {step}")
         if step <= self.steps:
-            raise ValueError(f"step {self.steps} is closed: step {step} can no longer be recorded, steps go forward")
-        if self._named is not None and step != self._named:
-            raise ValueError(f"step {self._named} is open (log was given it) and cannot be closed as step {step}")
+            raise ValueError(f"step {self.steps} is closed, and steps go forward: step {step} can no longer be recorded. "
+                             "What belongs to one step is logged with one call of log(step=), or before step()")
 
     def begin(self, *, last: bool = False) -> None:
         """Says of the step that begins whether it is its epoch's last: what is wanted only then need not be
         kept in every other."""
         if not self._begun:
             self._prepare()
-        self._native.begin(self.epoch, self._next, last)
+        self._native.begin(self.epoch, self.steps + 1, last)
 
     def step(self, *, epoch: int | None = None, step: int | None = None, last: bool = False) -> None:
         """Closes the step: what was recorded since the last one belongs to it.
@@ -409,8 +397,7 @@ class Deck:
         self._ends_epoch = last
         if not all([part.before_step() for part in self._parts]):
             return
-        self.steps = self._next if step is None else step
-        self._named = None
+        self.steps = self.steps + 1 if step is None else step
         self._native.step(self.epoch, self.steps, last)
         self.epoch += last
         for part in self._parts:
@@ -459,8 +446,6 @@ class Deck:
         """
         if self._finished:
             return
-        if self._named is not None and os.getpid() == self._pid:
-            self.step()
         self._finished = True
         _open.discard(self)
         if os.getpid() != self._pid:

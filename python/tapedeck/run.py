@@ -219,7 +219,7 @@ class Run(Mapping[str, Signal]):
 
     >>> run = tapedeck.Run("runs/a")
     >>> list(run)
-    ['loss', 'conv2.error', 'conv2.output']
+    ['loss', 'conv1.error', 'conv2.error', 'conv2.output']
     >>> run["loss"].to_pandas()
     >>> run["conv2.error"].stats
     >>> run["conv2.output"].at(1200)

@@ -46,7 +46,8 @@ static bool list_signals(const td_deck *deck, known *k) {
     k->count = deck->signal_count;
     for (size_t i = 0; i < k->count; i++) {
         const td_signal *signal = deck->signals[i];
-        bool scalar = atomic_load_explicit(&signal->scalar, memory_order_relaxed);
+        bool scalar = atomic_load_explicit(&signal->scalar, memory_order_relaxed) ||
+                      td_signal_about(signal)->kind == TD_SIGNAL_METRIC;
         k->names[i] = signal->name;
         k->signals[i] = (td__expected){.name = signal->name, .tensor = !scalar};
     }

@@ -176,8 +176,8 @@ class Steps(Case):
     def test_log_with_a_step_is_that_step(self):
         with tapedeck.Deck(self.path()) as deck:
             for step in (1, 2, 10):
-                deck.log(loss=float(step), step=step)
-                deck.log(accuracy=0.5, step=step)
+                deck.log(accuracy=0.5)
+                deck.log({"loss": float(step)}, step=step)
         run = tapedeck.Run(deck.folder)
         self.assertEqual(run["loss"].values["step"].tolist(), [1, 2, 10])
         self.assertEqual(run["accuracy"].values["step"].tolist(), [1, 2, 10])
@@ -186,10 +186,16 @@ class Steps(Case):
     def test_schedules_follow_the_numbers(self):
         with tapedeck.Deck(self.path()) as deck:
             deck.track("h", every=10, form="tensor", to="npy")
-            for step in (5, 10, 20):
-                deck.log(loss=1.0, step=step)
+            deck.track("loss", every=10, to="csv")
+            deck._metrics = 0
+            for step in range(1, 21):
                 deck.record("h", np.full(2, step))
-        self.assertEqual(tapedeck.Run(deck.folder)["h"].steps.tolist(), [10, 20])
+                deck.log(loss=1.0, step=step)
+            deck.log(loss=2.0, step=25)
+            deck.log(loss=3.0, step=30)
+        run = tapedeck.Run(deck.folder)
+        self.assertEqual(run["h"].array()[:, 0].tolist(), [10, 20])
+        self.assertEqual(run["loss"].values["step"].tolist(), [10, 20, 30])
 
     def test_steps_only_go_forward(self):
         with tapedeck.Deck(self.path()) as deck:
@@ -200,13 +206,11 @@ class Steps(Case):
                 with self.assertRaises(ValueError):
                     deck.log(loss=1.0, step=wrong)
             deck.log(loss=1.0, step=7)
-            with self.assertRaises(ValueError):
-                deck.log(loss=1.0, step=6)
-            with self.assertRaises(ValueError):
-                deck.step(step=8)
-            deck.step(step=7)
+            with self.assertRaisesRegex(ValueError, "one call of log"):
+                deck.log(accuracy=1.0, step=7)
             deck.step()
             self.assertEqual(deck.steps, 8)
+        self.assertEqual(tapedeck.Run(deck.folder)["loss"].values["step"].tolist(), [7])
 
 
 def decoded(png):
