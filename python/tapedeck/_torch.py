@@ -532,6 +532,9 @@ class Watcher:
             self._note_once("backward_twice", "several backward passes in a step: errors are those of the first")
         return True
 
+    def warnings(self) -> list[str]:
+        return self.loop.warnings()
+
     def finish(self) -> None:
         self.loop.finish()
         for signal, host, done in self.waiting:
