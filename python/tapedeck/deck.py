@@ -437,7 +437,7 @@ class Deck:
 
     # ---- the end --------------------------------------------------------------------------------
 
-    def finish(self, state: str | None = None) -> None:
+    def finish(self, state: str | None = None, *, _level: int = 2) -> None:
         """Writes everything and closes the run. Raises `Error` when not everything could be
         recorded; calling it again does nothing.
 
@@ -461,10 +461,10 @@ class Deck:
             self._native.close()
         finally:
             for text in new:
-                warnings.warn(f"tapedeck: {self.folder}: {text}", RecordingWarning, stacklevel=2)
+                warnings.warn(f"tapedeck: {self.folder}: {text}", RecordingWarning, stacklevel=_level)
             if still:
                 warnings.warn(f"tapedeck: {self.folder}: the run ended with these warnings: {'; '.join(still)}",
-                              RecordingWarning, stacklevel=2)
+                              RecordingWarning, stacklevel=_level)
 
     def _abandon(self) -> None:
         """Takes the deck back: there is no run."""
@@ -485,7 +485,7 @@ class Deck:
         return self
 
     def __exit__(self, kind: type | None, value: BaseException | None, traceback: Any) -> None:
-        self.finish(_state_of(value))
+        self.finish(_state_of(value), _level=3)
 
     def __repr__(self) -> str:
         state = "finished" if self._finished else f"step {self.steps}"
