@@ -3,6 +3,7 @@
 #include "options.h"
 #include "reading.h"
 #include "tables.h"
+#include "terminal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,41 +30,48 @@ static const char help[] =
     "a\n"
     "              model; of two runs too\n"
     "\n"
-    "Exit status 0 when nothing parts, 1 when something does or could not be read.\n"
+    "Exit status 0 when nothing parts, 1 when something does, could not be read, or nothing could "
+    "be\n"
+    "compared.\n"
     "\n"
     "Examples\n"
     "  tapedeck compare runs/demo runs/demo-2\n"
     "  tapedeck compare runs/a runs/b --what '*.gradient' --tolerance 1e-5\n"
     "  tapedeck compare epoch1.pt epoch2.pt\n";
 
-enum { MOST_RUNS = 16, MOST_SHOWN = 20 };
+enum { MOST_SHOWN = 20, RUN_WIDTH = 22 };
 
 typedef struct comparing {
-    td_run *runs[MOST_RUNS];
-    const char *names[MOST_RUNS];
+    td_run **runs;
+    const char **names;
     size_t count;
     td_compare_options options;
     bool json;
 } comparing;
+
+static int pad_to(const char *text, int width) {
+    int columns = terminal_columns(text);
+    return columns < width ? width - columns : 0;
+}
 
 static void print_metrics(const comparing *c) {
     const td_run_signal *signals;
     size_t count = td_run_signals(c->runs[0], &signals);
     int width = 6;
     for (size_t i = 0; i < count; i++) {
-        int length = (int)strlen(signals[i].name);
+        int length = terminal_columns(signals[i].name);
         width = signals[i].forms & TD_SCALAR && length > width ? length : width;
     }
     printf("%-*s", width, "metric");
     for (size_t k = 0; k < c->count; k++) {
-        printf("  %22s", c->names[k]);
+        printf("  %*s%s", pad_to(c->names[k], RUN_WIDTH), "", c->names[k]);
     }
     putchar('\n');
     for (size_t i = 0; i < count; i++) {
         if (!(signals[i].forms & TD_SCALAR) || !td_run_matches(c->options.what, signals[i].name)) {
             continue;
         }
-        printf("%-*s", width, signals[i].name);
+        terminal_print_padded(signals[i].name, width);
         for (size_t k = 0; k < c->count; k++) {
             const td_run_signal *s = td_run_signal_find(c->runs[k], signals[i].name);
             td_extremes e;
@@ -72,7 +80,7 @@ static void print_metrics(const comparing *c) {
                 (void)snprintf(cell, sizeof cell, "%s (%s)", format_number(last, e.last),
                                format_number(best, td_run_best(s, &e, NULL)));
             }
-            printf("  %22s", cell);
+            printf("  %*s", RUN_WIDTH, cell);
         }
         putchar('\n');
     }
@@ -90,8 +98,14 @@ static void print_settings(const comparing *c, size_t other, const td_comparison
 }
 
 static void print_partings(const comparing *c, size_t other, const td_comparison *found) {
-    printf("\nfirst step apart, %s and %s: %zu of %zu signals part\n", c->names[0], c->names[other],
-           found->parting_count, found->compared);
+    if (found->compared == 0) {
+        printf("\n%s and %s: nothing can be compared; they recorded no signal of the same name%s\n",
+               c->names[0], c->names[other], c->options.what ? " that --what asks for" : "");
+        return;
+    }
+    printf("\nfirst step apart, %s and %s: %zu of %zu signal%s part%s\n", c->names[0],
+           c->names[other], found->parting_count, found->compared, found->compared == 1 ? "" : "s",
+           found->parting_count == 1 || found->compared == 1 ? "s" : "");
     for (size_t i = 0; i < found->parting_count && i < MOST_SHOWN; i++) {
         const td_parting *p = &found->partings[i];
         char a[32], b[32];
@@ -150,7 +164,7 @@ static int compare_all(const comparing *c) {
             print_settings(c, k, found);
             print_partings(c, k, found);
         }
-        status = found->parting_count ? EXIT_BAD : status;
+        status = found->parting_count || !found->compared ? EXIT_BAD : status;
         td_comparison_destroy(found);
     }
     (void)fflush(stdout);
@@ -186,8 +200,8 @@ static int run(int count, char **arguments) {
                        arguments)) {
         return EXIT_USAGE;
     }
-    if (count < 2 || count > MOST_RUNS) {
-        return misuse(&command_compare, "expected two to %d runs", MOST_RUNS);
+    if (count < 2) {
+        return misuse(&command_compare, "expected two runs or more");
     }
     bool weights = tensors;
     char *end = NULL;
@@ -205,7 +219,9 @@ static int run(int count, char **arguments) {
         const char *const paths[] = {arguments[0], arguments[1]};
         return compare_tables(paths, tensors, c.options.tolerance, c.json);
     }
-    int status = EXIT_GOOD;
+    c.runs = calloc((size_t)count, sizeof *c.runs);
+    c.names = calloc((size_t)count, sizeof *c.names);
+    int status = c.runs && c.names ? EXIT_GOOD : fail(EXIT_BAD, "out of memory");
     for (; c.count < (size_t)count && !status; c.count++) {
         td_run_info info = {.size = sizeof info};
         c.runs[c.count] = open_run(arguments[c.count]);
@@ -222,6 +238,8 @@ static int run(int count, char **arguments) {
     for (size_t k = 0; k < c.count; k++) {
         td_run_close(c.runs[k]);
     }
+    free(c.runs);
+    free(c.names);
     return status;
 }
 

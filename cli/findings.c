@@ -1,6 +1,7 @@
 #include "findings.h"
 
 #include "json.h"
+#include "options.h"
 #include "terminal.h"
 
 #include <math.h>
@@ -143,7 +144,8 @@ static void print_line(const char *mark, const char *text) {
 }
 
 static void print_trial(const td_finding_trial *trial) {
-    printf("%*s  tried for %lld steps: ", INDENT, "", (long long)trial->steps);
+    printf("%*s  tried for %lld step%s: ", INDENT, "", (long long)trial->steps,
+           plural(trial->steps));
     if (isfinite(trial->loss_before) && isfinite(trial->loss_after)) {
         printf("loss %.3g instead of %.3g, ", trial->loss_after, trial->loss_before);
     }
@@ -226,18 +228,21 @@ void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
     for (size_t i = 0; i < count; i++) {
         print_finding(&findings[i], colour);
     }
-    size_t ran = td_diagnosis_rule_count(diagnosis);
-    size_t others = ran > count ? ran - count : 0, skipped = td_diagnosis_skipped_count(diagnosis);
-    terminal_paint(colour, ran ? "32" : "33");
-    (void)fputs(ran ? "\u2713" : "?", stdout);
-    terminal_paint(colour, "0");
+    size_t ran = td_diagnosis_rule_count(diagnosis), others = ran > count ? ran - count : 0;
+    size_t skipped = td_diagnosis_skipped_count(diagnosis);
+    if (others || !ran) {
+        terminal_paint(colour, ran ? "32" : "33");
+        (void)fputs(ran ? "\u2713" : "?", stdout);
+        terminal_paint(colour, "0");
+    }
     if (!ran) {
-        printf(" none of %zu checks could run\n", skipped);
-    } else if (skipped) {
-        printf(" %zu %sof %zu checks: nothing unusual\n", others, count ? "others " : "",
-               ran + skipped);
-    } else {
-        printf(" %zu %schecks: nothing unusual\n", others, count ? "other " : "");
+        printf(" none of %zu check%s could run\n", skipped, plural((int64_t)skipped));
+    } else if (others && skipped) {
+        printf(" %zu %sof %zu checks: nothing unusual\n", others,
+               count ? others == 1 ? "other " : "others " : "", ran + skipped);
+    } else if (others) {
+        printf(" %zu %scheck%s: nothing unusual\n", others, count ? "other " : "",
+               plural((int64_t)others));
     }
     for (size_t i = 0; i < noted; i++) {
         printf("  ");

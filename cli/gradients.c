@@ -43,6 +43,8 @@ static const char help[] =
     "a\n"
     "                    folder (its name ends in '/') with LAYER.error.npy,\n"
     "                    LAYER.PARAMETER.gradient.npy, …\n"
+    "  --force           replace a file that is there already and holds no gradients\n"
+    "  --header BOOL     CSV: whether the first line has the columns' names (true, false)\n"
     "  --json            shapes and statistics as JSON, a line for each, without values\n"
     "  --quiet           print nothing\n"
     "\n"
@@ -102,8 +104,9 @@ static void print_stats(const td_stats *stats) {
 
 static void print_all(const td_gradients *gradients) {
     const td_gradients_info *info = td_gradients_about(gradients);
-    printf("loss %.6g: %s%s over %lld examples (%s)\n", info->value, info->loss,
-           info->from_logits ? " from logits" : "", (long long)info->examples, info->why);
+    printf("loss %.6g: %s%s over %lld example%s (%s)\n", info->value, info->loss,
+           info->from_logits ? " from logits" : "", (long long)info->examples,
+           plural(info->examples), info->why);
     const td_gradient *gradient;
     for (size_t i = 0; (gradient = td_gradients_at(gradients, i)); i++) {
         (void)fputc('\n', stdout);
@@ -116,9 +119,9 @@ static void print_all(const td_gradients *gradients) {
 }
 
 static int run(int count, char **arguments) {
-    bool quiet = false, json = false;
+    bool quiet = false, json = false, force = false;
     const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to = NULL,
-               *layers[MOST_VALUES], *inputs[MOST_VALUES], *labels[MOST_VALUES];
+               *header = NULL, *layers[MOST_VALUES], *inputs[MOST_VALUES], *labels[MOST_VALUES];
     size_t layer_count = 0, input_count = 0, label_count = 0;
     td_named_file input_files[MOST_VALUES], label_files[MOST_VALUES];
     td_gradients_options gradients = {.size = sizeof gradients};
@@ -134,6 +137,8 @@ static int run(int count, char **arguments) {
         {.name = "memory", .text = &memory},
         {.name = "training", .flag = &gradients.training},
         {.name = "to", .text = &to},
+        {.name = "force", .flag = &force},
+        {.name = "header", .text = &header},
         {.name = "json", .flag = &json},
         {.name = "quiet", .flag = &quiet},
     };
@@ -163,6 +168,14 @@ static int run(int count, char **arguments) {
     }
     if (layout && !layout_word(layout, &gradients.layout)) {
         return misuse(&command_gradients, "--layout: expected channels_first or channels_last");
+    }
+    if (header && !header_word(header, &gradients.header)) {
+        return misuse(&command_gradients, "--header: expected true or false");
+    }
+    const char *const read[] = {arguments[0], input_count ? NULL : arguments[1], gradients.labels};
+    if (to &&
+        (check_not_read(to, read, 3, force) || check_free(to, force || td_output_is_ours(to)))) {
+        return EXIT_BAD;
     }
     if (scale && !plain_number(scale, &gradients.scale)) {
         return misuse(&command_gradients, "--scale: expected a number that is not 0");

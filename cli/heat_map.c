@@ -74,7 +74,9 @@ static void print_row(const td_norm_history *h, const range *r, int columns, int
                       bool colour) {
     double means[MOST_COLUMNS];
     fill_columns(h, r, columns, means);
-    printf("  %-*s ", name_width, h->layer);
+    (void)fputs("  ", stdout);
+    terminal_print_name(h->layer, name_width);
+    putchar(' ');
     int last = 0; /* a column without a record shows the one before it */
     for (int i = 0; i < columns; i++) {
         int level = isnan(means[i]) ? last : level_of(means[i], r);
@@ -91,13 +93,13 @@ void print_heat_map(const td_norm_history *histories, size_t count, int width, b
     if (count == 0 || r.last == 0 || r.highest < r.lowest) {
         return;
     }
-    size_t name_width = 0;
+    int name_width = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(histories[i].layer);
+        int length = terminal_columns(histories[i].layer);
         name_width = length > name_width ? length : name_width;
     }
     name_width = name_width > 30 ? 30 : name_width;
-    int columns = width - (int)name_width - 26;
+    int columns = width - name_width - 26;
     columns = columns < 10 ? 10 : columns > MOST_COLUMNS ? MOST_COLUMNS : columns;
     int64_t span = r.last - r.first + 1;
     columns = span < columns ? (int)span : columns;
@@ -106,7 +108,7 @@ void print_heat_map(const td_norm_history *histories, size_t count, int width, b
         (long long)r.first, (long long)r.last, pow(10, r.lowest), pow(10, r.highest));
     for (size_t i = 0; i < count; i++) {
         if (histories[i].count) {
-            print_row(&histories[i], &r, columns, (int)name_width, colour);
+            print_row(&histories[i], &r, columns, name_width, colour);
         }
     }
 }

@@ -3,6 +3,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+const char *plural(int64_t count) {
+    return count == 1 ? "" : "s";
+}
 
 bool whole_number(const char *text, int64_t *number) {
     char *end;
@@ -22,6 +27,35 @@ bool layout_word(const char *text, td_layout *layout) {
     return first || !strcmp(text, "channels_last");
 }
 
+bool header_word(const char *text, td_header *header) {
+    bool yes = !strcmp(text, "true") || !strcmp(text, "yes");
+    *header = yes ? TD_HEADER_YES : TD_HEADER_NO;
+    return yes || !strcmp(text, "false") || !strcmp(text, "no");
+}
+
+int check_free(const char *path, bool replace) {
+    return replace || td_output_is_free(path)
+               ? EXIT_GOOD
+               : fail(EXIT_BAD,
+                      "%s is there already, and not what this command writes; --force replaces it",
+                      path);
+}
+
+static bool is_same_file(const char *a, const char *b) {
+    struct stat first, second;
+    return a && b && stat(a, &first) == 0 && stat(b, &second) == 0 &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+int check_not_read(const char *path, const char *const *read, size_t count, bool force) {
+    for (size_t i = 0; i < count && !force; i++) {
+        if (is_same_file(path, read[i])) {
+            return fail(EXIT_BAD, "%s is what is read here; --force replaces it", path);
+        }
+    }
+    return EXIT_GOOD;
+}
+
 static const option *find(const option *options, size_t count, const char *name, size_t length) {
     for (size_t i = 0; i < count; i++) {
         if (strlen(options[i].name) == length && !strncmp(options[i].name, name, length)) {
@@ -31,20 +65,57 @@ static const option *find(const option *options, size_t count, const char *name,
     return NULL;
 }
 
+/* What people look for as an option, and where an experiment file has it. */
+static const char *const settings[][2] = {
+    {"epochs", "train.epochs"},
+    {"steps", "train.steps"},
+    {"batch", "data.batch"},
+    {"batch-size", "data.batch"},
+    {"batch_size", "data.batch"},
+    {"loss", "train.loss"},
+    {"seed", "seed"},
+    {"optimizer", "train.optimizer"},
+    {"threads", "threads"},
+    {"name", "name"},
+    {"validation", "data.validation"},
+};
+
+/* The key that an unknown option is in commands that have --set; else NULL. */
+static const char *setting_of(const option *options, size_t count, const char *word) {
+    for (size_t i = 0; find(options, count, "set", 3) && i < sizeof settings / sizeof *settings;
+         i++) {
+        if (!strcmp(settings[i][0], word)) {
+            return settings[i][1];
+        }
+    }
+    return NULL;
+}
+
+/* value: what stands behind it, or NULL. */
 static void unknown(const command *of, const option *options, size_t count, const char *argument,
-                    size_t length) {
+                    size_t length, const char *value) {
     const char *names[MOST_VALUES];
     char word[128] = ""; /* longer than any option */
     for (size_t i = 0; i < count && i < MOST_VALUES; i++) {
         names[i] = options[i].name;
     }
     (void)snprintf(word, sizeof word, "%.*s", (int)length, argument + 2);
+    const char *key = setting_of(options, count, word);
+    if (key) {
+        misuse(of, "no option '%s'; the experiment file has it: --set %s=%s", argument, key,
+               value ? value : "VALUE");
+        return;
+    }
     const char *meant = td_nearest_word(word, names, count < MOST_VALUES ? count : MOST_VALUES);
     misuse(of, "no option '%s'%s%s%s", argument, meant ? "; did you mean '--" : "",
            meant ? meant : "", meant ? "'?" : "");
 }
 
 static bool store(const command *of, const option *taken, const char *value) {
+    if (taken->text && *taken->text) {
+        misuse(of, "--%s is given twice: %s and %s", taken->name, *taken->text, value);
+        return false;
+    }
     if (taken->text) {
         *taken->text = value;
         return true;
@@ -87,7 +158,10 @@ bool parse_options(const command *of, const option *options, size_t option_count
                                   ? find(options, option_count, argument + 2, length - 2)
                                   : NULL;
         if (!taken) {
-            unknown(of, options, option_count, argument, length > 2 ? length - 2 : 0);
+            const char *next =
+                i + 1 < *count && arguments[i + 1][0] != '-' ? arguments[i + 1] : NULL;
+            unknown(of, options, option_count, argument, length > 2 ? length - 2 : 0,
+                    equals ? equals + 1 : next);
             return false;
         }
         if (taken->flag && equals) {

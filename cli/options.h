@@ -31,10 +31,20 @@ bool parse_options(const command *of, const option *options, size_t option_count
 typedef void option_visitor(const command *of, const option *options, size_t count);
 void visit_options(option_visitor *visitor);
 
+/* EXIT_GOOD when a command may write to path: nothing is there, or what may be replaced. Otherwise the
+ * mistake has been said. */
+int check_free(const char *path, bool replace);
+/* EXIT_GOOD unless path is one of the files that the command reads: it may not be replaced by what is
+ * made of it. Names may be NULL. */
+int check_not_read(const char *path, const char *const *read, size_t count, bool force);
+/* "s" unless there is one: printf("%lld step%s", n, plural(n)). */
+const char *plural(int64_t count);
 /* A number of at least 1; false when text is none. */
 bool whole_number(const char *text, int64_t *number);
 /* A finite number that is not 0; false when text is none. */
 bool plain_number(const char *text, double *number);
+/* true or false (yes, no); false when text is neither. */
+bool header_word(const char *text, td_header *header);
 /* channels_first or channels_last; false when text is neither. */
 bool layout_word(const char *text, td_layout *layout);
 /* "NAME=FILE" of each text, which is changed; misuse's answer, or EXIT_GOOD. */

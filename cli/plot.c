@@ -224,7 +224,7 @@ void plot_heat(const series *rows, size_t count, const canvas *c) {
     extent e = find_extent(rows, count, logarithmic);
     int name_width = 4;
     for (size_t i = 0; i < count; i++) {
-        int length = (int)strlen(rows[i].name);
+        int length = terminal_columns(rows[i].name);
         name_width = length > name_width ? length : name_width;
     }
     name_width = clamp(name_width, 4, 32);
@@ -234,7 +234,8 @@ void plot_heat(const series *rows, size_t count, const canvas *c) {
         if (rows[i].count == 0) {
             continue;
         }
-        printf("%-*.*s ", name_width, name_width, rows[i].name);
+        terminal_print_name(rows[i].name, name_width);
+        putchar(' ');
         print_heat_row(&rows[i], &e, columns, c, logarithmic);
         printf("  %s → %s\n", format_number(first, rows[i].points[0].value),
                format_number(last, rows[i].points[rows[i].count - 1].value));

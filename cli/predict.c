@@ -35,7 +35,11 @@ static const char help[] =
     "                    where all of its values lie between, else the least and the greatest\n"
     "  -                 the CSV to standard output\n"
     "\n"
-    "  --to OUTPUT       where to\n"
+    "  --to OUTPUT       where to; may be repeated\n"
+    "  --force           replace files that are there already and are no predictions\n"
+    "  --header BOOL     CSV: whether the first line has the columns' names (true, false); found "
+    "out\n"
+    "                    without\n"
     "  --label COLUMN    the column of labels, when it is not the one of training\n"
     "  --labels FILE     NPY, IDX: the file of labels\n"
     "  --scale NUMBER    multiply inputs by this instead of what training did\n"
@@ -109,15 +113,21 @@ static bool show_progress(void *user, int64_t done, int64_t examples) {
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-static void print_result(const td_prediction *result, const char *to) {
-    bool piped = to && !strcmp(to, "-");
+static void print_result(const td_prediction *result, const td_predict_options *options) {
+    bool piped = options->to && !strcmp(options->to, "-");
+    for (size_t i = 0; i < options->also_to.count; i++) {
+        piped = piped || !strcmp(options->also_to.items[i], "-");
+    }
     FILE *stream = piped ? stderr : stdout;
-    (void)fprintf(stream, "%lld examples", (long long)result->examples);
+    (void)fprintf(stream, "%lld example%s", (long long)result->examples, plural(result->examples));
     if (!isnan(result->accuracy)) {
         (void)fprintf(stream, ", accuracy %.2f %%", 100 * result->accuracy);
     }
-    if (to && !piped) {
-        (void)fprintf(stream, "; outputs in %s", to);
+    if (options->to && strcmp(options->to, "-") != 0) {
+        (void)fprintf(stream, "; outputs in %s", options->to);
+    }
+    for (size_t i = 0; i < options->also_to.count; i++) {
+        (void)fprintf(stream, ", %s", options->also_to.items[i]);
     }
     (void)fprintf(stream, "%s%s\n", *result->folder ? "; recorded in " : "", result->folder);
 }
@@ -150,7 +160,7 @@ static int predict_all(const char *model, const char *data, td_predict_options *
         return fail(status_of(status), "%s", error.text);
     }
     if (!quiet) {
-        print_result(&result, predict->to);
+        print_result(&result, predict);
     }
     return EXIT_GOOD;
 }
@@ -171,11 +181,20 @@ static bool are_sinks(const char *text) {
 }
 
 static int predict_named(const char *model, size_t input_count, const char **inputs,
-                         size_t output_count, const char **outputs, int64_t memory) {
+                         size_t output_count, const char **outputs, int64_t memory, bool force) {
     td_named_file pairs[2][MOST_VALUES];
     int wrong = split_pairs(&command_predict, "input", input_count, inputs, pairs[0]);
     wrong =
         wrong ? wrong : split_pairs(&command_predict, "output", output_count, outputs, pairs[1]);
+    const char *read[MOST_VALUES + 1] = {model};
+    for (size_t i = 0; !wrong && i < input_count; i++) {
+        read[i + 1] = pairs[0][i].path;
+    }
+    for (size_t i = 0; !wrong && i < output_count; i++) {
+        const char *path = pairs[1][i].path;
+        wrong = check_not_read(path, read, input_count + 1, force);
+        wrong = wrong ? wrong : check_free(path, force || td_output_is_ours(path));
+    }
     if (wrong) {
         return wrong;
     }
@@ -185,15 +204,42 @@ static int predict_named(const char *model, size_t input_count, const char **inp
     return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
 }
 
+/* Predictions replace nothing that they are made of, and each file is written once. */
+static int check_outputs(const char **to, size_t count, char **arguments,
+                         const td_predict_options *predict, bool force) {
+    const char *read[MOST_VALUES + 3] = {arguments[0], predict->labels};
+    size_t read_count = 2;
+    for (size_t i = 0; i < predict->input_count; i++) {
+        read[read_count++] = predict->inputs[i].path;
+    }
+    if (!predict->input_count) {
+        read[read_count++] = arguments[1];
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (!strcmp(to[i], to[k])) {
+                return misuse(&command_predict, "--to %s is given twice", to[i]);
+            }
+        }
+        if (check_not_read(to[i], read, read_count, force)) {
+            return EXIT_BAD;
+        }
+    }
+    return EXIT_GOOD;
+}
+
 static int run(int count, char **arguments) {
-    bool quiet = false;
-    const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to[MOST_VALUES];
+    bool quiet = false, force = false;
+    const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *header = NULL,
+               *to[MOST_VALUES];
     const char *inputs[MOST_VALUES], *outputs[MOST_VALUES], *labels[MOST_VALUES];
     size_t to_count = 0, input_count = 0, output_count = 0, label_count = 0;
     td_named_file input_files[MOST_VALUES], label_files[MOST_VALUES];
     td_predict_options predict = {.size = sizeof predict};
     const option options[] = {
         {.name = "to", .list = to, .list_count = &to_count},
+        {.name = "force", .flag = &force},
+        {.name = "header", .text = &header},
         {.name = "input", .list = inputs, .list_count = &input_count},
         {.name = "output", .list = outputs, .list_count = &output_count},
         {.name = "label", .text = &predict.label},
@@ -211,9 +257,20 @@ static int run(int count, char **arguments) {
                        arguments)) {
         return EXIT_USAGE;
     }
+    size_t files = 0; /* that predictions go to come first in the list */
     for (size_t i = 0; i < to_count; i++) {
-        *(are_sinks(to[i]) ? &predict.sinks : &predict.to) = to[i];
+        if (!are_sinks(to[i])) {
+            to[files++] = to[i];
+        } else if (predict.sinks) {
+            return misuse(&command_predict, "--to %s, --to %s: sinks go in one list, --to %s,%s",
+                          predict.sinks, to[i], predict.sinks, to[i]);
+        } else {
+            predict.sinks = to[i];
+        }
     }
+    predict.keep_files = !force;
+    predict.to = files ? to[0] : NULL;
+    predict.also_to = (td_names){to + 1, files > 1 ? files - 1 : 0};
     if (memory && !td_parse_bytes(memory, &predict.memory)) {
         return misuse(&command_predict, "--memory: expected a number of bytes (500M, 2GiB, 500MB)");
     }
@@ -231,7 +288,7 @@ static int run(int count, char **arguments) {
         bool alone = count == 1 && !predict.to && !predict.record && output_count;
         return alone
                    ? predict_named(arguments[0], input_count, inputs, output_count, outputs,
-                                   predict.memory)
+                                   predict.memory, force)
                    : misuse(&command_predict, "--input and --output go with MODEL alone: no DATA, "
                                               "no --to, no --record");
     }
@@ -256,8 +313,15 @@ static int run(int count, char **arguments) {
     if (layout && !layout_word(layout, &predict.layout)) {
         return misuse(&command_predict, "--layout: expected channels_first or channels_last");
     }
+    if (header && !header_word(header, &predict.header)) {
+        return misuse(&command_predict, "--header: expected true or false");
+    }
     if (scale && !plain_number(scale, &predict.scale)) {
         return misuse(&command_predict, "--scale: expected a number that is not 0");
+    }
+    int refused = check_outputs(to, files, arguments, &predict, force);
+    if (refused) {
+        return refused;
     }
     return predict_all(arguments[0], input_count ? NULL : arguments[1], &predict, quiet);
 }

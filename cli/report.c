@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include "json.h"
+#include "options.h"
 #include "terminal.h"
 
 #include <dirent.h>
@@ -87,7 +88,8 @@ static void print_epoch(const td_train_progress *p) {
     for (size_t i = 0; i < p->value_count; i++) {
         printf("  %s %s", p->values[i].name, value_text(number, &p->values[i]));
     }
-    printf("  (%lld steps, %s)\n", (long long)p->step, terminal_time(time, p->epoch_seconds));
+    printf("  (%lld step%s, %s)\n", (long long)p->step, plural(p->step),
+           terminal_time(time, p->epoch_seconds));
     (void)fflush(stdout);
 }
 
@@ -215,7 +217,8 @@ static void print_page(td_trainer *trainer, double seconds) {
     bool colour = terminal_has_colour(stdout);
     putchar('\n');
     terminal_paint(colour, "1");
-    printf("%lld steps in %s", (long long)td_trainer_steps(trainer), terminal_time(time, seconds));
+    int64_t steps = td_trainer_steps(trainer);
+    printf("%lld step%s in %s", (long long)steps, plural(steps), terminal_time(time, seconds));
     terminal_paint(colour, "0");
     putchar('\n');
     if (td_trainer_stopped_early(trainer)) {
@@ -295,9 +298,9 @@ void report_plan(td_trainer *trainer, bool json) {
     (void)fputs(count ? "\nRecording\n" : "\nNothing is recorded: there is no `record:` section.\n",
                 stdout);
     for (size_t i = 0; i < count; i++) {
-        printf("  %s\n    %lld signal%s, %s, as %s, to %s: %lld records, about %s\n", plan[i].what,
-               (long long)plan[i].signals, plan[i].signals == 1 ? "" : "s", plan[i].schedule,
-               plan[i].forms, plan[i].sinks, (long long)plan[i].records,
+        printf("  %s\n    %lld signal%s, %s, as %s, to %s: %lld record%s, about %s\n", plan[i].what,
+               (long long)plan[i].signals, plural(plan[i].signals), plan[i].schedule, plan[i].forms,
+               plan[i].sinks, (long long)plan[i].records, plural(plan[i].records),
                terminal_bytes(size, (double)plan[i].bytes));
         bytes += plan[i].bytes;
     }

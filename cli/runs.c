@@ -117,7 +117,7 @@ static columns lay_out(const table *t) {
     int room = terminal_room();
     columns c = {.name = 4};
     for (size_t i = 0; i < t->count; i++) {
-        int length = (int)strlen(t->rows[i].name);
+        int length = terminal_columns(t->rows[i].name);
         c.name = length > c.name ? length : c.name;
     }
     c.whole = room - WHOLE - METRICS >= c.name;
@@ -181,9 +181,10 @@ static void print_row(const row *r, const columns *c, bool colour) {
         printf("  %9s", terminal_bytes(size, (double)r->is.info.bytes));
     }
     char lost[64] = "";
-    int losing = r->is.info.dropped ? snprintf(lost, sizeof lost, "  %lld records dropped",
-                                               (long long)r->is.info.dropped)
-                                    : 0;
+    int losing = r->is.info.dropped
+                     ? snprintf(lost, sizeof lost, "  %lld record%s dropped",
+                                (long long)r->is.info.dropped, plural(r->is.info.dropped))
+                     : 0;
     print_metrics(r->is.metrics, r->is.metric_count, c->left - losing);
     (void)fputs(lost, stdout);
     putchar('\n');
@@ -313,6 +314,9 @@ static int run(int count, char **arguments) {
     table t = {.json = json};
     td_error error = {0};
     td_status status = td_runs_list(folder, add_run, &t, &error);
+    if (status == TD_NOT_FOUND && count == 0) {
+        status = TD_OK; /* nothing was trained here yet */
+    }
     if (!status && t.count == 0 && !json) {
         (void)fprintf(stderr, "no runs in %s\n", folder);
     } else if (!status && json) {

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 static const char help[] =
-    "tapedeck report RUN… -o FILE.html\n"
+    "tapedeck report RUN… -o FILE.html [--force]\n"
     "\n"
     "Writes the pages of `tapedeck view` with what they show of these runs as one file: it needs "
     "no\n"
@@ -15,14 +15,28 @@ static const char help[] =
     "least and greatest kept; of tensors and pictures, what a few megabytes hold.\n"
     "\n"
     "  -o FILE, --to FILE    where to write it (default report.html)\n"
+    "  --force               replace a file that is there already and is no report\n"
     "\n"
     "Examples\n"
     "  tapedeck report runs/demo -o demo.html\n"
     "  tapedeck report runs/demo runs/demo-2 -o both.html\n";
 
+/* Whether a file is a report, which begins as the page does. */
+static bool is_report(const char *path) {
+    char text[512] = "";
+    FILE *file = fopen(path, "rb");
+    size_t got = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) {
+        (void)fclose(file);
+    }
+    return got && !strncmp(text, "<!doctype html>", 15) && strstr(text, "<title>tapedeck");
+}
+
 static int run(int count, char **arguments) {
-    const char *to = NULL, *out = NULL;
-    const option table[] = {{.name = "to", .text = &to}, {.name = "o", .text = &out}};
+    const char *to = NULL;
+    bool force = false;
+    const option table[] = {
+        {.name = "to", .text = &to}, {.name = "o", .text = &to}, {.name = "force", .flag = &force}};
     for (int i = 0; i < count; i++) { /* the one short option there is */
         arguments[i] = strcmp(arguments[i], "-o") == 0 ? "--o" : arguments[i];
     }
@@ -32,7 +46,10 @@ static int run(int count, char **arguments) {
     if (count == 0) {
         return misuse(&command_report, "expected RUN");
     }
-    const char *path = to ? to : out ? out : "report.html";
+    const char *path = to ? to : "report.html";
+    if (check_free(path, force || is_report(path))) {
+        return EXIT_BAD;
+    }
     td_error error = {0};
     td_status status =
         td_report((const char *const *)(uintptr_t)arguments, (size_t)count, path, &error);

@@ -27,12 +27,12 @@ static const char *run_name(const td_run *run) {
 /* What was recorded and is not there. */
 static void print_losses(const td_run_info *info) {
     if (info->dropped) {
-        printf("%lld records were dropped: they could not be written, or not fast enough\n",
-               (long long)info->dropped);
+        printf("%lld record%s dropped: could not be written, or not fast enough\n",
+               (long long)info->dropped, info->dropped == 1 ? " was" : "s were");
     }
     if (info->degraded) {
-        printf("%lld records were written in a smaller form: there was no room for more\n",
-               (long long)info->degraded);
+        printf("%lld record%s written in a smaller form: there was no room for more\n",
+               (long long)info->degraded, info->degraded == 1 ? " was" : "s were");
     }
 }
 
@@ -349,7 +349,8 @@ static void list_signals(const page *p) {
     size_t most = p->plain ? count : HEAT_ROWS;
     heading(p, "signals");
     for (size_t i = 0; i < count && i < most; i++) {
-        printf("%-28s steps %lld..%lld  ", signals[i].name, (long long)signals[i].first_step,
+        terminal_print_padded(signals[i].name, 28);
+        printf(" steps %lld..%lld  ", (long long)signals[i].first_step,
                (long long)signals[i].last_step);
         print_forms(signals[i].forms);
         putchar('\n');

@@ -9,12 +9,12 @@
 #include <string.h>
 
 static int width_of_names(const row *rows, size_t count, int most) {
-    size_t width = strlen("parameter");
+    int width = terminal_columns("parameter");
     for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(rows[i].name);
+        int length = terminal_columns(rows[i].name);
         width = length > width ? length : width;
     }
-    return width < (size_t)most ? (int)width : most;
+    return width < most ? width : most;
 }
 
 /* Which of its columns the table of parameters has room for. */
@@ -49,7 +49,7 @@ static void print_row(const columns *c, const row *r) {
                                        r->stats.norm};
     char shape[TD_SHAPE_TEXT_SIZE];
     if (c->counts) {
-        printf("%-*s", c->name, r->name);
+        terminal_print_padded(r->name, c->name);
     } else {
         terminal_print_name(r->name, c->name);
     }
@@ -177,18 +177,19 @@ static void print_shapes(const td_tensor_difference *d, const char *const paths[
 
 static void print_differences(const td_tensor_difference *all, size_t count, size_t compared,
                               const char *const paths[2]) {
-    size_t width = strlen("tensor");
+    int width = terminal_columns("tensor");
     for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(all[i].name);
+        int length = terminal_columns(all[i].name);
         width = length > width ? length : width;
     }
-    printf("%zu of %zu tensors differ\n", count, compared);
+    printf("%zu of %zu tensor%s differ%s\n", count, compared, compared == 1 ? "" : "s",
+           count == 1 ? "s" : "");
     if (count) {
-        printf("\n%-*s  %12s  %12s  %12s\n", (int)width, "tensor", "numbers", "largest",
-               "relative");
+        printf("\n%-*s  %12s  %12s  %12s\n", width, "tensor", "numbers", "largest", "relative");
     }
     for (size_t i = 0; i < count; i++) {
-        printf("%-*s  ", (int)width, all[i].name);
+        terminal_print_padded(all[i].name, width);
+        (void)fputs("  ", stdout);
         if (all[i].comparable) {
             printf("%12lld  %12.4g  %12.4g\n", (long long)all[i].count, all[i].largest,
                    all[i].relative);

@@ -137,17 +137,33 @@ const char *terminal_bar(char *out, double share) {
     return out;
 }
 
+static bool begins_character(char c) {
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+int terminal_columns(const char *text) {
+    int columns = 0;
+    for (; *text; text++) {
+        columns += begins_character(*text);
+    }
+    return columns;
+}
+
+void terminal_print_padded(const char *text, int width) {
+    int columns = terminal_columns(text);
+    printf("%s%*s", text, columns < width ? width - columns : 0, "");
+}
+
 void terminal_print_name(const char *name, int width) {
-    int length = (int)strlen(name);
-    if (length <= width) {
-        printf("%-*s", width, name);
+    if (terminal_columns(name) <= width) {
+        terminal_print_padded(name, width);
         return;
     }
-    int kept = width - 2;
-    while (kept > 0 && ((unsigned char)name[kept] & 0xc0) == 0x80) {
-        kept--; /* whole characters */
+    int kept = 0;
+    for (int columns = 0; columns < width - 2 || !begins_character(name[kept]); kept++) {
+        columns += begins_character(name[kept]);
     }
-    printf("%.*s..%*s", kept, name, width - 2 - kept, "");
+    printf("%.*s..", kept, name);
 }
 
 double seconds_now(void) {

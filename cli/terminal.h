@@ -32,6 +32,10 @@ FILE *terminal_stream(void);
 
 /* A bar of 24 cells, filled to that share; out has 128 bytes. Returns out. */
 const char *terminal_bar(char *out, double share);
+/* How many columns a text takes: one for each character of UTF-8. */
+int terminal_columns(const char *text);
+/* Prints the text and blanks up to this many columns of stdout; a longer one is printed whole. */
+void terminal_print_padded(const char *text, int width);
 /* Prints the name in so many columns of stdout: its beginning and "..", where it is longer. */
 void terminal_print_name(const char *name, int width);
 /* Of a clock that only goes forward. */

@@ -141,8 +141,43 @@ static int train(td_trainer *trainer, report_style style) {
                       td_trainer_folder(trainer));
 }
 
+/* Rules that find what the trainer remarks on too. One of the two is reported: the rule's finding, and
+ * not the remark with this text in it; or, with NULL, the remark, which names the line of the data. */
+static const struct {
+    const char *rule, *remark;
+} twins[] = {
+    {"missing_output_activation", "from_logits: true"},
+    {"redundant_softmax", "from_logits: true"},
+    {"labels_out_of_range", NULL},
+    {"nonfinite_label", NULL},
+};
+enum { TWINS = sizeof twins / sizeof *twins };
+static bool found_by_rule[TWINS];
+
+/* Whether a finding is left to the trainer; otherwise its remark is left out. */
+static bool is_remarked(const char *rule) {
+    for (size_t i = 0; i < TWINS; i++) {
+        if (!strcmp(twins[i].rule, rule)) {
+            found_by_rule[i] = twins[i].remark != NULL;
+            return !twins[i].remark;
+        }
+    }
+    return false;
+}
+
+static bool is_found_by_rule(const char *remark) {
+    bool found = false;
+    for (size_t i = 0; i < TWINS && !found; i++) {
+        found = found_by_rule[i] && strstr(remark, twins[i].remark);
+    }
+    return found;
+}
+
 static void print_remark(void *user, const char *text) {
     (void)user;
+    if (is_found_by_rule(text)) {
+        return;
+    }
     terminal_clear();
     note(text);
 }
@@ -173,7 +208,7 @@ static void check_first(const char *path, const settings *s) {
     const td_diagnosis_finding *findings;
     size_t count = diagnosis ? td_diagnosis_findings(diagnosis, &findings) : 0;
     for (size_t i = 0; i < count; i++) {
-        if (findings[i].confidence == TD_SURE) {
+        if (findings[i].confidence == TD_SURE && !is_remarked(findings[i].rule)) {
             char line[600];
             (void)snprintf(
                 line, sizeof line, "%s%s%s%s%s \u2192 %s", findings[i].text,

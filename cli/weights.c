@@ -8,7 +8,7 @@
 #include <strings.h>
 
 static const char help[] =
-    "tapedeck weights MODEL --to FILE [--from WEIGHTS] [--tensors]\n"
+    "tapedeck weights MODEL --to FILE [--from WEIGHTS] [--tensors] [--force]\n"
     "\n"
     "Writes the parameters of a model. MODEL is a run's folder, .keras, .h5, .onnx, a "
     "SavedModel's\n"
@@ -42,6 +42,7 @@ static const char help[] =
     "  --tensors        the tensors as the file has them, of a model too: also of one that cannot "
     "be\n"
     "                   loaded\n"
+    "  --force          replace a file that is there already and holds no weights\n"
     "\n"
     "Examples\n"
     "  tapedeck weights runs/demo --to weights.csv\n"
@@ -80,11 +81,13 @@ static int convert(const char *path, bool raw, const char *to) {
 
 static int run(int count, char **arguments) {
     const char *to = NULL, *from = NULL;
-    bool tensors = false;
+    bool tensors = false, force = false;
     const option options[] = {{.name = "to", .text = &to},
                               {.name = "from", .text = &from},
-                              {.name = "tensors", .flag = &tensors}};
-    if (!parse_options(&command_weights, options, 3, &count, arguments)) {
+                              {.name = "tensors", .flag = &tensors},
+                              {.name = "force", .flag = &force}};
+    if (!parse_options(&command_weights, options, sizeof options / sizeof *options, &count,
+                       arguments)) {
         return EXIT_USAGE;
     }
     if (count != 1 || !to) {
@@ -93,6 +96,10 @@ static int run(int count, char **arguments) {
     if (tensors && from) {
         return misuse(&command_weights, "--from replaces the parameters of a model: not with "
                                         "--tensors");
+    }
+    const char *const read[] = {arguments[0], from};
+    if (check_not_read(to, read, 2, force) || check_free(to, force || td_output_is_ours(to))) {
+        return EXIT_BAD;
     }
     if (tensors) {
         return convert(arguments[0], true, to);

@@ -3,8 +3,24 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# --- the library ---
+# What a build of the program alone (./dev demo) left out is built now: nothing is installed half.
+set(wanted tapedeck tapedeck_static)
 get_property(plugins GLOBAL PROPERTY TD_PLUGINS)
+list(APPEND wanted ${plugins})
+if(TARGET tapedeck_program)
+    list(APPEND wanted tapedeck_program)
+    if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
+        list(APPEND wanted tapedeck_pages)
+    endif()
+endif()
+string(REPLACE ";" " " wanted_words "${wanted}")
+install(CODE "
+    if(NOT EXISTS \"$<TARGET_FILE:tapedeck_static>\" OR NOT EXISTS \"${CMAKE_BINARY_DIR}/pages/tapedeck.1\")
+        execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\" --target ${wanted_words}
+                        COMMAND_ERROR_IS_FATAL ANY)
+    endif()" ALL_COMPONENTS)
+
+# --- the library ---
 install(TARGETS tapedeck EXPORT tapedeck
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
 if(plugins)
@@ -65,6 +81,15 @@ if(TARGET tapedeck_program AND (NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING
     get_property(written GLOBAL PROPERTY TD_PAGES)
     add_custom_target(tapedeck_pages ALL DEPENDS ${written})
 endif()
+
+# What the help and the README speak of.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tapedeck/docs COMPONENT program
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "screens" EXCLUDE)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tapedeck COMPONENT program
+        PATTERN "CMakeLists.txt" EXCLUDE PATTERN ".gitignore" EXCLUDE
+        REGEX "/(runs|__pycache__|pictures|mnist/data)$" EXCLUDE REGEX "\\.(npy|npz|csv)$" EXCLUDE) # what running them leaves
+install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tapedeck COMPONENT program)
 
 foreach(package IN ITEMS library=libtapedeck0 development=libtapedeck-dev program=tapedeck)
     string(REGEX MATCH "^(.*)=(.*)$" package ${package})

@@ -18,6 +18,13 @@ typedef struct td_named_file {
     const char *name, *path; /* path: .npy */
 } td_named_file;
 
+/* Whether writing to path replaces nothing: it is not there, an empty file or folder, no regular file
+ * (a device, a pipe), or "-". */
+TD_API bool td_output_is_free(const char *path);
+/* Whether what is at path is what td_predict, td_weights_save and td_gradients_save write under a name
+ * with its ending, by how it begins: predictions, weights, arrays, a model, a folder of such. */
+TD_API bool td_output_is_ours(const char *path);
+
 /* Zero means default; everything is borrowed for the duration of the call. */
 typedef struct td_predict_options {
     size_t size; /* sizeof(td_predict_options) */
@@ -47,6 +54,9 @@ typedef struct td_predict_options {
     size_t input_count;
     const td_named_file *output_labels; /* the labels of several outputs, a file of each */
     size_t output_label_count;
+    td_header header; /* CSV: whether the first line has the columns' names */
+    td_names also_to; /* more files or folders, each as `to` */
+    bool keep_files;  /* what is there already, and neither free nor ours, is an error */
 } td_predict_options;
 
 typedef struct td_prediction {
@@ -92,6 +102,7 @@ typedef struct td_gradients_options {
     size_t input_count;
     const td_named_file *output_labels; /* of a model of several outputs: the labels of each */
     size_t output_label_count;
+    td_header header; /* CSV: whether the first line has the columns' names */
 } td_gradients_options;
 
 /* The gradient of the batch's (mean) loss with respect to a layer's output or parameter. */

@@ -249,7 +249,7 @@ TD_API TD_NODISCARD td_status td_dataset_read(const td_dataset *dataset, td_part
 TD_API int64_t td_dataset_rows(const td_dataset *dataset, td_part part, int64_t first,
                                int64_t count, int64_t *rows);
 
-/* Where a row stands, for people: "digits.csv line 5 (row 4)", "y.npy row 4". Rows count from 1 in it.
+/* Where a row's inputs are, for people: "digits.csv line 5 (row 4)", "x.npy row 4". Rows count from 1 in it.
  * The line of a CSV file is found by reading it again. */
 TD_API void td_dataset_place(const td_dataset *dataset, td_part part, int64_t row, char *text,
                              size_t size);

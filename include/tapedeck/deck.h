@@ -104,6 +104,9 @@ typedef struct td_signal_info {
      * classes above the threshold. 0: they are values. */
     int64_t classes;
     double threshold;
+    bool
+        channels_first; /* as a picture it is […, channels, height, width], as PyTorch's tensors are;
+                          * else […, height, width, channels] */
 } td_signal_info;
 
 enum { TD_SIGNAL_TEXT_SIZE = 512 };
@@ -201,7 +204,8 @@ typedef struct td_sink_options {
     const char *run;    /* the folder's last part: the run's name */
     FILE *stream;       /* for what is printed; NULL: stdout */
     void *user;         /* the class's */
-    int64_t resume;     /* not 0: the folder holds a run that goes on after this step. A file's
+    int64_t resume;     /* not 0: the folder holds a run that goes on after this step (-1: from its
+                         * beginning). A file's
                          * records of later steps are removed and new ones appended, except that
                          * TensorBoard's events begin a new file that says from which step on it
                          * replaces the old one */
@@ -284,10 +288,10 @@ typedef struct td_deck_options {
     bool exact_folder;     /* TD_EXISTS when the folder is taken, instead of NAME-2, NAME-3 … */
     bool no_index;         /* sinks that take every record (run.db) only get what names them */
     const td_sink_class *const *sinks; /* more sinks than the built-in ones; NULL at the end */
-    FILE *stream;       /* what the print sink writes to, kept open by the caller; default stdout */
-    int64_t resume;     /* not 0: folder is a run that exists and goes on after this step; its files
-                     * lose what they have of later steps and continue. TD_NOT_FOUND when there is
-                     * no such folder */
+    FILE *stream;   /* what the print sink writes to, kept open by the caller; default stdout */
+    int64_t resume; /* not 0: folder is a run that exists and goes on after this step (-1: one that
+                         * has made none); its files lose what they have of later steps and continue.
+                         * TD_NOT_FOUND when there is no such folder */
     int64_t busy_cores; /* that the program keeps busy, default 1: with one to spare, the writer
                          * thread also takes statistics of tensors whose memory it may keep */
     /* Calls part(context, 0 … parts - 1), maybe on several threads, and returns when all are done: with

@@ -125,6 +125,8 @@ typedef struct td_run_step {
 
 /* The run's last step at or before this one, or its first one; false when it has none. */
 TD_API bool td_run_when(td_run *run, int64_t step, td_run_step *when);
+/* How many steps of first … last something was recorded of. */
+TD_API int64_t td_run_count_steps(td_run *run, int64_t first, int64_t last);
 
 /* Histograms over time: the last of each of `parts` equal parts of first … last (cut to the signal's
  * own steps), by step. What each returns other than TD_OK ends the reading and is returned. */

@@ -37,7 +37,7 @@ static bool dtype_of_format(const char *format, Py_ssize_t size, td_dtype *dtype
     if (*letter && strchr(native, *letter)) {
         letter++;
     }
-    uint8_t bits = (uint8_t)(8 * size), code;
+    uint8_t bits = size > 0 && size <= 8 ? (uint8_t)(8 * size) : 0, code;
     if (!*letter || letter[1]) {
         return false;
     }
@@ -84,6 +84,62 @@ static bool check_rank(int rank) {
 
 /* ---- DLPack --------------------------------------------------------------------------------- */
 
+/* Sets an exception that names the type. */
+static void refuse_dlpack(const dlpack_tensor *t) {
+    static const char *const names[] = {[DLPACK_INT] = "int",
+                                        [DLPACK_UINT] = "uint",
+                                        [DLPACK_FLOAT] = "float",
+                                        [DLPACK_HANDLE] = "handle",
+                                        [DLPACK_BFLOAT] = "bfloat",
+                                        [DLPACK_COMPLEX] = "complex",
+                                        [DLPACK_BOOL] = "bool",
+                                        [7] = "float8_e3m4",
+                                        "float8_e4m3",
+                                        "float8_e4m3b11fnuz",
+                                        "float8_e4m3fn",
+                                        "float8_e4m3fnuz",
+                                        "float8_e5m2",
+                                        "float8_e5m2fnuz",
+                                        "float8_e8m0fnu",
+                                        "float6_e2m3fn",
+                                        "float6_e3m2fn",
+                                        "float4_e2m1fn"};
+    int code = t->dtype.code;
+    if (code >= (int)(sizeof names / sizeof *names)) {
+        PyErr_Format(PyExc_TypeError, "elements of DLPack's type %d with %d bits are not recorded",
+                     code, t->dtype.bits);
+    } else if (t->dtype.lanes != 1) {
+        PyErr_Format(PyExc_TypeError, "vectors of %d elements of %s%d are not recorded",
+                     t->dtype.lanes, names[code], t->dtype.bits);
+    } else if (code > DLPACK_BOOL) {
+        PyErr_Format(PyExc_TypeError, "elements of %s are not recorded", names[code]);
+    } else {
+        PyErr_Format(PyExc_TypeError, "elements of %s%d are not recorded", names[code],
+                     t->dtype.bits);
+    }
+}
+
+/* Checks the view's shape, and gives it strides of a row-major array where there are none. False with
+ * an exception set. */
+static bool take_strides(tdpy_array *array, const int64_t *strides) {
+    int64_t count, stride = 1;
+    td_error error = {0};
+    td_view *view = &array->view;
+    if (td_shape_check(&view->shape, view->dtype, &count, &error) != TD_OK) {
+        PyErr_SetString(PyExc_ValueError, error.text);
+        return false;
+    }
+    if (count > 0 && !view->data) {
+        PyErr_SetString(PyExc_BufferError, "the array has no memory");
+        return false;
+    }
+    for (int32_t k = view->shape.rank - 1; k >= 0; k--) {
+        array->strides[k] = strides ? strides[k] : stride;
+        stride *= count ? view->shape.dims[k] : 1; /* of an empty array they say nothing */
+    }
+    return true;
+}
+
 static bool take_dlpack(tdpy_array *array, const dlpack_tensor *t) {
     if (t->device.type != DLPACK_CPU && t->device.type != DLPACK_CUDA_HOST &&
         t->device.type != DLPACK_ROCM_HOST && t->device.type != DLPACK_CUDA_MANAGED) {
@@ -93,25 +149,22 @@ static bool take_dlpack(tdpy_array *array, const dlpack_tensor *t) {
     if (!check_rank(t->rank)) {
         return false;
     }
-    for (size_t i = 0; i < sizeof dlpack_types / sizeof *dlpack_types; i++) {
-        if (dlpack_types[i].code == t->dtype.code && dlpack_types[i].bits == t->dtype.bits &&
-            t->dtype.lanes == 1) {
-            array->view =
-                (td_view){.dtype = dlpack_types[i].dtype,
-                          .shape.rank = t->rank,
-                          .data = t->data ? (const char *)t->data + t->byte_offset : NULL};
-            int64_t stride = 1;
-            for (int32_t k = t->rank - 1; k >= 0; k--) {
-                array->view.shape.dims[k] = t->shape[k];
-                array->strides[k] = t->strides ? t->strides[k] : stride;
-                stride *= t->shape[k];
-            }
-            return true;
-        }
+    size_t i = 0, types = sizeof dlpack_types / sizeof *dlpack_types;
+    while (i < types && (dlpack_types[i].code != t->dtype.code ||
+                         dlpack_types[i].bits != t->dtype.bits || t->dtype.lanes != 1)) {
+        i++;
     }
-    PyErr_Format(PyExc_TypeError, "elements of DLPack's type %d with %d bits are not recorded",
-                 t->dtype.code, t->dtype.bits);
-    return false;
+    if (i == types) {
+        refuse_dlpack(t);
+        return false;
+    }
+    array->view = (td_view){.dtype = dlpack_types[i].dtype,
+                            .shape.rank = t->rank,
+                            .data = t->data ? (const char *)t->data + t->byte_offset : NULL};
+    if (t->rank > 0) {
+        memcpy(array->view.shape.dims, t->shape, (size_t)t->rank * sizeof *t->shape);
+    }
+    return take_strides(array, t->strides);
 }
 
 /* The interface of a type; NULL when it has none. Types are remembered, and kept: there are few. */
@@ -145,11 +198,8 @@ static const dlpack_exchange *exchange_of(PyObject *type) {
     return exchange;
 }
 
-static bool open_capsule(tdpy_array *array, PyObject *object) {
-    PyObject *capsule = PyObject_CallMethod(object, "__dlpack__", NULL);
-    if (!capsule) {
-        return false;
-    }
+/* Takes the capsule over. */
+static bool open_capsule(tdpy_array *array, PyObject *capsule) {
     bool good = false;
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         dlpack_managed_versioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
@@ -172,9 +222,11 @@ static bool open_capsule(tdpy_array *array, PyObject *object) {
 
 /* ---- The buffer protocol -------------------------------------------------------------------- */
 
+/* Who fills in less than was asked for, as ctypes does, means an array in one piece. */
 static bool take_buffer(tdpy_array *array) {
     const Py_buffer *b = &array->buffer;
     td_dtype dtype;
+    int64_t strides[TD_MAX_RANK];
     if (!check_rank(b->ndim)) {
         return false;
     }
@@ -183,20 +235,22 @@ static bool take_buffer(tdpy_array *array) {
                      b->format ? b->format : "B");
         return false;
     }
-    array->view = (td_view){.dtype = dtype, .shape.rank = b->ndim, .data = b->buf};
-    for (int i = 0; i < b->ndim; i++) {
-        if (b->strides[i] % b->itemsize) {
-            PyErr_SetString(PyExc_BufferError, "elements that are not aligned are not recorded");
-            return false;
-        }
-        array->view.shape.dims[i] = b->shape[i];
-        array->strides[i] = b->strides[i] / b->itemsize;
+    if (b->suboffsets || (b->ndim > 1 && !b->shape)) {
+        PyErr_SetString(PyExc_BufferError, "the array is in several pieces: copy it into one");
+        return false;
     }
-    if ((uintptr_t)b->buf % (uintptr_t)b->itemsize) {
+    array->view = (td_view){.dtype = dtype, .shape.rank = b->ndim, .data = b->buf};
+    bool aligned = (uintptr_t)b->buf % (uintptr_t)b->itemsize == 0;
+    for (int i = 0; i < b->ndim; i++) {
+        array->view.shape.dims[i] = b->shape ? b->shape[i] : b->len / b->itemsize;
+        strides[i] = b->strides ? b->strides[i] / b->itemsize : 0;
+        aligned = aligned && (!b->strides || b->strides[i] % b->itemsize == 0);
+    }
+    if (!aligned) {
         PyErr_SetString(PyExc_BufferError, "elements that are not aligned are not recorded");
         return false;
     }
-    return true;
+    return take_strides(array, b->strides ? strides : NULL);
 }
 
 static bool has(PyObject *object, const char *name) {
@@ -217,22 +271,42 @@ static bool open_converted(tdpy_array *array, PyObject *object) {
     if (good) {
         array->has_buffer = true;
         good = take_buffer(array);
-    } else if (!PyErr_Occurred()) {
-        PyErr_SetString(PyExc_TypeError, "__array__ gave what is no array");
+    } else {
+        PyErr_Clear(); /* NumPy's ValueError for a type that buffers have not */
+        PyErr_SetString(PyExc_TypeError, "__array__ gave what is no array of numbers");
     }
     Py_DECREF(converted);
     return good;
 }
 
-static bool open_some_way(tdpy_array *array, PyObject *object) {
-    const dlpack_exchange *exchange = exchange_of((PyObject *)Py_TYPE(object));
+/* A tensor of PyTorch may be the negative of what its memory says, which DLPack does not tell: then
+ * the tensor that has it in memory, else itself. A new reference; NULL with an exception set. */
+static PyObject *resolved(PyObject *object) {
+    static PyObject *is_neg;
+    is_neg = is_neg ? is_neg : PyUnicode_InternFromString("is_neg");
+    PyObject *negative = is_neg ? PyObject_CallMethodObjArgs(object, is_neg, NULL) : NULL;
+    bool lazily = negative == Py_True;
+    Py_XDECREF(negative);
+    PyErr_Clear(); /* it has no such thing */
+    return lazily ? PyObject_CallMethod(object, "resolve_neg", NULL) : Py_NewRef(object);
+}
+
+static bool open_exchanged(tdpy_array *array, PyObject *object, const dlpack_exchange *exchange) {
     dlpack_tensor tensor = {0};
-    if (exchange && exchange->tensor_from_object(object, &tensor) == 0) {
-        array->object = object;
-        Py_INCREF(object);
+    array->object = resolved(object);
+    if (array->object && exchange->tensor_from_object(array->object, &tensor) == 0) {
         return take_dlpack(array, &tensor);
     }
+    Py_CLEAR(array->object);
     PyErr_Clear();
+    return false;
+}
+
+static bool open_some_way(tdpy_array *array, PyObject *object) {
+    const dlpack_exchange *exchange = exchange_of((PyObject *)Py_TYPE(object));
+    if (exchange && (open_exchanged(array, object, exchange) || PyErr_Occurred())) {
+        return array->object && !PyErr_Occurred();
+    }
     if (PyObject_CheckBuffer(object)) {
         if (PyObject_GetBuffer(object, &array->buffer, PyBUF_RECORDS_RO) == 0) {
             array->has_buffer = true;
@@ -240,10 +314,15 @@ static bool open_some_way(tdpy_array *array, PyObject *object) {
         }
         PyErr_Clear();
     }
+    bool converts = has(object, "__array__");
     if (has(object, "__dlpack__")) {
-        return open_capsule(array, object);
+        PyObject *capsule = PyObject_CallMethod(object, "__dlpack__", NULL);
+        if (capsule || !converts) {
+            return capsule && open_capsule(array, capsule);
+        }
+        PyErr_Clear(); /* of a type that DLPack has not */
     }
-    if (has(object, "__array__")) {
+    if (converts) {
         return open_converted(array, object);
     }
     PyErr_Format(PyExc_TypeError, "an array is needed, not %R", (PyObject *)Py_TYPE(object));

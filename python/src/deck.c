@@ -14,6 +14,8 @@
 typedef struct deck_object {
     PyObject_HEAD td_deck *deck; /* NULL once it is closed */
     int forks;
+    int64_t last_step;   /* that was closed */
+    bool channels_first; /* of signals that say nothing of it */
     atomic_int users;
     td_error kept; /* of the library's, met while another was looked for; flush or close raise it */
 } deck_object;
@@ -30,8 +32,8 @@ enum { WORTH_RELEASING = 64 << 10 };
 
 enum { ENTERED = 1, ELSEWHERE = 0, CLOSED = -1 };
 
-/* ENTERED: leave() follows. ELSEWHERE: another process's deck. CLOSED: an exception is set. */
-static int enter(deck_object *self) {
+/* What enter() would return, without entering: good until other Python may run. */
+static int look(const deck_object *self) {
     if (self->forks != tdpy_forks()) {
         return ELSEWHERE;
     }
@@ -39,8 +41,17 @@ static int enter(deck_object *self) {
         PyErr_SetString(PyExc_ValueError, "the deck is finished");
         return CLOSED;
     }
-    atomic_fetch_add(&self->users, 1);
     return ENTERED;
+}
+
+/* ENTERED: leave() follows, in the same thread without any Python that is not ours between them:
+ * closing waits for it. ELSEWHERE: another process's deck. CLOSED: an exception is set. */
+static int enter(deck_object *self) {
+    int there = look(self);
+    if (there == ENTERED) {
+        atomic_fetch_add(&self->users, 1);
+    }
+    return there;
 }
 
 static void leave(deck_object *self) {
@@ -87,13 +98,7 @@ static td_status record_view(td_signal *signal, tdpy_array *array, td_view view,
     return status == TD_OK ? td_signal_record(signal, packed) : status;
 }
 
-/* Takes array over. */
-static td_status record_array(td_signal *signal, tdpy_array *array, bool keep, td_error *error) {
-    td_view view = array->view;
-    if (keep && !tdpy_array_keep(array, &view)) {
-        tdpy_array_close(array);
-        return td_error_set(error, TD_MEMORY, "out of memory");
-    }
+static td_status record_array(td_signal *signal, tdpy_array *array, td_view view, td_error *error) {
     td_status status;
     int64_t count = 0;
     if (td_shape_check(&view.shape, view.dtype, &count, NULL) == TD_OK &&
@@ -103,27 +108,52 @@ static td_status record_array(td_signal *signal, tdpy_array *array, bool keep, t
     } else {
         status = record_view(signal, array, view, error);
     }
-    if (!keep) {
-        tdpy_array_close(array);
-    }
     return status;
 }
 
-static PyObject *record(td_signal *signal, PyObject *value, const char *dtype, bool keep) {
+/* The array that value is, as a view that is kept or not. False with an exception set. */
+static bool open_array(tdpy_array *array, PyObject *value, const char *dtype, bool keep,
+                       td_view *view) {
+    if (!tdpy_array_open(array, value)) {
+        return false;
+    }
+    if (dtype && !tdpy_array_as(array, dtype)) {
+        tdpy_array_close(array);
+        return false;
+    }
+    *view = array->view;
+    if (keep && !tdpy_array_keep(array, view)) {
+        tdpy_array_close(array);
+        return false;
+    }
+    return true;
+}
+
+/* Arrays are opened and closed outside of the deck: they may run anybody's Python, and that may close
+ * it. */
+static PyObject *record(deck_object *self, td_signal *signal, PyObject *value, const char *dtype,
+                        bool keep) {
     tdpy_array array;
+    td_view view;
     td_error error = {0};
+    td_status status = TD_OK;
     if (!td_signal_wants(signal)) {
         return Py_NewRef(Py_None);
     }
-    if (!tdpy_array_open(&array, value)) {
+    if (!open_array(&array, value, dtype, keep, &view)) {
         return NULL;
     }
-    if (dtype && !tdpy_array_as(&array, dtype)) {
+    int entered = enter(self);
+    if (entered == ENTERED) {
+        status = record_array(signal, &array, view, &error);
+        leave(self);
+    } else if (keep) {
+        view.release(view.owner);
+    }
+    if (!keep) {
         tdpy_array_close(&array);
-        return NULL;
     }
-    td_status status = record_array(signal, &array, keep, &error);
-    return none_or_raise(status, &error);
+    return entered == ENTERED ? none_or_raise(status, &error) : outside(entered);
 }
 
 /* ---- Signals -------------------------------------------------------------------------------- */
@@ -131,31 +161,23 @@ static PyObject *record(td_signal *signal, PyObject *value, const char *dtype, b
 static PyObject *signal_record(PyObject *object, PyObject *arguments, PyObject *names) {
     static char *keywords[] = {"value", "dtype", "keep", NULL};
     signal_object *self = (signal_object *)object;
-    PyObject *value, *result;
+    PyObject *value;
     const char *dtype = NULL;
     int keep = 0;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|zp", keywords, &value, &dtype, &keep)) {
         return NULL;
     }
-    int entered = enter(self->owner);
-    if (entered != ENTERED) {
-        return outside(entered);
-    }
-    result = record(self->signal, value, dtype, keep);
-    leave(self->owner);
-    return result;
+    int there = look(self->owner);
+    return there == ENTERED ? record(self->owner, self->signal, value, dtype, keep)
+                            : outside(there);
 }
 
 /* record(value) without keywords: the way of hooks. */
 static PyObject *signal_call(PyObject *object, PyObject *value) {
     signal_object *self = (signal_object *)object;
-    int entered = enter(self->owner);
-    if (entered != ENTERED) {
-        return outside(entered);
-    }
-    PyObject *result = record(self->signal, value, NULL, false);
-    leave(self->owner);
-    return result;
+    int there = look(self->owner);
+    return there == ENTERED ? record(self->owner, self->signal, value, NULL, false)
+                            : outside(there);
 }
 
 static PyObject *signal_wants(PyObject *object, PyObject *unused) {
@@ -218,6 +240,7 @@ static PyObject *deck_new(PyTypeObject *type, PyObject *arguments, PyObject *nam
         const char *folder = PyBytes_AsString(path);
         atomic_init(&self->users, 0);
         self->forks = tdpy_forks();
+        self->last_step = resume > 0 ? resume : 0;
         Py_BEGIN_ALLOW_THREADS self->deck = td_deck_open_with(folder, &options, &error);
         Py_END_ALLOW_THREADS if (!self->deck) {
             Py_DECREF(self);
@@ -377,30 +400,80 @@ static bool find_better(const char *name, td_better *better) {
     return true;
 }
 
+/* Layouts by the words that frameworks have for them. */
+static bool find_layout(const char *name, bool *channels_first, bool *batched) {
+    static const struct {
+        const char *name;
+        bool channels_first;
+        bool one; /* picture, not a batch of them */
+    } layouts[] = {
+        {"channels_last", false, false},
+        {"channels_first", true, false},
+        {"NHWC", false, false},
+        {"NCHW", true, false},
+        {"HWC", false, true},
+        {"CHW", true, true},
+    };
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        if (strcmp(name, layouts[i].name) == 0) {
+            *channels_first = layouts[i].channels_first;
+            *batched = *batched && !layouts[i].one;
+            return true;
+        }
+    }
+    PyErr_Format(PyExc_ValueError,
+                 "layout is channels_first, channels_last, NCHW, NHWC, CHW or HWC, not '%s'", name);
+    return false;
+}
+
+static int deck_set_layout(PyObject *object, PyObject *value, void *unused) {
+    (void)unused;
+    bool batched = true;
+    PyObject *bytes = value && PyUnicode_Check(value) ? PyUnicode_AsUTF8String(value) : NULL;
+    if (!bytes) {
+        PyErr_SetString(PyExc_TypeError, "layout is a text");
+        return -1;
+    }
+    bool good =
+        find_layout(PyBytes_AsString(bytes), &((deck_object *)object)->channels_first, &batched);
+    Py_DECREF(bytes);
+    return good ? 0 : -1;
+}
+
 static PyObject *deck_signal(PyObject *object, PyObject *arguments, PyObject *names) {
     static char *keywords[] = {"name",    "kind",   "layer", "parameter", "order",
-                               "batched", "better", "rank",  NULL};
+                               "batched", "better", "rank",  "layout",    NULL};
     deck_object *self = (deck_object *)object;
     td_signal_info info = {.size = sizeof info};
-    const char *name, *kind = NULL, *better = NULL;
+    const char *name, *kind = NULL, *better = NULL, *layout = NULL;
     long long order = 0;
     int batched = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "s|zzzLpzi", keywords, &name, &kind,
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "s|zzzLpziz", keywords, &name, &kind,
                                      &info.layer, &info.parameter, &order, &batched, &better,
-                                     &info.rank)) {
+                                     &info.rank, &layout)) {
         return NULL;
     }
-    info.order = order;
-    info.batched = batched;
-    if ((kind && !find_kind(kind, &info.kind)) || (better && !find_better(better, &info.better))) {
+    char text[TD_SIGNAL_TEXT_SIZE];
+    if (kind) {
+        info.order = order;
+        info.batched = batched;
+    } else {
+        int32_t rank = info.rank;
+        td_signal_guess(name, &info, text);
+        info.rank = rank;
+    }
+    info.channels_first = self->channels_first;
+    if ((kind && !find_kind(kind, &info.kind)) || (better && !find_better(better, &info.better)) ||
+        (layout && !find_layout(layout, &info.channels_first, &info.batched))) {
         return NULL;
     }
     int entered = enter(self);
     if (entered != ENTERED) {
         return outside(entered);
     }
+    bool says = kind || info.channels_first || layout;
     td_signal *signal =
-        kind ? td_deck_signal_with(self->deck, name, &info) : td_deck_signal(self->deck, name);
+        says ? td_deck_signal_with(self->deck, name, &info) : td_deck_signal(self->deck, name);
     leave(self);
     if (!signal) {
         return PyErr_NoMemory();
@@ -431,9 +504,8 @@ static PyObject *deck_record(PyObject *object, PyObject *arguments, PyObject *na
         return outside(entered);
     }
     td_signal *signal = td_deck_signal(self->deck, name);
-    PyObject *result = signal ? record(signal, value, dtype, keep) : PyErr_NoMemory();
     leave(self);
-    return result;
+    return signal ? record(self, signal, value, dtype, keep) : PyErr_NoMemory();
 }
 
 static PyObject *deck_scalar(PyObject *object, PyObject *arguments) {
@@ -593,10 +665,19 @@ static PyObject *moment(PyObject *object, PyObject *arguments,
     if (entered != ENTERED) {
         return outside(entered);
     }
+    if (step <= self->last_step) {
+        leave(self);
+        return PyErr_Format(PyExc_ValueError,
+                            "step %lld comes after step %lld: the numbers of steps only grow", step,
+                            (long long)self->last_step);
+    }
     td_deck *deck = self->deck;
     td_status status;
     Py_BEGIN_ALLOW_THREADS status = function(deck, epoch, step, last);
-    Py_END_ALLOW_THREADS leave(self);
+    Py_END_ALLOW_THREADS if (function == td_deck_step_with) {
+        self->last_step = step;
+    }
+    leave(self);
     tdpy_array_sweep();
     return none_or_raise(status, NULL);
 }
@@ -706,6 +787,7 @@ bool tdpy_deck_add(PyObject *module) {
     };
     static PyGetSetDef deck_values[] = {
         {"folder", deck_folder, NULL, "The folder that was created.", NULL},
+        {"layout", NULL, deck_set_layout, "Of signals that are declared without one.", NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     static PyType_Slot deck_slots[] = {

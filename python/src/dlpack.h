@@ -5,7 +5,15 @@
 #include <stdint.h>
 
 enum { DLPACK_CPU = 1, DLPACK_CUDA_HOST = 3, DLPACK_ROCM_HOST = 11, DLPACK_CUDA_MANAGED = 13 };
-enum { DLPACK_INT, DLPACK_UINT, DLPACK_FLOAT, DLPACK_BFLOAT = 4, DLPACK_COMPLEX, DLPACK_BOOL };
+enum {
+    DLPACK_INT,
+    DLPACK_UINT,
+    DLPACK_FLOAT,
+    DLPACK_HANDLE,
+    DLPACK_BFLOAT,
+    DLPACK_COMPLEX,
+    DLPACK_BOOL,
+};
 
 typedef struct dlpack_version {
     uint32_t major, minor;

@@ -2,6 +2,7 @@
  * without a copy. */
 #include "native.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,21 @@ static PyObject *run_about(PyObject *object, PyObject *unused) {
                                   (long long)info.last_epoch, "bytes", (long long)info.bytes,
                                   "events", info.events ? Py_True : Py_False)
                   : NULL;
+}
+
+/* (the last step that was recorded at or before this one, its epoch, how many come after); 0: none. */
+static PyObject *run_when(PyObject *object, PyObject *argument) {
+    td_run *run = opened(object);
+    long long step = run ? PyLong_AsLongLong(argument) : -1;
+    if (!run || (step == -1 && PyErr_Occurred())) {
+        return NULL;
+    }
+    td_run_step when = {0};
+    if (!td_run_when(run, step, &when) || when.step > step) {
+        when = (td_run_step){0};
+    }
+    int64_t later = step < INT64_MAX ? td_run_count_steps(run, step + 1, INT64_MAX) : 0;
+    return Py_BuildValue("LLL", (long long)when.step, (long long)when.epoch, (long long)later);
 }
 
 static PyObject *run_problems(PyObject *object, PyObject *unused) {
@@ -380,6 +396,7 @@ static PyObject *stats_of(const td_stats *s) {
 }
 
 static PyObject *content_of(const td_record *record) {
+    char hash[20];
     switch (record->form) {
     case TD_SCALAR:
         return PyFloat_FromDouble(record->value);
@@ -390,7 +407,8 @@ static PyObject *content_of(const td_record *record) {
     case TD_TEXT:
         return text_of(record->text, record->text_length);
     case TD_HASH:
-        return PyUnicode_FromFormat("%016llx", (unsigned long long)record->hash);
+        (void)snprintf(hash, sizeof hash, "%016llx", (unsigned long long)record->hash);
+        return PyUnicode_FromString(hash);
     case TD_IMAGE:
         if (record->png) {
             return PyBytes_FromStringAndSize(record->png, (Py_ssize_t)record->png_size);
@@ -427,6 +445,12 @@ static PyObject *run_at(PyObject *object, PyObject *arguments) {
     PyObject *result = NULL;
     td_error error = {0};
     td_status status = td_run_at(run, signal, (td_form)form, step, take_record, &result, &error);
+    if (status == TD_OK && !result) { /* there is one, but it could not be read: a problem */
+        const char *const *problems;
+        size_t count = td_run_problems(run, &problems);
+        status = td_error_set(&error, TD_FORMAT, "%s: %s", name,
+                              count ? problems[count - 1] : "the record cannot be read");
+    }
     if (status == TD_OK) {
         return result ? result : Py_NewRef(Py_None);
     }
@@ -443,6 +467,7 @@ static PyObject *run_at(PyObject *object, PyObject *arguments) {
 bool tdpy_run_add(PyObject *module) {
     static PyMethodDef methods[] = {
         {"about", run_about, METH_NOARGS, "td_run_about"},
+        {"when", run_when, METH_O, "td_run_when: (step, epoch, later steps)"},
         {"refresh", run_refresh, METH_NOARGS, "td_run_refresh"},
         {"problems", run_problems, METH_NOARGS, "td_run_problems"},
         {"signals", run_signals, METH_NOARGS, "td_run_signals: (name, forms, first, last)"},

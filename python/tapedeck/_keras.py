@@ -145,6 +145,7 @@ class Recorder(keras.callbacks.Callback):
         if self.deck is None or (self._own and self.deck._finished):
             folder, options = self._arguments
             self.deck = Deck(folder, metrics=0, **options)
+            self.deck._native.layout = keras.config.image_data_format()
             self._declare(model)
             for track in self._tracks if self._tracks is not None else [self._default]:
                 self.deck.track(**{"what": track} if isinstance(track, str) else track)

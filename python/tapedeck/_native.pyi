@@ -16,6 +16,7 @@ class Signal:
 
 class Deck:
     folder: str
+    layout: str | None
     def __init__(
         self, folder: str, policy: str = ..., queue_bytes: int = ..., history_bytes: int = ..., overhead: float = ...,
         seed: int = ..., stop_on_error: bool = ..., exact_folder: bool = ..., resume: Any = ..., busy_cores: int = ...,
@@ -27,7 +28,7 @@ class Deck:
     ) -> None: ...
     def signal(
         self, name: str, kind: str | None = ..., layer: str | None = ..., parameter: str | None = ..., order: int = ...,
-        batched: bool = ..., better: str | None = ..., rank: int = ...,
+        batched: bool = ..., better: str | None = ..., rank: int = ..., layout: str | None = ...,
     ) -> Signal: ...
     def record(self, name: str, value: Any, dtype: str | None = None, keep: bool = False) -> None: ...
     def scalar(self, name: str, value: Any) -> None: ...

@@ -24,6 +24,7 @@ class DeckOptions(TypedDict, total=False):
     metrics: int
     exact_folder: bool
     resume: bool | int | str
+    discard: bool
     busy_cores: int
 
 

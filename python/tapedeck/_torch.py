@@ -72,6 +72,7 @@ def watch(
     if deck is None:
         path = os.fspath(folder)
         deck = Deck(path if rank == 0 else f"{path}-rank{rank}", rank=rank, **options)
+    deck._native.layout = "channels_first"
     watcher = Watcher(deck, model, optimizer, scaler)
     deck._parts.append(watcher)
     _add_tracks(deck, watcher, log, form, to, log_freq or every)

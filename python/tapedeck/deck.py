@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from . import _native
+from . import _native, _resume
 from ._options import Names, Policy
 
 _FORMS = _native.FORMS
@@ -117,7 +117,10 @@ class Deck:
         seed: of random samples.
         metrics: record every number that `log` is given, every so many steps (0: only what tracks name).
         exact_folder: fail when the folder exists.
-        resume: the run in ``folder`` goes on after this step.
+        resume: go on with the run in ``folder``: ``True`` (or ``"allow"``) after its last step, or begin one where
+            there is none; ``"must"`` the same, and an error where there is none; a number: after that step.
+        discard: with ``resume=STEP``: remove what was recorded after it. The run as it was is kept in
+            ``FOLDER/before-resume-STEP``. Without it, steps that would be lost are an error.
         rank: of this process among several; put beside every signal.
     """
 
@@ -136,13 +139,16 @@ class Deck:
         seed: int = 0,
         metrics: int = 1,
         exact_folder: bool = False,
-        resume: int = 0,
+        resume: bool | str | int = False,
+        discard: bool = False,
         busy_cores: int = 0,
         rank: int = 0,
     ) -> None:
+        folder = os.fspath(folder)
+        after, self.epoch = _resume.plan(folder, resume, discard)
         self._native = _native.Deck(
-            os.fspath(folder), policy=policy, queue_bytes=queue, history_bytes=history, overhead=overhead,
-            seed=seed, exact_folder=exact_folder, resume=resume, busy_cores=busy_cores,
+            folder, policy=policy, queue_bytes=queue, history_bytes=history, overhead=overhead,
+            seed=seed, exact_folder=exact_folder, resume=after, busy_cores=busy_cores,
         )
         self._pid = os.getpid()
         self._metrics = metrics
@@ -152,12 +158,13 @@ class Deck:
         self._ends_epoch = False
         self._warnings: list[str] = []
         self._look_at = 0.0  # when to look for more of them
+        self._laid_out: set[str] = set()  # names of arrays that were recorded
         self._parts: list[Any] = []  # that go with the deck: hooks, samplers
         self.rank = rank
         self.folder: str = self._native.folder
         self._resumed = bool(resume)
-        self.steps = resume  # closed so far
-        self.epoch = 1
+        self.steps = max(after, 0)  # closed so far
+        self._before = _ended_by()  # not what ends this run
         _open.add(self)
         if getattr(_made, "decks", None) is not None:
             _made.decks.append(self)
@@ -233,19 +240,28 @@ class Deck:
             self._native.track("*", every=self._metrics, metrics=True, to="csv,tensorboard")
         self._native.track("*", metrics=True, form=_FORMS["text"] | _FORMS["image"], to="csv,tensorboard,png")
 
-    def record(self, name: str, value: Any) -> None:
+    def record(self, name: str, value: Any, *, layout: str | None = None) -> None:
         """Records an array under this name, if a track wants it in this step. It is read, or
         copied, before the call returns.
 
         >>> deck.record("hidden.output", np.ones((4, 3), np.float32))
+
+        Args:
+            layout: how it is a picture: ``NCHW``, ``CHW`` (PyTorch's tensors), ``NHWC``, ``HWC`` (all others). The
+                first record of a name counts.
         """
         if not self._begun:
             self._prepare()
+        if name not in self._laid_out:
+            self._laid_out.add(name)
+            layout = layout or ("channels_first" if type(value).__module__.partition(".")[0] == "torch" else None)
+            if layout:
+                self._native.signal(name, layout=layout, rank=self.rank)
         try:
             self._native.record(name, value)
         except (TypeError, BufferError):
-            value, dtype = _as_array(value)
-            self._native.record(name, value, dtype=dtype)
+            for part, array, dtype in _as_arrays(name, value):
+                self._native.record(part, array, dtype=dtype)
 
     def log(self, metrics: Mapping[str, Any] | None = None, /, *, step: int | None = None, **more: Any) -> None:
         """Records numbers: Python's, or arrays of one element, which are not waited for.
@@ -397,9 +413,11 @@ class Deck:
         self._ends_epoch = last
         if not all([part.before_step() for part in self._parts]):
             return
-        self.steps = self.steps + 1 if step is None else step
-        self._native.step(self.epoch, self.steps, last)
-        self.epoch += last
+        number = self.steps + 1 if step is None else step
+        self._native.step(self.epoch, number, last)
+        self.steps = number
+        if last:
+            self.end_epoch()
         for part in self._parts:
             part.after_step()
         now = time.monotonic()
@@ -415,6 +433,7 @@ class Deck:
         use ``step(last=True)`` there.
         """
         self.epoch += 1
+        self._native.note(_resume.ENDED, str(self.steps))
 
     def flush(self) -> None:
         """Returns when everything recorded in closed steps is safe on disk; raises the first error."""
@@ -525,33 +544,51 @@ def _schedule(every: str, epochs: int) -> tuple[int, int]:
     return (0, int(count)) if unit.startswith("epoch") else (int(count), epochs)
 
 
-def _as_array(value: Any) -> tuple[Any, str | None]:
-    """What is no array for the library, as one: lists, device tensors, bfloat16 of ml_dtypes."""
+def _as_arrays(name: str, value: Any) -> list[tuple[str, Any, str | None]]:
+    """What is no array for the library, as signals that are: lists, device tensors, types of elements that NumPy has not,
+    complex numbers as NAME.real and NAME.imag."""
     import numpy
 
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        try:
-            return value.numpy(), None
-        except TypeError:  # PyTorch's bfloat16
-            import torch
+        import torch
 
-            return value.contiguous().view(torch.int16).numpy(), "bfloat16"
+        value = value.detach().cpu()
+        if value.dtype == torch.bfloat16:
+            return [(name, value.contiguous().view(torch.int16).numpy(), "bfloat16")]
+        kind = str(value.dtype).removeprefix("torch.")
+        wider = {"complex32": torch.complex64} | ({kind: torch.float32} if kind.startswith("float8_") else {})
+        try:  # which hold every one of them
+            value = value.to(wider.get(kind, value.dtype)).resolve_conj().resolve_neg().numpy()
+        except (TypeError, RuntimeError) as error:
+            raise TypeError(f"tensors of {kind} are not recorded: {error}") from None
     array = numpy.asarray(value)
-    if array.dtype.name == "bfloat16":
-        return numpy.ascontiguousarray(array).view(numpy.uint16), "bfloat16"
-    if array.dtype.hasobject or array.dtype.kind not in "fiub":
+    kind = array.dtype.name
+    if kind == "bfloat16":
+        return [(name, numpy.ascontiguousarray(array).view(numpy.uint16), "bfloat16")]
+    if kind.startswith(("float8_", "float6_", "float4_")):  # of ml_dtypes
+        return [(name, array.astype(numpy.float32), None)]
+    if kind in ("int4", "uint4", "int2", "uint2"):
+        return [(name, array.astype(numpy.int8), None)]
+    if kind in ("complex64", "complex128"):
+        return [(f"{name}.real", array.real, None), (f"{name}.imag", array.imag, None)]
+    if array.dtype.hasobject or array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
         raise TypeError(f"arrays of {array.dtype} are not recorded")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return array, None
+    return [(name, array if array.flags.aligned else array.copy(), None)]
+
+
+def _ended_by() -> BaseException | None:
+    """The exception that ends the program. In a notebook or an interactive session none does: there it is the last
+    one that was shown, however long ago."""
+    return None if hasattr(sys, "ps1") or sys.flags.interactive else getattr(sys, "last_value", None)
 
 
 @atexit.register
 def _finish_all() -> None:
-    error = getattr(sys, "last_value", None)  # what ended the program, if something did
+    error = _ended_by()
     for deck in list(_open):
         try:
-            deck.finish(_state_of(error))
+            deck.finish(_state_of(None if error is deck._before else error))
         except Exception as failure:
             print(f"tapedeck: {deck.folder}: {failure}", file=sys.stderr)

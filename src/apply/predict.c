@@ -23,18 +23,25 @@
 
 enum { BATCH = 256 };
 
+/* A file or folder that predictions go to. */
+typedef struct target {
+    td__predict_output *output;
+    size_t first; /* of the model's outputs that it takes */
+    bool moves;   /* outputs are written with the channels first */
+} target;
+
 typedef struct predictor {
     td__saved saved;
     td__objective objective; /* what the outputs are scores by */
     td__pass pass;
     td__pass_signals signals;
-    td__predict_output *outputs[TD_MAX_OUTPUTS]; /* one that takes all, or one for each */
-    size_t file_count, output_count;
+    target *targets; /* for each `to` one that takes all outputs, or one for each */
+    size_t target_count, target_capacity, output_count;
     td_deck *deck;
     td_metric *accuracy;
     int64_t examples;
-    bool moves;    /* outputs are written with the channels first */
-    bool named;    /* the model's file says what its columns are */
+    bool named; /* the model's file says what its columns are */
+    bool keep_files;
     td_view shown; /* the batch's prediction, in the units of the labels */
     float *undone; /* room for that */
     size_t undone_capacity;
@@ -206,25 +213,43 @@ static char *name_file(const char *path, const char *output) {
     return name;
 }
 
-static td_status open_outputs(predictor *p, const char *to, td_error *error) {
+static td_status open_outputs(predictor *p, const char *to, td_layout layout, td_error *error) {
     bool together = p->output_count == 1 || td__predict_output_takes_several(to);
-    p->file_count = 0;
-    for (size_t i = 0; i < (together ? 1 : p->output_count); i++) {
-        td__predict_output_about about = {.data = p->saved.data, .named = p->named};
+    size_t files = together ? 1 : p->output_count;
+    if (!td__grow(&p->targets, &p->target_capacity, p->target_count + files, 1 << 16,
+                  sizeof *p->targets)) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; i < files; i++) {
+        td__predict_output_about about = {
+            .data = p->saved.data, .named = p->named, .keep_files = p->keep_files};
         about.count = together ? p->output_count : 1;
         for (size_t k = 0; k < about.count; k++) {
             about.outputs[k] = describe(p, together ? k : i);
         }
         char *path =
             together ? td__strdup(to) : name_file(to, td__output_layer(p->saved.model, i)->name);
-        p->outputs[i] = path ? td__predict_output_open(path, &about, error) : NULL;
+        target opened = {.output = path ? td__predict_output_open(path, &about, error) : NULL,
+                         .first = i};
         td__free(path);
-        if (!p->outputs[i]) {
+        if (!opened.output) {
             return error->status ? error->status : TD_IO;
         }
-        p->file_count++;
+        opened.moves = p->saved.output_first && layout != TD_LAYOUT_CHANNELS_LAST &&
+                       !td__predict_output_is_pictures(opened.output);
+        p->targets[p->target_count++] = opened;
     }
     return TD_OK;
+}
+
+static td_status open_all_outputs(predictor *p, const td_predict_options *options,
+                                  td_error *error) {
+    p->keep_files = options->keep_files;
+    td_status status = options->to ? open_outputs(p, options->to, options->layout, error) : TD_OK;
+    for (size_t i = 0; !status && i < options->also_to.count; i++) {
+        status = open_outputs(p, options->also_to.items[i], options->layout, error);
+    }
+    return status;
 }
 
 static td_status prepare(predictor *p, const td_predict_options *options, td_error *error) {
@@ -238,15 +263,8 @@ static td_status prepare(predictor *p, const td_predict_options *options, td_err
         return status;
     }
     td__tape_limit(p->pass.tape, options->memory > 0 ? (size_t)options->memory : td__memory_half());
-    if (options->to) {
-        status = open_outputs(p, options->to, error);
-        if (status) {
-            return status;
-        }
-        p->moves = p->saved.output_first && options->layout != TD_LAYOUT_CHANNELS_LAST &&
-                   !td__predict_output_is_pictures(p->outputs[0]);
-    }
-    return options->record ? open_run(p, options, error) : TD_OK;
+    status = open_all_outputs(p, options, error);
+    return status || !options->record ? status : open_run(p, options, error);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -281,18 +299,22 @@ static td_tensor *channels_first(td_tape *tape, td_tensor *x) {
 static td_status write_out(predictor *p, td_tensor *prediction, const td_batch *batch,
                            td_error *error) {
     td_view views[TD_MAX_OUTPUTS];
-    td_tensor *written = p->moves ? channels_first(p->pass.tape, prediction) : prediction;
+    td_tensor *moved = NULL;
+    for (size_t i = 0; i < p->target_count && !moved; i++) {
+        moved = p->targets[i].moves ? channels_first(p->pass.tape, prediction) : NULL;
+    }
     td_status status = td_tape_status(p->pass.tape, error);
     if (status) {
         return status;
     }
-    views[0] = written == prediction ? p->shown : td_view_of(written);
     for (size_t i = 1; i < p->output_count; i++) {
         size_t layer = td_model_output_layer(p->saved.model, i);
         views[i] = td_view_of(td_model_output_at(p->saved.model, layer));
     }
-    for (size_t i = 0; !status && i < p->file_count; i++) {
-        status = td__predict_output_write(p->outputs[i], &views[i], batch, error);
+    for (size_t i = 0; !status && i < p->target_count; i++) {
+        const target *to = &p->targets[i];
+        views[0] = to->moves ? td_view_of(moved) : p->shown;
+        status = td__predict_output_write(to->output, &views[to->first], batch, error);
     }
     return status;
 }
@@ -327,7 +349,7 @@ static td_status run_batch(predictor *p, const td_batch *batch, td_error *error)
     if (!status) {
         status = show(p, prediction, error);
     }
-    if (!status && p->file_count) {
+    if (!status && p->target_count) {
         status = write_out(p, prediction, batch, error);
     }
     if (!status) {
@@ -372,6 +394,7 @@ static void tell(const predictor *p, td_prediction *result) {
 
 static void release(predictor *p) {
     td__free(p->undone);
+    td__free(p->targets);
     td_metric_destroy(p->accuracy);
     td__pass_release(&p->pass);
     td__pass_signals_release(&p->signals);
@@ -388,6 +411,7 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
                                  .label = all.label,
                                  .scale = all.scale,
                                  .layout = all.layout,
+                                 .header = all.header,
                                  .batch = all.batch > 0 ? all.batch : BATCH,
                                  .inputs = all.inputs,
                                  .input_count = all.input_count,
@@ -417,8 +441,8 @@ td_status td_predict(const char *model, const char *data, const td_predict_optio
     }
     td_error closing = {0};
     td_status closed = TD_OK;
-    for (size_t i = 0; i < p.file_count; i++) {
-        td_status one = td__predict_output_close(p.outputs[i], !status, &closing);
+    for (size_t i = 0; i < p.target_count; i++) {
+        td_status one = td__predict_output_close(p.targets[i].output, !status, &closing);
         closed = closed ? closed : one;
     }
     td_status recorded = td_deck_close(p.deck, closed ? NULL : &closing);

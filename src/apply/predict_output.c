@@ -6,6 +6,7 @@
 #include "data/npy.h"
 #include "sink/picture.h"
 #include "sink/score.h"
+#include "tapedeck/apply.h"
 #include "tensor/order.h"
 
 #include <inttypes.h>
@@ -276,6 +277,11 @@ td__predict_output *td__predict_output_open(const char *path, const td__predict_
             "%s: predictions are written to .csv, .npy, - (CSV to standard output), or a folder of "
             "images, whose name ends in '/': %s/",
             path, path);
+        return NULL;
+    }
+    if (about->keep_files && !td_output_is_free(path) && !td_output_is_ours(path)) {
+        td_error_set(error, TD_INVALID,
+                     "%s is there already, and no predictions; --force replaces it", path);
         return NULL;
     }
     td__predict_output *output = td__calloc(1, sizeof *output);

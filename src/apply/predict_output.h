@@ -18,6 +18,7 @@ typedef struct td__predicted_output {
 /* What predictions are; everything is borrowed until the output is closed. */
 typedef struct td__predict_output_about {
     const td_dataset *data; /* its training part */
+    bool keep_files;        /* what is there already is not replaced */
     bool named;   /* columns have the names of the classes, as the model's file has them */
     size_t count; /* of outputs; more than one only in a file that takes several */
     td__predicted_output outputs[TD_MAX_OUTPUTS];

@@ -134,6 +134,7 @@ static td_status open_data(td__saved *saved, const char *path, const td__saved_o
     const char *given[1] = {options->label};
     td_data_options data = {.size = sizeof data,
                             .train = path,
+                            .header = options->header,
                             .labels = options->labels,
                             .input = saved->waiting ? (td_shape){0} : td__known_input(saved->model),
                             .input_as_is = saved->foreign,

@@ -34,6 +34,7 @@ typedef struct td__saved_options {
     bool scaled_labels; /* standardised as in training; otherwise as the file has them */
     const td_named_file *inputs, *output_labels; /* files of several inputs, of outputs' labels */
     size_t input_count, output_label_count;
+    td_header header; /* of a CSV file */
 } td__saved_options;
 
 /* A graph with axes of any size is only loaded when the data is open (td__saved_open). model must

@@ -1,6 +1,7 @@
 /* Complete writes, atomic publishing and safe names; see file.h. */
 #include "base/file.h"
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -245,12 +246,9 @@ bool td__draft_close(td__draft *draft, FILE *stream, bool good) {
     return good;
 }
 
-/* FNV-1a, mixed once more so that every bit of the name reaches every digit. */
+/* Mixed once more so that every bit of the name reaches every digit. */
 static uint64_t hash_name(const char *name) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *name; name++) {
-        hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
-    }
+    uint64_t hash = td__hash_text(name);
     hash ^= hash >> 32;
     hash *= 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 29;

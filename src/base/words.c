@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { LONGEST = 64 }; /* bytes; longer words are not compared */
 
@@ -39,6 +40,24 @@ static size_t distance(const char *a, size_t a_length, const char *b, size_t b_l
     return above[b_length];
 }
 
+/* Whether word is the candidate with some of its parts (between '_') left out: of two parts or more,
+ * so that it says something. */
+static bool leaves_out_parts(const char *word, const char *candidate) {
+    size_t parts = 0;
+    for (const char *c = candidate; *word;) {
+        size_t length = strcspn(word, "_"), other = strcspn(c, "_");
+        if (!*c) {
+            return false;
+        }
+        if (length == other && !strncasecmp(word, c, length)) {
+            word += length + (word[length] == '_');
+            parts++;
+        }
+        c += other + (c[other] == '_');
+    }
+    return parts > 1;
+}
+
 const char *td_nearest_word(const char *word, const char *const *candidates, size_t count) {
     size_t length = strlen(word);
     if (length == 0 || length > LONGEST) {
@@ -51,7 +70,9 @@ const char *td_nearest_word(const char *word, const char *const *candidates, siz
         if (candidate == 0 || candidate > LONGEST) {
             continue;
         }
-        size_t edits = distance(word, length, candidates[i], candidate);
+        size_t edits = leaves_out_parts(word, candidates[i])
+                           ? 1
+                           : distance(word, length, candidates[i], candidate);
         if (edits < least) {
             least = edits;
             nearest = candidates[i];

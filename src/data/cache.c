@@ -5,6 +5,7 @@
  * that: a file with a valid header is complete. */
 #include "data/cache.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -33,18 +34,11 @@ typedef struct td__cache_header {
     uint64_t check; /* hash of the fields above and of the text */
 } header;
 
-static uint64_t hash(uint64_t h, const void *data, size_t size) {
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++) {
-        h = (h ^ bytes[i]) * 0x100000001B3u;
-    }
-    return h;
-}
-
 static uint64_t check_of(const header *h, const char *text) {
     unsigned char fields[offsetof(header, check)];
     memcpy(fields, h, sizeof fields);
-    return hash(hash(0xCBF29CE484222325u, fields, sizeof fields), text, (size_t)h->text_size);
+    return td__hash_bytes(td__hash_bytes(TD__HASH_START, fields, sizeof fields), text,
+                          (size_t)h->text_size);
 }
 
 /* A growing text. */
@@ -75,9 +69,11 @@ static char *key_of(const td__request *request) {
     const td_data_options *options = request->options;
     char *absolute = realpath(request->path, NULL);
     const char *path = absolute ? absolute : request->path;
-    char modes[80];
-    snprintf(modes, sizeof modes, "\nheader %d separator %d missing %d%s", (int)options->header,
-             options->separator, (int)options->missing, request->chosen ? " chosen" : "");
+    char modes[120];
+    snprintf(modes, sizeof modes, "\nheader %d separator %d missing %d kind %d%s%s",
+             (int)options->header, options->separator, (int)options->missing,
+             (int)options->label_kind, request->chosen ? " chosen" : "",
+             request->text_labels ? " text labels" : "");
     td_names weight = {&options->weight, options->weight != NULL};
     growing key = {0};
     bool done = append(&key, path, strlen(path)) && append(&key, modes, strlen(modes)) &&
@@ -158,7 +154,7 @@ td_status td__cache_init(td__cache *cache, const td__request *request, const str
     if (done && made.folder) {
         char name[32];
         snprintf(name, sizeof name, "/%016llx.csv-cache",
-                 (unsigned long long)hash(0xCBF29CE484222325u, made.key, strlen(made.key)));
+                 (unsigned long long)td__hash_text(made.key));
         made.path = join(made.folder, name);
         done = made.path != NULL;
     }

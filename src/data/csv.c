@@ -188,19 +188,6 @@ bool td__csv_is_missing(const char *text) {
     return false;
 }
 
-bool td__csv_has_decimal_comma(const char *text) {
-    const char *comma = strchr(text, ',');
-    char point[64];
-    float value;
-    if (!comma || strlen(text) >= sizeof point) {
-        return false;
-    }
-    snprintf(point, sizeof point, "%s", text);
-    point[comma - text] = '.';
-    const char *end = td__parse_float32(point, &value);
-    return end && *end == 0;
-}
-
 static td__csv_outcome bad_number(td__csv *csv, int64_t column, const td__csv_cell *cell) {
     char where[512], text[64];
     bool whole = td__csv_text(cell, text, sizeof text);
@@ -209,11 +196,16 @@ static td__csv_outcome bad_number(td__csv *csv, int64_t column, const td__csv_ce
     if (td__csv_is_number(cell, &value)) {
         return td__csv_fail(csv, TD_RANGE, "%s: '%s' is not a finite float32", where, text);
     }
-    if (whole && td__csv_has_decimal_comma(text)) {
-        return td__csv_fail(csv, TD_FORMAT,
-                            "%s: '%s' has a decimal comma; numbers have a point here, as in 1.5 "
-                            "(sed 's/,/./g')",
-                            where, text);
+    static const char *const commas[] = {
+        [TD__COMMA_DECIMAL] =
+            "a decimal comma; numbers have a point here, as in 1.5 (sed 's/,/./g')",
+        [TD__COMMA_THOUSANDS] = "commas between thousands; numbers have none here, as in 1234.5",
+        [TD__COMMA_EITHER] = "a comma between thousands, or a decimal comma; numbers are written "
+                             "1234 or 1.234 here",
+    };
+    td__csv_comma comma = whole ? td__csv_find_comma(text) : TD__COMMA_NONE;
+    if (comma) {
+        return td__csv_fail(csv, TD_FORMAT, "%s: '%s' has %s", where, text, commas[comma]);
     }
     return td__csv_fail(csv, TD_FORMAT,
                         "%s: a number was expected, found '%s%s'; `ignore` the column, name it as "
@@ -253,7 +245,8 @@ static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *v
     }
     char text[TD__NAME_LENGTH_MAXIMUM + 1], where[512];
     *p = cell.behind;
-    /* A text that is a class already is neither missing nor a number, and clean. */
+    /* A text that is a class already is not missing, is no number that would be refused, and is
+     * clean. */
     int64_t known =
         td__csv_text(&cell, text, sizeof text) ? td__names_find(&csv->classes, text) : -1;
     if (known >= 0) {
@@ -265,7 +258,7 @@ static td__csv_outcome class_of(td__csv *csv, char **p, int64_t column, float *v
         *value = NAN;
         return TD__CSV_RECORD;
     }
-    if (td__csv_is_number(&cell, value) && isfinite(*value)) {
+    if (!csv->text_labels && td__csv_is_number(&cell, value) && isfinite(*value)) {
         return td__csv_fail(csv, TD_FORMAT,
                             "%s: a class name was expected, as in the first row, found the number "
                             "'%s'",
@@ -343,30 +336,51 @@ static inline bool parse_tiny(char **p, char separator, float *value) {
     return true;
 }
 
+static inline td__csv_outcome parse_number(td__csv *csv, char **p, int64_t column, float *value) {
+    if (parse_tiny(p, csv->separator, value)) {
+        return TD__CSV_RECORD;
+    }
+    char *from = *p;
+    while (is_blank(csv, *from)) {
+        from++;
+    }
+    bool quoted = *from == '"';
+    char *end = (char *)(uintptr_t)td__parse_float32(from + quoted, value);
+    if (end && quoted) {
+        end = *end == '"' ? end + 1 : NULL;
+    }
+    while (end && is_blank(csv, *end)) {
+        end++;
+    }
+    if (!end || !td__csv_is_cell_end(end, csv->separator) || !isfinite(*value)) {
+        return number_slowly(csv, p, column, value);
+    }
+    *p = end;
+    return TD__CSV_RECORD;
+}
+
+/* As a number, unless that would make one class of two texts: the file is then to be read again. */
+static td__csv_outcome class_number(td__csv *csv, char **p, int64_t column, float *value) {
+    const char *from = *p;
+    while (is_blank(csv, *from)) {
+        from++;
+    }
+    if (td__csv_is_padded(from + (*from == '"'))) {
+        csv->text_labels = true;
+        return td__csv_fail(csv, TD_FORMAT, "%s line %lld: a class with leading zeros", csv->path,
+                            (long long)csv->line);
+    }
+    return parse_number(csv, p, column, value);
+}
+
 static td__csv_outcome parse_cell(td__csv *csv, char **p, int64_t column) {
     const td__csv_column *c = &csv->columns[column];
     float *value = &csv->values[c->slot];
     if (c->use == TD__CSV_NUMBER) {
-        if (parse_tiny(p, csv->separator, value)) {
-            return TD__CSV_RECORD;
-        }
-        char *from = *p;
-        while (is_blank(csv, *from)) {
-            from++;
-        }
-        bool quoted = *from == '"';
-        char *end = (char *)(uintptr_t)td__parse_float32(from + quoted, value);
-        if (end && quoted) {
-            end = *end == '"' ? end + 1 : NULL;
-        }
-        while (end && is_blank(csv, *end)) {
-            end++;
-        }
-        if (!end || !td__csv_is_cell_end(end, csv->separator) || !isfinite(*value)) {
-            return number_slowly(csv, p, column, value);
-        }
-        *p = end;
-        return TD__CSV_RECORD;
+        return parse_number(csv, p, column, value);
+    }
+    if (c->use == TD__CSV_CLASS_NUMBER) {
+        return class_number(csv, p, column, value);
     }
     if (c->use == TD__CSV_CLASS) {
         return class_of(csv, p, column, value);
@@ -455,8 +469,8 @@ int64_t td__csv_line(const char *path, bool header, char separator, int64_t row)
 static void count_missing(td__csv *csv) {
     for (int64_t i = 0; i < csv->column_count; i++) {
         td__csv_column *c = &csv->columns[i];
-        bool used =
-            c->use == TD__CSV_NUMBER || c->use == TD__CSV_CLASS || c->use == TD__CSV_CATEGORY;
+        bool used = c->use == TD__CSV_NUMBER || c->use == TD__CSV_CLASS ||
+                    c->use == TD__CSV_CLASS_NUMBER || c->use == TD__CSV_CATEGORY;
         if (used && isnan(csv->values[c->slot])) {
             c->missing_line = c->missing++ ? c->missing_line : csv->record_line;
         }

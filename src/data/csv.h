@@ -27,9 +27,10 @@ typedef enum td__csv_outcome {
 typedef enum td__csv_use {
     TD__CSV_NUMBER,
     TD__CSV_CLASS,
+    TD__CSV_CLASS_NUMBER, /* a label; text after all where one is written with leading zeros */
     TD__CSV_IGNORED,
     TD__CSV_CATEGORY, /* an input for each text */
-    TD__CSV_LABEL,    /* not yet known whether NUMBER or CLASS */
+    TD__CSV_LABEL,    /* not yet known which of these */
     TD__CSV_WEIGHT,   /* of the example; becomes a NUMBER behind the labels */
     TD__CSV_SKIPPED,  /* an input that a survey does not look at */
 } td__csv_use;
@@ -77,6 +78,7 @@ typedef struct td__csv {
     bool survey;           /* only categories are looked at, to find their texts */
     bool surveyed;         /* inputs come from a survey of this file */
     bool chosen;           /* they are all that is to be taken of it */
+    bool text_labels;      /* labels are texts though they look like numbers: 01 is not 1 */
     bool value_missing;    /* in the row that is being parsed */
     bool any_missing;      /* in the file */
 } td__csv;
@@ -151,8 +153,19 @@ static inline bool td__csv_is_cell_end(const char *p, char separator) {
 }
 /* What stands for a missing value: nothing, NA, NaN, … */
 bool td__csv_is_missing(const char *text);
-/* Whether text is a number with a decimal comma. */
-bool td__csv_has_decimal_comma(const char *text);
+/* Whether text is a number with a decimal comma, with commas between thousands, or either (1,234). */
+typedef enum td__csv_comma {
+    TD__COMMA_NONE,
+    TD__COMMA_DECIMAL,
+    TD__COMMA_THOUSANDS,
+    TD__COMMA_EITHER
+} td__csv_comma;
+td__csv_comma td__csv_find_comma(const char *text);
+/* Whether a class is written as a number with leading zeros, which is not the same text as the
+ * number. */
+static inline bool td__csv_is_padded(const char *text) {
+    return text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
 /* An error that counts the values that are missing in each column and may not be. */
 td_status td__csv_check_missing(td__csv *csv);
 /* Behind the line end at p, at most end. */

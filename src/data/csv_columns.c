@@ -425,14 +425,26 @@ static td_status check_text(td__csv *csv, char *const *texts, const bool *number
                       csv->path, (long long)csv->line, list_end(&columns)));
 }
 
+/* What a single label is, by its first value: text, or a number that may be a class. */
+static td__csv_use label_use(td__csv *csv, const char *text, bool number) {
+    td_label_kind kind = csv->options->label_kind;
+    if (kind == TD_LABEL_VALUES || kind == TD_LABEL_NONE) {
+        return number || !*text ? TD__CSV_NUMBER : TD__CSV_CLASS;
+    }
+    csv->text_labels = csv->text_labels || td__csv_is_padded(text);
+    return csv->text_labels || (!number && *text) ? TD__CSV_CLASS : TD__CSV_CLASS_NUMBER;
+}
+
 /* Labels stand behind the inputs; a single one may be text. */
 static void assign_labels(td__csv *csv, char *const *texts, const bool *numbers, size_t count) {
     for (int64_t i = 0; i < csv->column_count; i++) {
         td__csv_column *c = &csv->columns[i];
         if (c->use == TD__CSV_LABEL) {
-            bool text = (size_t)i < count && !numbers[i] && texts[i][0];
+            bool there = (size_t)i < count;
             c->slot += (int32_t)csv->input_count;
-            c->use = text && csv->label_count == 1 ? TD__CSV_CLASS : TD__CSV_NUMBER;
+            c->use = csv->label_count > 1
+                         ? TD__CSV_NUMBER
+                         : label_use(csv, there ? texts[i] : "", there && numbers[i]);
         } else if (c->use == TD__CSV_WEIGHT) {
             c->slot = (int32_t)(csv->input_count + csv->label_count);
             c->use = TD__CSV_NUMBER;
@@ -535,6 +547,7 @@ td_status td__csv_check_missing(td__csv *csv) {
     td_missing missing = csv->options->missing;
     list columns = {0};
     int64_t total = 0;
+    bool inputs = false;
     for (int64_t i = 0; csv->any_missing && i < csv->column_count; i++) {
         const td__csv_column *c = &csv->columns[i];
         bool label = c->slot >= csv->input_count;
@@ -545,6 +558,7 @@ td_status td__csv_check_missing(td__csv *csv) {
                      column_name(csv, i, name), (long long)c->missing, (long long)c->missing_line);
             list_item(&columns, text);
             total += c->missing;
+            inputs = inputs || !label;
         }
     }
     if (total == 0) {
@@ -553,8 +567,7 @@ td_status td__csv_check_missing(td__csv *csv) {
     return csv->status = td_error_set(
                csv->error, TD_FORMAT, "%s: %lld value%s missing (%s); %s", csv->path,
                (long long)total, total == 1 ? " is" : "s are", list_end(&columns),
-               missing == TD_MISSING_REFUSED
-                   ? "`missing: mean`, `drop` or a number fills them or leaves their rows out, "
-                     "`ignore` leaves the column out"
-                   : "labels are not filled in; `missing: drop` leaves such rows out");
+               inputs ? "`missing: mean`, `drop` or a number fills them or leaves their rows out, "
+                        "`ignore` leaves the column out"
+                      : "labels are not filled in; `missing: drop` leaves such rows out");
 }

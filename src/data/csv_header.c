@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "data/csv.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_SIZE = 256 }; /* longer names are cut */
@@ -37,8 +38,9 @@ static td__csv_outcome add_field(td__csv *csv, fields *f, const td__csv_cell *ce
         !(f->texts[f->count] = td__strdup(text))) {
         return td__csv_fail(csv, TD_MEMORY, "%s: no memory", csv->path);
     }
-    /* A decimal comma is refused as a number, not taken for text. */
-    f->numbers[f->count++] = td__csv_is_number(cell, &value) || td__csv_has_decimal_comma(text);
+    /* Commas in a number are refused, not taken for text. */
+    f->numbers[f->count++] =
+        td__csv_is_number(cell, &value) || td__csv_find_comma(text) != TD__COMMA_NONE;
     return TD__CSV_RECORD;
 }
 
@@ -60,6 +62,65 @@ static td__csv_outcome read_fields(td__csv *csv, char *from, fields *f, char **b
 
 static bool is_text(const fields *f, size_t i) {
     return !f->numbers[i] && !td__csv_is_missing(f->texts[i]);
+}
+
+static bool has_cell(const fields *f, const char *text) {
+    for (size_t i = 0; i < f->count; i++) {
+        if (!strcmp(f->texts[i], text)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a cell of the line is named where columns are. A number, or `last`, may be the place of a
+ * column in a file without a header. */
+static bool names_cell(const td_names *names, const fields *line) {
+    for (size_t i = 0; i < names->count; i++) {
+        const char *name = names->items[i];
+        bool place = !strcmp(name, "last") || !name[strspn(name, "0123456789")];
+        if (!place && has_cell(line, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the line has all names that inputs are known by. */
+static bool has_inputs(const td__csv *csv, const fields *line) {
+    bool all = csv->inputs.count > 0 && !csv->surveyed;
+    for (size_t i = 0; all && i < csv->inputs.count; i++) {
+        all = has_cell(line, csv->inputs.items[i]);
+    }
+    return all;
+}
+
+static bool is_named(const td__csv *csv, const fields *line) {
+    const td_data_options *o = csv->options;
+    td_names weight = {&o->weight, o->weight != NULL};
+    return names_cell(&o->label, line) || names_cell(&csv->named_labels, line) ||
+           names_cell(&o->ignore, line) || names_cell(&o->categories, line) ||
+           names_cell(&weight, line) || has_inputs(csv, line);
+}
+
+/* Whether the numbers of the first line are 0, 1, 2, … (or 1, 2, 3, …) above numbers: what pandas
+ * writes for columns without names, or a first example. */
+static bool counts_columns(const fields *first, const fields *second) {
+    int64_t start = 0, count = 0;
+    for (size_t i = 0; i < first->count && first->count == second->count; i++) {
+        char *end;
+        if (!first->numbers[i]) {
+            continue;
+        }
+        int64_t value = strtoll(first->texts[i], &end, 10);
+        start = count == 0 ? value : start;
+        bool next = !*end && value == start + count && !td__csv_is_padded(first->texts[i]);
+        if (!next || !second->numbers[i]) {
+            return false;
+        }
+        count++;
+    }
+    return (start == 0 && count >= 2) || (start == 1 && count >= 3);
 }
 
 /* A header names columns: somewhere it has text where the row below has a number, or, without any
@@ -163,7 +224,16 @@ static td__csv_outcome find_separator(td__csv *csv, fields *first, fields *secon
 /* Decides on the header and takes it, so that next is the first row of data. */
 static td_status take_header(td__csv *csv, fields *first, const fields *second, char *behind) {
     td_header wanted = csv->options->header;
-    bool header = wanted == TD_HEADER_YES || (wanted == TD_HEADER_AUTO && is_header(first, second));
+    bool header = wanted == TD_HEADER_YES ||
+                  (wanted == TD_HEADER_AUTO && (is_header(first, second) || is_named(csv, first)));
+    bool known = wanted != TD_HEADER_AUTO || header || (csv->inputs.count && !csv->surveyed);
+    if (!known && counts_columns(first, second)) {
+        return csv->status = td_error_set(
+                   csv->error, TD_INVALID,
+                   "%s: is its first line (%s, %s%s) a header or the first example? `header: true` "
+                   "or `header: false` decides",
+                   csv->path, first->texts[0], first->texts[1], first->count > 2 ? ", …" : "");
+    }
     csv->column_count = (int64_t)first->count;
     if (header) {
         csv->names = first->texts;

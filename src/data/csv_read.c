@@ -51,8 +51,9 @@ static td_status take_file(td__table *table, td__row_store *store, const td__cac
     return status;
 }
 
+/* *text_labels: whether labels that look like numbers are texts; set where they turn out to be. */
 static td_status parse(td__table *table, const td__request *request, td_names inputs,
-                       td__input *input, td__cache *cache, td_error *error) {
+                       td__input *input, td__cache *cache, bool *text_labels, td_error *error) {
     int64_t memory = request->options->memory;
     size_t few = (size_t)memory < MEMORY ? (size_t)memory : MEMORY; /* bytes that stay in memory */
     bool large = (size_t)td__input_stat(input)->st_size > few / FLOAT_PER_CELL;
@@ -60,6 +61,7 @@ static td_status parse(td__table *table, const td__request *request, td_names in
                    .inputs = inputs,
                    .surveyed = request->inputs.count == 0,
                    .chosen = request->chosen,
+                   .text_labels = *text_labels,
                    .named_labels = request->label_names,
                    .input = input,
                    .error = error};
@@ -88,9 +90,25 @@ static td_status parse(td__table *table, const td__request *request, td_names in
             take_memory(table, &store, &csv);
         }
     }
+    *text_labels = csv.text_labels;
     td__csv_release(&csv);
     td__row_store_release(&store);
     return status;
+}
+
+/* Reads a file with classes such as 01 once more when that is found out on the way. */
+static td_status parse_labels(td__table *table, const td__request *request, td_names inputs,
+                              td__input *input, td__cache *cache, td_error *error) {
+    bool before = request->text_labels, text = before;
+    td_error reason = {0};
+    td_status status = parse(table, request, inputs, input, cache, &text, &reason);
+    if (status && text && !before) {
+        td__input *again = NULL;
+        status = td__input_open(&again, request->path, &reason);
+        status = status ? status : parse(table, request, inputs, again, cache, &text, &reason);
+        td__input_close(again);
+    }
+    return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }
 
 /* Reads a file with categories twice: their texts say how many inputs there are. */
@@ -107,7 +125,7 @@ static td_status survey_and_parse(td__table *table, const td__request *request, 
                      : td__csv_survey(once, request->options, request->label_names, &found, error);
         inputs = (td_names){(const char *const *)found.items, found.count};
     }
-    status = status ? status : parse(table, request, inputs, input, cache, error);
+    status = status ? status : parse_labels(table, request, inputs, input, cache, error);
     td__input_close(once);
     td__names_release(&found);
     return status;

@@ -35,7 +35,8 @@ static char *skip_cells(char *p, const char *end, char separator, int64_t cells,
 }
 
 static bool is_wanted(const td__csv_column *column) {
-    return column->use == TD__CSV_NUMBER || column->use == TD__CSV_CLASS;
+    return column->use == TD__CSV_NUMBER || column->use == TD__CSV_CLASS ||
+           column->use == TD__CSV_CLASS_NUMBER;
 }
 
 /* The cells that are wanted, of a line without quotes; false when it is not as it should be. */

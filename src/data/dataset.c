@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "data/augment.h"
+#include "data/csv.h"
 
 #include <errno.h>
 #include <math.h>
@@ -24,8 +25,15 @@ static bool is_idx(const uint8_t *b, size_t size) {
     return size >= 4 && b[0] == 0 && b[1] == 0 && b[2] >= 8 && b[2] <= 14 && b[3] > 0;
 }
 
+/* Two bytes a character: with a byte order mark, or Latin letters with a 0 beside each. */
+static bool is_utf16(const uint8_t *b, size_t size) {
+    bool marked = size >= 2 && ((b[0] == 0xFF && b[1] == 0xFE) || (b[0] == 0xFE && b[1] == 0xFF));
+    return marked ||
+           (size >= 4 && ((b[0] && !b[1] && b[2] && !b[3]) || (!b[0] && b[1] && !b[2] && b[3])));
+}
+
 static bool is_text(const uint8_t *b, size_t size) {
-    return !memchr(b, 0, size);
+    return !memchr(b, 0, size) && !is_utf16(b, size);
 }
 
 static const struct {
@@ -55,6 +63,10 @@ td_status td__reader_choose(const char *path, td__reader **reader, td_error *err
             *reader = formats[i].read;
             return TD_OK;
         }
+    }
+    if (!status && is_utf16(beginning, size)) {
+        return td_error_set(error, TD_FORMAT,
+                            "%s: text in UTF-16; make it UTF-8: iconv -f UTF-16 -t UTF-8", path);
     }
     return status ? status
                   : td_error_set(error, TD_FORMAT,
@@ -203,6 +215,15 @@ static td_status read_table(td__table *table, const td__request *request, td_err
     return status ? status : reader(table, request, error);
 }
 
+/* Whether some class has leading zeros: then all of them are texts. */
+static bool has_padded(td_names classes) {
+    bool padded = false;
+    for (size_t i = 0; i < classes.count && !padded; i++) {
+        padded = td__csv_is_padded(classes.items[i]);
+    }
+    return padded;
+}
+
 static td_status read_tables(td_dataset *dataset, const td_data_options *options, td_error *error) {
     td__table *first = &dataset->tables[0];
     const td__request training = {.path = options->train,
@@ -210,6 +231,7 @@ static td_status read_tables(td_dataset *dataset, const td_data_options *options
                                   .options = options,
                                   .inputs = options->inputs,
                                   .label_names = options->label_names,
+                                  .text_labels = has_padded(options->classes),
                                   .input_pieces = options->input_pieces,
                                   .label_pieces = options->label_pieces};
     dataset->table_count = 1;
@@ -223,6 +245,7 @@ static td_status read_tables(td_dataset *dataset, const td_data_options *options
             .options = options,
             .inputs = names_of(&first->input_names),
             .label_names = names_of(&first->label_names),
+            .text_labels = has_padded(names_of(&first->classes)),
             .input_pieces = inputs.count ? inputs : options->input_pieces,
             .label_pieces = labels.count ? labels : options->label_pieces};
         dataset->table_count = 2;
@@ -251,7 +274,7 @@ static td_status tell_names(td_dataset *dataset, td_error *error) {
     return TD_OK;
 }
 
-/* Messages about labels name the file that has them. */
+/* Messages name the file that has the labels, or the inputs, that they are about. */
 static td_status keep_paths(td_dataset *dataset, const td_data_options *options, td_error *error) {
     const td_pieces *pieces = &options->label_pieces, *others = &options->validation_label_pieces;
     const char *const paths[2] = {options->labels  ? options->labels
@@ -262,10 +285,12 @@ static td_status keep_paths(td_dataset *dataset, const td_data_options *options,
                                   : options->validation      ? options->validation
                                   : others->count            ? others->items[0].path
                                                              : NULL};
+    const char *const inputs[2] = {options->train, options->validation};
     for (int t = 0; t < 2; t++) {
         dataset->paths[t] = paths[t] ? td__strdup(paths[t]) : NULL;
-        if (paths[t] && !dataset->paths[t]) {
-            return td_error_set(error, TD_MEMORY, "%s: no memory", paths[t]);
+        dataset->input_paths[t] = inputs[t] ? td__strdup(inputs[t]) : NULL;
+        if ((paths[t] && !dataset->paths[t]) || (inputs[t] && !dataset->input_paths[t])) {
+            return td_error_set(error, TD_MEMORY, "no memory for a file's name");
         }
     }
     return TD_OK;
@@ -349,6 +374,7 @@ void td_dataset_close(td_dataset *dataset) {
         td__table_release(&dataset->tables[i]);
         td__free(dataset->class_of[i]);
         td__free(dataset->paths[i]);
+        td__free(dataset->input_paths[i]);
         td__free(dataset->kept[i]);
         td__free(dataset->parts[i].rows);
     }

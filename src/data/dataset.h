@@ -14,13 +14,14 @@ struct td_dataset {
     td_data_info info;
     td__table tables[2]; /* the training part's and, where it has its own, the validation's */
     int table_count;
-    char *paths[2];          /* of the files that have the tables' labels; NULL: generated */
-    bool are_classes;        /* labels are class numbers, or texts that stand for them */
-    int32_t *class_of[2];    /* the class of each of a table's texts; NULL: numbers as they are */
-    char **class_names;      /* info.classes of them, or NULL */
-    td__names remarks;       /* info's */
-    td__part parts[2];       /* by td_part */
-    float scale;             /* 1 unless set */
+    char *paths[2];       /* of the files that have the tables' labels; NULL: generated */
+    char *input_paths[2]; /* the same of their inputs; NULL too where inputs have several files */
+    bool are_classes;     /* labels are class numbers, or texts that stand for them */
+    int32_t *class_of[2]; /* the class of each of a table's texts; NULL: numbers as they are */
+    char **class_names;   /* info.classes of them, or NULL */
+    td__names remarks;    /* info's */
+    td__part parts[2];    /* by td_part */
+    float scale;          /* 1 unless set */
     float *mean, *deviation; /* NULL unless standardised */
     bool changed[2];         /* the table's floats have been scaled and standardised in place */
     td_missing missing;

@@ -1,4 +1,4 @@
-/* Decoding one image: 8 bits a channel, grey or red, green, blue. */
+/* Decoding one image: 8 bits a channel, grey or red, green, blue, with or without transparency. */
 #ifndef TAPEDECK_DATA_IMAGE_H
 #define TAPEDECK_DATA_IMAGE_H
 
@@ -6,15 +6,16 @@
 
 typedef struct td__image_size {
     int64_t height, width;
-    int64_t channels; /* 1 grey, 3 colour; transparency does not count */
+    int64_t channels; /* 1 grey, 3 colour; wanted pixels may have transparency behind: 2, 4 */
+    bool alpha;       /* the file has transparency */
 } td__image_size;
 
 /* From the first bytes, without decoding. what names the image in messages. */
 td_status td__image_describe(const td__bytes *bytes, const char *what, td__image_size *size,
                              td_error *error);
 /* Into pixels, which has room for size; its channels may differ from the file's: grey is spread to
- * three channels, colour becomes luma (ITU-R 601), transparency is dropped. Height and width must
- * be the file's. */
+ * three channels, colour becomes luma (ITU-R 601). Transparency is dropped with 1 or 3 channels;
+ * with 2 or 4 an image without is opaque (255). Height and width must be the file's. */
 td_status td__image_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
                            uint8_t *pixels, td_error *error);
 

@@ -19,7 +19,7 @@ td_status td__jpeg_describe(const td__bytes *bytes, const char *what, td__image_
         status = td_error_set(error, TD_UNSUPPORTED, "%s: a CMYK image; convert it to RGB or grey",
                               what);
     } else {
-        *size = (td__image_size){height, width, colours == TJCS_GRAY ? 1 : 3};
+        *size = (td__image_size){height, width, colours == TJCS_GRAY ? 1 : 3, false};
     }
     tjDestroy(handle);
     return status;
@@ -43,18 +43,30 @@ int64_t td__jpeg_room(const td__bytes *bytes, const td__image_size *size) {
     return 0;
 }
 
+/* Grey pixels that lie at the beginning, each with a 255 behind it. */
+static void make_opaque(uint8_t *pixels, int64_t count) {
+    for (int64_t i = count - 1; i >= 0; i--) {
+        pixels[2 * i] = pixels[i];
+        pixels[2 * i + 1] = 255;
+    }
+}
+
 td_status td__jpeg_decode(const td__bytes *bytes, const char *what, const td__image_size *size,
                           uint8_t *pixels, td_error *error) {
     tjhandle handle = tjInitDecompress();
     if (!handle) {
         return td_error_set(error, TD_MEMORY, "%s: no memory", what);
     }
+    static const int formats[] = {
+        [1] = TJPF_GRAY, [2] = TJPF_GRAY, [3] = TJPF_RGB, [4] = TJPF_RGBA};
     td_status status = TD_OK;
     int flags = TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
     if (tjDecompress2(handle, bytes->data, bytes->size, pixels, (int)size->width, 0,
-                      (int)size->height, size->channels == 1 ? TJPF_GRAY : TJPF_RGB, flags) != 0) {
+                      (int)size->height, formats[size->channels], flags) != 0) {
         status = td_error_set(error, TD_FORMAT, "%s: damaged JPEG image (%s)", what,
                               tjGetErrorStr2(handle));
+    } else if (size->channels == 2) {
+        make_opaque(pixels, size->height * size->width);
     }
     tjDestroy(handle);
     return status;

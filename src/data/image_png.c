@@ -25,6 +25,21 @@ typedef struct decoder {
     char reason[128];
 } decoder;
 
+/* Whether a tRNS chunk, which makes some colours transparent, stands before the pixels. */
+static bool has_transparent_colours(const td__bytes *bytes) {
+    enum { SIGNATURE = 8, AROUND = 12 }; /* bytes; of a chunk beside its data */
+    const uint8_t *b = bytes->data;
+    for (size_t at = SIGNATURE; at + AROUND <= bytes->size;) {
+        if (memcmp(b + at + 4, "tRNS", 4) == 0 || memcmp(b + at + 4, "IDAT", 4) == 0) {
+            return b[at + 4] == 't';
+        }
+        size_t length = (size_t)b[at] << 24 | (size_t)b[at + 1] << 16 | (size_t)b[at + 2] << 8 |
+                        (size_t)b[at + 3];
+        at += AROUND + length;
+    }
+    return false;
+}
+
 td_status td__png_describe(const td__bytes *bytes, const char *what, td__image_size *size,
                            td_error *error) {
     const uint8_t *b = bytes->data;
@@ -34,6 +49,7 @@ td_status td__png_describe(const td__bytes *bytes, const char *what, td__image_s
     size->width = (int64_t)b[16] << 24 | (int64_t)b[17] << 16 | (int64_t)b[18] << 8 | b[19];
     size->height = (int64_t)b[20] << 24 | (int64_t)b[21] << 16 | (int64_t)b[22] << 8 | b[23];
     size->channels = b[25] & PNG_COLOR_MASK_COLOR ? 3 : 1;
+    size->alpha = b[25] & PNG_COLOR_MASK_ALPHA || has_transparent_colours(bytes);
     return TD_OK;
 }
 
@@ -65,16 +81,27 @@ static bool no_memory(decoder *d) {
     return false;
 }
 
-/* From one or three channels to one or three. */
+static uint8_t luma(const uint8_t *rgb) {
+    return (uint8_t)((rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
+}
+
+/* From one to four channels to one to four: grey or colour, and with an even number transparency. */
 static void convert(const uint8_t *from, int channels, int64_t count, uint8_t *to, int64_t wanted) {
+    bool colour = channels >= 3;
     for (int64_t i = 0; i < count; i++, from += channels, to += wanted) {
         if (channels == wanted) {
             memcpy(to, from, (size_t)wanted);
-        } else if (wanted == 3) {
-            to[0] = to[1] = to[2] = from[0];
+            continue;
+        }
+        if (wanted >= 3) {
+            to[0] = from[0];
+            to[1] = from[colour ? 1 : 0];
+            to[2] = from[colour ? 2 : 0];
         } else {
-            to[0] =
-                (uint8_t)((from[0] * 19595u + from[1] * 38470u + from[2] * 7471u + 0x8000u) >> 16);
+            to[0] = colour ? luma(from) : from[0];
+        }
+        if (wanted % 2 == 0) {
+            to[wanted - 1] = channels % 2 == 0 ? from[channels - 1] : 255;
         }
     }
 }
@@ -131,12 +158,14 @@ static bool decode(decoder *d, const td__image_size *size) {
     }
     png_set_expand(d->png);
     png_set_scale_16(d->png);
-    png_set_strip_alpha(d->png);
+    if (size->channels % 2) {
+        png_set_strip_alpha(d->png);
+    }
     bool interlaced = png_set_interlace_handling(d->png) > 1;
     png_read_update_info(d->png, d->info);
     d->row_size = png_get_rowbytes(d->png, d->info);
     d->channels = png_get_channels(d->png, d->info);
-    if (d->channels != 1 && d->channels != 3) {
+    if (d->channels < 1 || d->channels > 4) {
         png_error(d->png, "neither grey nor RGB");
     }
     bool read = interlaced ? read_interlaced(d, size) : read_rows(d, size);
@@ -147,9 +176,10 @@ static bool decode(decoder *d, const td__image_size *size) {
 }
 
 int64_t td__png_room(const td__bytes *bytes, const td__image_size *size) {
-    enum { INTERLACE = 28, CHANNELS = 3 };
+    enum { INTERLACE = 28, COLOURS = 3 };
     bool interlaced = bytes->size > INTERLACE && bytes->data[INTERLACE] != 0;
-    return interlaced ? size->height * (size->width * CHANNELS + (int64_t)sizeof(png_bytep)) : 0;
+    int64_t channels = COLOURS + (size->channels % 2 == 0);
+    return interlaced ? size->height * (size->width * channels + (int64_t)sizeof(png_bytep)) : 0;
 }
 
 td_status td__png_decode(const td__bytes *bytes, const char *what, const td__image_size *size,

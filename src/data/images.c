@@ -30,6 +30,7 @@ enum { FILES_MAXIMUM = 1 << 26 };
 typedef struct list {
     char **items;
     size_t count, capacity;
+    int64_t *others; /* counts images that cannot be read, by their endings; NULL: does not */
 } list;
 
 static void release_list(list *l) {
@@ -40,15 +41,28 @@ static void release_list(list *l) {
     *l = (list){0};
 }
 
-static bool is_image(const char *path) {
-    static const char *const endings[] = {".png", ".jpg", ".jpeg"};
+static const char *const endings[] = {".png", ".jpg", ".jpeg", ".jpe", ".jfif"};
+/* Of images that cannot be read. */
+static const char *const other_endings[] = {".webp", ".bmp",  ".gif", ".tif", ".tiff",
+                                            ".avif", ".heic", ".ppm", ".pgm"};
+enum {
+    ENDINGS = sizeof endings / sizeof *endings,
+    OTHERS = sizeof other_endings / sizeof *other_endings
+};
+
+/* Which of the endings a path has; -1 for none. */
+static int find_ending(const char *path, const char *const *known, int count) {
     const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++) {
-        if (strcasecmp(dot, endings[i]) == 0) {
-            return true;
+    for (int i = 0; dot && i < count; i++) {
+        if (strcasecmp(dot, known[i]) == 0) {
+            return i;
         }
     }
-    return false;
+    return -1;
+}
+
+static bool is_image(const char *path) {
+    return find_ending(path, endings, ENDINGS) >= 0;
 }
 
 static bool is_folder(const char *path) {
@@ -68,6 +82,10 @@ static bool add_path(list *l, const char *folder, const char *name, bool (*wante
     }
     snprintf(path, size, "%s/%s", folder, name);
     if (!wanted(path)) {
+        int other = l->others ? find_ending(path, other_endings, OTHERS) : -1;
+        if (other >= 0) {
+            l->others[other]++;
+        }
         td__free(path);
         return true;
     }
@@ -108,24 +126,72 @@ typedef struct folder {
     list classes, images;
     int32_t *numbers;
     size_t number_capacity;
+    int64_t others[OTHERS]; /* images left out, by their endings */
 } folder;
 
+/* "3 .webp, 1 .gif"; false when there are none. */
+static bool list_others(const int64_t others[OTHERS], char *text, size_t size) {
+    size_t used = 0;
+    for (int i = 0; i < OTHERS; i++) {
+        if (others[i] && used < size) {
+            used += (size_t)snprintf(text + used, size - used, "%s%lld %s", used ? ", " : "",
+                                     (long long)others[i], other_endings[i]);
+        }
+    }
+    return used > 0;
+}
+
+/* Why a folder has no images that can be read. */
+static td_status no_images(const char *path, const char *else_text, td_error *error) {
+    char text[200];
+    int64_t others[OTHERS] = {0};
+    list none = {.others = others};
+    td_status status = list_folder(&none, path, is_image, error);
+    release_list(&none);
+    return status ? status
+           : list_others(others, text, sizeof text)
+               ? td_error_set(error, TD_UNSUPPORTED,
+                              "%s: no PNG or JPEG images in it; what is there (%s) cannot be read: "
+                              "convert it to PNG",
+                              path, text)
+               : td_error_set(error, TD_NOT_FOUND, "%s: %s", path, else_text);
+}
+
+static td_status remark(td__table *table, const char *text, td_error *error) {
+    return td__names_add(&table->remarks, text) < 0
+               ? td_error_set(error, TD_MEMORY, "no memory for a remark")
+               : TD_OK;
+}
+
+static td_status tell_others(const folder *f, td__table *table, const char *path, td_error *error) {
+    char others[200], text[600];
+    if (!list_others(f->others, others, sizeof others)) {
+        return TD_OK;
+    }
+    snprintf(text, sizeof text,
+             "%.300s: only PNG and JPEG images are read; left out: %s (convert them to PNG)", path,
+             others);
+    return remark(table, text, error);
+}
+
 static td_status list_classes(folder *f, td__table *table, const char *path, td_error *error) {
+    f->images.others = f->others;
     td_status status = list_folder(&f->classes, path, is_folder, error);
     if (!status && f->classes.count == 0) {
         status = list_folder(&f->images, path, is_image, error);
-        return status || f->images.count ? status
-                                         : td_error_set(error, TD_NOT_FOUND,
-                                                        "%s: neither images nor sub-folders; a "
-                                                        "folder of images has one for each class",
-                                                        path);
+        return status || f->images.count
+                   ? status
+                   : no_images(path,
+                               "neither images nor sub-folders; a folder of images has one for "
+                               "each class",
+                               error);
     }
     for (size_t i = 0; !status && i < f->classes.count; i++) {
         const char *class = f->classes.items[i];
         size_t before = f->images.count;
         status = list_folder(&f->images, class, is_image, error);
         if (!status && f->images.count == before) {
-            status = td_error_set(error, TD_NOT_FOUND, "%s: no PNG or JPEG images in it", class);
+            status = no_images(class, "no PNG or JPEG images in it", error);
         }
         char name[4 * TD__NAME_LENGTH_MAXIMUM + 1];
         (void)td__name_clean(name, sizeof name, strrchr(class, '/') + 1);
@@ -142,24 +208,54 @@ static td_status list_classes(folder *f, td__table *table, const char *path, td_
     return status;
 }
 
-/* The size that all images must have: what the options ask for in channels, else the first's. */
-static td_status choose_size(const folder *f, const td_data_options *options, td__image_size *size,
-                             td_error *error) {
+static td_status describe(const char *path, td__image_size *size, td_error *error) {
     td__bytes bytes = {0};
-    const char *first = f->images.items[0];
-    td_status status = td__bytes_map(&bytes, first, error);
-    if (!status) {
-        status = td__image_describe(&bytes, first, size, error);
-    }
+    td_status status = td__bytes_map(&bytes, path, error);
+    status = status ? status : td__image_describe(&bytes, path, size, error);
     td__bytes_release(&bytes);
+    return status;
+}
+
+/* Transparency that is left out is reported: how many images have it, of all of them or, in a large
+ * folder, of LOOKED_AT. One that has it where none of these did is an error when it is decoded. */
+static td_status tell_alpha(const folder *f, td__table *table, td__image_size *size,
+                            td_error *error) {
+    enum { LOOKED_AT = 256 };
+    size_t all = f->images.count, some = all < LOOKED_AT ? all : LOOKED_AT, found = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < some; i++) {
+        td__image_size one = {0};
+        const char *path = f->images.items[i * all / some];
+        if (!describe(path, &one, NULL) && one.alpha) {
+            first = found++ ? first : path;
+        }
+    }
+    size->alpha = found > 0;
+    if (!found) {
+        return TD_OK;
+    }
+    char text[600];
+    snprintf(text, sizeof text,
+             "%.300s has transparency (%zu of %zu images), which is left out; `input: [%lld, %lld, "
+             "%lld]` keeps it as the last channel",
+             first, found, some, (long long)size->height, (long long)size->width,
+             (long long)size->channels + 1);
+    return remark(table, text, error);
+}
+
+/* The size that all images must have: what the options ask for in channels, else the first's
+ * without transparency. */
+static td_status choose_size(const folder *f, td__table *table, const td_data_options *options,
+                             td__image_size *size, td_error *error) {
+    td_status status = describe(f->images.items[0], size, error);
     if (status || options->input.rank != 3) {
-        return status;
+        return status ? status : tell_alpha(f, table, size, error);
     }
     int64_t channels = options->input.dims[2];
-    if (channels != 1 && channels != 3) {
+    if (channels < 1 || channels > 4) {
         return td_error_set(error, TD_BAD_SHAPE,
-                            "`input` asks for images of %lld channels; 1 (grey) or 3 (colour) can "
-                            "be had",
+                            "`input` asks for images of %lld channels; there are 1 (grey), 2 (grey "
+                            "and transparency), 3 (colour) and 4 (colour and transparency)",
                             (long long)channels);
     }
     size->channels = channels;
@@ -207,6 +303,13 @@ static td_status check_size(const decoder *d, const char *path, const td__image_
                             path, found->channels == 1 ? "grey" : "in colour", d->folder,
                             d->files[0], size->channels == 1 ? "grey" : "in colour",
                             (long long)size->height, (long long)size->width);
+    }
+    if (!d->channels_chosen && found->alpha && !size->alpha) {
+        return td_error_set(error, TD_BAD_SHAPE,
+                            "%s has transparency, and the images looked at first have none; "
+                            "`input: [%lld, %lld, %lld]` leaves it out, %lld channels keep it",
+                            path, (long long)size->height, (long long)size->width,
+                            (long long)size->channels, (long long)size->channels + 1);
     }
     return TD_OK;
 }
@@ -354,7 +457,8 @@ td_status td__images_read(td__table *table, const td__request *request, td_error
     }
     td__image_size size = {0};
     status = list_classes(&f, table, request->path, error);
-    status = status ? status : choose_size(&f, request->options, &size, error);
+    status = status ? status : tell_others(&f, table, request->path, error);
+    status = status ? status : choose_size(&f, table, request->options, &size, error);
     status = status ? status
                     : check_room(&(td__bytes){0}, f.images.items[0], &size,
                                  request->options->memory, error);

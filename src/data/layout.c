@@ -65,6 +65,16 @@ static td_status remark(td__table *table, const char *path, const td_shape *shap
                : TD_OK;
 }
 
+/* What is said of channels is not dropped where there are none. */
+static td_status no_channels(const td__array *input, const char *path, td_error *error) {
+    return td_error_set(error, TD_INVALID,
+                        "`layout` says where examples have their channels, and an example in %s is "
+                        "a row of %lld numbers: leave `layout` out%s",
+                        path, (long long)input->count,
+                        input->count > 1 ? "; `input: [height, width, channels]` gives rows a shape"
+                                         : "");
+}
+
 static td_status misfit(const td_shape *found, const td_shape *takes, const char *path,
                         td_error *error) {
     td_shape first = first_of(*takes);
@@ -119,15 +129,17 @@ td_status td__layout_prepare(td_dataset *dataset, const td_data_options *options
     for (int t = 0; t < dataset->table_count && !status; t++) {
         td__table *table = &dataset->tables[t];
         td_shape shape = table->input.shape;
-        if (table->is_picture || options->layout == TD_LAYOUT_AS_IS ||
-            options->layout == TD_LAYOUT_CHANNELS_LAST) {
+        if (table->is_picture || options->layout == TD_LAYOUT_AS_IS) {
             continue;
         }
         if (options->layout == TD_LAYOUT_FIRST_IF_FITS) {
             status = options->takes.rank > 1 ? fit(table, options, paths[t], error) : TD_OK;
-        } else {
+        } else if (options->layout == TD_LAYOUT_CHANNELS_FIRST) {
             (void)shape_rows(&table->input.shape, &options->takes, table->input.count, &shape);
-            status = shape.rank > 1 ? move(table, &shape, paths[t], error) : TD_OK;
+            status = shape.rank > 1 ? move(table, &shape, paths[t], error)
+                                    : no_channels(&table->input, paths[t], error);
+        } else if (shape.rank < 2 && options->input.rank < 2 && options->takes.rank < 2) {
+            status = no_channels(&table->input, paths[t], error);
         }
     }
     return status;

@@ -1,4 +1,5 @@
 /* A list of different texts with a hash table (FNV-1a, linear probing, at most half full). */
+#include "base/hash.h"
 #include "base/memory.h"
 #include "data/table.h"
 
@@ -41,17 +42,10 @@ bool td__name_clean(char *out, size_t size, const char *text) {
     return !*text;
 }
 
-static uint64_t hash(const char *text) {
-    uint64_t h = 0xCBF29CE484222325u;
-    for (; *text; text++) {
-        h = (h ^ (unsigned char)*text) * 0x100000001B3u;
-    }
-    return h ^ (h >> 32);
-}
-
 /* Where the text is, or the free slot where it belongs. */
 static size_t find_slot(const td__names *names, const char *text) {
-    size_t slot = hash(text) & (names->slot_count - 1);
+    uint64_t hash = td__hash_text(text);
+    size_t slot = (hash ^ hash >> 32) & (names->slot_count - 1);
     while (names->slots[slot] && strcmp(names->items[names->slots[slot] - 1], text) != 0) {
         slot = (slot + 1) & (names->slot_count - 1);
     }

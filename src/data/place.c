@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *td__place(const td_dataset *dataset, int table, int64_t row, char *text, size_t size) {
-    const td__table *t = &dataset->tables[table];
-    const char *path = dataset->paths[table];
+static const char *place_in(const td__table *t, const char *path, int64_t row, char *text,
+                            size_t size) {
     if (t->files) {
         snprintf(text, size, "%s/%s", path, t->files[row]);
         return text;
@@ -23,6 +22,10 @@ const char *td__place(const td_dataset *dataset, int table, int64_t row, char *t
     return text;
 }
 
+const char *td__place(const td_dataset *dataset, int table, int64_t row, char *text, size_t size) {
+    return place_in(&dataset->tables[table], dataset->paths[table], row, text, size);
+}
+
 const char *td_dataset_file(const td_dataset *dataset, td_part part, int64_t row) {
     const td__table *table = &dataset->tables[dataset->parts[part].table];
     return table->files && row >= 0 && row < table->rows ? table->files[row] : NULL;
@@ -30,7 +33,8 @@ const char *td_dataset_file(const td_dataset *dataset, td_part part, int64_t row
 
 void td_dataset_place(const td_dataset *dataset, td_part part, int64_t row, char *text,
                       size_t size) {
-    td__place(dataset, dataset->parts[part].table, row, text, size);
+    int table = dataset->parts[part].table;
+    place_in(&dataset->tables[table], dataset->input_paths[table], row, text, size);
 }
 
 static td_status bad_label(const td_dataset *dataset, int table, int64_t row, double value,

@@ -3,10 +3,10 @@
 #include "data/supply.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -180,11 +180,7 @@ static void *run(void *argument) {
 }
 
 td_status td__supply_start(td__supply *supply, td_error *error) {
-    sigset_t all, before; /* signals belong to the program's own threads */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&supply->thread, NULL, run, supply);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = td__thread_start(&supply->thread, run, supply);
     supply->started = failed == 0;
     return failed ? td_error_set(error, TD_MEMORY, "cannot start a thread: %s", strerror(failed))
                   : TD_OK;

@@ -137,6 +137,7 @@ typedef struct td__request {
     const td_data_options *options; /* all fields present, memory filled in */
     td_names inputs;                /* what its inputs are called, in their order; or none */
     td_names label_names;           /* its labels, where it has names */
+    bool text_labels;               /* CSV: classes are texts, also those that are numbers */
     bool chosen;                    /* inputs are what to take of its columns, and all of it */
     td_pieces input_pieces, label_pieces;
 } td__request;

@@ -99,7 +99,14 @@ static td_status fill_weights(td_dataset *dataset, const td_data_options *option
         }
         dataset->class_weight[class] = (float)options->class_weights[i];
     }
-    return TD_OK;
+    bool any = false;
+    for (int64_t i = 0; i < classes; i++) {
+        any = any || (counts[i] > 0 && dataset->class_weight[i] > 0);
+    }
+    return any ? TD_OK
+               : td_error_set(error, TD_INVALID,
+                              "`class_weight`: all classes of the training part have the weight 0, "
+                              "so nothing is learned; give one a weight above 0");
 }
 
 td_status td__weights_prepare(td_dataset *dataset, const td_data_options *options,

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/options.h"
+#include "base/thread.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -457,14 +458,14 @@ static void set_options(td_deck *deck, const td_deck_options *options) {
     deck->parts = !options->run_parts ? 1 : busy < TD__MOST_PARTS ? (int32_t)busy : TD__MOST_PARTS;
     deck->serial = 1;
     deck->epoch = 1;
-    deck->step = options->resume + 1;
+    deck->step = (options->resume > 0 ? options->resume : 0) + 1;
     deck->fresh = true;
     deck->opened_ticks = deck->step_ticks = deck->first_step_ticks = td__ticks();
     deck->opened_seconds = td__seconds();
 }
 
 static td_status check_options(const td_deck_options *options, td_error *error) {
-    if (options->queue_bytes < 0 || options->history_bytes < 0 || options->resume < 0) {
+    if (options->queue_bytes < 0 || options->history_bytes < 0 || options->resume < -1) {
         return td_error_set(error, TD_INVALID,
                             "deck: queue, history and resume cannot be negative");
     }
@@ -476,16 +477,6 @@ static td_status check_options(const td_deck_options *options, td_error *error) 
         return td_error_set(error, TD_INVALID, "deck: policy or overhead is not valid");
     }
     return td__cpu_check(error);
-}
-
-/* Signals belong to the program's own threads. */
-static int start_writer(td_deck *deck) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&deck->writer, NULL, td__writer_run, deck);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
 }
 
 /* Before the writer thread there is nobody else who calls sinks. Failures show when they go on. */
@@ -517,7 +508,7 @@ static td_status start(td_deck *deck, td_error *error) {
     td__deck_unlock(deck);
     if (status == TD_OK) {
         note_start(deck);
-        if (start_writer(deck) != 0) {
+        if (td__thread_start(&deck->writer, td__writer_run, deck) != 0) {
             status = td_error_set(error, TD_MEMORY, "deck: the writer thread does not start");
         }
     }

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/words.h"
 #include "deck/glob.h"
 
 #include <stdio.h>
@@ -114,6 +115,45 @@ bool td__rule_is_wanted(const td__rule *rule, const char *only, const char *igno
            (!ignore || !is_among(ignore, rule->info.name));
 }
 
+/* Every glob must mean a rule: one that means none would check nothing, or ignore nothing. */
+static td_status check_globs(const char *option, const char *globs, td_error *error) {
+    size_t count = 0, rules = 0;
+    const char *names[256];
+    for (; td__rules[rules] && rules < sizeof names / sizeof *names; rules++) {
+        names[rules] = td__rules[rules]->info.name;
+    }
+    char **patterns = globs ? td__glob_split(globs, &count) : NULL;
+    td_status status = globs && !patterns ? td_error_set(error, TD_MEMORY, "out of memory") : TD_OK;
+    for (size_t i = 0; !status && i < count; i++) {
+        bool meant = false;
+        for (size_t k = 0; k < rules && !meant; k++) {
+            meant = td__glob_match(patterns[i], names[k]);
+        }
+        if (!meant) {
+            char hint[TD__HINT_ROOM];
+            status = td_error_set(error, TD_INVALID, "--%s: there is no rule '%s'%s", option,
+                                  patterns[i], td__word_meant(hint, patterns[i], names, rules));
+        }
+    }
+    td__free(patterns);
+    return status;
+}
+
+static td_status check_names(const char *only, const char *ignore, td_error *error) {
+    td_status status = check_globs("only", only, error);
+    return status ? status : check_globs("ignore", ignore, error);
+}
+
+/* That nothing was looked at is not the same as that nothing was found. */
+static td_status check_count(const td__case *of, td_error *error) {
+    return of->diagnosis->rule_count + of->diagnosis->skipped_count
+               ? TD_OK
+               : td_error_set(error, TD_INVALID,
+                              of->history ? "no rule is left to look at the run"
+                                          : "no rule is left to look at an experiment before it "
+                                            "trains; others look at a run: tapedeck diagnose RUN");
+}
+
 static void look(td__case *of, const char *only, const char *ignore) {
     for (size_t i = 0; td__rules[i]; i++) {
         const td__rule *rule = td__rules[i];
@@ -142,6 +182,10 @@ static td__case *start(td_diagnosis *diagnosis) {
 
 static td_status diagnose(td__case *of, const char *run, const td_diagnose_options *options,
                           td_error *error) {
+    td_status named = check_names(options->only, options->ignore, error);
+    if (named) {
+        return named;
+    }
     of->history = td__history_open(run, error);
     if (!of->history) {
         return error && error->status ? error->status : TD_IO;
@@ -160,7 +204,8 @@ static td_status diagnose(td__case *of, const char *run, const td_diagnose_optio
     of->available = td__needs_available(of);
     look(of, options->only, options->ignore);
     td__note_skipped(of, options->only, options->ignore);
-    td_status status = td__judge(of, options, error);
+    td_status status = check_count(of, error);
+    status = status ? status : td__judge(of, options, error);
     return status ? status : td__report(of, error);
 }
 
@@ -196,6 +241,10 @@ static void judge_unrun(td__case *of) {
 /* What is worth knowing of the data and is no fault by itself. */
 static void note_data(td__case *of) {
     const td__facts *facts = &of->facts;
+    td_names remarks = of->trainer->feed.info->remarks;
+    for (size_t i = 0; i < remarks.count; i++) {
+        td__note(of->diagnosis, td__keep(of, remarks.items[i]));
+    }
     if (facts->constant_columns && facts->table) {
         td__note(of->diagnosis,
                  td__say(of, "%lld of %lld input columns never change",
@@ -237,6 +286,10 @@ static void note_flow(td__case *of) {
 
 static td_status check(td__case *of, const char *experiment, const td_check_options *options,
                        td_error *error) {
+    td_status named = check_names(options->only, options->ignore, error);
+    if (named) {
+        return named;
+    }
     of->path = td__keep(of, experiment);
     td__trial_options opening = {.path = of->path,
                                  .set = options->set,
@@ -251,6 +304,10 @@ static td_status check(td__case *of, const char *experiment, const td_check_opti
     }
     of->available = td__needs_available(of);
     look(of, options->only, options->ignore);
+    status = check_count(of, error);
+    if (status) {
+        return status;
+    }
     judge_unrun(of);
     note_data(of);
     note_flow(of);

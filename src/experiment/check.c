@@ -5,6 +5,7 @@
 #include "base/parse.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,7 +113,8 @@ static const char *describe(const td__yaml_node *node, char out[80]) {
 }
 
 static td_value scalar_value(const td__yaml_node *node) {
-    static const char *const words[] = {"false", "no", "off", "true", "yes", "on"};
+    static const char *const words[] = {"false", "False", "FALSE", "no",  "off",
+                                        "true",  "True",  "TRUE",  "yes", "on"};
     td_value value = {.kind = TD_VALUE_TEXT, .text = node->text};
     if (node->quoted) {
         return value;
@@ -123,7 +125,7 @@ static td_value scalar_value(const td__yaml_node *node) {
     for (size_t i = 0; i < TD__COUNT(words); i++) {
         if (!strcmp(node->text, words[i])) {
             value.kind = TD_VALUE_BOOL;
-            value.boolean = i >= 3;
+            value.boolean = i >= TD__COUNT(words) / 2;
         }
     }
     return value;
@@ -185,7 +187,11 @@ void td__read_path(td__checker *checker, td__yaml_node *node, void *member) {
     }
     (void)snprintf(path, room, "%s%s", *node->text == '/' ? "" : checker->folder, node->text);
     if (access(path, R_OK)) {
-        td__problem(checker, node, "no file '%s' that can be read", path);
+        if (errno == ENOENT) {
+            td__problem(checker, node, "no file '%s' that can be read", path);
+        } else {
+            td__problem(checker, node, "'%s' cannot be read: %s", path, strerror(errno));
+        }
         return;
     }
     char *absolute = realpath(path, NULL);
@@ -228,10 +234,13 @@ static void check_keys(td__checker *checker, const td__yaml_node *node, const td
         const char *words[MOST_KEYS] = {0};
         size_t i = 0;
         while (i < count && strcmp(keys[i].field.key, node->keys[k]->text) != 0) {
-            words[i] = keys[i].field.key;
+            words[i] = keys[i].elsewhere ? NULL : keys[i].field.key;
             i++;
         }
-        if (i == count) {
+        if (i < count && keys[i].elsewhere) {
+            td__problem(checker, node->keys[k], "there is no '%s' here: %s", node->keys[k]->text,
+                        keys[i].elsewhere);
+        } else if (i == count) {
             char hint[TD__HINT_ROOM];
             td__problem(checker, node->keys[k], "there is no '%s'%s", node->keys[k]->text,
                         td__word_hint(hint, node->keys[k]->text, words, count));
@@ -262,6 +271,9 @@ void td__check_map(td__checker *checker, td__yaml_node *node, const td__key *key
     for (size_t i = 0; i < count; i++) {
         const td__key *key = &keys[i];
         td__yaml_node *value = td__yaml_get(node, key->field.key);
+        if (key->elsewhere) {
+            continue;
+        }
         if (value && td__yaml_is_null(value) && key->fallback && !key->read) {
             value = NULL; /* `scale:` with nothing behind it is the default */
         }

@@ -78,16 +78,34 @@ static void read_validation_labels(td__checker *checker, td__yaml_node *node, vo
     }
 }
 
+/* 0.2, or 20 %. */
+static bool is_share(const td__yaml_node *node) {
+    size_t length = node->kind == TD__YAML_SCALAR ? strlen(node->text) : 0;
+    char number[32];
+    double value;
+    if (length == 0 || length >= sizeof number) {
+        return false;
+    }
+    memcpy(number, node->text, length + 1);
+    if (number[length - 1] == '%') {
+        number[--length] = 0;
+        while (length && number[length - 1] == ' ') {
+            number[--length] = 0;
+        }
+    }
+    return td__text_number(number, &value);
+}
+
 /* A share, a file of its own, or the files of several inputs. */
 static void read_validation(td__checker *checker, td__yaml_node *node, void *member) {
     static const td__field field = {
-        .type = TD__FIELD_NUMBER, AT(validation_share), .maximum = 0.999};
+        .type = TD__FIELD_SHARE, AT(validation_share), .maximum = 0.999};
     td_data_options *data = member;
-    td_value value = {.kind = TD_VALUE_NUMBER};
+    td_value value = {.kind = TD_VALUE_TEXT, .text = node->text};
     td_error reason = {0};
     if (node->kind == TD__YAML_MAP) {
         read_pieces(checker, node, &data->validation_input_pieces);
-    } else if (node->kind != TD__YAML_SCALAR || !td__text_number(node->text, &value.number)) {
+    } else if (!is_share(node)) {
         td__read_path(checker, node, &data->validation);
     } else if (td__field_set(&field, data, &value, &reason)) {
         td__problem(checker, node, "%s", reason.text);
@@ -299,6 +317,18 @@ static void settle_pieces(td__checker *checker, td__yaml_node *node, td_data_opt
     }
 }
 
+/* A C program's 0 is the default; one in a document is a mistake. */
+static void check_scale(td__checker *checker, const td__yaml_node *node) {
+    const td__yaml_node *scale = td__yaml_get(node, "scale");
+    double number;
+    if (scale && scale->kind == TD__YAML_SCALAR && td__text_number(scale->text, &number) &&
+        number == 0) {
+        size_t mark = td__path_enter(checker, "scale");
+        td__problem(checker, scale, "0 would make every input 0; to change nothing, leave it out");
+        td__path_leave(checker, mark);
+    }
+}
+
 void td__read_data(td__checker *checker, td__yaml_node *node, void *member) {
     td_data_options *data = member;
     td__check_map(checker, node, data_keys, TD__COUNT(data_keys), member);
@@ -312,6 +342,7 @@ void td__read_data(td__checker *checker, td__yaml_node *node, void *member) {
                     has_train ? "train and generate exclude each other"
                               : "train: FILE, inputs: {…}, or generate: {…}, is missing");
     }
+    check_scale(checker, node);
     if (data->label.count && data->y) {
         td__problem(checker, node, "label: columns, or {x, y} of an .npz, not both");
     }

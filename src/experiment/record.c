@@ -64,6 +64,10 @@ static void read_form(td__checker *checker, td__yaml_node *node, void *member) {
 static void read_to(td__checker *checker, td__yaml_node *node, void *member) {
     td_names *to = member;
     td__read_names(checker, node, to);
+    if (node->kind == TD__YAML_LIST && node->count == 0) {
+        td__problem(checker, node,
+                    "an empty list records nothing; name a sink, such as csv, or leave `to` out");
+    }
     const td_sink_class *const *classes = td_sinks();
     const char *names[TD__SINKS] = {NULL};
     for (size_t i = 0; i < TD__SINKS && classes[i]; i++) {

@@ -322,6 +322,18 @@ static const td__key train_keys[] = {
     {.field = {.key = "checkpoint"}, .read = read_checkpoint, .fallback = "auto"},
     {.field = {.key = "early_stopping"}, .read = read_early_stopping},
     {.field = {.key = "reduce_on_plateau"}, .read = read_plateau},
+    {.field = {.key = "learning_rate"},
+     .elsewhere = "it is the optimizer's: optimizer: {adam: "
+                  "{learning_rate: 0.001}}"},
+    {.field = {.key = "lr"},
+     .elsewhere = "it is the optimizer's: optimizer: {adam: "
+                  "{learning_rate: 0.001}}"},
+    {.field = {.key = "batch"}, .elsewhere = "it is data.batch"},
+    {.field = {.key = "batch_size"}, .elsewhere = "it is data.batch"},
+    {.field = {.key = "validation"}, .elsewhere = "it is data.validation"},
+    {.field = {.key = "validation_split"}, .elsewhere = "it is data.validation: 0.2"},
+    {.field = {.key = "shuffle"}, .elsewhere = "it is data.shuffle"},
+    {.field = {.key = "seed"}, .elsewhere = "it stands beside data, model and train: seed: 7"},
 };
 
 /* What is said of all losses holds for each that can be so. */

@@ -414,7 +414,9 @@ td__yaml *td__yaml_parse(const char *file, const char *text, size_t size, td_err
         td__yaml_destroy(yaml);
         return NULL;
     }
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, size);
+    bool marked = size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0; /* a byte order mark */
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text + (marked ? 3 : 0),
+                                 size - (marked ? 3 : 0));
     yaml_parser_set_encoding(&r.parser, YAML_UTF8_ENCODING);
     yaml->reading = true;
     td_status status = read_document(&r);

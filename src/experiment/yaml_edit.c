@@ -74,7 +74,8 @@ static void forget_lines(td__yaml_node *node) {
 td_status td__yaml_set(td__yaml *yaml, const char *assignment, td_error *error) {
     const char *equals = strchr(assignment, '=');
     if (!equals || equals == assignment) {
-        return cannot(error, assignment, assignment);
+        return td_error_set(error, TD_INVALID,
+                            "--set %s: expected KEY=VALUE, as in --set train.epochs=3", assignment);
     }
     size_t room = strlen(assignment) + 8;
     char *origin = td__calloc(1, room);

@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "model/base64.h"
+#include "base/base64.h"
 #include "nn/model.h"
 #include "onnx/model.h"
 

@@ -4,6 +4,7 @@
  * Variance scaling has variance scale / fan; glorot (scale 1 over the mean of both fans), lecun (1 over
  * fan_in) and he (2 over fan_in) are names for it.
  */
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "nn/layer.h"
@@ -51,15 +52,6 @@ static const td__field identity_fields[] = {ANY_NUMBER(gain, 1)};
 static const td__field constant_fields[] = {ANY_NUMBER(value, 0)};
 
 /* --- values ------------------------------------------------------------------------------- */
-
-/* FNV-1a: parameters get streams of their own, whatever other parameters there are. */
-static uint64_t hash_name(const char *name) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *name; name++) {
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
-    }
-    return hash;
-}
 
 static void fans(const td_shape *shape, double *in, double *out) {
     double field = 1;
@@ -323,7 +315,7 @@ td_status td__initialize(td_tensor *tensor, const td_initializer *initializer, u
         by.distribution = kind->distribution;
     }
     filling f = {.tensor = tensor, .by = &by};
-    uint64_t stream = by.seeded ? 0 : hash_name(tensor->name);
+    uint64_t stream = by.seeded ? 0 : td__hash_text(tensor->name);
     td__random_seed(&f.random, by.seeded ? (uint64_t)by.seed : seed, stream);
     return kind->fill(&f, error);
 }

@@ -1,6 +1,7 @@
 /* What a model consists of, by name and by number. */
 #include "nn/model.h"
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -55,11 +56,7 @@ const td_layer_info *td_model_layer(const td_model *model, size_t layer) {
 
 /* The slot that has the name, or the free one where it would be. */
 static size_t slot_of(const td_model *model, const char *name) {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (const char *c = name; *c; c++) {
-        hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
-    }
-    size_t at = (size_t)hash & (model->slot_count - 1);
+    size_t at = (size_t)td__hash_text(name) & (model->slot_count - 1);
     while (model->slots[at] && strcmp(model->layers[model->slots[at] - 1]->info.name, name) != 0) {
         at = (at + 1) & (model->slot_count - 1);
     }

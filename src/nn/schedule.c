@@ -167,6 +167,17 @@ td_status td_schedule_configure(td_schedule *schedule, const char *kind, const t
     (void)snprintf(where, sizeof where, "schedule %s: ", names[found]);
     td__fields_fill(fields, field_count, &result, true);
     td_status status = td__fields_set(fields, field_count, &result, settings, count, where, error);
+    for (size_t i = 0; !status && i < count; i++) {
+        const td_setting *setting = &settings[i];
+        bool length = !strcmp(setting->key, "steps") || !strcmp(setting->key, "decay_steps") ||
+                      !strcmp(setting->key, "first_decay_steps");
+        if (length && setting->value.kind == TD_VALUE_NUMBER && setting->value.number == 0) {
+            status = td_error_set(error, TD_INVALID,
+                                  "%s%s must be at least 1; leave it out to spread the schedule "
+                                  "over all of training",
+                                  where, setting->key);
+        }
+    }
     td__fields_protect(fields, field_count, &result);
     td_schedule settled = result;
     status = status ? status : td__schedule_settle(&settled, error);

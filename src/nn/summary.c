@@ -26,23 +26,38 @@ static void print_rule(const table *t, const char *left, const char *dash, const
     (void)fprintf(t->stream, "%s\n", right);
 }
 
+static bool begins_character(char c) {
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/* Characters of UTF-8, each a column. */
+static int columns_of(const char *text) {
+    int columns = 0;
+    for (; *text; text++) {
+        columns += begins_character(*text);
+    }
+    return columns;
+}
+
 /* The beginning of a text that is too long, in whole characters, and "..". */
 static void cut(char cell[CELL], int width) {
-    if ((int)strlen(cell) <= width) {
+    if (columns_of(cell) <= width) {
         return;
     }
-    int kept = width - 2;
-    while (kept > 0 && ((unsigned char)cell[kept] & 0xc0) == 0x80) {
-        kept--;
+    int kept = 0;
+    for (int columns = 0; columns < width - 2 || !begins_character(cell[kept]); kept++) {
+        columns += begins_character(cell[kept]);
     }
-    (void)snprintf(cell + kept, 3, "..");
+    (void)snprintf(cell + kept, (size_t)(CELL - kept), "..");
 }
 
 static void print_row(const table *t, const char *bar, char cells[COLUMNS][CELL]) {
     for (int c = 0; c < t->columns; c++) {
-        int sign = c == 2 ? 1 : -1; /* numbers to the right */
+        bool right = c == 2; /* numbers */
         cut(cells[c], t->width[c]);
-        (void)fprintf(t->stream, "%s %*s ", bar, sign * t->width[c], cells[c]);
+        int blanks = t->width[c] - columns_of(cells[c]);
+        (void)fprintf(t->stream, "%s %*s%s%*s ", bar, right ? blanks : 0, "", cells[c],
+                      right ? 0 : blanks, "");
     }
     (void)fprintf(t->stream, "%s\n", bar);
 }
@@ -111,7 +126,7 @@ static bool is_stack(const td_model *model) {
 
 static void widen(table *t, char cells[COLUMNS][CELL]) {
     for (int c = 0; c < t->columns; c++) {
-        int length = (int)strlen(cells[c]);
+        int length = columns_of(cells[c]);
         t->width[c] = length > t->width[c] ? length : t->width[c];
     }
 }

@@ -50,6 +50,8 @@ typedef struct exporting {
     int64_t written;
     int64_t left_out; /* records that the target cannot hold */
     td_bin bins[TD_HISTOGRAM_BINS];
+    char *name; /* of a histogram's array */
+    size_t name_capacity;
 } exporting;
 
 /* ---- Records -------------------------------------------------------------------------------- */
@@ -109,19 +111,35 @@ static td_status put_tensor(exporting *e, td_record *record, td_error *error) {
     return status ? status : put(e, record, error);
 }
 
-/* Arrays have no histograms: [bins, 3] of left, right, count. */
+/* Arrays have no histograms: each bin is a record [left, right, count] of NAME.histogram, so that
+ * one array has those of all steps, whatever edges they have. */
 static td_status put_ranges(exporting *e, td_record *record, td_error *error) {
-    td_view view = {.dtype = TD_FLOAT64,
-                    .shape = TD_SHAPE(record->histogram->bin_count, 3),
-                    .data = record->histogram->ranges};
+    size_t needed = strlen(record->signal) + sizeof ".histogram";
+    if (!td__grow(&e->name, &e->name_capacity, needed, SIZE_MAX / 2, 1)) {
+        return td_error_set(error, TD_MEMORY, "out of memory for a signal's name");
+    }
+    (void)snprintf(e->name, needed, "%s.histogram", record->signal);
+    double numbers[3];
+    int64_t before = e->written;
+    td_view view = {.dtype = TD_FLOAT64, .shape = TD_SHAPE(3), .data = numbers};
+    record->signal = e->name;
+    record->signal_index++;
     record->view = &view;
     record->form = TD_TENSOR;
-    return put(e, record, error);
+    td_status status = TD_OK;
+    for (int32_t i = 0; i < record->histogram->bin_count && !status; i++) {
+        td_range range = td_histogram_range(record->histogram, i);
+        memcpy(numbers, (double[]){range.left, range.right, range.count}, sizeof numbers);
+        status = put(e, record, error);
+    }
+    e->written = before + !status;
+    return status;
 }
 
 static td_status export_record(void *user, const td_record *given, td_error *error) {
     exporting *e = user;
     td_record record = *given;
+    record.signal_index *= 1 + e->target.arrays; /* between them those of histograms */
     if (record.form == TD_TENSOR) {
         return put_tensor(e, &record, error);
     }
@@ -454,6 +472,7 @@ td_status td_run_export(const char *from, const td_export_options *options, td_e
     }
     result.written = e->written;
     result.left_out = e->left_out;
+    td__free(e->name);
     td__free(e);
     if (!status && exported) {
         td__options_give(exported, &result, sizeof result);

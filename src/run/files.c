@@ -18,11 +18,22 @@
 enum { HEADER_ROOM = 4096, PATH_ROOM = 4096 };
 static const size_t most_bytes = (size_t)1 << 33;
 
+/* Whether a part of the path is "..". */
+static bool leads_up(const char *path) {
+    for (const char *at = path; (at = strstr(at, "..")); at += 2) {
+        bool begins = at == path || at[-1] == '/', ends = !at[2] || at[2] == '/';
+        if (begins && ends) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* -1 on failure. Names that lead out of the folder are none of a run's. */
 static int open_in(const td_run *run, const char *file, int64_t *size, td_error *error) {
     char path[PATH_ROOM];
     struct stat about;
-    bool inside = *file && *file != '/' && !strstr(file, "..");
+    bool inside = *file && *file != '/' && !leads_up(file);
     if (!inside || (size_t)snprintf(path, sizeof path, "%s/%s", run->folder, file) >= sizeof path) {
         td_error_set(error, TD_INVALID, "%s is no file of the run", file);
         return -1;

@@ -2,13 +2,10 @@
  * Nothing is sorted and nothing but a row of each cursor is in memory; damage ends one cursor. */
 #include "base/memory.h"
 #include "base/options.h"
-#include "base/parse.h"
 #include "run/run.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static const size_t most_ranges = (size_t)1 << 24;
 
 typedef struct cursor {
     td__rows *rows; /* on a row; column 0 is its step */
@@ -49,32 +46,6 @@ static td_stats stats_of(td__rows *row) {
                       .first_nonfinite = td__rows_integer(row, 10)};
 }
 
-/* [[left,right,count],…]; the number of ranges, or -1. */
-static int32_t parse_ranges(td_run *run, const char *text) {
-    int32_t count = 0;
-    if (*text++ != '[') {
-        return -1;
-    }
-    while (*text == '[' || *text == ',') {
-        text += *text == ',';
-        double numbers[3];
-        for (int i = 0; i < 3; i++) {
-            const char *end =
-                *text == (i ? ',' : '[') ? td__parse_float64(text + 1, &numbers[i]) : NULL;
-            if (!end) {
-                return -1;
-            }
-            text = end;
-        }
-        if (*text++ != ']' || !td__grow(&run->ranges, &run->range_capacity, (size_t)count + 1,
-                                        most_ranges, sizeof *run->ranges)) {
-            return -1;
-        }
-        run->ranges[count++] = (td_range){numbers[0], numbers[1], numbers[2]};
-    }
-    return *text == ']' ? count : -1;
-}
-
 /* What a row of `tensor` speaks of; false, and a problem, when it cannot be had. */
 static bool load(td_run *run, td__rows *row, td_record *record, td_view *view) {
     const char *file = td__run_text(row, 2);
@@ -109,6 +80,8 @@ static td_status hand_on(td_run *run, td__rows *row, td_record *record, td_recor
                          void *user, td_error *error) {
     td_stats stats;
     td_histogram histogram = {0};
+    const char *packed;
+    size_t size = 0;
     td_view view = {0};
     td_place place = {{0}, 0};
     record->place = &place;
@@ -121,12 +94,11 @@ static td_status hand_on(td_run *run, td__rows *row, td_record *record, td_recor
         record->stats = &stats;
         break;
     case TD_HISTOGRAM:
-        histogram.bin_count = parse_ranges(run, td__run_text(row, 1));
-        if (histogram.bin_count < 0) {
+        packed = td__rows_text(row, 1, &size);
+        if (!packed || !td__bins_unpack(&run->bins, packed, size, &histogram)) {
             td__run_problem(&run->problems, "run.db: %s: a histogram is damaged", record->signal);
             return TD_OK;
         }
-        histogram.ranges = run->ranges ? run->ranges : (const td_range[1]){{0}};
         record->histogram = &histogram;
         break;
     case TD_HASH:

@@ -226,7 +226,7 @@ void td_run_close(td_run *run) {
     td__free(run->event_files);
     td__problems_release(&run->problems);
     td__free(run->signals);
-    td__free(run->ranges);
+    td__bins_release(&run->bins);
     td__free(run->bytes);
     td__free(run->samples);
     td__free(run->folder);

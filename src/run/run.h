@@ -2,6 +2,7 @@
 #ifndef TAPEDECK_RUN_RUN_H
 #define TAPEDECK_RUN_RUN_H
 
+#include "store/bins.h"
 #include "store/problems.h"
 #include "store/store.h"
 #include "tapedeck/run.h"
@@ -19,8 +20,7 @@ struct td_run {
     uint32_t *by_name; /* indices of signals, sorted */
     td__problems problems;
     /* Of the record that is being handed on. */
-    td_range *ranges;
-    size_t range_capacity;
+    td__bins bins;
     uint8_t *bytes;
     size_t bytes_capacity;
     int64_t *samples;

@@ -104,6 +104,7 @@ static bool read_signal(td_run_signal *signal, td__rows *row) {
                 strcmp(td__run_text(row, 8), betters[i]) == 0 ? (td_better)i : info.better;
         }
         info.rank = (int32_t)td__rows_integer(row, 10);
+        info.channels_first = strcmp(td__run_text(row, 11), "channels_first") == 0;
     } else {
         td_signal_guess(name, &info, text);
     }

@@ -46,6 +46,19 @@ bool td_run_when(td_run *run, int64_t step, td_run_step *when) {
     return found;
 }
 
+int64_t td_run_count_steps(td_run *run, int64_t first, int64_t last) {
+    int64_t count = 0;
+    td__rows *rows = td__run_select(run, &(td__query){.source = TD__STEPS});
+    if (rows) {
+        td__rows_bind(rows, 0, first, last, -1);
+    }
+    while (td__run_next(run, rows)) {
+        count++;
+    }
+    td__rows_end(rows);
+    return count;
+}
+
 /* ---- Examples ------------------------------------------------------------------------------- */
 
 /* [1.5,null,…] into a growing list; SIZE_MAX when it is none. */

@@ -17,8 +17,9 @@ static const size_t png_maximum = (size_t)1 << 30;
 typedef struct layout {
     int64_t rows, columns, height, width;
     int64_t row, column, down, right;
-    int64_t tiles; /* the last row may have fewer than columns */
-    bool colour;   /* channels are red, green, blue, and lie side by side in memory */
+    int64_t tiles;   /* the last row may have fewer than columns */
+    bool colour;     /* channels are red, green, blue */
+    int64_t channel; /* from one to the next */
 } layout;
 
 typedef struct scale {
@@ -71,7 +72,7 @@ static scale find_scale(const td_view *view, int64_t count, bool exact) {
     return (scale){.low = low < high ? fmin(low, 0) : 0, .high = high > 0 ? high : 1};
 }
 
-static layout find_layout(const td_view *view, bool kernel, bool negative) {
+static layout find_layout(const td_view *view, td__picture_kind kind, bool negative) {
     int64_t dims[TD_MAX_RANK + 4];
     int32_t rank = view->shape.rank, padded = rank < 3 ? 3 : rank;
     for (int32_t i = 0; i < padded; i++) {
@@ -81,12 +82,14 @@ static layout find_layout(const td_view *view, bool kernel, bool negative) {
     for (int32_t i = 0; i < rank; i++) {
         dims[rank < 3 ? 2 - rank + i : i] = view->shape.dims[i];
     }
-    int64_t height = dims[padded - 3], width = dims[padded - 2], channels = dims[padded - 1];
-    int64_t examples = 1;
+    const int64_t *tile = &dims[padded - 3];
+    bool first = kind == TD__PICTURE_FIRST && rank >= 3; /* channels lie before pixels */
+    int64_t height = tile[first], width = tile[1 + first], channels = tile[first ? 0 : 2];
+    int64_t examples = 1, pixels = height * width;
     for (int32_t i = 0; i < padded - 3; i++) {
         examples *= dims[i];
     }
-    if (kernel && rank == 4) { /* [h, w, in, out] */
+    if (kind == TD__PICTURE_KERNEL && rank == 4) { /* [h, w, in, out] */
         return (layout){.rows = dims[2],
                         .columns = dims[3],
                         .height = dims[0],
@@ -101,11 +104,12 @@ static layout find_layout(const td_view *view, bool kernel, bool negative) {
                     .columns = colour ? 1 : channels,
                     .height = height,
                     .width = width,
-                    .row = height * width * channels,
-                    .column = 1,
-                    .down = width * channels,
-                    .right = channels,
-                    .colour = colour};
+                    .row = pixels * channels,
+                    .column = first ? pixels : 1,
+                    .down = first ? width : width * channels,
+                    .right = first ? 1 : channels,
+                    .colour = colour,
+                    .channel = first ? pixels : 1};
 }
 
 /* Many tiles side by side become a grid that is about as high as wide. */
@@ -145,7 +149,7 @@ static pixel pixel_at(const td_view *view, const layout *l, const scale *s, int6
     }
     pixel p;
     for (int i = 0; i < 3; i++) {
-        double value = td__element(view, at + i);
+        double value = td__element(view, at + i * l->channel);
         if (isnan(value)) {
             return colour_of(s, value);
         }
@@ -246,12 +250,17 @@ td_status td__picture_make(const td_view *view, td__picture_kind kind, td__pictu
         return td_error_set(error, TD_BAD_SHAPE, "a tensor without elements has no picture");
     }
     scale s = find_scale(view, count, kind == TD__PICTURE_EXACT);
-    layout l = fold(find_layout(view, kind == TD__PICTURE_KERNEL, s.diverging));
+    layout l = fold(find_layout(view, kind, s.diverging));
     s.grey = s.grey && !l.colour;
     int64_t largest = l.height > l.width ? l.height : l.width;
     int64_t zoom = ENLARGED / (l.rows * l.columns > 1 ? 4 : 1) / largest;
     zoom = zoom < 1 || kind == TD__PICTURE_EXACT ? 1 : zoom > MAXIMUM_ZOOM ? MAXIMUM_ZOOM : zoom;
     int32_t width = side(l.columns, l.width, zoom), height = side(l.rows, l.height, zoom);
+    while (zoom > 1 && (width == TD__PICTURE_SIDE || height == TD__PICTURE_SIDE)) {
+        zoom--; /* rather than leaving examples out */
+        width = side(l.columns, l.width, zoom);
+        height = side(l.rows, l.height, zoom);
+    }
     output out = {0};
     pixel *row = td__calloc((size_t)width, sizeof *row);
     if (!row || !encode(&out, row, width, height, zoom, view, &l, &s)) {
@@ -273,11 +282,25 @@ static int32_t read_side(const uint8_t *bytes) {
     return side <= INT32_MAX ? (int32_t)side : 0;
 }
 
+/* Of a batch [n, h, w] each example is a picture, none a channel. */
+static td_view with_channel(const td_view *view, bool batched) {
+    td_view seen = *view;
+    const int64_t *dims = view->shape.dims;
+    if (batched && view->shape.rank == 3) {
+        seen.shape = TD_SHAPE(dims[0], 1, dims[1], dims[2]);
+    }
+    return seen;
+}
+
 td_status td__picture_of(const td_record *record, td__picture *picture, td_error *error) {
+    const td_signal_info *info = record->info;
+    bool kernel = td__picture_is_kernel(record->signal); /* Keras has them in one way */
+    if (!record->png && info && info->channels_first && !kernel) {
+        td_view seen = with_channel(record->view, info->batched);
+        return td__picture_make(&seen, TD__PICTURE_FIRST, picture, error);
+    }
     if (!record->png) {
-        return td__picture_make(record->view,
-                                td__picture_is_kernel(record->signal) ? TD__PICTURE_KERNEL
-                                                                      : TD__PICTURE_TENSOR,
+        return td__picture_make(record->view, kernel ? TD__PICTURE_KERNEL : TD__PICTURE_TENSOR,
                                 picture, error);
     }
     if (record->png_size < PNG_HEAD || memcmp(record->png, "\x89PNG\r\n\x1a\n", 8) != 0) {

@@ -1,12 +1,13 @@
 /* A tensor as a picture.
  *
  * The last two or three dimensions are a tile: [height, width], or [height, width, channels] whose
- * channels lie side by side (more than 8 of a single example in a grid); what comes before them (the examples of a batch) goes downwards. Three
+ * channels lie side by side (more than 8 of a single example in a grid), or [channels, height, width]
+ * where the signal says so; what comes before them (the examples of a batch) goes downwards. Three
  * channels without negative values are red, green and blue; a 4-dimensional kernel [h, w, in, out]
  * has its inputs downwards and its outputs side by side. Without negative values the scale runs
  * from black (0, or the least) to white (the greatest); otherwise from blue through white (0) to
  * red, the same distance both ways. NaN is green; infinities have the scale's ends. Small tiles are
- * enlarged; what does not fit TD__PICTURE_SIDE pixels is left out at the right and at the bottom.
+ * enlarged as far as all fit; what does not fit TD__PICTURE_SIDE pixels is left out at the right and at the bottom.
  */
 #ifndef TAPEDECK_SINK_PICTURE_H
 #define TAPEDECK_SINK_PICTURE_H
@@ -25,6 +26,7 @@ typedef struct td__picture {
 typedef enum td__picture_kind {
     TD__PICTURE_TENSOR,
     TD__PICTURE_KERNEL, /* [h, w, in, out] */
+    TD__PICTURE_FIRST,  /* […, channels, height, width] */
     /* A picture already: one pixel for each element, nothing enlarged, grey or (three channels) in
      * colour. From 0 to 1 where all values lie there, else from the least to the greatest. */
     TD__PICTURE_EXACT,

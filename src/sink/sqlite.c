@@ -7,20 +7,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The database and its log. */
+enum { FILES = 2 };
+static const char *const file_names[FILES] = {"run.db", "run.db-wal"};
+
 struct td_sink {
     td__writer writer;
     int folder;
-    struct stat file;  /* run.db, as it was opened */
-    int64_t taken;     /* records */
-    int64_t committed; /* of those */
-    int64_t *held;     /* the others; see td_sink_options */
+    struct stat files[FILES]; /* as they were opened */
+    int64_t taken;            /* records */
+    int64_t committed;        /* of those */
+    int64_t *held;            /* the others; see td_sink_options */
     int64_t unheard;
 };
 
+/* A file that has lost its name takes what is written and shows it to nobody. */
+static td_status check_files(const td_sink *sink, td_error *error) {
+    struct stat now;
+    for (int i = 0; i < FILES; i++) {
+        const struct stat *then = &sink->files[i];
+        if (fstatat(sink->folder, file_names[i], &now, AT_SYMLINK_NOFOLLOW) != 0 ||
+            now.st_dev != then->st_dev || now.st_ino != then->st_ino) {
+            return td_error_set(error, TD_IO,
+                                "%s was removed or replaced while the run was being recorded: "
+                                "what was written since is lost",
+                                file_names[i]);
+        }
+    }
+    return TD_OK;
+}
+
 /* After whatever may have committed: everything or nothing. */
-static td_status settle(td_sink *sink, td_status status) {
-    if (sink->writer.batch.rows == 0 && !sink->writer.batch.more) {
-        sink->committed = sink->taken;
+static td_status settle(td_sink *sink, td_status status, td_error *error) {
+    bool all = sink->writer.batch.rows == 0 && !sink->writer.batch.more;
+    if (all && sink->committed != sink->taken) {
+        td_status lost = check_files(sink, error);
+        sink->committed = lost ? 0 : sink->taken;
+        status = lost ? lost : status;
     }
     *sink->held = sink->taken - sink->committed;
     return status;
@@ -29,12 +52,12 @@ static td_status settle(td_sink *sink, td_status status) {
 static td_status sqlite_write(td_sink *sink, const td_record *record, td_error *error) {
     td_status status = td__writer_record(&sink->writer, record, error);
     sink->taken += !status;
-    return settle(sink, status);
+    return settle(sink, status, error);
 }
 
 static td_status sqlite_end_step(td_sink *sink, int64_t epoch, int64_t step, td_error *error) {
     (void)epoch, (void)step;
-    return settle(sink, td__batch_commit_if_old(&sink->writer.batch, error));
+    return settle(sink, td__batch_commit_if_old(&sink->writer.batch, error), error);
 }
 
 static td_status sqlite_event(td_sink *sink, const td_event *event, td_error *error) {
@@ -45,22 +68,15 @@ static td_status sqlite_note(td_sink *sink, const char *key, const char *value, 
     return td__writer_note(&sink->writer, key, value, error);
 }
 
-/* A file that has lost its name takes what is written and shows it to nobody. */
-static bool is_there(const td_sink *sink) {
-    struct stat now;
-    return fstatat(sink->folder, "run.db", &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-           now.st_dev == sink->file.st_dev && now.st_ino == sink->file.st_ino;
-}
-
 static td_status sqlite_flush(td_sink *sink, td_error *error) {
-    td_status status = settle(sink, td__batch_sync(&sink->writer.batch, error));
-    if (is_there(sink)) {
+    td_status status = settle(sink, td__batch_sync(&sink->writer.batch, error), error);
+    td_error lost;
+    if (check_files(sink, &lost) == TD_OK) {
         return status;
     }
     sink->committed = 0;
     *sink->held = sink->taken;
-    return td_error_set(error, TD_IO,
-                        "run.db was removed or replaced while the run was being recorded");
+    return td_error_set(error, TD_IO, "%s", lost.text);
 }
 
 static void release(td_sink *sink) {
@@ -86,12 +102,15 @@ static td_status open_writer(td_sink *sink, const td_sink_options *options, td_e
         status = td__store_create(options->folder, &store, error);
     }
     status = status ? status : td__writer_init(&sink->writer, store, resume, error);
-    if (!status && fstatat(sink->folder, "run.db", &sink->file, AT_SYMLINK_NOFOLLOW) != 0) {
-        status = td__file_error(error, "run.db", "open");
-    }
     status = status ? status : sqlite_note(sink, "name", options->run ? options->run : "", error);
     status = status ? status : sqlite_note(sink, "version", td_version(), error);
-    return status ? status : td__batch_commit(&sink->writer.batch, error);
+    status = status ? status : td__batch_commit(&sink->writer.batch, error);
+    for (int i = 0; i < FILES && !status; i++) {
+        if (fstatat(sink->folder, file_names[i], &sink->files[i], AT_SYMLINK_NOFOLLOW) != 0) {
+            status = td__file_error(error, file_names[i], "open");
+        }
+    }
+    return status;
 }
 
 static td_status sqlite_open(const td_sink_options *options, td_sink **sink, td_error *error) {
@@ -114,7 +133,7 @@ static td_status sqlite_open(const td_sink_options *options, td_sink **sink, td_
 
 static int64_t sqlite_estimate(td_form form, int64_t rows, int64_t elements) {
     (void)rows;
-    enum { ROW = 40, STATS_ROW = 120, HISTOGRAM = 2000 };
+    enum { ROW = 40, STATS_ROW = 120, HISTOGRAM = 600 };
     return form == TD_ROWS        ? elements * ROW
            : form == TD_HISTOGRAM ? STATS_ROW + HISTOGRAM
            : form == TD_SCALAR    ? ROW

@@ -368,7 +368,7 @@ static td_status create_file(td_sink *sink, const td_sink_options *options, td_e
     if (status || options->resume == 0) {
         return status;
     }
-    begin_event(sink, wall_time, options->resume + 1);
+    begin_event(sink, wall_time, (options->resume > 0 ? options->resume : 0) + 1);
     size_t session = open_message(sink, EVENT_SESSION_LOG);
     put_number(sink, SESSION_STATUS, SESSION_START);
     close_message(sink, session);

@@ -8,6 +8,35 @@
     " CASE every WHEN 0 THEN record ELSE record + (step.step - tensor_series.step) / every END"    \
     " AS record FROM tensor_series JOIN step ON step.step BETWEEN tensor_series.step AND last"     \
     " AND (every = 0 OR (step.step - tensor_series.step) % every = 0)"
+/* A histogram's bytes (bins.h) as [[left,right,count],…], one byte after the other. The edge of a bin
+ * of magnitude k is a float's upper twelve bits, as a number: (8 + k % 8) * 2^(k / 8) / 2^130, and
+ * below the least power 2 k / 2^130. */
+#define BYTE(at)                                                                                   \
+    "instr('123456789ABCDEF', substr(hex(substr(bins, " at ", 1)), 1, 1)) * 16"                    \
+    " + instr('123456789ABCDEF', substr(hex(substr(bins, " at ", 1)), 2, 1))"
+#define EDGE(k)                                                                                    \
+    "side * CASE WHEN " k " < 8 THEN 2 * " k " ELSE 8 + " k " % 8 END * 1.0 * (1 << " k " / 40)"   \
+    " * (1 << (" k " / 8 + 1) / 5) * (1 << (" k " / 8 + 2) / 5) * (1 << (" k " / 8 + 3) / 5)"      \
+    " * (1 << (" k " / 8 + 4) / 5) / 1361129467683753853853498429727072845824.0 + 0.0"
+#define NUMBER "(value | (byte << shift))"
+/* clang-format off */
+#define HISTOGRAM_PARTS                                                                            \
+    "part(at, byte, value, shift, counting, bin, count) AS ("                                      \
+    "SELECT 2, " BYTE("2") ", 0, 0, 0, -1, NULL UNION ALL SELECT at + 1, " BYTE("at + 1") ","      \
+    " CASE WHEN byte < 128 THEN 0 ELSE value | ((byte & 127) << shift) END,"                       \
+    " CASE WHEN byte < 128 THEN 0 ELSE shift + 7 END,"                                             \
+    " CASE WHEN byte < 128 THEN 1 - counting ELSE counting END,"                                   \
+    " CASE WHEN byte < 128 AND NOT counting THEN bin + 1 + " NUMBER " ELSE bin END,"               \
+    " CASE WHEN byte < 128 AND counting THEN " NUMBER " END"                                       \
+    " FROM part WHERE at <= length(bins))"
+#define HISTOGRAM_VIEW                                                                             \
+    "VIEW histogram AS SELECT signal, step, CASE typeof(bins) WHEN 'text' THEN bins ELSE ("        \
+    "WITH RECURSIVE " HISTOGRAM_PARTS                                                              \
+    " SELECT json_group_array(json_array(" EDGE("low") ", " EDGE("high") ", count)) FROM ("        \
+    "SELECT count, CASE WHEN bin < 2048 THEN -1 ELSE 1 END AS side, abs(bin - 2048) AS low,"       \
+    " CASE WHEN bin < 2048 THEN 2047 - bin ELSE bin - 2047 END AS high"                            \
+    " FROM part WHERE count IS NOT NULL)) END AS bins FROM histogram_packed"
+/* clang-format on */
 #define SUMMARY_TABLE                                                                              \
     "CREATE TABLE summary(signal INTEGER PRIMARY KEY, last_step INTEGER, last REAL,"               \
     " least_step INTEGER, least REAL, greatest_step INTEGER, greatest REAL);"
@@ -25,15 +54,16 @@ const char *const td__schema =
     "CREATE TABLE experiment(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
     "CREATE TABLE signal(id INTEGER PRIMARY KEY, name TEXT NOT NULL, raw BLOB, kind TEXT,"
     " layer TEXT, parameter TEXT, position INTEGER, batched INTEGER, better TEXT, units TEXT,"
-    " rank INTEGER);" SIGNAL_INDEX
+    " rank INTEGER, layout TEXT);" SIGNAL_INDEX
     "CREATE TABLE step(step INTEGER PRIMARY KEY, epoch INTEGER, wall_time REAL);"
     "CREATE TABLE scalar(signal INTEGER, step INTEGER, value REAL,"
     " PRIMARY KEY(signal, step)) WITHOUT ROWID;" SUMMARY_TABLE
     "CREATE TABLE stats(signal INTEGER, step INTEGER, count INTEGER, mean REAL, std REAL, min REAL,"
     " max REAL, norm REAL, zeros INTEGER, nan INTEGER, inf INTEGER, first_nonfinite INTEGER,"
     " PRIMARY KEY(signal, step)) WITHOUT ROWID;"
-    "CREATE TABLE histogram(signal INTEGER, step INTEGER, bins TEXT,"
+    "CREATE TABLE histogram_packed(signal INTEGER, step INTEGER, bins BLOB,"
     " PRIMARY KEY(signal, step)) WITHOUT ROWID;"
+    "CREATE " HISTOGRAM_VIEW ";"
     "CREATE TABLE tensor_series(signal INTEGER, step INTEGER, last INTEGER, every INTEGER,"
     " form TEXT, dtype TEXT, shape TEXT, file TEXT, record INTEGER,"
     " PRIMARY KEY(signal, step, form, file, record)) WITHOUT ROWID;"
@@ -46,7 +76,7 @@ const char *const td__schema =
     "CREATE INDEX text_signal ON text(signal, step);"
     "CREATE TABLE event(id INTEGER PRIMARY KEY, kind TEXT, epoch INTEGER, step INTEGER,"
     " wall_time REAL, count INTEGER, signal TEXT, text TEXT);" FINDING_TABLE
-    "PRAGMA user_version=2;";
+    "PRAGMA user_version=3;";
 
 /* Names that a reader does not qualify are looked up among temporary ones first. */
 const td__migration td__migrations[TD__SCHEMA_VERSION] = {
@@ -63,15 +93,23 @@ const td__migration td__migrations[TD__SCHEMA_VERSION] = {
                     "PRAGMA user_version=2;",
            .read = "CREATE TEMP VIEW signal AS SELECT id, name, raw, NULL AS kind, NULL AS layer,"
                    " NULL AS parameter, NULL AS position, NULL AS batched, NULL AS better,"
-                   " NULL AS units, NULL AS rank FROM main.signal;"
+                   " NULL AS units, NULL AS rank, NULL AS layout FROM main.signal;"
                    "CREATE TEMP TABLE summary(signal INTEGER PRIMARY KEY, last_step, last,"
                    " least_step, least, greatest_step, greatest);"
                    "CREATE TEMP TABLE finding(id INTEGER PRIMARY KEY, cause, layer, unit,"
                    " since_step, confidence, severity, symptoms, evidence, remedy, origin);"},
+    [2] = {.write = "ALTER TABLE histogram RENAME TO histogram_packed;"
+                    "CREATE " HISTOGRAM_VIEW ";"
+                    "ALTER TABLE signal ADD COLUMN layout TEXT;"
+                    "PRAGMA user_version=3;",
+           .read = "CREATE TEMP VIEW histogram_packed AS SELECT * FROM main.histogram;"
+                   "CREATE TEMP VIEW IF NOT EXISTS signal AS"
+                   " SELECT *, NULL AS layout FROM main.signal;"},
 };
 
-const char *const td__schema_steps[] = {"step",    "scalar", "stats", "histogram", "tensor_series",
-                                        "example", "hash",   "text",  "event"};
+const char *const td__schema_steps[] = {"step",          "scalar",  "stats", "histogram_packed",
+                                        "tensor_series", "example", "hash",  "text",
+                                        "event"};
 const size_t td__schema_step_count = sizeof td__schema_steps / sizeof *td__schema_steps;
 
 const td__table_facts td__tables[TD__TABLES] = {
@@ -89,7 +127,7 @@ static const struct {
     [TD__STATISTICS] = {"stats",
                         "step, count, mean, std, min, max, norm, zeros, nan, inf, first_nonfinite",
                         NULL},
-    [TD__HISTOGRAMS] = {"histogram", "step, bins", NULL},
+    [TD__HISTOGRAMS] = {"histogram_packed", "step, bins", NULL},
     [TD__TENSORS] = {"tensor", "step, form, file, record", NULL},
     [TD__HASHES] = {"hash", "step, hash", NULL},
     [TD__TEXTS] = {"text", "step, text", NULL},
@@ -102,7 +140,8 @@ static const struct {
                      "greatest",
                      "ORDER BY id"},
     [TD__SIGNALS] =
-        {"signal", "id, name, raw, kind, layer, parameter, position, batched, better, units, rank",
+        {"signal",
+         "id, name, raw, kind, layer, parameter, position, batched, better, units, rank, layout",
          "ORDER BY id"},
     [TD__EVENTS] = {"event", "kind, epoch, step, wall_time, count, signal, text", "ORDER BY id"},
     [TD__FINDINGS] = {"finding",

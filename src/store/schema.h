@@ -1,16 +1,17 @@
 /* run.db's tables, and how older ones become what they are now; docs/run-db.md explains them.
  *
- * Versions: 1 had no indices, no summaries, signals by name alone, and findings that nobody wrote. */
+ * Versions: 1 had no indices, no summaries, signals by name alone, and findings that nobody wrote; 2
+ * had histograms as text, and no layouts. */
 #ifndef TAPEDECK_STORE_SCHEMA_H
 #define TAPEDECK_STORE_SCHEMA_H
 
 #include "store/store.h"
 
-enum { TD__SCHEMA_VERSION = 2 };
+enum { TD__SCHEMA_VERSION = 3 };
 
 /* Makes all tables in an empty database. */
 extern const char *const td__schema;
-/* Makes the one view there is as a temporary one, which hides what a database has by that name. */
+/* Makes the one view that is read as a temporary one, which hides what a database has by that name. */
 extern const char *const td__schema_tensor;
 
 typedef struct td__migration {

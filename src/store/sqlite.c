@@ -20,14 +20,16 @@ td_status td__sqlite_error(const td__sqlite *store, int code, const char *verb, 
                         store->database ? sqlite3_errmsg(store->database) : sqlite3_errstr(code));
 }
 
-td_status td__sqlite_connect(const char *path, int flags, const char *vfs, td__sqlite **opened,
-                             td_error *error) {
+td_status td__sqlite_connect(const char *path, const char *uri, int flags, const char *vfs,
+                             td__sqlite **opened, td_error *error) {
     td__sqlite *store = td__calloc(1, sizeof *store);
     if (!store) {
         return td_error_set(error, TD_MEMORY, "run.db: out of memory");
     }
     store->store.class = &td__sqlite_class;
-    int code = sqlite3_open_v2(path, &store->database, flags | SQLITE_OPEN_NOMUTEX, vfs);
+    store->guard = td__guard_enter(path);
+    int code =
+        sqlite3_open_v2(uri ? uri : path, &store->database, flags | SQLITE_OPEN_NOMUTEX, vfs);
     if (code != SQLITE_OK) {
         td_status status = td__sqlite_error(store, code, "open", error);
         td__sqlite_close(&store->store);
@@ -88,7 +90,11 @@ void td__sqlite_close(td__store *base) {
     for (int i = 0; i < TD__TABLES; i++) {
         sqlite3_finalize(store->inserts[i]);
     }
+    if (store->holds) {
+        td__guard_drop(store->guard);
+    }
     sqlite3_close_v2(store->database);
+    td__guard_leave(store->guard);
     td__free(store);
 }
 
@@ -255,8 +261,8 @@ static td_status sqlite_rewind(td__store *base, int64_t step, td_error *error) {
 static td_status make_database(const char *draft, const char *path, td_error *error) {
     td__sqlite *store = NULL;
     unlink(draft);
-    td_status status =
-        td__sqlite_connect(draft, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, &store, error);
+    td_status status = td__sqlite_connect(draft, NULL, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                                          NULL, &store, error);
     if (status) {
         return status;
     }
@@ -292,7 +298,7 @@ static td_status migrate(td__sqlite *store, td_error *error) {
 
 static td_status open_for_writing(const char *path, td__store **opened, td_error *error) {
     td__sqlite *store = NULL;
-    td_status status = td__sqlite_connect(path, SQLITE_OPEN_READWRITE, NULL, &store, error);
+    td_status status = td__sqlite_connect(path, NULL, SQLITE_OPEN_READWRITE, NULL, &store, error);
     if (status) {
         return status;
     }
@@ -306,6 +312,10 @@ static td_status open_for_writing(const char *path, td__store **opened, td_error
     if (status) {
         td__sqlite_close(&store->store);
         return status;
+    }
+    if (store->guard) {
+        td__guard_hold(store->guard, path);
+        store->holds = true;
     }
     *opened = &store->store;
     return TD_OK;
@@ -354,8 +364,8 @@ td_status td__store_open(const char *folder, td__store **store, td_error *error)
 td_status td__store_temporary(td__store **store, td_error *error) {
     td__sqlite *made = NULL;
     /* A database without a name is in memory, and in a file that nobody sees when it grows. */
-    td_status status =
-        td__sqlite_connect("", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, &made, error);
+    td_status status = td__sqlite_connect("", NULL, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                                          NULL, &made, error);
     if (status) {
         return status;
     }

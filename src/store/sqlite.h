@@ -2,6 +2,7 @@
 #ifndef TAPEDECK_STORE_SQLITE_H
 #define TAPEDECK_STORE_SQLITE_H
 
+#include "store/guard.h"
 #include "store/schema.h"
 
 #include <sqlite3.h>
@@ -16,16 +17,19 @@ typedef struct td__sqlite {
      * is open. */
     int open_statements;
     int64_t budget;
-    int64_t bytes; /* of the file when it was opened */
-    bool has_view; /* `tensor`, as a temporary one */
-    bool synced;   /* the file itself, not only its log, has been synced since it was opened */
+    int64_t bytes;    /* of the file when it was opened */
+    bool has_view;    /* `tensor`, as a temporary one */
+    td__guard *guard; /* NULL: of a file that has no name */
+    bool holds;       /* its locks */
+    bool synced;      /* the file itself, not only its log, has been synced since it was opened */
 } td__sqlite;
 
 extern const td__store_class td__sqlite_class;
 
-/* A connection to path, which is taken over by *opened; sqlite3_open_v2's flags and VFS. */
-td_status td__sqlite_connect(const char *path, int flags, const char *vfs, td__sqlite **opened,
-                             td_error *error);
+/* A connection to path, or to the URI that stands for it where uri is not NULL; sqlite3_open_v2's
+ * flags and VFS. */
+td_status td__sqlite_connect(const char *path, const char *uri, int flags, const char *vfs,
+                             td__sqlite **opened, td_error *error);
 td_status td__sqlite_execute(td__sqlite *store, const char *sql, const char *verb, td_error *error);
 /* "run.db: cannot VERB: …" */
 td_status td__sqlite_error(const td__sqlite *store, int code, const char *verb, td_error *error);

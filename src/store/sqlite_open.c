@@ -7,12 +7,10 @@
 #include "base/memory.h"
 #include "store/sqlite.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- The file ------------------------------------------------------------------------------- */
 
@@ -27,24 +25,73 @@ static bool make_uri(char *out, size_t size, const char *path, const char *optio
     return !*path && (size_t)snprintf(out + used, size - used, "?%s", options) < size - used;
 }
 
-/* SQLite fills what is missing of a last page with zeros, and says nothing. */
-static bool is_cut_short(const char *path, bool has_log, int64_t *size) {
+/* SQLite fills what is missing of a last page with zeros, and says nothing. Read through SQLite: a
+ * descriptor of our own would drop its locks when it is closed. */
+static bool is_cut_short(td__sqlite *store, bool has_log) {
     uint8_t head[32];
-    struct stat about;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool read_it = file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
-                   pread(file, head, sizeof head, 0) == (ssize_t)sizeof head;
-    if (file >= 0) {
-        close(file);
-    }
-    if (!read_it) {
+    sqlite3_int64 size = 0;
+    sqlite3_file *file = NULL;
+    sqlite3_file_control(store->database, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (!file || !file->pMethods || file->pMethods->xFileSize(file, &size) != SQLITE_OK ||
+        file->pMethods->xRead(file, head, sizeof head, 0) != SQLITE_OK) {
         return false;
     }
-    *size = about.st_size;
+    store->bytes = size;
     int64_t page = head[16] << 8 | head[17];
     page = page == 1 ? 65536 : page;
     int64_t pages = (int64_t)head[28] << 24 | head[29] << 16 | head[30] << 8 | head[31];
-    return page > 0 && (about.st_size % page != 0 || (!has_log && pages * page > about.st_size));
+    return page > 0 && (size % page != 0 || (!has_log && pages * page > size));
+}
+
+/* ---- Without locks -------------------------------------------------------------------------- */
+
+/* A VFS like SQLite's own, whose locks are always had. Its "unix-none" would do, but closes files at
+ * once, and with that drops the locks of another connection of this process. */
+static sqlite3_vfs lockless = {.zName = "tapedeck-lockless"};
+
+static int no_lock(sqlite3_file *file, int level) {
+    (void)file, (void)level;
+    return SQLITE_OK;
+}
+
+static int is_reserved(sqlite3_file *file, int *reserved) {
+    (void)file;
+    *reserved = 0;
+    return SQLITE_OK;
+}
+
+static int open_lockless(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+                         int *given) {
+    sqlite3_vfs *own = vfs->pAppData;
+    int code = own->xOpen(own, name, file, flags, given);
+    if (code == SQLITE_OK && flags & SQLITE_OPEN_MAIN_DB) {
+        sqlite3_io_methods *methods = (sqlite3_io_methods *)((char *)file + own->szOsFile);
+        *methods = *file->pMethods;
+        methods->xLock = methods->xUnlock = no_lock;
+        methods->xCheckReservedLock = is_reserved;
+        file->pMethods = methods;
+    }
+    return code;
+}
+
+static void register_lockless(void) {
+    sqlite3_vfs *own = sqlite3_vfs_find(NULL);
+    if (own) {
+        const char *name = lockless.zName;
+        lockless = *own;
+        lockless.zName = name;
+        lockless.pAppData = own;
+        lockless.xOpen = open_lockless;
+        lockless.szOsFile = own->szOsFile + (int)sizeof(sqlite3_io_methods);
+        sqlite3_vfs_register(&lockless, false);
+    }
+}
+
+/* A library that is unloaded leaves nothing behind. */
+__attribute__((destructor)) static void unregister_lockless(void) {
+    if (lockless.pAppData) {
+        sqlite3_vfs_unregister(&lockless);
+    }
 }
 
 /* ---- What is in it -------------------------------------------------------------------------- */
@@ -60,7 +107,8 @@ static int out_of_budget(void *user) {
 static bool has_programs(td__sqlite *store) {
     static const char *const queries[] = {
         "SELECT sql FROM main.sqlite_schema WHERE sql IS NOT NULL",
-        "SELECT 1 FROM pragma_table_list l WHERE schema='main' AND (type='virtual' OR EXISTS"
+        "SELECT 1 FROM pragma_table_list l WHERE schema='main' AND type <> 'view' AND"
+        " (type='virtual' OR EXISTS"
         " (SELECT 1 FROM pragma_table_xinfo(l.name, 'main') x WHERE x.hidden > 1))"};
     bool suspect = false;
     sqlite3_stmt *rows = NULL;
@@ -72,7 +120,7 @@ static bool has_programs(td__sqlite *store) {
     }
     sqlite3_finalize(rows);
     if (suspect && sqlite3_prepare_v2(store->database, queries[1], -1, &rows, NULL) == SQLITE_OK) {
-        suspect = sqlite3_step(rows) == SQLITE_ROW;
+        suspect = sqlite3_step(rows) != SQLITE_DONE;
         sqlite3_finalize(rows);
     }
     return suspect;
@@ -101,20 +149,22 @@ typedef struct manner {
     const char *options, *vfs, *pragmas;
 } manner;
 static const manner shared = {"mode=ro", NULL, ""},
-                    alone = {"mode=ro", "unix-none", "PRAGMA locking_mode=EXCLUSIVE;"},
+                    alone = {"mode=ro", "tapedeck-lockless", "PRAGMA locking_mode=EXCLUSIVE;"},
                     unchanging = {"immutable=1", NULL, ""};
 
 /* Opens and reads the schema, the first thing that can fail. */
-static td_status try_open(const char *path, const manner *how, td__sqlite **opened, bool *damaged,
-                          td_error *error) {
+static td_status try_open(const char *path, const manner *how, bool has_log, td__sqlite **opened,
+                          bool *damaged, td_error *error) {
     static const char look[] = "SELECT count(*) FROM sqlite_schema";
     char uri[3 * TD__SQLITE_PATH];
     td__sqlite *store = NULL;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, register_lockless);
     if (!make_uri(uri, sizeof uri, path, how->options)) {
         return td_error_set(error, TD_INVALID, "%.200s…: the name is too long", path);
     }
-    td_status status =
-        td__sqlite_connect(uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, how->vfs, &store, error);
+    td_status status = td__sqlite_connect(path, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
+                                          how->vfs, &store, error);
     if (status) {
         return status;
     }
@@ -124,6 +174,7 @@ static td_status try_open(const char *path, const manner *how, td__sqlite **open
     sqlite3_exec(store->database, "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON", NULL, NULL,
                  NULL);
     int code = sqlite3_exec(store->database, look, NULL, NULL, NULL);
+    *damaged = is_cut_short(store, has_log);
     if ((code & 0xff) == SQLITE_CORRUPT) {
         *damaged = true;
         sqlite3_exec(store->database, "PRAGMA writable_schema=ON", NULL, NULL, NULL);
@@ -151,7 +202,7 @@ td_status td__store_read(const char *folder, bool writing, td__store **opened, b
     static const char *const endings[] = {"", "-wal", "-shm"};
     char path[TD__SQLITE_PATH];
     bool has_log = false;
-    int64_t log_size = 0, size = 0;
+    int64_t log_size = 0;
     struct stat about;
     for (int i = writing ? 2 : 1; i >= 0; i--) { /* the database last, which stays in path */
         if ((size_t)snprintf(path, sizeof path, "%s/run.db%s", folder, endings[i]) >= sizeof path) {
@@ -166,18 +217,16 @@ td_status td__store_read(const char *folder, bool writing, td__store **opened, b
             has_log = log_size > 0;
         }
     }
-    bool cut = is_cut_short(path, has_log, &size);
     td__sqlite *store = NULL;
     const manner *own = has_log ? &alone : &unchanging;
-    td_status status = try_open(path, writing ? &shared : own, &store, &cut, error);
+    td_status status = try_open(path, writing ? &shared : own, has_log, &store, damaged, error);
     if (writing && status == TD_IO) { /* a folder that cannot be written to, without an index */
-        status = try_open(path, own, &store, &cut, error);
+        status = try_open(path, own, has_log, &store, damaged, error);
     }
     if (status) {
         return status;
     }
-    store->bytes = size + log_size;
-    *damaged = cut;
+    store->bytes += log_size;
     *opened = &store->store;
     return TD_OK;
 }

@@ -16,12 +16,12 @@ typedef struct td__rows td__rows;
 /* Names, what happens to a row that is there already, and the types of columns: n none yet (the
  * store numbers rows), i integer, o integer (negative is NULL), d real (NaN is NULL), t text, b bytes. */
 #define TD__TABLE_LIST(X)                                                                          \
-    X(SIGNAL, "signal", "OR REPLACE", "itbtttoitti")                                               \
+    X(SIGNAL, "signal", "OR REPLACE", "itbtttoittit")                                              \
     X(STEP, "step", "OR IGNORE", "iid")                                                            \
     X(SCALAR, "scalar", "OR REPLACE", "iid")                                                       \
     X(SUMMARY, "summary", "OR REPLACE", "iididid")                                                 \
     X(STATS, "stats", "OR REPLACE", "iiidddddiiii")                                                \
-    X(HISTOGRAM, "histogram", "OR REPLACE", "iit")                                                 \
+    X(HISTOGRAM, "histogram_packed", "OR REPLACE", "iib")                                          \
     X(TENSOR_SERIES, "tensor_series", "OR REPLACE", "iiiitttti")                                   \
     X(EXAMPLE, "example", "OR REPLACE", "iiitt")                                                   \
     X(HASH, "hash", "OR REPLACE", "iit")                                                           \
@@ -45,7 +45,7 @@ typedef enum td__store_table {
 typedef enum td__source {
     TD__SCALARS,     /* step, value */
     TD__STATISTICS,  /* step, count, mean, std, min, max, norm, zeros, nan, inf, first_nonfinite */
-    TD__HISTOGRAMS,  /* step, bins */
+    TD__HISTOGRAMS,  /* step, bins: as bins.h has them */
     TD__TENSORS,     /* step, form, file, record */
     TD__HASHES,      /* step, hash */
     TD__TEXTS,       /* step, text */

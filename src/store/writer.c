@@ -74,6 +74,7 @@ static void put_info(td__writer *writer, const td_signal_info *info) {
     td__batch_words(batch, betters[info->better]);
     put_units(writer, info);
     td__batch_int(batch, info->rank);
+    td__batch_words(batch, info->channels_first ? "channels_first" : NULL);
 }
 
 static td_status put_signal(td__writer *writer, const td_record *record, int64_t id,
@@ -259,7 +260,7 @@ static td_status put_histogram(td__writer *writer, const td_record *record, int6
                                td_error *error) {
     size_t needed = td__bins_room(record->histogram), length = 0;
     if (td__grow(&writer->text, &writer->text_capacity, needed, text_maximum, 1)) {
-        length = td__bins_format(&writer->bins, record->histogram, writer->text);
+        length = td__bins_pack(record->histogram, writer->text);
     }
     if (!length) {
         return td_error_set(error, TD_MEMORY, "run.db: out of memory for a histogram");
@@ -471,6 +472,5 @@ void td__writer_release(td__writer *writer) {
     td__tags_release(&writer->known);
     td__free(writer->signals);
     td__free(writer->text);
-    td__bins_release(&writer->bins);
     *writer = (td__writer){0};
 }

@@ -31,7 +31,6 @@ typedef struct td__writer {
     bool any_step;
     char *text; /* a histogram's bins, an example's values */
     size_t text_capacity;
-    td__bins bins;
 } td__writer;
 
 /* Writes into store, which it takes over in any case. resume: not 0 for a run that goes on after

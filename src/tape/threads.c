@@ -21,12 +21,12 @@
 #include "tape/threads.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
@@ -209,17 +209,13 @@ static void watch_forks(void) {
 static void start_workers(int wanted) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; worker_count < wanted; worker_count++) {
         worker *w = &workers[worker_count];
-        if (pthread_create(&w->thread, NULL, work, w)) {
+        if (td__thread_start(&w->thread, work, w)) {
             break;
         }
         (void)pthread_detach(w->thread);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* How many threads take part in the next region. */

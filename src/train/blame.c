@@ -2,6 +2,7 @@
  * layer's output and the parameters that made it, at the labels, and at the loss of each example. */
 #include "train/trainer.h"
 
+#include "data/dataset.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -22,13 +23,17 @@ static bool has_nonfinite(const td_tensor *tensor, td_stats *stats) {
            stats->nan + stats->inf > 0;
 }
 
-/* Where the example stands that the tensor's first bad element belongs to. */
-static void find_row(const suspect *s, const td_tensor *tensor, const td_stats *stats,
-                     char place[PLACE_SIZE]) {
+/* The example that the tensor's first bad element belongs to. */
+static int64_t bad_row(const suspect *s, const td_tensor *tensor, const td_stats *stats) {
     const td_batch *batch = s->pass->batch;
     int64_t each = tensor->count / batch->count;
-    td_dataset_place(s->trainer->feed.data, s->part,
-                     batch->rows[stats->first_nonfinite / (each ? each : 1)], place, PLACE_SIZE);
+    return batch->rows[stats->first_nonfinite / (each ? each : 1)];
+}
+
+/* Where its inputs are. */
+static void find_row(const suspect *s, const td_tensor *tensor, const td_stats *stats,
+                     char place[PLACE_SIZE]) {
+    td_dataset_place(s->trainer->feed.data, s->part, bad_row(s, tensor, stats), place, PLACE_SIZE);
 }
 
 /* A parameter that is spoilt was so when training began, or since an update. */
@@ -102,7 +107,9 @@ static bool find_in_labels(const suspect *s, td_stats *stats, char what[TEXT_SIZ
         const td_tensor *truth = s->pass->outcomes[i].truth;
         if (truth && has_nonfinite(truth, stats)) {
             char place[PLACE_SIZE];
-            find_row(s, truth, stats, place);
+            const td_dataset *data = s->trainer->feed.data;
+            (void)td__place(data, data->parts[s->part].table, bad_row(s, truth, stats), place,
+                            sizeof place);
             (void)snprintf(what, TEXT_SIZE, "the labels: %.300s", place);
             return true;
         }

@@ -40,6 +40,26 @@ static void match_model(const td_trainer *trainer, td_data_options *options) {
     }
 }
 
+/* Whether a loss of values can use the numbers of classes: those of two, as 0 and 1. */
+static bool takes_class_numbers(td_loss loss) {
+    return loss == TD_LOSS_BINARY_CROSSENTROPY || loss == TD_LOSS_BINARY_FOCAL_CROSSENTROPY ||
+           loss == TD_LOSS_HINGE || loss == TD_LOSS_SQUARED_HINGE;
+}
+
+/* A regression over the alphabetical numbers of texts learns nothing that is asked for. */
+static td_status refuse_texts(const td_trainer *trainer, td_error *error) {
+    const td_experiment *experiment = trainer->experiment;
+    const td_data_info *info = trainer->feed.info;
+    const td__yaml_node *train = td__yaml_get(td__yaml_root(experiment->yaml), "train");
+    return td__experiment_problem(
+        experiment, td__yaml_get(train, "loss"), TD_INVALID, error,
+        "train.loss: %s compares numbers, and the labels are texts: %lld %s ('%.60s', …). "
+        "For classes, take sparse_categorical_crossentropy and a unit for each in the last layer; "
+        "data.label_kind: values numbers the texts in alphabetical order",
+        td_loss_name(experiment->train.objective.loss), (long long)info->classes,
+        info->classes == 1 ? "class" : "classes", info->class_names[0]);
+}
+
 /* Labels as the loss can be compared with them. */
 static td_status fit_labels(td_trainer *trainer, td_error *error) {
     const td__objective *objective = &trainer->experiment->train.objective;
@@ -59,6 +79,10 @@ static td_status fit_labels(td_trainer *trainer, td_error *error) {
             return status;
         }
         kind = trainer->feed.info->label_kind;
+        if (kind == TD_LABEL_VALUES && trainer->feed.info->class_names &&
+            !takes_class_numbers(objective->loss)) {
+            return refuse_texts(trainer, error);
+        }
     }
     if (objective->loss == TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && kind != TD_LABEL_CLASS) {
         return td__experiment_problem(trainer->experiment, NULL, TD_INVALID, error,

@@ -102,7 +102,8 @@ static void describe_schedule(char *text, const td__track_spec *track) {
     int64_t every = track->every.epochs ? track->every.epochs : track->every.steps;
     const char *unit = track->every.epochs ? "epoch" : "step";
     if (track->at.count) {
-        (void)snprintf(text, TEXT_SIZE, "at %zu steps", track->at.count);
+        (void)snprintf(text, TEXT_SIZE, "at %zu step%s", track->at.count,
+                       track->at.count == 1 ? "" : "s");
     } else if (every > 1) {
         (void)snprintf(text, TEXT_SIZE, "every %lld %ss", (long long)every, unit);
     } else {

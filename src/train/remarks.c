@@ -114,13 +114,18 @@ static void check_probabilities(const td_trainer *trainer, size_t output,
     if (!wanted || !last) {
         return;
     }
+    bool squashed = !strcmp(last, "softmax") || !strcmp(last, "sigmoid");
     if (objective->options.from_logits && !strcmp(last, wanted)) {
         td__trainer_remark(trainer, place_of(trainer, "train", "from_logits"),
                            "from_logits: true, and layer '%s' ends in %s already: it is "
                            "applied twice; take one of them away",
                            layer, wanted);
-    } else if (!objective->options.from_logits && strcmp(last, "softmax") != 0 &&
-               strcmp(last, "sigmoid") != 0) {
+    } else if (objective->options.from_logits && squashed) {
+        td__trainer_remark(trainer, place_of(trainer, "train", "from_logits"),
+                           "from_logits: true, and layer '%s' ends in %s: the loss applies %s to "
+                           "it; take one of them away",
+                           layer, last, wanted);
+    } else if (!objective->options.from_logits && !squashed) {
         td__trainer_remark(trainer, place_of(trainer, "train", "loss"),
                            "train.loss: %s takes probabilities, and layer '%s' ends in none: say "
                            "from_logits: true, or activation: %s",

@@ -160,6 +160,8 @@ static td_status unknown(td_trainer *trainer, const td__track_spec *track, const
     const char *nearest = td__pass_signals_nearest(&trainer->signals, what);
     if (metric) {
         (void)snprintf(hint, HINT, "; add %s to train.metrics", metric);
+    } else if (!strcmp(what, "gradient_norm")) {
+        (void)snprintf(hint, HINT, "; it is there with train.clip_norm (1e30 clips nothing)");
     } else if (nearest) {
         (void)snprintf(hint, HINT, "; did you mean '%s'?", nearest);
     } else if (!strncmp(what, "val_", 4) && !trainer->feed.validation) {

@@ -105,9 +105,9 @@ void td__stopping_decide(td__stopping *stopping) {
     }
     stopping->stopped = true;
     (void)snprintf(stopping->text, sizeof stopping->text,
-                   "%.60s has not improved on %.6g (epoch %lld) for %lld epochs",
+                   "%.60s has not improved on %.6g (epoch %lld) for %lld epoch%s",
                    stopping->best.monitor, stopping->best.value, (long long)stopping->best.epoch,
-                   (long long)stopping->waited);
+                   (long long)stopping->waited, stopping->waited == 1 ? "" : "s");
 }
 
 void td__stopping_take(td__stopping *stopping, double value, int64_t epoch, const td_model *model) {

@@ -5,6 +5,7 @@
  * file is full; what found no room is counted and said on the page. */
 #include "tapedeck/view.h"
 
+#include "base/base64.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "view/answer.h"
@@ -23,18 +24,6 @@ typedef struct report {
     td__output out;
     size_t answers, left_out, budget;
 } report;
-
-static void put_base64(td__output *out, const uint8_t *data, size_t size) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < size; i += 3) {
-        uint32_t bits = (uint32_t)data[i] << 16 | (i + 1 < size ? (uint32_t)data[i + 1] << 8 : 0) |
-                        (i + 2 < size ? data[i + 2] : 0);
-        const char text[4] = {digits[bits >> 18], digits[bits >> 12 & 63],
-                              i + 1 < size ? digits[bits >> 6 & 63] : '=',
-                              i + 2 < size ? digits[bits & 63] : '='};
-        td__put(out, text, 4);
-    }
-}
 
 /* gzip; false when memory is exhausted. */
 static bool pack(const td__output *plain, td__output *packed) {
@@ -71,7 +60,10 @@ static td_status keep(report *r, const char *key, const char *target, td_error *
         td__put_text(&r->out, r->answers++ ? ",\n" : "");
         td__put_json(&r->out, key);
         td__put_text(&r->out, ":\"");
-        put_base64(&r->out, packed.data, packed.size);
+        char *text = td__base64_encode(packed.data, packed.size);
+        r->out.failed |= !text;
+        td__put_text(&r->out, text ? text : "");
+        td__free(text);
         td__put_text(&r->out, "\"");
     }
     td__output_release(&plain);

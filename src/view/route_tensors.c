@@ -109,23 +109,6 @@ td_status td__route_histograms(td__call *call, td_error *error) {
 
 /* ---- Tensors -------------------------------------------------------------------------------- */
 
-static double element(const td_view *view, int64_t index) {
-    switch (view->dtype) {
-    case TD_FLOAT32:
-        return (double)((const float *)view->data)[index];
-    case TD_FLOAT64:
-        return ((const double *)view->data)[index];
-    case TD_INT32:
-        return ((const int32_t *)view->data)[index];
-    case TD_INT64:
-        return (double)((const int64_t *)view->data)[index];
-    case TD_UINT8:
-        return ((const uint8_t *)view->data)[index];
-    default:
-        return NAN;
-    }
-}
-
 static void put_dims(td__output *out, const td_shape *shape) {
     td__put_text(out, "\"shape\":[");
     for (int32_t i = 0; i < shape->rank; i++) {
@@ -221,7 +204,8 @@ static td_status put_tensor(void *user, const td_record *record, td_error *error
     td__call_binary(t->call, &head);
     for (int64_t r = 0; r < shown_rows; r++) {
         for (int64_t c = 0; c < shown_columns; c++) {
-            td__put_double(t->call->out, element(view, base + r * row_stride + c * column_stride));
+            td__put_double(t->call->out,
+                           td_view_element(view, base + r * row_stride + c * column_stride));
         }
     }
     return TD_OK;
@@ -268,7 +252,7 @@ static td_status put_units(void *user, const td_record *record, td_error *error)
     for (int64_t u = 0; u < shown; u++) {
         double magnitude = 0, zeros = 0;
         for (int64_t i = 0; i < each; i++) {
-            double value = element(view, i * width + u);
+            double value = td_view_element(view, i * width + u);
             magnitude += fabs(value);
             zeros += value == 0;
         }

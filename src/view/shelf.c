@@ -1,6 +1,7 @@
 #include "view/shelf_private.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -25,11 +26,7 @@ const char *td__shelf_problem(td__shelf *shelf, char *text) {
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
 static void make_id(char id[TD__ID_SIZE], const char *place) {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (const unsigned char *c = (const unsigned char *)place; *c; c++) {
-        hash = (hash ^ *c) * 0x100000001b3u;
-    }
-    (void)snprintf(id, TD__ID_SIZE, "%016llx", (unsigned long long)hash);
+    (void)snprintf(id, TD__ID_SIZE, "%016llx", (unsigned long long)td__hash_text(place));
 }
 
 /* What people call a run: its path below the shelf's folder, or the last part of it. */

@@ -22,6 +22,7 @@ EXPERIMENT += """
   - {what: prediction, sample: 3, every: 1 epoch, to: [csv]}
 """
 VALUES = ["NULL", "0", "-1", "1e999", "-9e18", "9223372036854775807", "-9223372036854775808", "''", "'x'", "x'00ff'", "randomblob(50)",
+          "x'01ff7f'", "x'01802001'", "x'0100ffffffffffffffffff01'",
           "zeroblob(100000)", "'../../../etc/passwd'", "char(27)||']0;x'||char(7)", "'%s%n'", "1.5"]
 
 

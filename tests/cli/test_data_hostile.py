@@ -44,7 +44,8 @@ class Hostile(Case):
             self.assertEqual(done.returncode, 2)
             self.assertIn("x.png: decoding its 8192 x 8192 pixels takes 192 MiB, and `memory` allows 64 MiB",
                           done.stderr)
-        self.write("e.yaml", EXPERIMENT.format(train="pictures", more=", memory: 256 MiB", model=DENSE, rest=""))
+        self.write("e.yaml", EXPERIMENT.format(train="pictures", more=", memory: 256 MiB, label_kind: values",
+                                               model=DENSE, rest=""))
         done = self.run_program("train", "e.yaml", status=2)
         self.assertIn("takes 384 MiB", done.stderr)  # interlaced: all rows are kept twice
 

@@ -112,7 +112,7 @@ class Diagnose(program.Case):
         for rule in pictures.rule_names():
             words = pictures.explained(program.PROGRAM, rule)
             if "advises" in words:
-                self.assertIn(f"### {rule}\n{pictures.paragraph(words)}\n```\n", text)
+                self.assertIn(f"### {rule}\n{pictures.paragraph(words)}\n```text\n", text)
             else:
                 self.assertIn(f"| `{rule}` | {words['meaning']} | {words['computes']} | {words['says']} |", text)
                 self.assertRegex(text, f"\n{rule:27}\\S")

@@ -105,7 +105,7 @@ def main(program):
     words = {rule: explained(program, rule) for rule in names}
     causes, symptoms = case_pictures(program)
     loops = dict(loop_pictures(program))
-    print("## Symptoms\n```")
+    print("## Symptoms\n```text")
     for rule in (r for r in names if "advises" not in words[r]):
         text, plot = symptoms.get(rule, ("", ""))
         print(f"{rule:27}{text}\n{'':27}{plot}".rstrip())
@@ -115,7 +115,7 @@ def main(program):
         for rule in (r for r in names if "advises" in words[r] and is_of_loops(r) == (chosen is loops)):
             print(f"\n### {rule}\n{paragraph(words[rule])}")
             if chosen.get(rule):
-                print(f"```\n{chosen[rule]}\n```")
+                print(f"```text\n{chosen[rule]}\n```")
         print()
 
 

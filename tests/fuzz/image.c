@@ -1,4 +1,5 @@
-/* PNG and JPEG: decoded as grey and as colour, where they claim to be small. */
+/* PNG and JPEG: decoded as grey and as colour, with and without transparency, where they claim to
+ * be small. */
 #include "data/image.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         image.height * image.width > 1 << 16) {
         return 0;
     }
-    for (image.channels = 1; image.channels <= 3; image.channels += 2) {
+    for (image.channels = 1; image.channels <= 4; image.channels++) {
         uint8_t *pixels = malloc((size_t)(image.height * image.width * image.channels));
         if (!pixels) {
             abort();

@@ -1,6 +1,7 @@
 /* Records runs for the viewer's tests: view_record FOLDER KIND, KIND one of
  *   hostile    names that are markup, 10 kB long, or turn the text around; NaN and infinities
  *   many       a thousand metrics and three hundred layers
+ *   types      a tensor of each element type, with values that its neighbours would read otherwise
  *   grow       a step every few milliseconds, until it is killed */
 #include "tapedeck/deck.h"
 
@@ -52,6 +53,31 @@ static void many(td_deck *deck) {
     }
 }
 
+/* Bytes that are negative, large, NaN and infinite numbers, as the element type has them. */
+static void types(td_deck *deck) {
+    static const uint16_t halves[8] = {0x3c00, 0xc000, 0x7c00, 0xfc00, 0x7e00, 0x0001, 0x7bff, 0};
+    static const float floats[8] = {1, -2, INFINITY, -INFINITY, NAN, 1e-40f, 3e38f, 0};
+    static const double doubles[8] = {1, -2, INFINITY, -INFINITY, NAN, 1e-310, 1e308, 0};
+    static const uint8_t truths[8] = {1, 0, 1, 1, 0, 0, 1, 0};
+    uint64_t numbers[8];
+    for (size_t i = 0; i < 8; i++) {
+        numbers[i] = i * 0x1f2e3d4c5b6a7988u;
+    }
+    td_deck_track(deck, .what = "*", .form = TD_TENSOR, .to = "npy");
+    for (int type = 0; type < TD_DTYPE_COUNT; type++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s.output", td_dtype_name((td_dtype)type));
+        const void *data = type == TD_FLOAT32                          ? (const void *)floats
+                           : type == TD_FLOAT64                        ? (const void *)doubles
+                           : type == TD_FLOAT16 || type == TD_BFLOAT16 ? (const void *)halves
+                           : type == TD_BOOL                           ? (const void *)truths
+                                                                       : (const void *)numbers;
+        td_view view = {.dtype = (td_dtype)type, .shape = TD_SHAPE(2, 4), .data = data};
+        (void)td_deck_record(deck, name, view);
+    }
+    (void)td_deck_step(deck, 1, 1);
+}
+
 static void grow(td_deck *deck) {
     for (int64_t step = 1;; step++) {
         (void)td_deck_scalar(deck, "loss", 1.0 / (double)step);
@@ -66,7 +92,7 @@ int main(int count, char **arguments) {
     static const struct {
         const char *name;
         void (*record)(td_deck *deck);
-    } kinds[] = {{"hostile", hostile}, {"many", many}, {"grow", grow}};
+    } kinds[] = {{"hostile", hostile}, {"many", many}, {"types", types}, {"grow", grow}};
     td_error error = {0};
     td_deck *deck = count == 3 ? td_deck_open(arguments[1], &error) : NULL;
     if (!deck) {

@@ -11,6 +11,13 @@ cmake --install "$TD_BUILD" --prefix "$prefix" >/dev/null
 mv "$prefix" "$scratch/moved"
 prefix=$scratch/moved
 
+for file in docs/experiment.md docs/view-layer.png examples/demo/demo.yaml examples/data/digits.csv.gz README.md; do
+    [ -f "$prefix/share/doc/tapedeck/$file" ] || {
+        echo "not installed: share/doc/tapedeck/$file"
+        exit 1
+    }
+done
+
 libraries=$(dirname "$(find "$prefix" -name libtapedeck.so)")
 export PKG_CONFIG_PATH="$libraries/pkgconfig"
 flags="-Wall -Wextra -Werror ${TD_SANITIZE:+-fsanitize=$TD_SANITIZE}"
@@ -61,3 +68,9 @@ if [ -x "$TAPEDECK" ] && [ -f "$TD_BUILD/libtapedeck-http.so" ]; then
     wait "$viewer"
     grep -q '^http://127.0.0.1:' "$scratch/address"
 fi
+
+# A configuration without tests after one that had them.
+for tests in AUTO OFF; do
+    cmake -S "$TD_SOURCE" -B "$scratch/configured" -DTAPEDECK_TESTS=$tests -DCMAKE_C_COMPILER="$CC" \
+        -DCMAKE_CXX_COMPILER="$CXX" >/dev/null
+done

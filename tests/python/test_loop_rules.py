@@ -133,7 +133,7 @@ class LoopRules(unittest.TestCase):
         for run in runs:
             said = subprocess.run([TAPEDECK, "diagnose", run], capture_output=True, text=True, timeout=60).stdout
             finding = said[: said.index("\n✓")]
-            self.assertIn(f"```\n{finding}\n```", text)
+            self.assertIn(f"```text\n{finding}\n```", text)
 
     def test_facts_that_are_none(self):
         deep = "[" * 5000

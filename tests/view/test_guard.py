@@ -45,12 +45,7 @@ class Guard(unittest.TestCase):
         with open(cls.folder / "secret", "w", encoding="utf-8") as file:
             file.write("SECRET")
         cls.viewer = Viewer(cls.folder.path)
-        for _ in range(200):
-            runs = json.loads(cls.viewer.get("/api/runs")[2])["runs"]
-            if runs and not runs[0]["loading"]:
-                break
-            time.sleep(0.05)
-        cls.id = runs[0]["id"]
+        cls.id = cls.viewer.first_run()
 
     @classmethod
     def tearDownClass(cls):

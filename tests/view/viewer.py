@@ -1,5 +1,6 @@
 """Starts the viewer, and asks it as a browser would."""
 import http.client
+import json
 import os
 import shutil
 import signal
@@ -50,6 +51,15 @@ class Viewer:
         body = answer.read()
         connection.close()
         return answer.status, dict(answer.getheaders()), body
+
+    def first_run(self):
+        """The id of the first run, once it is read."""
+        for _ in range(600):
+            runs = json.loads(self.get("/api/runs")[2])["runs"]
+            if runs and not runs[0]["loading"]:
+                return runs[0]["id"]
+            time.sleep(0.05)
+        raise AssertionError("the viewer lists no run")
 
     def close(self):
         self.process.send_signal(signal.SIGINT)

@@ -5,19 +5,20 @@ static void look(td__case *of) {
         return;
     }
     td__origin *origin = td__origin_new(of);
-    td__suspicion *s = td__suspect(
-        of, TD__FACT, TD__INPUT_LAYER,
-        td__say(of, "remove row %lld, or fill it in", (long long)of->facts.nonfinite_row));
-    td__because(s, "input", of->baseline.origin.step, (double)of->facts.inputs.nonfinite,
+    int64_t row = of->facts.nonfinite_row, count = of->facts.inputs.nonfinite;
+    td__suspicion *s =
+        td__suspect(of, TD__FACT, TD__INPUT_LAYER,
+                    td__say(of, "remove row %lld, or fill it in", (long long)row + 1));
+    td__because(s, "input", of->baseline.origin.step, (double)count,
                 td__say(of,
-                        "%lld numbers of the training data are NaN or infinite; the first is "
+                        "%lld number%s of the training data %s NaN or infinite; the first is "
                         "in row %lld, column %lld",
-                        (long long)of->facts.inputs.nonfinite, (long long)of->facts.nonfinite_row,
-                        (long long)of->facts.nonfinite_column));
+                        (long long)count, count == 1 ? "" : "s", count == 1 ? "is" : "are",
+                        (long long)row + 1, (long long)of->facts.nonfinite_column));
     if (s && origin) {
         s->unit = of->facts.nonfinite_column;
         origin->cause = "input";
-        origin->row = of->facts.nonfinite_row;
+        origin->row = row;
         origin->step = of->baseline.origin.step;
         s->origin = origin;
         s->since = origin->step;

@@ -6,12 +6,12 @@ static void look(td__case *of) {
         return;
     }
     td__origin *origin = td__origin_new(of);
-    int64_t row = of->facts.labels.nonfinite_row;
+    int64_t row = of->facts.labels.nonfinite_row, count = of->facts.labels.all.nonfinite;
     td__suspicion *s =
-        td__suspect(of, TD__FACT, -1, td__say(of, "remove row %lld", (long long)row));
-    td__because(s, "label", of->baseline.origin.step, (double)of->facts.labels.all.nonfinite,
-                td__say(of, "%lld labels are NaN or infinite; the first is in row %lld",
-                        (long long)of->facts.labels.all.nonfinite, (long long)row));
+        td__suspect(of, TD__FACT, -1, td__say(of, "remove row %lld", (long long)row + 1));
+    td__because(s, "label", of->baseline.origin.step, (double)count,
+                td__say(of, "%lld label%s NaN or infinite; the first is in row %lld",
+                        (long long)count, count == 1 ? " is" : "s are", (long long)row + 1));
     if (s && origin) {
         origin->cause = "label";
         origin->row = row;

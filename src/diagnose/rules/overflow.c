@@ -17,7 +17,7 @@ static void look(td__case *of) {
                         "%s of layer %s leaves the range of floats in step %lld, row %lld, "
                         "while its inputs and weights are finite",
                         td_activation_name(layer->activation), layer->name, (long long)origin->step,
-                        (long long)origin->row));
+                        (long long)origin->row + 1));
     if (s) {
         s->origin = origin;
         s->since = origin->step;

@@ -17,6 +17,15 @@ static void a_mistyped_word_finds_the_one_that_was_meant(void **state) {
     assert_string_equal(nearest("labels"), "labels");
 }
 
+static void a_word_with_a_part_left_out_finds_the_whole(void **state) {
+    (void)state;
+    static const char *const losses[] = {"binary_crossentropy", "sparse_categorical_crossentropy"};
+    assert_string_equal(td_nearest_word("sparse_crossentropy", losses, 2), losses[1]);
+    assert_string_equal(td_nearest_word("binary_crossentropy", losses, 2), losses[0]);
+    assert_null(td_nearest_word("crossentropy", losses, 2));
+    assert_null(td_nearest_word("crossentropy_sparse", losses, 2));
+}
+
 static void a_word_unlike_all_others_finds_none(void **state) {
     (void)state;
     assert_null(nearest("optimizer"));
@@ -38,6 +47,7 @@ static void very_long_words_are_left_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mistyped_word_finds_the_one_that_was_meant),
+        cmocka_unit_test(a_word_with_a_part_left_out_finds_the_whole),
         cmocka_unit_test(a_word_unlike_all_others_finds_none),
         cmocka_unit_test(very_long_words_are_left_alone),
     };

@@ -16,7 +16,7 @@ static void a_header_is_found_where_text_stands_over_numbers(void **state) {
         int rows;
     } cases[] = {{"a,b\n1,2\n3,4\n", 2},
                  {"1,2\n3,4\n", 2},
-                 {"0,1,kind\n1,2,x\n", 2}, /* text only where the row below has text: data */
+                 {"3,1,kind\n1,2,x\n", 2}, /* text only where the row below has text: data */
                  {"1.5,2,x\n3,4,y\n5,6,x", 3},
                  {"a,b,kind\n1,2,x\n", 1},
                  {",b\n1,2\n", 1}};
@@ -26,6 +26,128 @@ static void a_header_is_found_where_text_stands_over_numbers(void **state) {
         assert_int_equal(td_dataset_info(data)->training, cases[i].rows);
         td_dataset_close(data);
     }
+}
+
+static void a_first_line_that_counts_the_columns_is_asked_about(void **state) {
+    (void)state;
+    static const char *const asked[] = {"0,1,2,3\n5,6,7,8\n", "0,1\n5,6\n", "0,1,kind\n1,2,x\n",
+                                        ",0,1\n0,5,6\n1,7,8\n", "1,2,3\n4,5,6\n"};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        const char *path = write_text("pandas.csv", asked[i]);
+        assert_refused(TD_DATA(.train = path, .label = TD_NAMES("last")), TD_INVALID, "pandas.csv",
+                       "a header or the first example? `header: true`");
+        td_dataset *data =
+            open_data(TD_DATA(.train = path, .label = TD_NAMES("last"), .header = TD_HEADER_YES));
+        td_dataset_close(data);
+    }
+    static const char *const data_lines[] = {"1,2\n3,4\n", "0,1,2\n", "0.0,1,2\n3,4,5\n"};
+    for (size_t i = 0; i < sizeof data_lines / sizeof *data_lines; i++) {
+        const char *path = write_text("rows.csv", data_lines[i]);
+        td_dataset_close(open_data(TD_DATA(.train = path, .label = TD_NAMES("last"))));
+    }
+    /* A model that was trained on columns of these names knows. */
+    const char *path = write_text("pandas.csv", "0,1,2\n5,6,7\n");
+    td_dataset *data = open_data(TD_DATA(.train = path, .inputs = TD_NAMES("0", "1", "2")));
+    assert_int_equal(td_dataset_info(data)->training, 1);
+    td_dataset_close(data);
+}
+
+static void a_line_that_the_options_name_a_cell_of_is_a_header(void **state) {
+    (void)state;
+    const char *path = write_text("text.csv", "size,colour,kind\nbig,red,cat\nsmall,red,dog\n");
+    td_dataset *data = open_data(TD_DATA(.train = path, .label = TD_NAMES("kind"),
+                                         .categories = TD_NAMES("size", "colour")));
+    assert_int_equal(td_dataset_info(data)->training, 2);
+    assert_int_equal(td_dataset_info(data)->classes, 2);
+    td_dataset_close(data);
+    data = open_data(TD_DATA(.train = path, .label = TD_NAMES("last"),
+                             .categories = TD_NAMES("size", "colour")));
+    assert_int_equal(td_dataset_info(data)->training, 2);
+    td_dataset_close(data);
+}
+
+static void classes_with_leading_zeros_are_texts(void **state) {
+    (void)state;
+    static const char *const texts[] = {"a,y\n1,01\n2,1\n3,1\n", "a,y\n1,1\n2,1\n3,01\n",
+                                        "a,y\n1,1\n2,\"01\"\n3, 1 \n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *path = write_text("codes.csv", texts[i]);
+        td_dataset *data = open_data(TD_DATA(.train = path, .label = TD_NAMES("y")));
+        assert_int_equal(td_dataset_info(data)->classes, 2);
+        assert_string_equal(td_dataset_info(data)->class_names[0], "01");
+        assert_string_equal(td_dataset_info(data)->class_names[1], "1");
+        td_dataset_close(data);
+    }
+    /* In the validation part, and in new data, 1 is the class of that name, not class number 1. */
+    const char *path = write_text("codes.csv", "a,y\n1,01\n2,02\n3,1\n");
+    char *train = strdup(path);
+    path = write_text("other.csv", "a,y\n1,1\n");
+    td_dataset *data =
+        open_data(TD_DATA(.train = train, .validation = path, .label = TD_NAMES("y")));
+    int64_t row = 0;
+    float input;
+    int32_t class = -1;
+    td_error error = {0};
+    assert_ok(td_dataset_read(data, TD_VALIDATION, &row, 1, &input, &class, &error), error);
+    assert_int_equal(class, 2);
+    td_dataset_close(data);
+    data = open_data(
+        TD_DATA(.train = path, .label = TD_NAMES("y"), .classes = TD_NAMES("01", "02", "1")));
+    assert_int_equal(first_class(data), 2);
+    td_dataset_close(data);
+    data =
+        open_data(TD_DATA(.train = train, .label = TD_NAMES("y"), .label_kind = TD_LABEL_VALUES));
+    assert_int_equal(td_dataset_info(data)->classes, 0);
+    td_dataset_close(data);
+    free(train);
+}
+
+static void commas_in_numbers_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } cases[] = {{"a;y\n1,5;2\n", "a decimal comma"},
+                 {"a,y\n\"1,234,567\",2\n", "'1,234,567' has commas between thousands"},
+                 {"a,y\n\"1,234.5\",2\n", "'1,234.5' has commas between thousands"},
+                 {"a,y\n\"1,234\",2\n", "a comma between thousands, or a decimal comma"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = write_text("commas.csv", cases[i].text);
+        assert_refused(TD_DATA(.train = path, .label = TD_NAMES("y")), TD_FORMAT, cases[i].said);
+    }
+}
+
+static void a_layout_of_rows_without_channels_is_refused(void **state) {
+    (void)state;
+    const char *path = write_text("rows.csv", "a,b,y\n3,2,0\n4,5,1\n");
+    assert_refused(
+        TD_DATA(.train = path, .label = TD_NAMES("y"), .layout = TD_LAYOUT_CHANNELS_FIRST),
+        TD_INVALID, "`layout`", "a row of 2 numbers");
+    assert_refused(
+        TD_DATA(.train = path, .label = TD_NAMES("y"), .layout = TD_LAYOUT_CHANNELS_LAST),
+        TD_INVALID, "`layout`");
+    td_dataset_close(
+        open_data(TD_DATA(.train = path, .label = TD_NAMES("y"), .input = TD_SHAPE(1, 2),
+                          .layout = TD_LAYOUT_CHANNELS_LAST)));
+}
+
+static void weights_of_classes_that_are_all_zero_are_refused(void **state) {
+    (void)state;
+    const char *path = write_text("rows.csv", "a,y\n3,0\n4,1\n");
+    const double none[] = {0, 0};
+    assert_refused(TD_DATA(.train = path, .label = TD_NAMES("y"),
+                           .weighted_classes = TD_NAMES("0", "1"), .class_weights = none),
+                   TD_INVALID, "`class_weight`", "a weight above 0");
+    td_dataset_close(open_data(TD_DATA(.train = path, .label = TD_NAMES("y"),
+                                       .weighted_classes = TD_NAMES("0"), .class_weights = none)));
+}
+
+static void missing_labels_can_only_be_dropped(void **state) {
+    (void)state;
+    const char *path = write_text("missing.csv", "a,y\n1,cat\n2,\n");
+    td_error error = {0};
+    assert_null(td_dataset_open(TD_DATA(.train = path, .label = TD_NAMES("y")), &error));
+    assert_non_null(strstr(error.text, "labels are not filled in; `missing: drop`"));
+    assert_null(strstr(error.text, "mean"));
 }
 
 static void the_header_can_be_forced(void **state) {
@@ -205,6 +327,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_header_is_found_where_text_stands_over_numbers),
         cmocka_unit_test(the_header_can_be_forced),
+        cmocka_unit_test(a_first_line_that_counts_the_columns_is_asked_about),
+        cmocka_unit_test(a_line_that_the_options_name_a_cell_of_is_a_header),
+        cmocka_unit_test(classes_with_leading_zeros_are_texts),
+        cmocka_unit_test(commas_in_numbers_are_named),
+        cmocka_unit_test(a_layout_of_rows_without_channels_is_refused),
+        cmocka_unit_test(weights_of_classes_that_are_all_zero_are_refused),
+        cmocka_unit_test(missing_labels_can_only_be_dropped),
         cmocka_unit_test(a_column_called_last_comes_before_the_last_column),
         cmocka_unit_test(ignored_columns_may_hold_anything),
         cmocka_unit_test(a_missing_value_names_column_and_line),

@@ -149,7 +149,7 @@ static void damaged_archives_are_refused(void **state) {
     const char *path = write_bytes("damaged.npz", "PK\3\4rubbish", 11);
     assert_refused(TD_DATA(.train = path), TD_FORMAT, "damaged.npz");
     path = write_bytes("empty.npz", "PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
-    assert_refused(TD_DATA(.train = path), TD_NOT_FOUND, "empty.npz", "'x'");
+    assert_refused(TD_DATA(.train = path), TD_NOT_FOUND, "empty.npz", "without arrays");
     assert_refused(TD_DATA(.train = TD_TEST_FOLDER "/fixtures/data/npz/packed.npz", .memory = 100),
                    TD_RANGE, "packed.npz", "100 bytes", "`memory`");
 }

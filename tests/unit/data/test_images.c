@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <png.h>
 #include <turbojpeg.h>
 
 enum { SIDE = 16 };
@@ -86,8 +87,120 @@ static void images_of_another_size_or_kind_are_named(void **state) {
     assert_refused(TD_DATA(.train = path), TD_BAD_SHAPE, "mixed/a/1.jpg is grey",
                    "0.jpg is in colour", "input: [16, 16, 1]");
     td_dataset_close(open_data(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, 1))));
-    assert_refused(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, 2)), TD_BAD_SHAPE,
-                   "2 channels");
+    assert_refused(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, 5)), TD_BAD_SHAPE,
+                   "5 channels");
+}
+
+/* 2 x 1 pixels: 10, 20, 30 with an alpha of 40, and so on. */
+static void write_png(const char *name, uint32_t format) {
+    static const uint8_t pixels[] = {10, 20, 30, 40, 50, 60, 70, 80};
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", scratch, name);
+    png_image image = {.version = PNG_IMAGE_VERSION, .width = 2, .height = 1, .format = format};
+    assert_true(png_image_write_to_file(&image, path, 0, pixels, 0, NULL));
+}
+
+static void check_row(const char *path, int64_t channels, int64_t row, const float *expected) {
+    td_dataset *data = open_data(
+        TD_DATA(.train = path, .input = channels ? TD_SHAPE(1, 2, channels) : (td_shape){0}));
+    float input[8];
+    td_error error = {0};
+    int64_t count = 2 * td_dataset_info(data)->input.dims[2];
+    assert_ok(td_dataset_read(data, TD_TRAINING, &row, 1, input, NULL, &error), error);
+    assert_memory_equal(input, expected, (size_t)count * sizeof *input);
+    td_dataset_close(data);
+}
+
+static void transparency_is_a_channel_where_it_is_asked_for(void **state) {
+    (void)state;
+    char path[512];
+    make_folder("alpha");
+    snprintf(path, sizeof path, "%s/alpha", scratch);
+    write_png("alpha/0.png", PNG_FORMAT_RGBA);
+    td_dataset *data = open_data(TD_DATA(.train = path));
+    assert_int_equal(td_dataset_info(data)->input.dims[2], 3);
+    assert_int_equal(td_dataset_info(data)->remarks.count, 1);
+    assert_non_null(
+        strstr(td_dataset_info(data)->remarks.items[0],
+               "0.png has transparency (1 of 1 images), which is left out; `input: [1, 2, 4]`"));
+    td_dataset_close(data);
+    check_row(path, 0, 0, (const float[]){10, 20, 30, 50, 60, 70});
+    check_row(path, 4, 0, (const float[]){10, 20, 30, 40, 50, 60, 70, 80});
+    check_row(path, 2, 0, (const float[]){18, 40, 58, 80});
+    write_png("alpha/1.png", PNG_FORMAT_RGB);
+    check_row(path, 4, 1, (const float[]){10, 20, 30, 255, 40, 50, 60, 255});
+    check_row(path, 2, 1, (const float[]){18, 255, 48, 255});
+    write_png("alpha/2.png", PNG_FORMAT_GA);
+    check_row(path, 4, 2, (const float[]){10, 10, 10, 20, 30, 30, 30, 40});
+    check_row(path, 2, 2, (const float[]){10, 20, 30, 40});
+    check_row(path, 3, 2, (const float[]){10, 10, 10, 30, 30, 30});
+}
+
+static void an_image_with_transparency_among_others_is_named(void **state) {
+    (void)state;
+    enum { MANY = 300, NOT_LOOKED_AT = 6 };
+    char path[512], name[64];
+    make_folder("some_alpha");
+    snprintf(path, sizeof path, "%s/some_alpha", scratch);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "some_alpha/%03d.png", i);
+        write_png(name, i == 1 ? PNG_FORMAT_RGBA : PNG_FORMAT_RGB);
+    }
+    td_dataset *data = open_data(TD_DATA(.train = path));
+    assert_int_equal(td_dataset_info(data)->remarks.count, 1);
+    assert_non_null(strstr(td_dataset_info(data)->remarks.items[0],
+                           "001.png has transparency (1 of 256 images)"));
+    td_dataset_close(data);
+    check_row(path, 0, 1, (const float[]){10, 20, 30, 50, 60, 70});
+    write_png("some_alpha/001.png", PNG_FORMAT_RGB);
+    snprintf(name, sizeof name, "some_alpha/%03d.png", NOT_LOOKED_AT);
+    write_png(name, PNG_FORMAT_RGBA);
+    assert_refused(TD_DATA(.train = path), TD_BAD_SHAPE, "006.png has transparency",
+                   "`input: [1, 2, 3]` leaves it out, 4 channels keep it");
+    check_row(path, 3, NOT_LOOKED_AT, (const float[]){10, 20, 30, 50, 60, 70});
+}
+
+static void a_jpeg_image_is_opaque(void **state) {
+    (void)state;
+    char path[512];
+    float input[SIDE * SIDE * 4];
+    int64_t row = 0;
+    td_error error = {0};
+    make_folder("opaque");
+    snprintf(path, sizeof path, "%s/opaque", scratch);
+    write_jpeg("opaque/0.jpg", SIDE, 1);
+    for (int channels = 2; channels <= 4; channels += 2) {
+        td_dataset *data =
+            open_data(TD_DATA(.train = path, .input = TD_SHAPE(SIDE, SIDE, channels)));
+        assert_ok(td_dataset_read(data, TD_TRAINING, &row, 1, input, NULL, &error), error);
+        for (int i = 0; i < SIDE * SIDE; i++) {
+            assert_close(input[i * channels], pixel(i % SIDE, i / SIDE, 0), 0, 3);
+            assert_true(input[(i + 1) * channels - 1] == 255);
+        }
+        td_dataset_close(data);
+    }
+}
+
+static void images_that_cannot_be_read_are_counted(void **state) {
+    (void)state;
+    char path[512];
+    make_folder("others");
+    make_folder("others/a");
+    make_folder("others/b");
+    snprintf(path, sizeof path, "%s/others", scratch);
+    write_jpeg("others/a/0.jpg", SIDE, 1);
+    write_text("others/a/1.webp", "…");
+    write_text("others/a/notes.txt", "…");
+    write_text("others/b/1.webp", "…");
+    write_text("others/b/2.GIF", "…");
+    assert_refused(TD_DATA(.train = path), TD_UNSUPPORTED, "others/b: no PNG or JPEG images",
+                   "(1 .webp, 1 .gif) cannot be read: convert it to PNG");
+    write_jpeg("others/b/0.jpg", SIDE, 1);
+    td_dataset *data = open_data(TD_DATA(.train = path));
+    assert_int_equal(td_dataset_info(data)->training, 2);
+    assert_int_equal(td_dataset_info(data)->remarks.count, 1);
+    assert_non_null(strstr(td_dataset_info(data)->remarks.items[0], "left out: 2 .webp, 1 .gif"));
+    td_dataset_close(data);
 }
 
 static void images_beyond_memory_go_through_a_file(void **state) {
@@ -165,6 +278,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jpeg_images_are_decoded),
         cmocka_unit_test(images_of_another_size_or_kind_are_named),
+        cmocka_unit_test(transparency_is_a_channel_where_it_is_asked_for),
+        cmocka_unit_test(an_image_with_transparency_among_others_is_named),
+        cmocka_unit_test(a_jpeg_image_is_opaque),
+        cmocka_unit_test(images_that_cannot_be_read_are_counted),
         cmocka_unit_test(images_beyond_memory_go_through_a_file),
         cmocka_unit_test(images_without_classes_have_no_labels),
         cmocka_unit_test(damaged_images_are_named),

@@ -104,6 +104,10 @@ static void huge_tensors_are_cut_and_empty_ones_refused(void **state) {
     draw((td_view){TD_UINT8, TD_SHAPE(3, 5000), wide, NULL, NULL}, false, &w, &h);
     assert_int_equal(w, TD__PICTURE_SIDE);
     assert_int_equal(h, 3);
+    static uint8_t batch[128 * 28 * 28];
+    draw((td_view){TD_UINT8, TD_SHAPE(128, 28, 28, 1), batch, NULL, NULL}, false, &w, &h);
+    assert_int_equal(w, 28);
+    assert_int_equal(h, 128 * 29 - 1); /* all of them, if smaller */
     draw((td_view){TD_UINT8, TD_SHAPE(7), wide, NULL, NULL}, false, &w, &h);
     draw((td_view){TD_UINT8, {0}, wide, NULL, NULL}, false, &w, &h);
     td_error error = {0};

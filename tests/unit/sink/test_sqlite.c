@@ -102,7 +102,7 @@ static void statistics_histograms_tensors_and_events(void **state) {
         "4|2.5|1.0|4.0|0|0|-1;");
     assert_string_equal(query("SELECT sum(json_extract(value, '$[2]')), count(*), "
                               "min(json_extract(value, '$[0]')) FROM histogram, json_each(bins)"),
-                        "4|4|1;");
+                        "4|4|1.0;");
     assert_string_equal(query("SELECT form, dtype, shape, file, record FROM tensor"),
                         "tensor|float32|[2,2]|x.error.npy|3;");
     assert_string_equal(query("SELECT hash FROM hash"), "00000000deadbeef;");

@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "base/memory.h"
-#include "model/base64.h"
+#include "base/base64.h"
 
 static void bytes_of_any_length_come_back(void **state) {
     (void)state;

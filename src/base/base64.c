@@ -1,4 +1,4 @@
-#include "model/base64.h"
+#include "base/base64.h"
 
 #include "base/memory.h"
 

@@ -1,6 +1,6 @@
 /* Bytes as text: RFC 4648, with padding. */
-#ifndef TAPEDECK_MODEL_BASE64_H
-#define TAPEDECK_MODEL_BASE64_H
+#ifndef TAPEDECK_BASE_BASE64_H
+#define TAPEDECK_BASE_BASE64_H
 
 #include "tapedeck/base.h"
 

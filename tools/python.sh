@@ -1,0 +1,87 @@
+# shellcheck shell=sh
+# ./dev interop and ./dev wheel: what needs packages from the Python registry.
+
+# Python environments are kept outside of the checkout, by what is in them: a second run installs nothing.
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapedeck
+
+# environment NAME: makes the environment of tests/interop/NAME.txt (installed as pip does) and NAME-alone.txt
+# (packages whose dependencies would bring CUDA: without them), and sets python to its interpreter.
+environment() {
+    requirements=tests/interop/$1.txt
+    alone=tests/interop/$1-alone.txt
+    key=$(cat "$requirements" "$alone" tests/interop/without_cuda.py 2>/dev/null | cksum | tr ' ' -)
+    folder=$cache/$1-$key
+    python=$folder/bin/python
+    [ ! -f "$folder/complete" ] || return 0
+    rm -rf "$folder"
+    mkdir -p "$cache"
+    for candidate in python3 /usr/bin/python3 python3.12 python3.11; do
+        quietly "$candidate" -m venv "$folder" && break
+    done
+    [ -x "$python" ] || fail "no python3 here can make a virtual environment"
+    echo "installing the Python packages of $requirements into $folder"
+    quietly "$python" -m pip install --quiet --disable-pip-version-check -r "$requirements" ||
+        fail "pip could not install $requirements"
+    if [ -f "$alone" ]; then
+        quietly "$python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$alone" ||
+            fail "pip could not install $alone"
+        quietly "$python" tests/interop/without_cuda.py "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" ||
+            fail "PyTorch could not be made to do without CUDA"
+    fi
+    touch "$folder/complete"
+}
+
+# packages: downloads those of tests/interop/packages.txt, once, and sets packages to their folder.
+packages() {
+    packages=$cache/packages-$(cksum <tests/interop/packages.txt | tr ' ' -)
+    [ ! -f "$packages/complete" ] || return 0
+    rm -rf "$packages"
+    mkdir -p "$packages"
+    echo "downloading the packages of tests/interop/packages.txt into $packages"
+    quietly "$python" -m pip download --quiet --disable-pip-version-check --no-deps --dest "$packages" \
+        -r tests/interop/packages.txt || fail "pip could not download tests/interop/packages.txt"
+    touch "$packages/complete"
+}
+
+# interop SCRIPT…: checks in the environment that was made last.
+interop() {
+    for script in "$@"; do
+        check "$script ($("$python" -c 'import sys; print(sys.prefix.split("/")[-1])'))" \
+            env TAPEDECK="$PWD/build/tapedeck" TD_BUILD="$PWD/build" TD_SOURCE="$PWD" TD_PACKAGES="${packages-}" \
+            PYTHONPATH="$PWD/build/python" TF_CPP_MIN_LOG_LEVEL=2 "$python" -W ignore "$script" -v
+    done
+}
+
+command_interop() {
+    need_for interop
+    build_preset release "$(release_target)" python_native onnx_test_backend onnx_test_gradients || exit 1
+    environment torch-2.4
+    interop tests/interop/test_torch.py
+    environment requirements
+    packages
+    interop ${1:+"$1"}
+    [ "${1-}" ] || interop tests/interop/test_*.py
+    finish
+}
+
+# The wheel, installed where nothing else is.
+command_wheel() {
+    need_for build
+    # shellcheck disable=SC2086 # a list of words
+    need $for_interop
+    place=$(mktemp -d)
+    echo "building the wheel"
+    quietly python3 -m venv "$place/venv" || fail "no python3 here can make a virtual environment"
+    quietly "$place/venv/bin/pip" wheel --quiet --no-deps --wheel-dir "$place" . || fail "pip could not build the wheel"
+    quietly "$place/venv/bin/pip" install --quiet "$place"/tapedeck-*.whl numpy pandas twine ||
+        fail "pip could not install the wheel"
+    check "the wheel's metadata" "$place/venv/bin/twine" check --strict "$place"/tapedeck-*.whl
+    check "the program in the wheel" "$place/venv/bin/tapedeck" --version
+    check "the package in the wheel" env -u PYTHONPATH "$place/venv/bin/python" tests/python/test_deck.py
+    check "the wheel's program, used by the package" env -u PYTHONPATH TAPEDECK="$place/venv/bin/tapedeck" \
+        "$place/venv/bin/python" tests/python/test_api.py
+    mkdir -p build/wheel
+    cp "$place"/tapedeck-*.whl build/wheel/
+    rm -rf "$place"
+    finish
+}
