@@ -386,8 +386,8 @@ class Deck:
         if step < 1:
             raise ValueError(f"steps count from 1, and this is step {step}")
         if step <= self.steps:
-            raise ValueError(f"step {self.steps} is closed, and steps go forward: step {step} can no longer be recorded. "
-                             "What belongs to one step is logged with one call of log(step=), or before step()")
+            raise ValueError(f"step {step} comes after step {self.steps}, which is closed: steps go forward. What belongs "
+                             "to one step is logged with one call of log(step=), or before step()")
 
     def begin(self, *, last: bool = False) -> None:
         """Says of the step that begins whether it is its epoch's last: what is wanted only then need not be
