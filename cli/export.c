@@ -29,13 +29,13 @@ static const char help[] =
     "  tapedeck export ~/tensorboard/logs --to csv --out logs-csv\n";
 
 static void say_problem(void *user, const char *text) {
-    (void)user;
-    (void)fail(EXIT_BAD, "%s", text);
+    *(int *)user = fail(EXIT_BAD, "%s", text);
 }
 
 static int run(int count, char **arguments) {
     const char *steps = NULL, *form = NULL;
-    td_export_options e = {.size = sizeof e, .problem = say_problem};
+    int outcome = EXIT_GOOD; /* what can be read is exported, what cannot is reported */
+    td_export_options e = {.size = sizeof e, .problem = say_problem, .user = &outcome};
     const option options[] = {{.name = "to", .text = &e.to},
                               {.name = "out", .text = &e.out},
                               {.name = "what", .text = &e.what},
@@ -71,7 +71,7 @@ static int run(int count, char **arguments) {
         printf("; %lld of forms that %s cannot hold were left out", (long long)done.left_out, e.to);
     }
     putchar('\n');
-    return EXIT_GOOD;
+    return outcome;
 }
 
 const command command_export = {

@@ -41,7 +41,8 @@ typedef struct row {
 typedef struct table {
     row *rows;
     size_t count, capacity;
-    bool json; /* notes are wanted, too */
+    bool json;   /* notes are wanted, too */
+    bool unread; /* something could not be read, and was reported */
 } table;
 
 static char *copy(const char *text) {
@@ -75,8 +76,9 @@ static void release_notes(run_notes *n) {
 /* A run that cannot be read is said, and the others are listed. */
 static td_status add_run(void *user, const td_run_summary *summary, td_error *error) {
     table *t = user;
+    t->unread |= summary->problem_count > 0 || summary->error;
     for (size_t i = 0; i < summary->problem_count; i++) {
-        (void)fail(EXIT_BAD, "%s", summary->problems[i]);
+        (void)fail(EXIT_BAD, "%s: %s", summary->info.folder, summary->problems[i]);
     }
     if (summary->error) {
         (void)fail(EXIT_BAD, "%s", summary->error);
@@ -334,8 +336,9 @@ static int run(int count, char **arguments) {
         }
     }
     free(t.rows);
-    return status ? fail(status_of(status), "%s", *error.text ? error.text : "out of memory")
-                  : EXIT_GOOD;
+    return status     ? fail(status_of(status), "%s", *error.text ? error.text : "out of memory")
+           : t.unread ? EXIT_BAD
+                      : EXIT_GOOD;
 }
 
 const command command_runs = {

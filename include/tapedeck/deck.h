@@ -370,8 +370,8 @@ TD_API td_status td_signal_record(td_signal *signal, td_view view);
 TD_API td_status td_deck_scalar(td_deck *deck, const char *name, double value);
 TD_API td_status td_signal_scalar(td_signal *signal, double value);
 /* What tracks with an epoch schedule get of this signal when the open step ends its epoch, instead
- * of its last value: the mean over the epoch, say. A sink that gets the step's own value in the
- * same step, for another track, gets that alone. */
+ * of its last value: the mean over the epoch, say. A sink to which another track records the signal by
+ * steps (every, at) keeps to the steps' own values. */
 TD_API td_status td_signal_scalar_epoch(td_signal *signal, double value);
 TD_API td_status td_deck_text(td_deck *deck, const char *name, const char *text);
 /* A picture as it is: the bytes of a PNG file (copied). For tracks it is a value, as a text is; sinks that

@@ -170,6 +170,7 @@ typedef struct td_batch_normalization_options {
     size_t size;
     float momentum; /* 0: 0.99 */
     float epsilon;  /* 0: 1e-3 */
+    double gain;    /* 1 - momentum, instead of momentum; 0: what momentum gives */
 } td_batch_normalization_options;
 TD_API td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
                                          td_tensor *beta, td_tensor *moving_mean,

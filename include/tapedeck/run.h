@@ -46,12 +46,12 @@ typedef struct td_run_info {
     const char *name;
     const char *folder;
     td_run_state state;
-    double started;     /* seconds since 1970; 0: not known */
-    double last_record; /* when the last step was recorded; 0: none */
-    int64_t last_step, last_epoch;
-    int64_t bytes;             /* of all its files */
-    bool events;               /* of event files, not of a deck */
-    int64_t dropped, degraded; /* records that were not written, or in a smaller form */
+    double started;                /* seconds since 1970; 0: not known */
+    double last_record;            /* when the last step was recorded; 0: none */
+    int64_t last_step, last_epoch; /* that the program has come to, recorded or not */
+    int64_t bytes;                 /* of all its files */
+    bool events;                   /* of event files, not of a deck */
+    int64_t dropped, degraded;     /* records that were not written, or in a smaller form */
 } td_run_info;
 TD_API void td_run_about(const td_run *run, td_run_info *info);
 

@@ -38,7 +38,8 @@ TD_API void td_viewer_close(td_viewer *viewer);
 
 /* Writes the same pages, and what they show of these runs, as one file that needs no network: lines
  * in as many points as a screen has, the tensors and pictures that a few megabytes hold. The file
- * is there whole or not at all. */
+ * is there whole or not at all. TD_INCOMPLETE: it is there, without what could not be read, and error names the first of
+ * that. */
 TD_API TD_NODISCARD td_status td_report(const char *const *runs, size_t count, const char *path,
                                         td_error *error);
 

@@ -383,10 +383,8 @@ class Deck:
     # ---- steps ----------------------------------------------------------------------------------
 
     def _check_step(self, step: int) -> None:
-        if step < 1:
-            raise ValueError(f"steps count from 1, and this is step {step}")
         if step <= self.steps:
-            raise ValueError(f"step {step} comes after step {self.steps}, which is closed: steps go forward. What belongs "
+            raise ValueError(f"step {step} comes after step {self.steps}, which is closed: steps count from 1 and go forward. What belongs "
                              "to one step is logged with one call of log(step=), or before step()")
 
     def begin(self, *, last: bool = False) -> None:

@@ -15,6 +15,10 @@ double td__seconds(void) {
     return read_clock(CLOCK_MONOTONIC);
 }
 
+double td__cpu_seconds(void) {
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 struct timespec td__deadline(double seconds) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);

@@ -9,6 +9,8 @@
 double td__wall_time(void);
 /* Seconds since some point in the past; never goes back. */
 double td__seconds(void);
+/* Seconds of processor time that the calling thread has taken. */
+double td__cpu_seconds(void);
 
 /* Ticks of a counter that runs at a constant rate, which is found by comparing with td__seconds. */
 static inline uint64_t td__ticks(void) {

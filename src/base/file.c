@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define ROOM "room"
+
 static const int hushed[] = {SIGXFSZ, SIGPIPE};
 
 void td__hush(sigset_t *before) {
@@ -159,6 +161,25 @@ int td__folder_of(const char *path, const char **name, td_error *error) {
     return opened;
 }
 
+bool td__folder_follow(int folder, char out[TD__FOLDER_PATH]) {
+    (void)snprintf(out, TD__FOLDER_PATH, "/proc/self/fd/%d", folder);
+    return access(out, X_OK) == 0;
+}
+
+char *td__folder_whereabouts(int folder) {
+    enum { MOST = 4096 };
+    char path[TD__FOLDER_PATH];
+    struct stat opened, named;
+    char *name = td__folder_follow(folder, path) ? td__calloc(MOST, 1) : NULL;
+    bool found = name && readlink(path, name, MOST - 1) > 0 && fstat(folder, &opened) == 0 &&
+                 stat(name, &named) == 0 && named.st_dev == opened.st_dev &&
+                 named.st_ino == opened.st_ino;
+    if (!found) {
+        td__free(name);
+    }
+    return found ? name : NULL;
+}
+
 bool td__sync(int (*sync)(int file), int file) {
     int result;
     do {
@@ -175,20 +196,86 @@ void td__mapped_let_go(const void *data, size_t size) {
     }
 }
 
+/* ".NAME.ENDING": hidden, and never a signal's file name, which begins with no '.'. */
+static td_status hide(char out[TD__HIDDEN_SIZE], const char *name, const char *ending,
+                      td_error *error) {
+    return (size_t)snprintf(out, TD__HIDDEN_SIZE, ".%s.%s", name, ending) < TD__HIDDEN_SIZE
+               ? TD_OK
+               : td_error_set(error, TD_INVALID, "%s: the name is too long", name);
+}
+
+/* Instead of what a crash left, or nobody knows who. */
+static int create_hidden(int folder, const char *hidden) {
+    (void)unlinkat(folder, hidden, 0);
+    return openat(folder, hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
+td_status td__file_reserve(int folder, const char *name, int64_t size, td_error *error) {
+    char hidden[TD__HIDDEN_SIZE];
+    td_status status = hide(hidden, name, ROOM, error);
+    int file = status ? -1 : create_hidden(folder, hidden), failed;
+    if (file < 0) {
+        return status ? status : td__file_error(error, name, "reserve room");
+    }
+    do { /* its size stays 0: who copies the folder copies nothing */
+        failed = fallocate(file, FALLOC_FL_KEEP_SIZE, 0, size) == 0 ? 0 : errno;
+    } while (failed == EINTR);
+    close(file);
+    if (failed) {
+        (void)unlinkat(folder, hidden, 0);
+    }
+    errno = failed;
+    return !failed || failed == EOPNOTSUPP || failed == ENOSYS
+               ? TD_OK
+               : td__file_error(error, name, "reserve room");
+}
+
+bool td__file_reserved_for(int folder, const char *name, const char *other) {
+    char from[TD__HIDDEN_SIZE], to[TD__HIDDEN_SIZE];
+    return !hide(from, name, ROOM, NULL) && !hide(to, other, ROOM, NULL) &&
+           renameat(folder, from, folder, to) == 0;
+}
+
+bool td__file_recycle(int folder, const char *file, const char *name) {
+    char hidden[TD__HIDDEN_SIZE];
+    return !hide(hidden, name, ROOM, NULL) && renameat(folder, file, folder, hidden) == 0;
+}
+
+void td__file_unreserve(int folder, const char *name) {
+    char hidden[TD__HIDDEN_SIZE];
+    if (!hide(hidden, name, ROOM, NULL)) {
+        (void)unlinkat(folder, hidden, 0);
+    }
+}
+
 td_status td__draft_create(td__draft *draft, int folder, const char *name, td_error *error) {
     *draft = (td__draft){.folder = folder, .name = name};
-    /* Hidden, and never a signal's file name: those begin with no '.'. */
-    size_t room = sizeof draft->hidden;
-    if ((size_t)snprintf(draft->hidden, room, ".%s.new", name) >= room) {
-        return td_error_set(error, TD_INVALID, "%s: the name is too long", name);
+    td_status status = hide(draft->hidden, name, "new", error);
+    if (status) {
+        return status;
     }
-    (void)unlinkat(folder, draft->hidden, 0); /* what a crash left, or nobody knows who */
-    draft->file =
-        openat(folder, draft->hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    draft->file = create_hidden(folder, draft->hidden);
     return draft->file < 0 ? td__file_error(error, name, "create") : TD_OK;
 }
 
+td_status td__draft_create_sized(td__draft *draft, int folder, const char *name, int64_t size,
+                                 td_error *error) {
+    char room[TD__HIDDEN_SIZE];
+    *draft = (td__draft){.folder = folder, .name = name, .size = size};
+    if (!hide(draft->hidden, name, "new", NULL) && !hide(room, name, ROOM, NULL) &&
+        renameat(folder, room, folder, draft->hidden) == 0) {
+        draft->file = td__file_open(folder, draft->hidden, O_WRONLY | O_NOFOLLOW);
+        if (draft->file >= 0) {
+            return TD_OK;
+        }
+    }
+    return td__draft_create(draft, folder, name, error);
+}
+
 td_status td__draft_end(td__draft *draft, bool good, bool durable, td_error *error) {
+    if (good && draft->size) { /* gives back what was reserved and is not needed */
+        good = ftruncate(draft->file, draft->size) == 0;
+    }
     good = good && (!durable || td__sync(fdatasync, draft->file));
     int reason = errno;
     if (close(draft->file) != 0 && good) {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-enum { TD__ASIDE_SIZE = 288 };
+enum { TD__ASIDE_SIZE = 288, TD__HIDDEN_SIZE = 256 };
 
 /* Writes all of it, whatever signals and short writes come between. False, with errno, when that
  * is not possible; part of it may then have been written. */
@@ -50,21 +50,44 @@ int td__folder_create(int folder, const char *name, td_error *error);
 /* Opens the folder that a path is in; *name gets its last part, borrowed from path. -1 on failure. */
 int td__folder_of(const char *path, const char **name, td_error *error);
 
+/* A path to the opened folder that stays right when the folder is renamed or moved: for what takes paths
+ * only. False where the system has no such paths. */
+enum { TD__FOLDER_PATH = 32 };
+bool td__folder_follow(int folder, char out[TD__FOLDER_PATH]);
+/* What the opened folder is called now, to be freed; NULL when it is removed or that is not known. */
+char *td__folder_whereabouts(int folder);
+
 /* Creates or replaces name with these bytes in one instant: readers see the old file, the new one,
  * or none, never a part. When durable, the file's bytes are on disk before it has its name. A name
  * longer than 250 bytes is TD_INVALID. */
 TD_NODISCARD td_status td__file_publish(int folder, const char *name, const void *data, size_t size,
                                         bool durable, td_error *error);
 
+/* Reserves room on the disk for a file, as a hidden file beside it: the next td__draft_create_sized of that name
+ * has this many bytes already, and cannot fail because the disk is full. TD_IO, with errno ENOSPC,
+ * when there is no such room. TD_OK, with nothing reserved, where the file system cannot reserve. */
+TD_NODISCARD td_status td__file_reserve(int folder, const char *name, int64_t size,
+                                        td_error *error);
+/* Makes a reservation one for another name; false when there is none. */
+bool td__file_reserved_for(int folder, const char *name, const char *other);
+/* A file goes, and its room is reserved for name; false, with errno, when that is not possible. */
+bool td__file_recycle(int folder, const char *file, const char *name);
+/* Gives the room back, if it was reserved and has not been used. */
+void td__file_unreserve(int folder, const char *name);
+
 /* The same in pieces: a hidden file beside name, which becomes name or nothing. */
 typedef struct td__draft {
     int folder, file; /* file: to be written with td__write_all */
+    int64_t size;     /* of the whole, where it has room that was reserved; otherwise 0 */
     const char *name; /* borrowed */
-    char hidden[256];
+    char hidden[TD__HIDDEN_SIZE];
 } td__draft;
 /* TD_INVALID for a name longer than 250 bytes, TD_IO. */
 TD_NODISCARD td_status td__draft_create(td__draft *draft, int folder, const char *name,
                                         td_error *error);
+/* The same for a file whose size is known: it takes the room that was reserved for it, if any. */
+TD_NODISCARD td_status td__draft_create_sized(td__draft *draft, int folder, const char *name,
+                                              int64_t size, td_error *error);
 /* Ends it: published when good, else removed; a write that failed left its reason in errno. */
 TD_NODISCARD td_status td__draft_end(td__draft *draft, bool good, bool durable, td_error *error);
 

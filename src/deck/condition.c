@@ -268,6 +268,26 @@ void td__condition_update(td__condition *condition, const td__moment *now) {
     }
 }
 
+bool td__condition_pass_state(td__condition *condition, void (*pass)(void *context, void *value),
+                              void *context) {
+    bool good = true;
+    for (size_t i = 0; i < condition->node_count; i++) {
+        node *n = &condition->nodes[i];
+        if (n->kind != NODE_MEAN && n->kind != NODE_DELTA) {
+            continue;
+        }
+        pass(context, &n->filled);
+        pass(context, &n->sum);
+        pass(context, &n->before);
+        pass(context, &n->last);
+        for (int64_t k = 0; k < n->size; k++) {
+            pass(context, &n->window[k]);
+        }
+        good = good && n->filled >= 0 && n->filled < INT64_MAX / 2;
+    }
+    return good;
+}
+
 bool td__condition_holds(const td__condition *condition, const td__moment *now) {
     binding b = {.condition = condition, .now = now, .operand = -1};
     return truth(value_of(&b, (int32_t)condition->node_count - 1));

@@ -53,6 +53,10 @@ bool td__condition_meet(td__condition *condition, td_signal *signal, bool *uses,
 
 /* Called at the end of every step, before asking: mean() and delta() take up new values. */
 void td__condition_update(td__condition *condition, const td__moment *now);
+/* Calls pass for each number of 8 bytes that mean() and delta() remember, which may write it. False when
+ * the condition has no such state then. */
+bool td__condition_pass_state(td__condition *condition, void (*pass)(void *context, void *value),
+                              void *context);
 bool td__condition_holds(const td__condition *condition, const td__moment *now);
 
 #endif

@@ -270,6 +270,10 @@ static void release(td_deck *deck) {
     }
     td__deck_batch_unref(&deck->recycler, deck->batch);
     td__deck_lock(deck);
+    for (td__entry *entry = deck->first, *next; entry; entry = next) {
+        next = entry->next; /* news of a sink that failed when it was closed */
+        td__entry_release(&deck->recycler, entry);
+    }
     td__deck_unlock(deck); /* tells the owners of what history held */
     td__recycler_release(&deck->recycler);
     td__signals_release(deck);
@@ -298,6 +302,15 @@ static void note_end(td_deck *deck) {
     char ended[TIME_TEXT];
     format_time(ended);
     (void)note(deck, "ended", ended);
+    const struct {
+        const char *key;
+        int64_t value;
+    } reached[] = {{TD__NOTE_STEP, deck->closing_step}, {TD__NOTE_EPOCH, deck->closing_epoch}};
+    for (size_t i = 0; i < sizeof reached / sizeof *reached && deck->closing_step > 0; i++) {
+        char text[TD__NUMBER_ROOM];
+        text[td__format_int(text, reached[i].value)] = 0;
+        (void)note(deck, reached[i].key, text);
+    }
     if (!deck->state_known) {
         (void)note(deck, "state", "finished");
     }
@@ -375,9 +388,10 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
     outlet->opening = true;
     td__deck_unlock(deck);
     const char *slash = strrchr(deck->folder, '/');
+    char *now = td__folder_whereabouts(deck->folder_lock); /* it may have been renamed */
     td_sink_options options = {
         .size = sizeof options,
-        .folder = deck->folder,
+        .folder = now ? now : deck->folder,
         .run = slash ? slash + 1 : deck->folder,
         .stream = deck->stream,
         .user = outlet->class->user,
@@ -392,6 +406,7 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
     td__hush(&before); /* the writer thread, which calls all else, has its signals blocked */
     td_status status = outlet->class->open(&options, &sink, &local);
     td__unhush(&before);
+    td__free(now);
     td__deck_lock(deck);
     outlet->opening = false;
     outlet->sink = status == TD_OK ? sink : NULL;

@@ -154,6 +154,7 @@ struct td_deck {
     atomic_int words;       /* of a set of tracks that are in use; written and read likewise */
     td__tracks values_due;  /* which tracks want scalars and texts */
     td__tracks values_sure; /* those of them without a condition */
+    td__tracks by_steps;    /* that have steps in their schedule */
     td__tracks recorded;    /* that have handed something to the writer */
     uint64_t serial;        /* counts steps as they are opened, from 1 */
     int64_t epoch, step;
@@ -351,5 +352,9 @@ bool td__overhead_skips(td_deck *deck);
 
 /* The thread. */
 void *td__writer_run(void *deck);
+
+/* Notes of the run: the step that was closed last, recorded or not. */
+#define TD__NOTE_STEP "deck.step"
+#define TD__NOTE_EPOCH "deck.epoch"
 
 #endif

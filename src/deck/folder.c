@@ -88,11 +88,8 @@ td_status td__folder_lock(const char *folder, int *lock, td_error *error) {
         }
         usleep(2000);
     }
-    if (opened >= 0 && failed) {
-        close(opened);
-        opened = -1;
-    }
     if (failed == EWOULDBLOCK) {
+        close(opened);
         return td_error_set(error, TD_BUSY, "another process is writing into %s", folder);
     }
     *lock = opened;

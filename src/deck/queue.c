@@ -314,6 +314,9 @@ static bool enqueue(td_deck *deck, td__snapshot *snapshot, const td__forms forms
         .own = !snapshot->ticket_used,
     };
     memcpy(ticket->forms, forms, sizeof ticket->forms);
+    for (int32_t s = 0; s < deck->outlet_count; s++) {
+        snapshot->sent[s] = (uint16_t)(snapshot->sent[s] | forms[s]);
+    }
     snapshot->ticket_used = true;
     snapshot->references++;
     snapshot->delivered = false;
@@ -325,6 +328,10 @@ static bool enqueue(td_deck *deck, td__snapshot *snapshot, const td__forms forms
 void td__submit(td_deck *deck, td__snapshot *snapshot, const td__tracks tracks, bool history) {
     td__forms forms;
     int64_t records = td__forms_of(deck, snapshot->kind, snapshot->single, tracks, forms);
+    for (int32_t s = 0; s < deck->outlet_count; s++) {
+        records -= popcount((uint32_t)(forms[s] & snapshot->sent[s]));
+        forms[s] = (uint16_t)(forms[s] & ~snapshot->sent[s]);
+    }
     if (records == 0) {
         return;
     }

@@ -137,6 +137,7 @@ struct td__snapshot {
     size_t history_bytes; /* part of the deck's history_used */
     int32_t holds;        /* reasons for history_bytes; the last one gone gives them back */
     bool delivered;       /* set by the writer, for a recorder that waits for it */
+    td__forms sent;       /* what sinks have got of it, or will: a step has no record twice */
     bool put_off; /* hash, stats and histogram are the writer's to find, from its td__summing */
 
     double value;
@@ -149,6 +150,7 @@ struct td__snapshot {
     char *text;
     size_t text_size, text_length;
     td__deck_batch *batch;
+    int64_t number;    /* while its deck's state is saved */
     td__ticket ticket; /* the first; more are taken from the deck */
     bool ticket_used;
     td__summing summing; /* when it was put off */

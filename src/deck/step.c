@@ -30,48 +30,61 @@ static void decide(td_deck *deck, const td__moment *now, bool epoch_end, decisio
     }
 }
 
-/* due: the tracks that an epoch's end concerns. A sink that already has the step's own value keeps
- * to that. */
-static void carry(td_deck *deck, td_signal *signal, const td__tracks due) {
-    td__tracks sure = {0}, unsure = {0}, served;
-    for (int w = 0; w < TD__TRACK_WORDS; w++) {
-        uint64_t tracks = atomic_load_explicit(&signal->tracks[w], memory_order_relaxed);
-        unsure[w] = due[w] & tracks;
-        served[w] = deck->values_sure[w] & tracks;
-    }
-    for (int32_t i = 0; i < deck->track_count; i++) {
-        if (td__tracks_has(unsure, i) && !deck->tracks[i]->condition) {
-            td__tracks_put(unsure, i, false);
-            td__tracks_put(sure, i, true);
-        }
-    }
-    bool of_epoch = signal->epoch_serial == deck->serial;
-    double value = of_epoch ? signal->epoch_value : signal->value;
-    bool again = signal->value_serial == deck->serial;
-    uint32_t sinks = td__scalar_sinks(deck, sure);
-    td__tracks_add(deck->recorded, sure);
-    sinks &= again ? ~td__scalar_sinks(deck, served) : UINT32_MAX;
+static void pack(td_deck *deck, td_signal *signal, uint32_t sinks, double value) {
     if (sinks) {
         td__pack_scalar(deck, signal, sinks, value);
     }
-    if (td__tracks_any(unsure)) {
-        td__record_value(signal, TD_SCALAR, unsure, value, NULL, 0);
+}
+
+/* Gives sinks the step's own value, which a snapshot that a condition may want later has too. */
+static void pack_own(td_deck *deck, td_signal *signal, uint32_t sinks) {
+    pack(deck, signal, sinks, signal->value);
+    for (td__snapshot *s = deck->staged_first; s && sinks; s = s->next) {
+        for (int32_t i = 0; i < deck->outlet_count && s->signal == signal; i++) {
+            s->sent[i] |= (sinks >> i) & 1 ? TD_SCALAR : 0;
+        }
+    }
+}
+
+/* due: the tracks that an epoch's end concerns. A sink that some track gives the signal's steps has their
+ * own values only, and each once. */
+static void carry(td_deck *deck, td_signal *signal, const td__tracks due, const decision *decided) {
+    td__tracks go, kept, steps, served;
+    for (int w = 0; w < TD__TRACK_WORDS; w++) {
+        uint64_t tracks = atomic_load_explicit(&signal->tracks[w], memory_order_relaxed);
+        go[w] = tracks & due[w] & decided->go[w];
+        kept[w] = tracks & due[w] & ~decided->go[w];
+        steps[w] = tracks & deck->by_steps[w];
+        served[w] = tracks & deck->values_due[w] & decided->go[w];
+    }
+    bool of_epoch = signal->epoch_serial == deck->serial;
+    bool of_step = signal->value_serial == deck->serial;
+    double value = of_epoch ? signal->epoch_value : signal->value;
+    uint32_t sinks = td__scalar_sinks(deck, go), owned = td__scalar_sinks(deck, steps);
+    td__tracks_add(deck->recorded, go);
+    pack(deck, signal, sinks & ~owned, value);
+    if (of_step) {
+        pack_own(deck, signal, sinks & owned & ~td__scalar_sinks(deck, served));
+    }
+    bool own = td__scalar_sinks(deck, kept) & owned;
+    if (td__tracks_any(kept) && (of_step || !own)) { /* for their history */
+        td__record_value(signal, TD_SCALAR, kept, own ? signal->value : value, NULL, 0);
     }
 }
 
 /* At the end of an epoch, scalars are written as they last were in it, whether or not they were
  * recorded in its last step; or as the epoch's own. */
-static void carry_scalars(td_deck *deck, int64_t epoch, int64_t step) {
+static void carry_scalars(td_deck *deck, int64_t epoch, int64_t step, const decision *decided) {
     td__tracks due = {0};
     for (int32_t i = 0; i < deck->track_count; i++) {
         const td__track *track = deck->tracks[i];
         bool in = !track->due_step && td__track_scheduled(track, epoch, step, true);
-        td__tracks_put(due, i, in);
+        td__tracks_put(due, i, in && (track->history || td__tracks_has(decided->go, i)));
     }
     for (size_t k = 0; k < deck->signal_count && td__tracks_any(due); k++) {
         td_signal *signal = deck->signals[k];
         if (signal->value_serial && signal->value_epoch == deck->epochs) {
-            carry(deck, signal, due);
+            carry(deck, signal, due, decided);
         }
     }
 }
@@ -181,10 +194,10 @@ td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epo
     td__moment now = {epoch, step, deck->serial};
     deck->epoch = deck->closing_epoch = epoch;
     deck->step = deck->closing_step = step;
-    if (epoch_end) {
-        carry_scalars(deck, epoch, step);
-    }
     decide(deck, &now, epoch_end, &decided);
+    if (epoch_end) {
+        carry_scalars(deck, epoch, step, &decided);
+    }
     td__closing closing;
     begin_closing(deck, &closing, epoch, step);
     /* From here on submitting may wait; what others record meanwhile belongs to the next step. */

@@ -246,6 +246,7 @@ static td_status install(td_deck *deck, td__track *track, const bool chosen[TD__
     int32_t index = deck->track_count;
     deck->tracks[index] = track;
     deck->track_count++;
+    td__tracks_put(deck->by_steps, index, track->every > 0 || track->at_count > 0);
     deck->due_version++;
     atomic_store_explicit(&deck->words, (deck->track_count + 63) / 64, memory_order_relaxed);
     for (size_t i = 0; i < deck->signal_count; i++) {

@@ -8,11 +8,13 @@
 #include "base/clock.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const double SHORTEST_NAP = 0.01, LONGEST_NAP = 0.05; /* seconds */
+static const double HAND_OVER = 0.5; /* how long a sink may hold a closed step in memory */
 static const double IDLE_FLUSH = 1.0;
 static const double FIRST_PAUSE = 0.1, LONGEST_PAUSE = 10.0; /* of a sink that failed */
 
@@ -226,6 +228,40 @@ static void end_step(td_deck *deck, const place *at) {
     }
 }
 
+static void note_number(td_deck *deck, const char *key, int64_t value) {
+    char text[64];
+    int length = snprintf(text, sizeof text / 2, "%s", key);
+    (void)snprintf(text + length + 1, sizeof text / 2, "%lld", (long long)value);
+    td__message message = {.entry.kind = TD__ENTRY_NOTE, .text = text};
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        if (outlet->live && outlet->class->note && !resting(outlet)) {
+            (void)call(deck, outlet, NOTE, &message);
+            outlet->dirty = true;
+        }
+    }
+}
+
+/* Notes the step that was closed last, whether or not something of it was recorded. */
+static void note_reached(td_deck *deck, const place *reached, place *noted) {
+    if (reached->step != noted->step || reached->epoch != noted->epoch) {
+        note_number(deck, TD__NOTE_STEP, reached->step);
+        note_number(deck, TD__NOTE_EPOCH, reached->epoch);
+        *noted = *reached;
+    }
+}
+
+/* Asks the sinks for what they hold of closed steps, also those that got nothing of the last ones: the end
+ * of a step is what makes a sink hand over what has waited for a moment. */
+static void hand_over(td_deck *deck, const place *at) {
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        td__outlet *outlet = &deck->outlets[i];
+        if (outlet->dirty && !outlet->in_step && !resting(outlet)) {
+            (void)call(deck, outlet, END_STEP, at);
+        }
+    }
+}
+
 static void flush_sinks(td_deck *deck) {
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
@@ -399,8 +435,8 @@ static void write_all(td_deck *deck, td__entry *entries, place *at) {
 
 /* ---- Thread --------------------------------------------------------------------------------- */
 
-/* Takes the whole queue; waits at most nap seconds for there to be one. */
-static td__entry *take(td_deck *deck, double nap, bool *stop) {
+/* Takes the whole queue; waits at most nap seconds for there to be one. *reached: the last closed step. */
+static td__entry *take(td_deck *deck, double nap, place *reached, bool *stop) {
     td__deck_lock(deck);
     if (!deck->first && !deck->stopping) {
         struct timespec until = td__deadline(nap);
@@ -413,6 +449,7 @@ static td__entry *take(td_deck *deck, double nap, bool *stop) {
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         deck->outlets[i].live = deck->outlets[i].sink;
     }
+    *reached = (place){.epoch = deck->closing_epoch, .step = deck->closing_step};
     *stop = deck->stopping && !entries;
     td__deck_unlock(deck);
     return entries;
@@ -437,21 +474,25 @@ static void settle(void) {
 void *td__writer_run(void *argument) {
     td_deck *deck = argument;
     settle();
-    place at = {0};
-    double nap = SHORTEST_NAP, busy = td__seconds();
+    place at = {0}, reached = {0}, noted = {0};
+    double nap = SHORTEST_NAP, busy = td__seconds(), handed_over = busy;
     for (bool stop = false; !stop;) {
-        td__entry *entries = take(deck, nap, &stop);
+        td__entry *entries = take(deck, nap, &reached, &stop);
         if (entries) {
             write_all(deck, entries, &at);
-            nap = SHORTEST_NAP;
-            busy = td__seconds();
-            continue;
         }
-        nap = 2 * nap < LONGEST_NAP ? 2 * nap : LONGEST_NAP;
-        if (!stop && td__seconds() - busy > IDLE_FLUSH) {
+        double now = td__seconds();
+        busy = entries ? now : busy;
+        nap = entries ? SHORTEST_NAP : 2 * nap < LONGEST_NAP ? 2 * nap : LONGEST_NAP;
+        if (!stop && now - handed_over >= HAND_OVER) {
+            note_reached(deck, &reached, &noted);
+            hand_over(deck, &at);
+            handed_over = now;
+        }
+        if (!stop && now - busy > IDLE_FLUSH) {
             flush_sinks(deck);
             finish(deck, &(done){0});
-            busy = td__seconds();
+            busy = now;
         }
     }
     end_step(deck, &at);

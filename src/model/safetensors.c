@@ -395,7 +395,12 @@ td_status td__safetensors_write(const char *path, size_t count, const td__named_
     td__draft draft;
     const char *name;
     int folder = td__folder_of(path, &name, error);
-    td_status status = folder < 0 ? TD_IO : td__draft_create(&draft, folder, name, error);
+    int64_t whole = (int64_t)size;
+    for (size_t i = 0; i < count; i++) {
+        whole += tensor_bytes(&tensors[i]);
+    }
+    td_status status =
+        folder < 0 ? TD_IO : td__draft_create_sized(&draft, folder, name, whole, error);
     if (!status) {
         bool good = td__write_all(draft.file, head, size, 0) &&
                     write_tensors(draft.file, count, tensors, (int64_t)size);

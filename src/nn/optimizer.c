@@ -10,6 +10,7 @@
 #include "tape/kernels.h"
 #include "tape/parallel.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -62,11 +63,21 @@ struct td_optimizer {
 
 /* --- kinds -------------------------------------------------------------------------------- */
 
+/* What float32 would lose of 1 - keep is taken in double. */
+static td__average average(double keep, double gain) {
+    float near = (float)keep;
+    return (td__average){.near = near, .rest = (float)(keep - (double)near), .gain = (float)gain};
+}
+
+static td__average mean(double keep) {
+    return average(keep, 1 - keep);
+}
+
 static void run_sgd(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                     const float *g, float *const s[MOST_STATES], float *w) {
     if (s[0]) {
-        td__kernels()->sgd_momentum(n, numbers->rate, (float)options->momentum, options->nesterov,
-                                    g, s[0], w);
+        td__kernels()->sgd_momentum(n, average(options->momentum, -(double)numbers->rate),
+                                    options->nesterov, g, s[0], w);
     } else {
         td__kernels()->sgd(n, numbers->rate, g, w);
     }
@@ -74,13 +85,13 @@ static void run_sgd(const td_optimizer_options *options, const step_numbers *num
 
 static void run_adam(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                      const float *g, float *const s[MOST_STATES], float *w) {
-    td__kernels()->adam(n, numbers->rate, (float)options->beta_1, (float)options->beta_2,
+    td__kernels()->adam(n, numbers->rate, mean(options->beta_1), mean(options->beta_2),
                         (float)options->epsilon, numbers->decay, g, s[0], s[1], s[2], w);
 }
 
 static void run_rmsprop(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                         const float *g, float *const s[MOST_STATES], float *w) {
-    td__kernels()->rmsprop(n, numbers->rate, (float)options->rho, (float)options->momentum,
+    td__kernels()->rmsprop(n, numbers->rate, mean(options->rho), average(options->momentum, 1),
                            (float)options->epsilon, g, s[0], s[1], s[2], w);
 }
 
@@ -91,13 +102,13 @@ static void run_adagrad(const td_optimizer_options *options, const step_numbers 
 
 static void run_adadelta(const td_optimizer_options *options, const step_numbers *numbers,
                          int64_t n, const float *g, float *const s[MOST_STATES], float *w) {
-    td__kernels()->adadelta(n, numbers->rate, (float)options->rho, (float)options->epsilon, g, s[0],
+    td__kernels()->adadelta(n, numbers->rate, mean(options->rho), (float)options->epsilon, g, s[0],
                             s[1], w);
 }
 
 static void run_adamax(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                        const float *g, float *const s[MOST_STATES], float *w) {
-    td__kernels()->adamax(n, numbers->rate, (float)options->beta_1, (float)options->beta_2,
+    td__kernels()->adamax(n, numbers->rate, mean(options->beta_1), mean(options->beta_2),
                           (float)options->epsilon, g, s[0], s[1], w);
 }
 
@@ -109,8 +120,7 @@ static void run_nadam(const td_optimizer_options *options, const step_numbers *n
 
 static void run_lion(const td_optimizer_options *options, const step_numbers *numbers, int64_t n,
                      const float *g, float *const s[MOST_STATES], float *w) {
-    td__kernels()->lion(n, numbers->rate, (float)options->beta_1, (float)options->beta_2, g, s[0],
-                        w);
+    td__kernels()->lion(n, numbers->rate, mean(options->beta_1), mean(options->beta_2), g, s[0], w);
 }
 
 #define NUMBER(member, standard) TD__NUMBER(td_optimizer_options, member, standard)
@@ -224,6 +234,11 @@ static td_status check_options(const td_optimizer_options *options, td_error *er
     status = status ? status : below_one("beta_1", options->beta_1, error);
     status = status ? status : below_one("beta_2", options->beta_2, error);
     status = status ? status : below_one("rho", options->rho, error);
+    if (!status && options->epsilon > 0 && (float)options->epsilon < FLT_MIN) {
+        status =
+            td_error_set(error, TD_RANGE, "%sepsilon is %g, parameters are float32: use %g or more",
+                         where, options->epsilon, (double)FLT_MIN);
+    }
     if (!status && (!(options->clip_norm >= 0) || !(options->clip_value >= 0))) {
         status =
             td_error_set(error, TD_RANGE, "%sclip_norm (%g) and clip_value (%g) must be 0 or more",
@@ -420,7 +435,7 @@ static void run_kernel(const td_optimizer *optimizer, size_t i, int64_t first, i
         states[s] = state ? td__floats(state) + first : NULL;
     }
     if (numbers->decay != 0 && !kind->decays) {
-        td__kernels()->affine(n, 1 - numbers->decay, w, 0, w);
+        td__kernels()->sgd(n, numbers->decay, w, w);
     }
     kind->run(&optimizer->options, numbers, n, g, states, w);
 }
@@ -486,13 +501,18 @@ static float norm_scale(td_optimizer *optimizer, int64_t total) {
     return optimizer->norm > limit ? (float)(limit / optimizer->norm) : 1;
 }
 
+/* 1 - beta^t, for a beta near 1 too: how much of a mean that began at 0 is values. */
+static double share(double beta, double t) {
+    return -expm1(t * log(beta));
+}
+
 /* The rate with what corrects moments that began at 0. */
 static double corrected_rate(const td_optimizer_options *options, double rate, double t) {
-    double first = 1 - pow(options->beta_1, t);
+    double first = share(options->beta_1, t);
     switch (options->kind) {
     case TD_ADAM:
     case TD_ADAMW:
-        return rate * sqrt(1 - pow(options->beta_2, t)) / first;
+        return rate * sqrt(share(options->beta_2, t)) / first;
     case TD_ADAMAX:
         return rate / first;
     default:
@@ -517,12 +537,12 @@ static td__nadam nadam_numbers(td_optimizer *optimizer) {
     optimizer->nadam_steps = optimizer->steps;
     double t = (double)optimizer->steps, now = nadam_momentum(options, t);
     double next = nadam_momentum(options, t + 1), product = optimizer->nadam_product;
-    return (td__nadam){.beta_1 = (float)options->beta_1,
-                       .beta_2 = (float)options->beta_2,
+    return (td__nadam){.first = mean(options->beta_1),
+                       .second = mean(options->beta_2),
                        .epsilon = (float)options->epsilon,
                        .of_moment = (float)(next / (1 - product * next)),
                        .of_gradient = (float)((1 - now) / (1 - product)),
-                       .of_square = (float)(1 / (1 - pow(options->beta_2, t)))};
+                       .of_square = (float)(1 / share(options->beta_2, t))};
 }
 
 td_status td_optimizer_step(td_optimizer *optimizer, td_tensor *const gradients[],

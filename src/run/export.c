@@ -296,9 +296,14 @@ static td_status export_found(void *user, const char *folder, td_error *error) {
     td_status status = length > 0 && (size_t)length < sizeof out
                            ? make_parents(out, error)
                            : td_error_set(error, TD_INVALID, "%.200s…: the name is too long", out);
-    td_run *run = status ? NULL : td_run_open(folder, error);
+    td_error reason = {0};
+    td_run *run = status ? NULL : td_run_open(folder, &reason);
+    if (!status && !run && j->nested && j->exporting->options->problem) {
+        j->exporting->options->problem(j->exporting->options->user, reason.text);
+        return TD_OK; /* the others are exported */
+    }
     if (!run) {
-        return status ? status : error->status;
+        return status ? status : td_error_set(error, reason.status, "%s", reason.text);
     }
     status = export_run(j->exporting, run, out, error);
     say_problems(j->exporting->options, run);

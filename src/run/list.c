@@ -1,5 +1,6 @@
 /* A list of runs: of each what fits on a line. A run of this version keeps its metrics summed up, so
  * that neither its steps nor its signals need be looked at. */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "run/run.h"
 
@@ -7,6 +8,8 @@
 
 enum { METRICS = sizeof((td_run_summary *)0)->metrics / sizeof(td_run_metric) };
 static const int64_t large_events = (int64_t)64 << 20;
+static const double most_seconds =
+    2; /* for reading one run.db, of processor time: takes far less */
 
 typedef struct listing {
     td_summary_function *each;
@@ -78,33 +81,16 @@ static td_status sum_up_quickly(td_run *run, td_run_summary *summary, td_error *
     return status;
 }
 
-/* Without SQLite; false, with everything as it was, when that is not possible. */
-static bool glance(td_run *run, td_run_summary *summary) {
-    if (run->events || td__run_is_written(run->folder)) {
-        return false;
-    }
-    run->store = td__store_glance(run->folder);
-    if (run->store && sum_up_quickly(run, summary, NULL) == TD_OK && run->problems.count == 0) {
-        return true;
-    }
-    td__store_close(run->store);
-    run->store = NULL;
-    td__problems_release(&run->problems);
-    td__run_forget_signals(run);
-    summary->metric_count = 0;
-    return false;
-}
-
 static td_status look_into(td_run *run, td_run_summary *summary, td_error *error) {
     enum { WITH_SUMMARIES = 2 };
     td_status status = TD_OK;
-    if (glance(run, summary)) {
-        return TD_OK;
-    }
     if (run->events) {
         status = td__folder_bytes(run->folder) < large_events ? td_run_refresh(run, error) : TD_OK;
     } else {
         status = td__run_open_store(run, error);
+        if (!status) {
+            run->store->cpu_until = td__cpu_seconds() + most_seconds;
+        }
         if (!status && run->store->version >= WITH_SUMMARIES) {
             return sum_up_quickly(run, summary, error);
         }

@@ -41,6 +41,7 @@ static double parse_time(const char *text) {
 typedef struct facts {
     char state[32];
     double started;
+    int64_t step, epoch; /* that the program has come to, as the deck notes it */
 } facts;
 
 static void keep_fact(void *user, const char *key, const char *value) {
@@ -49,6 +50,10 @@ static void keep_fact(void *user, const char *key, const char *value) {
         (void)snprintf(f->state, sizeof f->state, "%s", value);
     } else if (strcmp(key, "started") == 0) {
         f->started = parse_time(value);
+    } else if (strcmp(key, "deck.step") == 0) {
+        f->step = strtoll(value, NULL, 10);
+    } else if (strcmp(key, "deck.epoch") == 0) {
+        f->epoch = strtoll(value, NULL, 10);
     }
 }
 
@@ -86,6 +91,10 @@ void td__run_read_info(td_run *run) {
         info->last_record = td__rows_real(last, 2);
     }
     td__rows_end(last);
+    if (f.step > info->last_step) { /* not every step is recorded */
+        info->last_step = f.step;
+        info->last_epoch = f.epoch;
+    }
     if (info->started == 0) {
         td__rows *first = td__run_select_all(run, TD__STEPS);
         info->started = td__run_next(run, first) ? td__rows_real(first, 2) : 0;

@@ -138,8 +138,13 @@ static td_status append(td__append *file, const void *data, size_t size, bool he
     return good ? TD_OK : td__file_error(error, file->name, "write");
 }
 
+/* Whether the file shows everything that is whole. */
+static bool is_complete(const td__append *file) {
+    return file->whole == 0 && !(file->header && file->stale);
+}
+
 td_status td__append_commit(td__append *file, td_error *error) {
-    if (file->whole == 0 && !(file->header && file->stale)) {
+    if (is_complete(file)) {
         return TD_OK;
     }
     size_t size = file->whole;
@@ -151,9 +156,10 @@ td_status td__append_commit(td__append *file, td_error *error) {
         memmove(file->buffer, file->buffer + size, file->used);
         file->set->buffered -= size;
     }
-    if (!status) {
+    if (is_complete(file)) {
         *file->set->held -= file->records;
         file->records = 0;
+        file->part = 0;
     }
     return status;
 }
@@ -181,7 +187,9 @@ td_status td__append_row(td__append *file, td_error *error) {
         return TD_OK;
     }
     file->whole = file->used;
-    return td__append_commit(file, error);
+    td_status status = td__append_commit(file, error);
+    file->part = file->record < file->end ? file->record : file->part;
+    return status;
 }
 
 td_status td__append_through(td__append *file, const void *data, size_t size, td_error *error) {
@@ -205,6 +213,10 @@ static td_status commit_all(td__append_set *set, td_error *error) {
 td_status td__append_end(td__append *file, int64_t records, td_error *error) {
     td__append_set *set = file->set;
     file->whole = file->used;
+    if (is_complete(file)) { /* a large one: row by row, or past the buffer */
+        file->part = 0;
+        return TD_OK;
+    }
     file->records += records;
     *set->held += records;
     bool full = file->used >= BUFFER || set->buffered >= 2 * SET_BUFFERED;
@@ -225,16 +237,22 @@ td_status td__append_end(td__append *file, int64_t records, td_error *error) {
     return TD_OK;
 }
 
+/* Cuts the file off at the beginning of a record. */
+static void cut(td__append *file, int64_t record) {
+    file->end = record;
+    file->part = 0;
+    file->torn = file->stale = true;
+    int fd = open_file(file);
+    if (fd >= 0) {
+        trim(file, fd);
+        close(fd);
+    }
+}
+
 void td__append_cancel(td__append *file) {
     size_t keep = 0;
     if (file->record < file->end) { /* rows of it are in the file already */
-        file->end = file->record;
-        int fd = open_file(file);
-        file->torn = file->stale = true;
-        if (fd >= 0) {
-            trim(file, fd);
-            close(fd);
-        }
+        cut(file, file->record);
     } else {
         keep = (size_t)(file->record - file->end);
     }
@@ -325,6 +343,9 @@ td_status td__append_set_close(td__append_set *set, td_error *error) {
     while (set->files) {
         td__append *file = set->files;
         set->files = file->next;
+        if (file->part) { /* the rest of it is lost with the buffer */
+            cut(file, file->part);
+        }
         td__free(file->buffer);
         td__free(file->name);
         td__free(file);

@@ -46,6 +46,7 @@ struct td__append {
     size_t used, whole, capacity;
     int64_t record;  /* where the record that is being written begins, from the file's start */
     int64_t records; /* whole ones that the file does not show yet */
+    int64_t part;    /* not 0: where the record begins of which the file has the first rows only */
     bool torn;       /* the file may be longer than end */
     bool dirty;      /* written since the last sync */
     bool stale;      /* the header is to be written again */

@@ -33,18 +33,24 @@ static char *make_cell(const char *name) {
     return cell;
 }
 
-/* Takes cell, whatever it returns. */
-static td_status add_column(td__metrics *metrics, char *cell, td_error *error) {
+/* Adds it as column `at`, and moves those behind. Takes cell, whatever it returns. */
+static td_status add_column(td__metrics *metrics, char *cell, size_t at, td_error *error) {
     if (!cell || !td__grow(&metrics->columns, &metrics->capacity, metrics->count + 1, MAXIMUM,
                            sizeof *metrics->columns)) {
         td__free(cell);
         return out_of_memory(error);
     }
-    metrics->columns[metrics->count++] = (td__metric){.cell = cell};
+    td__metric *column = &metrics->columns[at];
+    memmove(column + 1, column, (metrics->count++ - at) * sizeof *column);
+    *column = (td__metric){.cell = cell};
+    for (size_t i = 0; i < metrics->signal_count; i++) {
+        metrics->by_signal[i] += metrics->by_signal[i] > (int32_t)at;
+    }
     return TD_OK;
 }
 
-static td_status find_column(td__metrics *metrics, const char *name, size_t *column,
+/* The column of that name, which is added as column `fresh` where there is none. */
+static td_status find_column(td__metrics *metrics, const char *name, size_t fresh, size_t *column,
                              td_error *error) {
     char *cell = make_cell(name);
     for (size_t i = 0; cell && i < metrics->count; i++) {
@@ -54,13 +60,17 @@ static td_status find_column(td__metrics *metrics, const char *name, size_t *col
             return TD_OK;
         }
     }
-    *column = metrics->count;
-    return add_column(metrics, cell, error);
+    *column = fresh;
+    return add_column(metrics, cell, fresh, error);
 }
 
 td_status td__metrics_expect(td__metrics *metrics, const char *name, td_error *error) {
     size_t column;
-    return find_column(metrics, name, &column, error);
+    td_status status = find_column(metrics, name, metrics->expected, &column, error);
+    if (!status && column >= metrics->expected) {
+        metrics->expected = column + 1;
+    }
+    return status;
 }
 
 /* Looked up by name once, by index from then on. */
@@ -71,7 +81,7 @@ static td_status column_of_signal(td__metrics *metrics, const char *name, int32_
     }
     int32_t *known = &metrics->by_signal[signal];
     if (*known == 0) {
-        td_status status = find_column(metrics, name, column, error);
+        td_status status = find_column(metrics, name, metrics->count, column, error);
         if (status) {
             return status;
         }
@@ -341,7 +351,7 @@ static td_status read_columns(td__metrics *metrics, const char *header, const ch
         if (cell) {
             memcpy(cell, at + 1, (size_t)(next - at - 1));
         }
-        td_status status = add_column(metrics, cell, error);
+        td_status status = add_column(metrics, cell, metrics->count, error);
         if (status) {
             return status;
         }

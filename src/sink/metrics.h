@@ -1,4 +1,5 @@
-/* metrics.csv: epoch, step and a column for each metric, in the order they were asked for.
+/* metrics.csv: epoch, step and a column for each metric, in the order they were asked for, also after
+ * the run was interrupted before all of them had a value.
  *
  * A step's values are gathered and written as one row. A column appears when its metric first has a
  * value: the file is then replaced, in one instant, by one with a longer header and empty cells in
@@ -20,6 +21,7 @@ typedef struct td__metrics {
     td__append *file;    /* NULL until the first row */
     td__metric *columns; /* in their order */
     size_t count, capacity;
+    size_t expected;    /* columns up to here were asked for: the next one that is, comes here */
     size_t header_size; /* bytes of the file's header */
     int32_t *by_signal; /* signal index -> column + 1 */
     size_t signal_count;

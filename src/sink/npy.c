@@ -161,7 +161,7 @@ static td_status open_files(td_sink *sink, series *s, const td_record *record, t
     snprintf(name, sizeof name, "%s%s.steps.npy", base, shape);
     status = open_array(sink, &s->steps, name, &ignored, error);
     snprintf(name, sizeof name, "%s%s.samples.npy", base, shape);
-    if (adopted) { /* there are samples for all records or for none */
+    if (adopted && records(&s->data) > 0) { /* there are samples for all records or for none */
         s->has_samples = s->samples.bytes > 0 && faccessat(sink->set.folder, name, F_OK, 0) == 0;
     }
     if (!status && s->has_samples) {
@@ -250,12 +250,11 @@ static td_status write_data(array *a, const void *data, td_error *error) {
         td__append_cancel(a->file);
         return status;
     }
-    status = td__append_end(a->file, 1, error);
-    if (!status && size == 0) {
+    if (size == 0) { /* in the header alone */
         a->empty_records++;
         a->file->stale = true;
     }
-    return status;
+    return td__append_end(a->file, 1, error);
 }
 
 static td_status write_view(td_sink *sink, const td_record *record, const td_view *view,

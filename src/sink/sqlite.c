@@ -80,7 +80,7 @@ static td_status sqlite_flush(td_sink *sink, td_error *error) {
 }
 
 static void release(td_sink *sink) {
-    td__writer_release(&sink->writer);
+    td__writer_release(&sink->writer); /* its paths lead through the folder, which is closed last */
     if (sink->folder >= 0) {
         close(sink->folder);
     }
@@ -96,10 +96,12 @@ static td_status sqlite_close(td_sink *sink, td_error *error) {
 static td_status open_writer(td_sink *sink, const td_sink_options *options, td_error *error) {
     td__store *store = NULL;
     int64_t resume = options->resume;
-    td_status status = resume ? td__store_open(options->folder, &store, error) : TD_NOT_FOUND;
+    char path[TD__FOLDER_PATH];
+    const char *folder = td__folder_follow(sink->folder, path) ? path : options->folder;
+    td_status status = resume ? td__store_open(folder, &store, error) : TD_NOT_FOUND;
     if (status == TD_NOT_FOUND) {
         resume = 0;
-        status = td__store_create(options->folder, &store, error);
+        status = td__store_create(folder, &store, error);
     }
     status = status ? status : td__writer_init(&sink->writer, store, resume, error);
     status = status ? status : sqlite_note(sink, "name", options->run ? options->run : "", error);

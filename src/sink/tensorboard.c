@@ -14,7 +14,10 @@
 #include "sink/picture.h"
 #include "sink/text.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -344,6 +347,31 @@ static td_status tensorboard_write(td_sink *sink, const td_record *record, td_er
     return status;
 }
 
+/* Readers go through a run's event files by name: a new one has a greater number than all there are, also
+ * when the clock has gone back. */
+static long long file_number(int folder, long long now) {
+    enum { DIGITS = 10 };
+    static const char start[] = "events.out.tfevents.";
+    size_t length = strlen(start);
+    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        char *end = entry->d_name;
+        long long number = strncmp(entry->d_name, start, length) == 0
+                               ? strtoll(entry->d_name + length, &end, 10)
+                               : 0;
+        if (end == entry->d_name + length + DIGITS && number >= now && number < 9999999999) {
+            now = number + 1;
+        }
+    }
+    if (entries) {
+        closedir(entries);
+    } else if (copy >= 0) {
+        close(copy);
+    }
+    return now;
+}
+
 /* The file's first event, and when a run goes on the one that makes TensorBoard forget the steps
  * from there on. */
 static td_status create_file(td_sink *sink, const td_sink_options *options, td_error *error) {
@@ -358,9 +386,10 @@ static td_status create_file(td_sink *sink, const td_sink_options *options, td_e
     begin_event(sink, wall_time, 0);
     put_string(sink, EVENT_FILE_VERSION, "brain.Event:2");
     td_status status = end_event(sink, error);
+    long long number = file_number(sink->set.folder, (long long)time.tv_sec);
     for (int n = 0; !status && !sink->file; n++) {
-        snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%d.%d", (long long)time.tv_sec,
-                 host, (int)getpid(), n);
+        snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%d.%d", number, host,
+                 (int)getpid(), n);
         status = td__append_create(&sink->set, name, TD__APPEND_FRAMED, sink->bytes, sink->size,
                                    &sink->file, error);
         status = status == TD_EXISTS ? TD_OK : status;

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,37 @@ td_status td__sqlite_error(const td__sqlite *store, int code, const char *verb, 
     td_status status = kind == SQLITE_BUSY || kind == SQLITE_LOCKED ? TD_BUSY : TD_IO;
     return td_error_set(error, status, "run.db: cannot %s: %s", verb,
                         store->database ? sqlite3_errmsg(store->database) : sqlite3_errstr(code));
+}
+
+/* SQLite replaces links in a path by what they lead to at the moment. The path to an opened folder
+ * (td__folder_follow) must stay as it is: the log is opened and removed later, when the folder may have
+ * another name. */
+static sqlite3_vfs following, *unix_files;
+
+static int keep_path(sqlite3_vfs *vfs, const char *path, int size, char *out) {
+    static const char opened[] = "/proc/self/fd/";
+    (void)vfs;
+    if (strncmp(path, opened, sizeof opened - 1) != 0) {
+        return unix_files->xFullPathname(unix_files, path, size, out);
+    }
+    return snprintf(out, (size_t)size, "%s", path) < size ? SQLITE_OK : SQLITE_CANTOPEN;
+}
+
+static void make_following(void) {
+    unix_files = sqlite3_vfs_find("unix");
+    if (unix_files) {
+        following = *unix_files;
+        following.zName = "tapedeck";
+        following.xFullPathname = keep_path;
+        (void)sqlite3_vfs_register(&following, 0);
+    }
+}
+
+/* The VFS for writing; NULL, which is SQLite's own, where it has no files as on Unix. */
+static const char *writing_vfs(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_following);
+    return following.zName;
 }
 
 td_status td__sqlite_connect(const char *path, const char *uri, int flags, const char *vfs,
@@ -262,7 +294,7 @@ static td_status make_database(const char *draft, const char *path, td_error *er
     td__sqlite *store = NULL;
     unlink(draft);
     td_status status = td__sqlite_connect(draft, NULL, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
-                                          NULL, &store, error);
+                                          writing_vfs(), &store, error);
     if (status) {
         return status;
     }
@@ -298,7 +330,8 @@ static td_status migrate(td__sqlite *store, td_error *error) {
 
 static td_status open_for_writing(const char *path, td__store **opened, td_error *error) {
     td__sqlite *store = NULL;
-    td_status status = td__sqlite_connect(path, NULL, SQLITE_OPEN_READWRITE, NULL, &store, error);
+    td_status status =
+        td__sqlite_connect(path, NULL, SQLITE_OPEN_READWRITE, writing_vfs(), &store, error);
     if (status) {
         return status;
     }
@@ -334,7 +367,7 @@ td_status td__store_create(const char *folder, td__store **store, td_error *erro
     td_status status = make_path(path, folder, "run.db", error);
     status = status ? status : make_path(draft, folder, ".run.db.new", error);
     if (!status && lstat(path, &about) == 0) {
-        status = td_error_set(error, TD_EXISTS, "%s exists already", path);
+        status = td_error_set(error, TD_EXISTS, "run.db exists already");
     }
     status = status ? status : make_database(draft, path, error);
     return status ? status : open_for_writing(path, store, error);
@@ -351,12 +384,12 @@ td_status td__store_open(const char *folder, td__store **store, td_error *error)
         }
         if (!td__sqlite_is_plain(path)) {
             return td_error_set(error, TD_INVALID, "%s is no file of this run: nothing is written",
-                                path);
+                                names[i]);
         }
     }
     td_status status = make_path(path, folder, "run.db", error);
     if (!status && lstat(path, &about) != 0) {
-        status = td_error_set(error, TD_NOT_FOUND, "%s: %s", path, strerror(errno));
+        status = td_error_set(error, TD_NOT_FOUND, "run.db: %s", strerror(errno));
     }
     return status ? status : open_for_writing(path, store, error);
 }

@@ -4,6 +4,7 @@
  * Otherwise nobody else may be there, and SQLite would leave an index behind that it cannot remove:
  * a database with a log (of a run that was killed) is opened without locks and with an index in
  * memory, one without as a file that does not change. */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "store/sqlite.h"
 
@@ -96,11 +97,13 @@ __attribute__((destructor)) static void unregister_lockless(void) {
 
 /* ---- What is in it -------------------------------------------------------------------------- */
 
+enum { INSTRUCTIONS = 1000 }; /* between two looks at the budget */
+
 static int out_of_budget(void *user) {
-    enum { INSTRUCTIONS = 10000 };
     td__sqlite *store = user;
+    double until = store->store.cpu_until;
     store->budget -= INSTRUCTIONS;
-    return store->budget < 0;
+    return store->budget < 0 || (until > 0 && td__cpu_seconds() > until);
 }
 
 /* Columns that are computed and tables that are programs can be made to take for ever. */
@@ -127,7 +130,6 @@ static bool has_programs(td__sqlite *store) {
 }
 
 static td_status make_safe(td__sqlite *store, bool damaged, td_error *error) {
-    enum { INSTRUCTIONS = 10000 };
     td_status status = TD_OK;
     td__sqlite_harden(store, damaged);
     if (has_programs(store)) {
@@ -139,7 +141,6 @@ static td_status make_safe(td__sqlite *store, bool damaged, td_error *error) {
     for (; !status && version >= 1 && version < TD__SCHEMA_VERSION; version++) {
         status = td__sqlite_execute(store, td__migrations[version].read, "open", error);
     }
-    sqlite3_progress_handler(store->database, INSTRUCTIONS, out_of_budget, store);
     return status;
 }
 
@@ -151,6 +152,8 @@ typedef struct manner {
 static const manner shared = {"mode=ro", NULL, ""},
                     alone = {"mode=ro", "tapedeck-lockless", "PRAGMA locking_mode=EXCLUSIVE;"},
                     unchanging = {"immutable=1", NULL, ""};
+
+static const double most_seconds = 2; /* to open it, of processor time: takes far less */
 
 /* Opens and reads the schema, the first thing that can fail. */
 static td_status try_open(const char *path, const manner *how, bool has_log, td__sqlite **opened,
@@ -169,6 +172,8 @@ static td_status try_open(const char *path, const manner *how, bool has_log, td_
         return status;
     }
     store->budget = INT64_MAX;
+    store->store.cpu_until = td__cpu_seconds() + most_seconds;
+    sqlite3_progress_handler(store->database, INSTRUCTIONS, out_of_budget, store);
     sqlite3_db_config(store->database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_exec(store->database, how->pragmas, NULL, NULL, NULL);
     sqlite3_exec(store->database, "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON", NULL, NULL,
@@ -193,6 +198,7 @@ static td_status try_open(const char *path, const manner *how, bool has_log, td_
         td__sqlite_close(&store->store);
         return status;
     }
+    store->store.cpu_until = 0;
     *opened = store;
     return TD_OK;
 }

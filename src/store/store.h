@@ -100,6 +100,9 @@ typedef struct td__store_class {
 struct td__store {
     const td__store_class *class;
     int version; /* that it was written in; 0: not known */
+    /* Of one that is not trusted: until when it may be read, in the thread's processor time
+     * (td__cpu_seconds); what takes longer ends with an error. 0: as long as its size allows. */
+    double cpu_until;
 };
 struct td__rows {
     const td__store_class *class;
@@ -143,10 +146,6 @@ TD_NODISCARD td_status td__store_open(const char *folder, td__store **store, td_
  * TD_NOT_FOUND, TD_BUSY, TD_FORMAT. */
 TD_NODISCARD td_status td__store_read(const char *folder, bool writing, td__store **store,
                                       bool *damaged, td_error *error);
-/* The same for a list of runs, many times as fast: rows of TD__METRICS, TD__RUN_NOTES, TD__EXPERIMENT,
- * TD__EVENTS and TD__STEPS only, all of them or the last step, of a file that no one writes. NULL when it has to be
- * read through td__store_read; rows that end with an error have to be, too. */
-td__store *td__store_glance(const char *folder);
 /* One that nobody else sees and that is gone when it is closed. */
 TD_NODISCARD td_status td__store_temporary(td__store **store, td_error *error);
 

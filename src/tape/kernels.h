@@ -140,10 +140,17 @@ typedef struct td__loss_rows {
     float *d; /* (rows, n) (=|+=) scale * derivative */
 } td__loss_rows;
 
-/* What nadam's step needs besides the rate: shares of the moment and of the gradient in the step, and
- * what corrects v. */
+/* A moving average: keep * before + gain * now. keep is often so near to 1 that float32 has lost most
+ * digits of 1 - keep: it is the sum of two numbers, near + rest. */
+typedef struct td__average {
+    float near, rest, gain;
+} td__average;
+
+/* What nadam's step needs besides the rate: its moments, shares of the moment and of the gradient in
+ * the step, and what corrects v. */
 typedef struct td__nadam {
-    float beta_1, beta_2, epsilon, of_moment, of_gradient, of_square;
+    td__average first, second;
+    float epsilon, of_moment, of_gradient, of_square;
 } td__nadam;
 
 /* Elements of one block of random_mask and add_noise. */
@@ -327,22 +334,22 @@ typedef struct td__kernels {
     /* Optimizers: one parameter tensor of n elements, updated in place. NULL: velocity without
      * momentum, largest without amsgrad, mean when not centered. */
     void (*sgd)(int64_t n, float rate, const float *g, float *w);
-    void (*sgd_momentum)(int64_t n, float rate, float momentum, bool nesterov, const float *g,
+    void (*sgd_momentum)(int64_t n, td__average moving, bool nesterov, const float *g,
                          float *velocity, float *w);
-    void (*adam)(int64_t n, float rate, float beta_1, float beta_2, float epsilon, float decay,
-                 const float *g, float *m, float *v, float *largest, float *w);
-    void (*rmsprop)(int64_t n, float rate, float rho, float momentum, float epsilon, const float *g,
-                    float *mean_square, float *velocity, float *mean, float *w);
+    void (*adam)(int64_t n, float rate, td__average first, td__average second, float epsilon,
+                 float decay, const float *g, float *m, float *v, float *largest, float *w);
+    void (*rmsprop)(int64_t n, float rate, td__average square, td__average moving, float epsilon,
+                    const float *g, float *mean_square, float *velocity, float *mean, float *w);
     void (*adagrad)(int64_t n, float rate, float epsilon, const float *g, float *sum_square,
                     float *w);
-    void (*adadelta)(int64_t n, float rate, float rho, float epsilon, const float *g,
+    void (*adadelta)(int64_t n, float rate, td__average square, float epsilon, const float *g,
                      float *mean_square, float *mean_update, float *w);
-    void (*adamax)(int64_t n, float rate, float beta_1, float beta_2, float epsilon, const float *g,
-                   float *m, float *u, float *w);
+    void (*adamax)(int64_t n, float rate, td__average first, td__average largest, float epsilon,
+                   const float *g, float *m, float *u, float *w);
     void (*nadam)(int64_t n, float rate, const td__nadam *numbers, const float *g, float *m,
                   float *v, float *w);
-    void (*lion)(int64_t n, float rate, float beta_1, float beta_2, const float *g, float *m,
-                 float *w);
+    void (*lion)(int64_t n, float rate, td__average direction, td__average moment, const float *g,
+                 float *m, float *w);
 } td__kernels_table;
 
 /* NULL until td__kernels_choose has filled the table; then acquiring it is enough to see all of that. */

@@ -4,6 +4,8 @@
  *     optimizer/NAME           the optimizer's state
  *     training/counters        int64: see COUNTERS
  *     training/state           float64: see get_state
+ *     training/means           float64: of each td__mean_at, value and examples
+ *     training/recording       uint8: what conditions remember, see deck/state.c; only where there are any
  *     training/best/PARAMETER  with early stopping that restores the best
  *
  * What was recorded up to the step is on disk before its checkpoint appears, so that a resumed run
@@ -14,9 +16,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "deck/state.h"
 #include "experiment/notes.h"
 #include "model/architecture.h"
 #include "model/safetensors.h"
+#include "store/store.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -131,10 +135,26 @@ static bool add_prefixed(parts *p, const char *prefix, const char *name, td_view
     return true;
 }
 
-static bool gather(const td_trainer *trainer, const int64_t *counters, const double *state,
-                   parts *p) {
+/* Of numbers over the epoch under way. */
+static size_t mean_count(td_trainer *trainer) {
+    size_t count = 0;
+    while (td__mean_at(trainer, count)) {
+        count++;
+    }
+    return count;
+}
+
+static void get_means(td_trainer *trainer, double *means) {
+    for (size_t i = 0; td__mean_at(trainer, i); i++) {
+        *means++ = td__mean_at(trainer, i)->value;
+        *means++ = td__mean_at(trainer, i)->examples;
+    }
+}
+
+static bool gather(td_trainer *trainer, const int64_t *counters, const double *state,
+                   const double *means, td_view remembered, parts *p) {
     size_t states = td_optimizer_state_count(trainer->learner.optimizer);
-    size_t most = 2 * trainer->parameter_count + states + 2;
+    size_t most = 2 * trainer->parameter_count + states + 4;
     p->tensors = td__calloc(most, sizeof *p->tensors);
     p->names = td__calloc(most, sizeof *p->names);
     bool good = p->tensors && p->names;
@@ -151,7 +171,11 @@ static bool gather(const td_trainer *trainer, const int64_t *counters, const dou
         const td_tensor *moment = td_optimizer_state(trainer->learner.optimizer, i);
         good = add_prefixed(p, "optimizer/", td_tensor_name(moment), td_view_of(moment));
     }
+    int64_t numbers = 2 * (int64_t)mean_count(trainer);
+    good = good && (!remembered.data || add_prefixed(p, "training/", "recording", remembered));
     return good &&
+           add_prefixed(p, "training/", "means",
+                        (td_view){TD_FLOAT64, TD_SHAPE(numbers), means, NULL, NULL}) &&
            add_prefixed(p, "training/", "counters",
                         (td_view){TD_INT64, TD_SHAPE(COUNTERS), counters, NULL, NULL}) &&
            add_prefixed(
@@ -162,16 +186,22 @@ static bool gather(const td_trainer *trainer, const int64_t *counters, const dou
 static td_status write_parts(td_trainer *trainer, const char *path, td_error *error) {
     int64_t counters[COUNTERS];
     double *state = td__calloc(state_size(trainer), sizeof *state);
+    double *means = td__calloc(mean_count(trainer), 2 * sizeof *means);
     char *architecture = td__architecture_write(trainer->model);
     char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
                                   trainer->head_count);
     parts p = {0};
+    uint8_t *remembered = NULL;
+    size_t size = 0;
     td_status status = TD_MEMORY;
     get_counters(trainer, counters);
-    if (state && architecture && notes) {
+    if (state && means && architecture && notes &&
+        !td__deck_save_state(trainer->recording.deck, &remembered, &size, error)) {
         get_state(trainer, state);
+        get_means(trainer, means);
         const td__text_pair texts[] = {{TD__NOTE_MODEL, architecture}, {TD_NOTE_DATA, notes}};
-        status = gather(trainer, counters, state, &p)
+        const td_view view = {TD_UINT8, TD_SHAPE((int64_t)size), remembered, NULL, NULL};
+        status = gather(trainer, counters, state, means, view, &p)
                      ? td__safetensors_write(path, p.count, p.tensors, 2, texts, error)
                      : TD_MEMORY;
     }
@@ -181,6 +211,8 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     release(&p);
     td__free(notes);
     td__free(architecture);
+    td__free(means);
+    td__free(remembered);
     td__free(state);
     return status;
 }
@@ -190,61 +222,65 @@ static bool is_checkpoint(const char *name) {
     return length > 17 && !strncmp(name, "step-", 5) && !strcmp(name + length - 12, ".safetensors");
 }
 
-/* Removes the oldest until `keep` are left. Names sort by step. */
-static void prune(const char *folder, int64_t keep) {
-    for (;;) {
-        char oldest[256] = "";
-        int64_t count = 0;
-        DIR *listing = opendir(folder);
-        for (struct dirent *entry; listing && (entry = readdir(listing));) {
-            if (is_checkpoint(entry->d_name)) {
-                count++;
-                if (!*oldest || strcmp(entry->d_name, oldest) < 0) {
-                    (void)snprintf(oldest, sizeof oldest, "%s", entry->d_name);
-                }
+/* The checkpoints in an opened folder: their number, and the name of the oldest. Names sort by step. */
+static int64_t count_checkpoints(int folder, char oldest[256]) {
+    int64_t count = 0;
+    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        if (is_checkpoint(entry->d_name)) {
+            if (count++ == 0 || strcmp(entry->d_name, oldest) < 0) {
+                (void)snprintf(oldest, 256, "%s", entry->d_name);
             }
         }
-        if (listing) {
-            closedir(listing);
-        }
-        char path[5000];
-        if (count <= keep ||
-            (size_t)snprintf(path, sizeof path, "%s/%s", folder, oldest) >= sizeof path ||
-            unlink(path) != 0) {
+    }
+    if (listing) {
+        closedir(listing);
+    } else if (copy >= 0) {
+        close(copy);
+    }
+    return count;
+}
+
+/* Removes the oldest until `keep` are left. */
+static void prune(td_trainer *trainer, int checkpoints, int64_t keep) {
+    char oldest[256];
+    while (count_checkpoints(checkpoints, oldest) > keep) {
+        if (unlinkat(checkpoints, oldest, 0) != 0) {
+            td_error error = {0};
+            td__file_error(&error, oldest, "remove");
+            td__trainer_unrecorded(trainer, &error);
             return;
         }
     }
 }
 
-/* A link in its place is refused: what it leads to is not the run's. */
-static bool make_folder(const char *run, td_error *error) {
-    int folder = td__folder_open(run, error);
-    int made = folder < 0 ? -1 : td__folder_create(folder, "checkpoints", error);
-    if (made >= 0) {
-        close(made);
-    }
-    if (folder >= 0) {
-        close(folder);
-    }
-    return made >= 0;
-}
-
-static td_status write_checkpoint(td_trainer *trainer, td_error *error) {
-    char folder[4200], path[4300];
-    if ((size_t)snprintf(folder, sizeof folder, "%s/checkpoints", trainer->recording.folder) >=
-        sizeof folder) {
+static td_status write_checkpoint(td_trainer *trainer, bool last, td_error *error) {
+    char name[64], path[4300], oldest[256];
+    int64_t keep = trainer->experiment->train.checkpoint_keep;
+    (void)snprintf(name, sizeof name, "step-%09lld.safetensors", (long long)trainer->at.step);
+    if ((size_t)snprintf(path, sizeof path, "%s/checkpoints/%s", trainer->recording.place, name) >=
+        sizeof path) {
         return td_error_set(error, TD_RANGE, "%s: the path is too long", trainer->recording.folder);
     }
-    if (!make_folder(trainer->recording.folder, error)) {
+    /* A link in its place is refused: what it leads to is not the run's. */
+    int checkpoints = td__folder_create(trainer->recording.opened, "checkpoints", error);
+    if (checkpoints < 0) {
         return TD_IO;
     }
-    (void)snprintf(path, sizeof path, "%s/step-%09lld.safetensors", folder,
-                   (long long)trainer->at.step);
     td_status status = write_parts(trainer, path, error);
-    int64_t keep = trainer->experiment->train.checkpoint_keep;
-    if (!status) {
-        prune(folder, keep ? keep : 1);
+    bool older = count_checkpoints(checkpoints, oldest) > 0;
+    /* Once more, with the room that was reserved for the last one; an older one makes room for that. */
+    if (status && (last || older) && td__room_use(checkpoints, name)) {
+        status = write_parts(trainer, path, error);
+        if (!status && older && !last) {
+            td__room_recycle(checkpoints, oldest);
+        }
     }
+    if (!status) {
+        prune(trainer, checkpoints, keep ? keep : 1);
+    }
+    close(checkpoints);
     return status;
 }
 
@@ -252,14 +288,14 @@ bool td__checkpoint_is_cheap(double spent, double cost, double elapsed) {
     return spent + cost <= 0.01 * elapsed;
 }
 
-void td__checkpoint_save(td_trainer *trainer) {
+void td__checkpoint_save(td_trainer *trainer, bool last) {
     double began = td__seconds();
     td_error error = {0};
     if (td_deck_flush(trainer->recording.deck, &error)) {
         td__trainer_unrecorded(trainer, &error);
     }
     error = (td_error){0};
-    if (write_checkpoint(trainer, &error)) {
+    if (write_checkpoint(trainer, last, &error)) {
         td__trainer_unrecorded(trainer, &error);
     }
     trainer->at.saved = td__seconds() - began;
@@ -277,7 +313,7 @@ void td__model_keep_best(td_trainer *trainer) {
     td_error error = {0};
     char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
                                   trainer->head_count);
-    (void)snprintf(path, sizeof path, "%s/best.safetensors", trainer->recording.folder);
+    (void)snprintf(path, sizeof path, "%s/best.safetensors", trainer->recording.place);
     td_status status = notes ? publish(trainer, path, notes, &error)
                              : td_error_set(&error, TD_MEMORY, "%s: out of memory", path);
     if (status) {
@@ -287,20 +323,22 @@ void td__model_keep_best(td_trainer *trainer) {
 }
 
 td_status td__model_publish(td_trainer *trainer, td_error *error) {
-    char path[4300], checkpoints[4300];
-    const char *folder = trainer->recording.folder;
+    char path[4300];
     char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
                                   trainer->head_count);
-    if (!notes ||
-        (size_t)snprintf(path, sizeof path, "%s/model.safetensors", folder) >= sizeof path) {
+    if (!notes || (size_t)snprintf(path, sizeof path, "%s/model.safetensors",
+                                   trainer->recording.place) >= sizeof path) {
         td__free(notes);
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     td_error first = {0};
     td_status status = publish(trainer, path, notes, &first);
     if (status) { /* once more, with the room that older checkpoints took */
-        (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
-        prune(checkpoints, 1);
+        int checkpoints = td__folder_create(trainer->recording.opened, "checkpoints", NULL);
+        if (checkpoints >= 0) {
+            prune(trainer, checkpoints, 1);
+            close(checkpoints);
+        }
         status = publish(trainer, path, notes, error);
     }
     td__free(notes);
@@ -373,6 +411,45 @@ static td_status read_state(td_trainer *trainer, const td__safetensors *file, co
                   : TD_OK;
 }
 
+/* A checkpoint of an earlier version, or of other tracks, has none: they begin anew. */
+static td_status read_means(td_trainer *trainer, const td__safetensors *file, const char *path,
+                            td_error *error) {
+    const td__named_view *found = td__safetensors_find(file, "training/means");
+    size_t count = mean_count(trainer);
+    if (!found || found->view.dtype != TD_FLOAT64 ||
+        !td_shape_equal(&found->view.shape, &TD_SHAPE(2 * (int64_t)count))) {
+        return TD_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        td__mean mean;
+        memcpy(&mean, (const char *)found->view.data + i * sizeof mean, sizeof mean);
+        if (!(mean.examples >= 0 && mean.examples < 1e15)) {
+            return td_error_set(error, TD_FORMAT, "%s: training/means: a mean over %g examples",
+                                path, mean.examples);
+        }
+        *td__mean_at(trainer, i) = mean;
+    }
+    return TD_OK;
+}
+
+/* Kept until the deck is open; a checkpoint of an earlier version has none. */
+static td_status read_remembered(td_trainer *trainer, const td__safetensors *file,
+                                 td_error *error) {
+    td__recording *recording = &trainer->recording;
+    const td__named_view *found = td__safetensors_find(file, "training/recording");
+    if (!found || found->view.dtype != TD_UINT8 || found->view.shape.rank != 1) {
+        return TD_OK;
+    }
+    recording->state_size = (size_t)found->view.shape.dims[0];
+    recording->state = td__calloc(recording->state_size + 1, 1);
+    if (!recording->state) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    memcpy(recording->state, found->view.data, recording->state_size);
+    td__safetensors_let_go(file, found);
+    return TD_OK;
+}
+
 static td_status read_parts(td_trainer *trainer, const td__safetensors *file, const char *path,
                             td_error *error) {
     const td_optimizer *optimizer = trainer->learner.optimizer;
@@ -401,21 +478,44 @@ static td_status read_parts(td_trainer *trainer, const td__safetensors *file, co
         set_counters(trainer, counters);
         status = read_state(trainer, file, path, error);
     }
-    return status;
+    status = status ? status : read_means(trainer, file, path, error);
+    return status ? status : read_remembered(trainer, file, error);
 }
 
-/* A run may have ended after its last checkpoint and before its model was written: then the model
- * is what is left to do. */
+/* Whether run.db says that the run ended as it should; also where it says nothing. */
+static bool is_finished(const char *run) {
+    td__store *store = NULL;
+    bool damaged, finished = true;
+    if (td__store_read(run, false, &store, &damaged, NULL)) {
+        return true;
+    }
+    td__rows *rows = store->class->select(store, &(td__query){.source = TD__RUN_NOTES}, NULL);
+    if (rows) {
+        td__rows_bind(rows, 0, 0, 0, -1);
+    }
+    while (rows && td__rows_next(rows, NULL) > 0) {
+        const char *key = td__rows_text(rows, 0, NULL), *value = td__rows_text(rows, 1, NULL);
+        if (key && value && !strcmp(key, "state")) {
+            finished = !strcmp(value, "finished");
+        }
+    }
+    td__rows_end(rows);
+    td__store_close(store);
+    return finished;
+}
+
+/* A run may have ended after its last checkpoint and before its model was written, or before it was
+ * noted that it ended: then that is what is left to do. */
 static td_status check_left(const td_trainer *trainer, td_error *error) {
     char path[5000];
     (void)snprintf(path, sizeof path, "%s/model.safetensors", trainer->resume);
-    bool has_model = access(path, F_OK) == 0;
-    if (has_model && trainer->stopping.stopped) {
+    bool is_done = access(path, F_OK) == 0 && is_finished(trainer->resume);
+    if (is_done && trainer->stopping.stopped) {
         return td_error_set(error, TD_STATE,
                             "%s: %s; for more, --set train.early_stopping.patience=N",
                             trainer->resume, trainer->stopping.text);
     }
-    if (has_model && trainer->at.step >= trainer->feed.steps) {
+    if (is_done && trainer->at.step >= trainer->feed.steps) {
         return td_error_set(error, TD_STATE,
                             "%s: all %lld steps are done; for more, --set train.epochs=N",
                             trainer->resume, (long long)trainer->feed.steps);

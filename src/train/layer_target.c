@@ -16,6 +16,16 @@ static bool add_signals(td_trainer *trainer, size_t layer, int64_t elements) {
            td__pass_signals_add(&trainer->signals, "", name, ".loss.error", error);
 }
 
+enum { MOST_VALUES = 1 << 30 };
+
+/* Room for the values of this many examples. A check before training passes more of them than a
+ * batch of the training has. */
+static bool make_room(td__layer_target *target, int64_t examples) {
+    size_t needed = (size_t)examples * (size_t)target->width;
+    return td__grow(&target->rows, &target->rows_room, needed, MOST_VALUES, sizeof(float)) &&
+           td__grow(&target->error, &target->error_room, needed, MOST_VALUES, sizeof(float));
+}
+
 td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *path, double weight,
                                td_error *error) {
     td__layer_target *target = &trainer->layer_targets[trainer->layer_target_count];
@@ -46,18 +56,17 @@ td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *pa
         td_dataset_close(data);
         return status;
     }
-    size_t count = (size_t)trainer->feed.info->batch * (size_t)want;
     float nothing = 0;
     *target = (td__layer_target){
         .layer = layer,
         .entry = trainer->signals.count,
         .data = data,
-        .rows = td__calloc(count, sizeof(float)),
-        .error = td__calloc(count, sizeof(float)),
+        .width = want,
         .weight = weight,
         .truth = td_tensor_borrow("target", TD_FLOAT32, TD_SHAPE(1), &nothing, error)};
     trainer->layer_target_count++;
-    if (!target->rows || !target->error || !target->truth || !add_signals(trainer, layer, want)) {
+    if (!make_room(target, trainer->feed.info->batch) || !target->truth ||
+        !add_signals(trainer, layer, want)) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     trainer->signals.layer_done = td__layer_target_record;
@@ -80,6 +89,11 @@ void td__layer_targets_release(td_trainer *trainer) {
 static bool read_rows(td_trainer *trainer, td__layer_target *target) {
     const td_batch *batch = trainer->pass.batch;
     td_error error = {0};
+    if (!make_room(target, batch->count)) {
+        td_error_set(&error, TD_MEMORY, "out of memory for a layer's target");
+        td__trainer_unrecorded(trainer, &error);
+        return false;
+    }
     if (td_dataset_read(target->data, TD_TRAINING, batch->rows, batch->count, target->rows, NULL,
                         &error)) {
         td__trainer_unrecorded(trainer, &error);
@@ -105,11 +119,12 @@ void td__layer_target_record(void *user, size_t layer, const td_tensor *output) 
     for (size_t i = 0; i < trainer->layer_target_count; i++) {
         td__layer_target *target = &trainer->layer_targets[i];
         const td__signal_entry *entries = &trainer->signals.entries[target->entry];
-        bool wanted = td_signal_wants(entries[0].signal) || td_signal_wants(entries[1].signal);
+        bool wanted = target->every_step || td_signal_wants(entries[0].signal) ||
+                      td_signal_wants(entries[1].signal);
         if (target->layer != layer || !wanted || !read_rows(trainer, target)) {
             continue;
         }
-        (void)td_signal_scalar(entries[0].signal, compare(target, output));
+        td__record_number(trainer, target->entry, &target->mean, compare(target, output));
         if (td_signal_wants(entries[1].signal)) {
             (void)td_signal_record(
                 entries[1].signal,

@@ -241,7 +241,7 @@ td_status td__trainer_keep_initial(td_trainer *trainer, td_error *error) {
     if (!origin) {
         return TD_OK;
     }
-    if ((size_t)snprintf(path, sizeof path, "%s/" INITIAL, trainer->recording.folder) >=
+    if ((size_t)snprintf(path, sizeof path, "%s/" INITIAL, trainer->recording.place) >=
             sizeof path ||
         name_initial(experiment)) {
         return td_error_set(error, TD_MEMORY, "out of memory");

@@ -6,10 +6,12 @@
 #include "base/memory.h"
 #include "deck/deck.h"
 #include "deck/folder.h"
+#include "deck/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -59,20 +61,14 @@ static td_status add_track(td_trainer *trainer, const td__track_spec *spec, td_e
 static td_status publish_experiment(td_trainer *trainer, td_error *error) {
     size_t size = 0;
     char *text = td__experiment_write(trainer->experiment, &size);
-    int folder = td__folder_open(trainer->recording.folder, error);
     td_status status = text ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
-    if (!status && folder < 0) {
-        status = TD_IO;
-    }
     /* What a run began with stays as it was. */
     if (!status && !trainer->resume) {
-        status = td__file_publish(folder, "experiment.yaml", text, size, false, error);
+        status = td__file_publish(trainer->recording.opened, "experiment.yaml", text, size, false,
+                                  error);
     }
     if (!status) {
         (void)td_deck_note(trainer->recording.deck, "experiment.yaml", text);
-    }
-    if (folder >= 0) {
-        close(folder);
     }
     td__free(text);
     return status;
@@ -95,6 +91,31 @@ static void add_notes(td_trainer *trainer) {
     note_number(trainer, "experiment.parameters", elements);
     note_number(trainer, "experiment.steps", trainer->feed.steps);
     note_number(trainer, "environment.threads", td_threads());
+}
+
+/* Files are written through the opened folder, so that it may be renamed meanwhile. */
+static td_status open_folder(td__recording *recording, td_error *error) {
+    char *folder = td__strdup(td_deck_folder(recording->deck));
+    if (!folder) {
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    recording->opened = td__folder_open(folder, error);
+    if (recording->opened < 0) {
+        td__free(folder);
+        return TD_IO;
+    }
+    recording->folder = folder;
+    recording->place =
+        td__folder_follow(recording->opened, recording->path) ? recording->path : folder;
+    return TD_OK;
+}
+
+void td__recording_release(td__recording *recording) {
+    if (recording->folder) {
+        close(recording->opened);
+    }
+    td__free(recording->folder);
+    recording->folder = NULL;
 }
 
 static td_status claim_folder(td_trainer *trainer, td_error *error) {
@@ -124,25 +145,47 @@ static td_status claim_folder(td_trainer *trainer, td_error *error) {
     if (!recording->deck) {
         return error && error->status ? error->status : TD_IO;
     }
-    recording->folder = td__strdup(td_deck_folder(recording->deck));
-    return recording->folder ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    return open_folder(recording, error);
 }
 
 /* A run that cannot begin leaves nothing behind. */
 static void abandon(td_trainer *trainer) {
     td__recording *recording = &trainer->recording;
+    if (recording->folder) {
+        td__room_release(trainer);
+    }
     (void)td_deck_close(recording->deck, NULL);
     recording->deck = NULL;
     if (recording->folder && !trainer->resume) {
         td__folder_disclaim(recording->folder);
     }
-    td__free(recording->folder);
-    recording->folder = NULL;
+    td__recording_release(recording);
+}
+
+/* So that mean(), delta() and history go on where the run was stopped. */
+static td_status restore_conditions(td_trainer *trainer, td_error *error) {
+    td__recording *recording = &trainer->recording;
+    td_error reason = {0};
+    td_status status = recording->state ? td__deck_restore_state(recording->deck, recording->state,
+                                                                 recording->state_size, &reason)
+                                        : TD_OK;
+    td__free(recording->state);
+    recording->state = NULL;
+    if (status == TD_NOT_FOUND) {
+        td__trainer_remark(trainer, NULL,
+                           "record: mean(), delta() and history begin anew: the checkpoint is of "
+                           "other tracks");
+        return TD_OK;
+    }
+    return status ? td_error_set(error, status, "%s: training/recording: %s", trainer->resume,
+                                 reason.text)
+                  : TD_OK;
 }
 
 td_status td__recording_open(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
     td_status status = claim_folder(trainer, error);
+    status = status ? status : td__room_reserve(trainer, error);
     for (size_t i = 0; !status && i < experiment->track_count; i++) {
         status = add_track(trainer, &experiment->tracks[i], error);
     }
@@ -152,6 +195,7 @@ td_status td__recording_open(td_trainer *trainer, td_error *error) {
         add_notes(trainer);
         status = td__pass_signals_connect(&trainer->signals, trainer->recording.deck, error);
     }
+    status = status ? status : restore_conditions(trainer, error);
     if (status) {
         abandon(trainer);
     } else {
@@ -228,13 +272,33 @@ static void say_losses(const td_trainer *trainer, const td_deck_counters *counte
     }
 }
 
+/* Where to look for a run that was renamed while it was trained. */
+static void notice_move(td_trainer *trainer) {
+    td__recording *recording = &trainer->recording;
+    struct stat opened, named;
+    if (fstat(recording->opened, &opened) != 0 ||
+        (stat(recording->folder, &named) == 0 && named.st_dev == opened.st_dev &&
+         named.st_ino == opened.st_ino)) {
+        return;
+    }
+    char *now = td__folder_whereabouts(recording->opened);
+    if (now) {
+        td__trainer_remark(trainer, NULL, "the run's folder %s is called %s now", recording->folder,
+                           now);
+        td__free(recording->folder);
+        recording->folder = now;
+    }
+}
+
 void td__recording_close(td_trainer *trainer) {
     td_error closing = {0};
     td_deck_counters counters = {.size = sizeof counters};
+    td__room_release(trainer); /* what still waits to be recorded may take it */
     if (td_deck_close_with(trainer->recording.deck, &counters, &closing)) {
         td__trainer_unrecorded(trainer, &closing);
     }
     say_losses(trainer, &counters);
+    notice_move(trainer);
     trainer->recording.deck = NULL;
     trainer->pass.signals = NULL;
 }

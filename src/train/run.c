@@ -155,10 +155,13 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
     tell(trainer, at->epoch + !last, batch->index + 1, epoch_end);
     if (last) {
         td__measure_reset(&trainer->measures, &trainer->measures.epoch);
+        for (size_t i = 0; td__mean_at(trainer, i); i++) {
+            *td__mean_at(trainer, i) = (td__mean){0};
+        }
         at->epoch_began = td__seconds();
     }
     if (!status && !is_done(trainer) && wants_checkpoint(trainer, last)) {
-        td__checkpoint_save(trainer);
+        td__checkpoint_save(trainer, false);
     }
     return status;
 }
@@ -184,7 +187,7 @@ static td_status train(td_trainer *trainer, td_error *error) {
 
 /* A checkpoint to go on from, and, unless there is more to do, the model. */
 static td_status finish(td_trainer *trainer, bool interrupted, td_error *error) {
-    td__checkpoint_save(trainer);
+    td__checkpoint_save(trainer, true);
     if (interrupted) {
         return TD_OK;
     }

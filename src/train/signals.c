@@ -299,6 +299,22 @@ static td_status prepare(td_trainer *trainer, td__condition **conditions,
                                     (size_t)trainer->learner.weight_of[entry->index], error);
 }
 
+/* Which layers' own losses are worked out in every step: an epoch's mean is over all of them, and a
+ * condition looks at all of them. */
+static void choose_every_step(td_trainer *trainer, td__condition **conditions) {
+    const td_experiment *experiment = trainer->experiment;
+    for (size_t i = 0; i < trainer->layer_target_count; i++) {
+        td__layer_target *target = &trainer->layer_targets[i];
+        const char *name = trainer->signals.entries[target->entry].name;
+        for (size_t k = 0; k < experiment->track_count; k++) {
+            const td__track_spec *track = &experiment->tracks[k];
+            target->every_step = target->every_step ||
+                                 (track->every.epochs && td__track_names(track, name)) ||
+                                 (conditions[k] && td__condition_uses(conditions[k], name));
+        }
+    }
+}
+
 /* A matrix is not among what progress shows: without a track it was asked for in vain. */
 static void remark_matrices(const td_trainer *trainer, td__condition **conditions) {
     const td__measures *measures = &trainer->measures;
@@ -350,6 +366,7 @@ static td_status check_all(td_trainer *trainer, td__expected *expected, td__cond
         status = prepare(trainer, conditions, &trainer->signals.entries[i], error);
     }
     if (!status) {
+        choose_every_step(trainer, conditions);
         remark_matrices(trainer, conditions);
         remark_predictions(trainer, conditions);
     }

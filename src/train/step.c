@@ -30,6 +30,25 @@ static td_signal *value_signal(const td_trainer *trainer, size_t entry) {
     return trainer->signals.entries[entry].signal;
 }
 
+void td__record_number(td_trainer *trainer, size_t entry, td__mean *mean, double value) {
+    double examples = (double)trainer->pass.batch->count;
+    mean->examples += examples;
+    mean->value += (value - mean->value) * examples / mean->examples;
+    (void)td_signal_scalar(value_signal(trainer, entry), value);
+    if (trainer->at.epoch_end) {
+        (void)td_signal_scalar_epoch(value_signal(trainer, entry), mean->value);
+    }
+}
+
+td__mean *td__mean_at(td_trainer *trainer, size_t index) {
+    td__mean *own[] = {&trainer->values.rate_mean, &trainer->values.norm_mean};
+    size_t count = sizeof own / sizeof *own;
+    return index < count ? own[index]
+           : index - count < trainer->layer_target_count
+               ? &trainer->layer_targets[index - count].mean
+               : NULL;
+}
+
 void td__record_matrices(td_trainer *trainer, const td__measure *measure, size_t first) {
     const td__measures *measures = &trainer->measures;
     for (size_t i = 0; i < measures->count; i++) {
@@ -96,11 +115,12 @@ static td_status learn(td_trainer *trainer, td_error *error) {
     if (status) {
         return status;
     }
-    (void)td_signal_scalar(value_signal(trainer, trainer->values.learning_rate),
-                           td_optimizer_rate(learner->optimizer));
-    if (trainer->values.gradient_norm) {
-        (void)td_signal_scalar(value_signal(trainer, trainer->values.gradient_norm),
-                               td_optimizer_norm(learner->optimizer));
+    td__values *values = &trainer->values;
+    td__record_number(trainer, values->learning_rate, &values->rate_mean,
+                      td_optimizer_rate(learner->optimizer));
+    if (values->gradient_norm) {
+        td__record_number(trainer, values->gradient_norm, &values->norm_mean,
+                          td_optimizer_norm(learner->optimizer));
     }
     record_parameters(trainer);
     return TD_OK;
@@ -125,6 +145,7 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
                        td_error *error) {
     td__pass *pass = &trainer->pass;
     int64_t step = trainer->at.step + 1;
+    trainer->at.epoch_end = epoch_end;
     (void)td_deck_begin(trainer->recording.deck, trainer->at.epoch + 1, step, epoch_end);
     td_tape_seed(pass->tape, trainer->experiment->seed, (uint64_t)step);
     td_tape_set_training(pass->tape, true);

@@ -18,6 +18,7 @@
  *     stopping.c    early stopping
  *     plateau.c     the learning rate lowered on a plateau
  *     checkpoint.c  saving and resuming
+ *     room.c        room on the disk for model and checkpoint
  *
  * Everything random is a function of the seed and of epoch or step: the order of the data, dropout,
  * samples. So a checkpoint holds no state of a generator, and a resumed run repeats the same bits.
@@ -25,6 +26,7 @@
 #ifndef TAPEDECK_TRAIN_TRAINER_H
 #define TAPEDECK_TRAIN_TRAINER_H
 
+#include "base/file.h"
 #include "data/dataset.h"
 #include "experiment/notes.h"
 #include "experiment/record.h"
@@ -42,14 +44,23 @@
 
 /* A layer's own target: LAYER.loss is the mean squared error of its output against it, LAYER.loss.error
  * the gradient of that with respect to the output. */
+/* The mean of a number over the epoch so far, weighted by examples. */
+typedef struct td__mean {
+    double value, examples;
+} td__mean;
+
 typedef struct td__layer_target {
     size_t layer;
     size_t entry;     /* of the signals: the loss, and behind it its error */
     td_dataset *data; /* rows as the training file's */
-    float *rows;      /* of one batch */
-    float *error;     /* the same size */
+    int64_t width;    /* values of one example */
+    float *rows;      /* the target of one batch */
+    float *error;     /* likewise */
+    size_t rows_room, error_room;
     double weight;    /* in the training's loss; 0: only recorded */
     td_tensor *truth; /* a head over rows */
+    bool every_step;  /* its mean over epochs is recorded, or a condition looks at it */
+    td__mean mean;
 } td__layer_target;
 
 /* The data, and how long training lasts. */
@@ -80,19 +91,26 @@ typedef struct td__values {
     size_t step, epoch, validation;       /* loss, and the metrics behind it */
     size_t matrices, validation_matrices; /* of metrics that are matrices, over the epoch */
     size_t learning_rate, gradient_norm;
+    td__mean rate_mean, norm_mean;
 } td__values;
 
 /* The run's folder, while it is written. */
 typedef struct td__recording {
     td_deck *deck;
     td__norms *norms;
-    char *folder;
+    char *folder;      /* its name; NULL: there is none */
+    int opened;        /* the folder itself, whatever it is called; while folder is not NULL */
+    const char *place; /* a path to it that stays right when it is renamed */
+    char path[TD__FOLDER_PATH];
     td_error error; /* the first thing that could not be recorded */
+    uint8_t *state; /* of the deck, from the checkpoint, until it is open; NULL: none */
+    size_t state_size;
 } td__recording;
 
 /* Where training stands. */
 typedef struct td__progress {
     int64_t step, epoch, batch; /* done; batch: of the epoch under way */
+    bool epoch_end;             /* the step under way ends its epoch */
     int64_t began_step;
     double began, epoch_began, told_at;
     double saving; /* seconds that checkpoints have cost */
@@ -186,6 +204,7 @@ TD_NODISCARD td_status td__plan_make(td_trainer *trainer, td_error *error);
  * leaves no folder. */
 TD_NODISCARD td_status td__recording_open(td_trainer *trainer, td_error *error);
 void td__recording_close(td_trainer *trainer);
+void td__recording_release(td__recording *recording);
 /* Keeps the first error of recording, and says it. */
 void td__trainer_unrecorded(td_trainer *trainer, const td_error *error);
 /* Says an error of a sink when it happens, and not at the next flush. */
@@ -202,6 +221,10 @@ TD_NODISCARD td_status td__step_run(td_trainer *trainer, const td_batch *batch, 
                                     td_error *error);
 /* Records the metrics that are matrices; first: the entry of the first of them. */
 void td__record_matrices(td_trainer *trainer, const td__measure *measure, size_t first);
+/* Records a number of the step under way; entry: its signal. Epoch schedules get the mean. */
+void td__record_number(td_trainer *trainer, size_t entry, td__mean *mean, double value);
+/* The means of numbers over the epoch, by index; NULL behind the last. */
+td__mean *td__mean_at(td_trainer *trainer, size_t index);
 
 /* blame.c */
 /* Fills error with where the loss of the open pass, which is not finite, came from: "SUBJECT is NaN;
@@ -217,8 +240,8 @@ TD_NODISCARD td_status td__validate(td_trainer *trainer, td_error *error);
 TD_NODISCARD td_status td__predict_sample(td_trainer *trainer, td_error *error);
 
 /* checkpoint.c */
-/* Whatever fails is an error of recording. */
-void td__checkpoint_save(td_trainer *trainer);
+/* Whatever fails is an error of recording. last: no other one follows. */
+void td__checkpoint_save(td_trainer *trainer, bool last);
 TD_NODISCARD td_status td__checkpoint_resume(td_trainer *trainer, td_error *error);
 /* model.safetensors. */
 TD_NODISCARD td_status td__model_publish(td_trainer *trainer, td_error *error);
@@ -227,6 +250,16 @@ void td__model_keep_best(td_trainer *trainer);
 /* Whether one more, of which the last cost that much, leaves all of them below a hundredth of the
  * time. */
 bool td__checkpoint_is_cheap(double spent, double cost, double elapsed);
+
+/* room.c */
+/* Reserves room for the model and a checkpoint; an error where there is none for the model. */
+TD_NODISCARD td_status td__room_reserve(td_trainer *trainer, td_error *error);
+/* The checkpoint of that name, which is written next, gets the room; false: there is none. */
+bool td__room_use(int checkpoints, const char *checkpoint);
+/* An older checkpoint goes, and its room is that of the next one. */
+void td__room_recycle(int checkpoints, const char *checkpoint);
+/* Gives back what was not used. */
+void td__room_release(const td_trainer *trainer);
 
 /* layer_target.c */
 /* Also adds its signals. weight 0: it is no part of the training's loss. */

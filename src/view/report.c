@@ -23,6 +23,7 @@ typedef struct report {
     td__shelf *shelf;
     td__output out;
     size_t answers, left_out, budget;
+    td_error unread; /* the first thing that is there and could not be read */
 } report;
 
 /* gzip; false when memory is exhausted. */
@@ -44,6 +45,22 @@ static bool pack(const td__output *plain, td__output *packed) {
     return good && !packed->failed;
 }
 
+/* That there is no answer is no problem; that it could not be read is one. */
+static void note_unread(report *r, const char *run, td_status status, const char *text) {
+    if (!r->unread.status && (status == TD_IO || status == TD_FORMAT)) {
+        td_error_set(&r->unread, status, "%s%s%s", run ? run : "", run ? ": " : "", text);
+    }
+}
+
+static void note_problems(void *user, const td__shelf_run *run, bool loading) {
+    const char *const *texts;
+    if (!loading && run->error.status) {
+        note_unread(user, NULL, TD_IO, run->error.text);
+    } else if (!loading && run->run && td_run_problems(run->run, &texts) > 0) {
+        note_unread(user, run->place, TD_IO, texts[0]);
+    }
+}
+
 /* Adds an answer under its key; one that there is none to is not asked for by the page either. */
 static td_status keep(report *r, const char *key, const char *target, td_error *error) {
     td__output plain = {0}, packed = {0};
@@ -52,6 +69,7 @@ static td_status keep(report *r, const char *key, const char *target, td_error *
     if (!status && plain.size && !pack(&plain, &packed)) {
         status = td_error_set(error, TD_MEMORY, "out of memory for a report");
     } else if (status) {
+        note_unread(r, NULL, status, reason.text);
         status = TD_OK;
     } else if (packed.size / 3 * 4 > r->budget) {
         r->left_out++;
@@ -251,6 +269,14 @@ td_status td_report(const char *const *runs, size_t count, const char *path, td_
     }
     if (folder >= 0) {
         close(folder);
+    }
+    if (!status) {
+        td__shelf_each(r.shelf, note_problems, &r);
+    }
+    if (!status && r.unread.status) {
+        status =
+            td_error_set(&reason, TD_INCOMPLETE,
+                         "%s is written, without what could not be read: %s", path, r.unread.text);
     }
     td__output_release(&r.out);
     td__shelf_destroy(r.shelf);

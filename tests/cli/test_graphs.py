@@ -78,6 +78,20 @@ class Graphs(Case):
             losses="  layer_losses: {hiden: {target: target.npy}}\n"), status=2).stderr
         self.assertIn("there is no layer 'hiden'", text)
 
+    def test_a_layer_target_is_read_for_more_examples_than_a_batch_has(self):
+        """The check before training passes up to 256 examples at once, whatever data.batch says."""
+        generator = numpy.random.default_rng(4)
+        numpy.savez(self.path("d.npz"), x=generator.standard_normal((300, 3)).astype("float32"),
+                    y=generator.standard_normal((300, 1)).astype("float32"))
+        numpy.save(self.path("target.npy"), generator.standard_normal((300, 64)).astype("float32"))
+        experiment = (HEAD + "data: {train: d.npz, batch: 2}\n"
+                      "model:\n  - dense: {name: hidden, units: 64}\n  - dense: {name: out, units: 1}\n"
+                      "train:\n  loss: mse\n  steps: 3\n"
+                      "  layer_losses: {hidden: {target: target.npy, weight: 0.5}}\n")
+        self.train(experiment)
+        self.assertTrue(self.exists("runs", "g", "model.safetensors"))
+        self.run_program("check", "experiment.yaml")
+
     def test_steps_that_do_not_count(self):
         x = numpy.ones((6, 4, 2), "float32")
         x[:, 2:] = 0

@@ -223,10 +223,23 @@ class Damage(Reading):
         os.remove(self.path("runs/small/hidden.kernel.npy"))
         with open(self.path("runs/small/hidden.output.npy"), "r+b") as file:
             file.truncate(200)
-        done = self.tapedeck("export", "runs/small", "--to", "npy", "--out", "out")
+        done = self.tapedeck("export", "runs/small", "--to", "npy", "--out", "out", status=1)
         self.assertIn("hidden.kernel.npy: No such file", done.stderr)
         self.assertIn("hidden.output.npy is cut short", done.stderr)
         self.assertTrue(self.exists("out/loss.npy"))
+        done = self.tapedeck("report", "runs/small", "-o", "small.html", status=1)
+        self.assertRegex(done.stderr, r"small.html is written, without what could not be read: .*hidden\.\w+\.npy")
+        self.assertIn("</html>", self.read("small.html"))
+
+    def test_a_run_that_cannot_be_read_does_not_keep_others_from_being_exported(self):
+        self.train()
+        os.mkdir(self.path("runs/broken"))
+        self.write("runs/broken/run.db", "no database at all" * 100)
+        done = self.tapedeck("export", "runs", "--to", "csv", "--out", "out", status=1)
+        self.assertRegex(done.stderr, "runs/broken/run.db cannot be read")
+        self.assertGreater(len(self.rows("out/small/metrics.csv")), 2)
+        done = self.tapedeck("report", "runs/broken", "runs/small", "-o", "both.html", status=1)
+        self.assertRegex(done.stderr, "runs/broken/run.db cannot be read")
 
     def test_a_torn_event_file_gives_all_that_is_whole(self):
         os.mkdir(self.path("torn"))
@@ -234,7 +247,7 @@ class Damage(Reading):
             data = file.read()
         with open(self.path("torn/events.out.tfevents.1"), "wb") as file:
             file.write(data[:300])
-        done = self.tapedeck("export", "torn", "--to", "csv", "--out", "out")
+        done = self.tapedeck("export", "torn", "--to", "csv", "--out", "out", status=1)
         self.assertIn("is not all there", done.stderr)
         self.assertGreater(len(self.rows("out/metrics.csv")), 2)
 
@@ -382,12 +395,13 @@ class Strange(Reading):
                             ("compare", "pipe", "pipe")):
                 done = self.tapedeck(*command, status=1)
                 self.assertIn("not a regular file", done.stderr)
-            self.assertIn("not a regular file", self.tapedeck("runs", "pipe").stderr)
+            self.assertIn("not a regular file", self.tapedeck("runs", "pipe", status=1).stderr)
         shutil.copytree(self.path("runs/small"), self.path("copy"))
         for name in ("hidden.kernel.npy", "hidden.output.npy"):
             os.remove(self.path("copy", name))
             os.mkfifo(self.path("copy", name))
-        self.assertIn("not a regular file", self.tapedeck("export", "copy", "--to", "npy", "--out", "arrays").stderr)
+        self.assertIn("not a regular file",
+                      self.tapedeck("export", "copy", "--to", "npy", "--out", "arrays", status=1).stderr)
 
     def test_reading_leaves_nothing_behind(self):
         self.train()

@@ -1,11 +1,12 @@
 """What is recorded is what was there: tensors of their own step, and every loss of a record said."""
 import json
 import os
+import time
 import unittest
 
 import numpy
 
-from program import Case
+from program import SMALL, Case
 
 # A batch of 64 KiB and more is worth keeping instead of copying it; flatten only passes it on.
 WIDE = """
@@ -138,6 +139,38 @@ class Sinks(Wide):
         self.assertLess(size, plan["bytes"])
         self.assertLess(plan["bytes"], 10 * size)
         self.assertIn("to csv:", self.run_program("train", "experiment.yaml", "--dry-run").stdout)
+
+
+class Reached(Case):
+    """`runs` shows the step that the training has come to, not the last one of which something was recorded."""
+
+    def listed(self, name):
+        runs = json.loads(self.run_program("runs", "--json").stdout)
+        return next((run["state"], run["epoch"], run["step"]) for run in runs if run["name"] == name)
+
+    def test_a_finished_run(self):
+        self.train(SMALL + "record:\n  - {what: loss, every: 7 steps, to: [csv]}\n", "--quiet")
+        self.assertEqual(self.listed("small"), ("finished", 4, 20))
+
+    def test_a_running_and_a_killed_one(self):
+        self.write("experiment.yaml", SMALL.replace("epochs: 4", "epochs: 1000000") +
+                   "record:\n  - {what: loss, at: [1], to: [csv]}\n")
+        process = self.start("train", "experiment.yaml", "--quiet")
+        try:
+            for _ in range(600):
+                time.sleep(0.1)
+                if self.exists("runs", "small", "metrics.csv") and self.listed("small")[2] > 1:
+                    break
+            state, epoch, step = self.listed("small")
+            self.assertEqual(state, "running")
+            self.assertGreater(step, 1)
+            self.assertGreater(epoch, 0)
+        finally:
+            process.kill()
+            process.communicate()
+        state, _, killed = self.listed("small")
+        self.assertEqual(state, "crashed")
+        self.assertGreaterEqual(killed, step)
 
 
 if __name__ == "__main__":

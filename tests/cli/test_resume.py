@@ -47,6 +47,13 @@ class Resume(Case):
                                for table in ("scalar", "stats")]
         self.assertEqual(tables[first], tables[second])
 
+    def test_a_checkpoint_that_cannot_be_removed_is_reported(self):
+        self.train(SMALL, "--quiet")
+        os.mkdir(self.path("runs", "small", "checkpoints", "step-000000001.safetensors"))
+        done = self.run_program("train", "--resume", "runs/small", "--quiet", "--set", "train.epochs=6", status=3)
+        self.assertEqual(done.stderr.count("step-000000001.safetensors: cannot remove"), 1, done.stderr)
+        self.assertTrue(self.exists("runs", "small", "checkpoints", "step-000000030.safetensors"))
+
     def test_control_c_finishes_the_step_and_the_run_goes_on_bit_for_bit(self):
         self.train(TEXT + RECORD, "--quiet")
         status, _, errors = self.stop_after("epoch  20/600")
@@ -107,7 +114,7 @@ record:
 
     def test_the_best_model_is_kept(self):
         text = SMALL.replace("epochs: 4", "epochs: 12\n  checkpoint: {best: val_loss}").replace(
-            "0.02", "5.0")
+            "0.02", "3.0")
         epochs = self.json_lines(self.train(text, "--json").stdout)[:-1]
         best = min(range(12), key=lambda i: epochs[i]["val_loss"])
         self.assertLess(best, 11)  # otherwise it shows nothing
@@ -117,6 +124,53 @@ record:
         self.assertEqual(self.read("best.csv"), self.read("then.csv"))
         lines = self.train(text.replace("val_loss}", "val_los}"), status=2).stderr
         self.assertIn("train.checkpoint.best: no value 'val_los'", lines)
+
+    def test_conditions_and_history_go_on(self):
+        record = """
+record:
+  - {what: [hidden.error, label], when: "loss > mean(loss, 20) * 1.05", history: 5, form: rows, to: [csv]}
+  - {what: [loss, accuracy], when: "delta(loss) > 0.02", history: 3, to: [csv]}
+  - {what: [loss, hidden.bias], when: "step % 11 == 0", history: 9, to: [npy]}
+  - {what: logits.kernel, when: "mean(delta(loss), 9) > 0", history: 2, form: [tensor, histogram, stats], to: [npy, csv, sqlite]}
+  - {what: logits.kernel, every: 4 steps, form: tensor, to: [npy]}
+  - {what: hidden.output, when: "max(hidden.output.max) > 0.8", sample: 3, history: 4, form: rows, to: [csv]}
+""".replace("step % 11 == 0", "step == 22 or step == 44 or step == 45")
+        text = SMALL.replace("  validation: 0.2\n", "").replace("0.02", "0.3") + record
+        self.train(text.replace("epochs: 4", "steps: 60"), "--quiet")
+        text = text.replace("name: small", "name: pieces")
+        self.train(text.replace("epochs: 4", "steps: 7"), "--quiet")
+        for steps in (8, 13, 20, 21, 28, 35, 42, 43, 49, 56, 60):
+            self.run_program("train", "--resume", "runs/pieces", "--set", f"train.steps={steps}", "--quiet")
+        names = sorted(name for name in os.listdir(self.path("runs", "small")) if name.endswith((".csv", ".npy")))
+        self.assertLess({"hidden.error.csv", "hidden.output.csv", "logits.kernel.npy", "loss.npy", "metrics.csv"},
+                        set(names))
+        for name in names:
+            self.assertEqual(self.bytes("runs", "small", name), self.bytes("runs", "pieces", name), name)
+        tables = []
+        for run in ("small", "pieces"):
+            with sqlite3.connect(self.path("runs", run, "run.db")) as database:
+                tables.append([sorted(database.execute(
+                    f"SELECT name, step, {what} FROM {table} JOIN signal ON signal = id"))
+                    for table, what in (("scalar", "value"), ("stats", "norm"), ("histogram", "bins"))])
+        self.assertEqual(*tables)
+
+    def test_a_checkpoint_without_what_conditions_remember_still_loads(self):
+        record = "record:\n  - {what: loss, when: 'loss > mean(loss, 9)', history: 2, to: [csv]}\n"
+        self.train(SMALL + record, "--quiet")
+        (name,) = os.listdir(self.path("runs", "small", "checkpoints"))[-1:]
+        path = self.path("runs", "small", "checkpoints", name)
+        data = self.bytes(path)
+        self.assertIn(b"training/recording", data)
+        with open(path, "wb") as file:  # the name of another tensor: as if it were not there
+            file.write(data.replace(b"training/recording", b"training/Recording"))
+        done = self.run_program("train", "--resume", "runs/small", "--set", "train.epochs=6", "--quiet")
+        self.assertNotIn("anew", done.stderr)
+
+    def test_conditions_of_other_tracks_begin_anew_and_that_is_reported(self):
+        self.train(SMALL + "record:\n  - {what: loss, when: 'loss > mean(loss, 9)', to: [csv]}\n", "--quiet")
+        done = self.run_program("train", "--resume", "runs/small", "--set", "train.epochs=6", "--set",
+                                "record=[{what: loss, when: 'loss > mean(loss, 8)', to: csv}]")
+        self.assertIn("begin anew: the checkpoint is of other tracks", done.stderr)
 
     def test_a_finished_run_can_be_trained_further(self):
         record = RECORD.replace("every: 7 steps", "every: 5 steps")

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """A whole `tapedeck train` with checkpoints and every sink, and a disk that fails at one call, or is full
 from one call on: training never stops for it, the model is there, and exit status 3 says what is missing."""
+import glob
+import hashlib
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -41,6 +44,20 @@ class Training:
         with open(os.path.join(self.folder, "runs", "run", "model.safetensors"), "rb") as file:
             data = file.read()
         return data[8 + int.from_bytes(data[:8], "little"):]
+
+    def files(self):
+        """Names and hashes of what does not depend on the time or on how often it was interrupted."""
+        found = {}
+        for path in glob.glob(os.path.join(self.folder, "runs", "run", "**"), recursive=True):
+            name = os.path.relpath(path, os.path.join(self.folder, "runs", "run"))
+            if name.endswith((".csv", ".npy", ".png")):
+                with open(path, "rb") as file:
+                    found[name] = hashlib.md5(file.read()).hexdigest()
+        return found
+
+    def state(self):
+        with sqlite3.connect(os.path.join(self.folder, "runs", "run", "run.db")) as database:
+            return database.execute("SELECT value FROM run WHERE key = 'state'").fetchone()[0]
 
     def __enter__(self):
         return self
@@ -88,10 +105,30 @@ def failed_after_resuming(case):
         assert run.weights().hex() == expected, "another model"
 
 
+def killed_and_resumed(case):
+    """Killed before any one call: the run goes on from its checkpoint, has the files that it would have had
+    anyway, and is then finished, also where only its state was left to write."""
+    call, expected = case
+    with Training(MODE="kill", AT=call) as run:
+        assert run.status in (-9, 0), f"{run.status} {run.errors}"
+        if run.status == 0 or not glob.glob(os.path.join(run.folder, "runs", "run", "checkpoints", "step-*")):
+            return
+        run.resume(MODE="count")
+        if run.status == 1:
+            assert "steps are done" in run.errors, run.errors
+        else:
+            assert run.status == 0, f"{run.status} {run.errors}"
+        assert run.state() == "finished"
+        files = run.files()
+        assert set(files) == set(expected), set(files) ^ set(expected)
+        different = [name for name in files if files[name] != expected[name]]
+        assert not different, different
+
+
 if __name__ == "__main__":
     with Training(MODE="count") as counting:
         assert counting.status == 0, counting.errors
-        total, model = counting.calls(), counting.weights().hex()
+        total, model, files = counting.calls(), counting.weights().hex(), counting.files()
     middle = total * 2 // 3
     with Training(MODE="kill", AT=middle) as killed:
         killed.resume(MODE="count")
@@ -103,4 +140,7 @@ if __name__ == "__main__":
     failures = run_all(failed_once, cases)
     cases = [(mode, n, 1, middle, model) for mode in ("ENOSPC", "EIO") for n in range(1, resumed + 1, step)]
     cases += [("ENOSPC", n, 10**9, middle, model) for n in range(1, resumed + 1, 5 * step)]
-    sys.exit(failures + run_all(failed_after_resuming, cases) > 0)
+    failures += run_all(failed_after_resuming, cases)
+    # and each of the last, between which the model and then the run's state are written
+    cases = [(n, files) for n in [*range(1, total - 30, step), *range(total - 30, total + 1)]]
+    sys.exit(failures + run_all(killed_and_resumed, cases) > 0)

@@ -3,7 +3,8 @@
  *     crash_record FOLDER STEPS FLUSH_EVERY PAUSE_MICROSECONDS
  *
  * Writes "flushed STEP" to standard output after each flush that succeeded. Exits with 0, or with 3
- * when the deck reported an error. */
+ * when the deck reported an error. With FLUSH_EVERY 0 it never flushes: it writes "recorded STEPS", goes on with
+ * a signal of its own and waits to be killed. */
 #include "tapedeck/deck.h"
 
 #include <stdio.h>
@@ -38,6 +39,18 @@ static void add_tracks(td_deck *deck) {
     td_deck_track(deck, .what = "big", .every = 10, .form = TD_TENSOR, .to = "npy");
     td_deck_track(deck, .what = "x.output", .every = 10, .form = TD_IMAGE, .to = "png");
     td_deck_track(deck, .what = "note", .to = "csv,tensorboard");
+}
+
+/* Records something else without end, so that the writer is never idle, and waits to be killed. */
+static void record_other(td_deck *deck, int64_t step) {
+    printf("recorded %lld\n", (long long)step);
+    fflush(stdout);
+    for (;;) {
+        step++;
+        (void)td_deck_scalar(deck, "other", 1);
+        (void)td_deck_step(deck, 1 + step / 100, step);
+        usleep(1000);
+    }
 }
 
 static void record_step(td_deck *deck, int64_t step) {
@@ -78,11 +91,14 @@ int main(int count, char **arguments) {
         return 3;
     }
     add_tracks(deck);
+    if (!flush_every) {
+        td_deck_track(deck, .what = "other", .to = "npy");
+    }
     int failed = 0;
     for (int64_t step = 1; step <= steps; step++) {
         record_step(deck, step);
         (void)td_deck_step(deck, 1 + step / 100, step);
-        if (step % flush_every == 0) {
+        if (flush_every && step % flush_every == 0) {
             if (td_deck_flush(deck, &error)) {
                 fprintf(stderr, "crash_record: %s\n", error.text);
                 failed = 3;
@@ -94,6 +110,9 @@ int main(int count, char **arguments) {
         if (pause) {
             usleep(pause);
         }
+    }
+    if (!flush_every) {
+        record_other(deck, steps);
     }
     if (td_deck_close(deck, &error)) {
         fprintf(stderr, "crash_record: %s\n", error.text);

@@ -110,7 +110,8 @@ static td_tensor *masked_batch(td__layer *layer, td_tape *tape, td_tensor *x,
     for (int k = 0; k < 2 && y; k++) {
         for (int64_t i = 0; i < now[k]->count; i++) {
             float *to = &td__floats(moving[k])[i];
-            *to = *to * options->momentum + td__floats(now[k])[i] * (1.0f - options->momentum);
+            *to = (float)((double)*to * (1 - options->gain) +
+                          (double)td__floats(now[k])[i] * options->gain);
         }
     }
     return y;
@@ -119,8 +120,8 @@ static td_tensor *masked_batch(td__layer *layer, td_tape *tape, td_tensor *x,
 static td_tensor *forward_batch(td__layer *layer, td_tape *tape, td_tensor *const *inputs) {
     const td_batch_normalization_layer *options = layer->options;
     td_batch_normalization_options operation = {.size = sizeof operation,
-                                                .momentum = positive(options->momentum),
-                                                .epsilon = positive(options->epsilon)};
+                                                .epsilon = positive(options->epsilon),
+                                                .gain = 1 - options->momentum};
     bool training = td_tape_is_training(tape);
     if (layer->info.frozen) {
         td_tape_set_training(tape, false);

@@ -102,9 +102,9 @@ static td_status batch_moments(td_tape *tape, const batch_norm_saved *s, const f
     return TD_OK;
 }
 
-static void move(float momentum, int64_t n, const float *batch, float *moving) {
+static void move(double gain, int64_t n, const float *batch, float *moving) {
     for (int64_t i = 0; i < n; i++) {
-        moving[i] = moving[i] * momentum + batch[i] * (1.0f - momentum);
+        moving[i] = (float)((double)moving[i] * (1 - gain) + (double)batch[i] * gain);
     }
 }
 
@@ -321,7 +321,8 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     }
     td_batch_normalization_options given;
     options = td__options(&given, sizeof given, options);
-    float momentum = options->momentum > 0 ? options->momentum : 0.99f;
+    double momentum = options->momentum > 0 ? (double)options->momentum : 0.99;
+    double gain = options->gain > 0 ? options->gain : 1 - momentum;
     float epsilon = options->epsilon > 0 ? options->epsilon : 1e-3f;
     td_tensor *y = td__output(tape, TD_FLOAT32, &x->shape);
     batch_norm_saved *saved = y ? begin(tape, x) : NULL;
@@ -334,8 +335,8 @@ td_tensor *td_batch_normalization(td_tape *tape, td_tensor *x, td_tensor *gamma,
     td_status status = normalize(tape, saved, inputs, epsilon, memory->data, y);
     y = status ? NULL : td__record(tape, &batch_norm_op, y, 5, inputs, saved);
     if (y && saved->training) { /* a step that failed moves nothing */
-        move(momentum, saved->n, memory->data, td__floats(moving_mean));
-        move(momentum, saved->n, memory->data + saved->width, td__floats(moving_variance));
+        move(gain, saved->n, memory->data, td__floats(moving_mean));
+        move(gain, saved->n, memory->data + saved->width, td__floats(moving_variance));
     }
     td__buffer_drop(tape, memory);
     return y;

@@ -1,6 +1,7 @@
 #include "test.h"
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/random.h"
 
 #include <errno.h>
@@ -153,6 +154,72 @@ static void a_stream_becomes_the_file_or_nothing(void **state) {
     assert_int_equal(error.status, TD_IO);
 }
 
+static int64_t blocks_of(int folder, const char *name) {
+    struct stat about;
+    return fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 ? about.st_blocks * 512 : -1;
+}
+
+static void a_reservation_becomes_the_file(void **state) {
+    (void)state;
+    enum { ROOM = 1 << 20 };
+    char path[] = "/tmp/tapedeck-room-XXXXXX";
+    td_error error = {0};
+    td__draft draft;
+    assert_non_null(mkdtemp(path));
+    int folder = td__folder_open(path, &error);
+    assert_ok(td__file_reserve(folder, "last", ROOM, &error), error);
+    if (blocks_of(folder, ".last.room") < ROOM) {
+        skip(); /* a file system that cannot reserve */
+    }
+    assert_false(td__file_reserved_for(folder, "other", "model"));
+    assert_true(td__file_reserved_for(folder, "last", "model"));
+    /* A file that goes leaves its room, whatever is in it. */
+    for (int round = 0; round < 2; round++) {
+        assert_ok(td__draft_create_sized(&draft, folder, "model", 5, &error), error);
+        assert_int_equal(blocks_of(folder, ".model.room"), -1);
+        assert_true(blocks_of(folder, ".model.new") >= 4096);
+        assert_true(td__write_all(draft.file, round ? "other" : "whole", 5, 0));
+        assert_ok(td__draft_end(&draft, true, true, &error), error);
+        struct stat about;
+        assert_int_equal(fstatat(folder, "model", &about, 0), 0);
+        assert_int_equal(about.st_size, 5);
+        assert_true(about.st_blocks * 512 < ROOM);
+        assert_true(round || td__file_recycle(folder, "model", "model"));
+    }
+    char text[6] = "";
+    int file = td__file_open(folder, "model", O_RDONLY);
+    assert_true(td__read_all(file, text, 5, 0));
+    assert_string_equal(text, "other");
+    close(file);
+    assert_ok(td__file_reserve(folder, "last", ROOM, &error), error);
+    td__file_unreserve(folder, "last");
+    assert_int_equal(unlinkat(folder, "model", 0), 0);
+    close(folder);
+    assert_int_equal(rmdir(path), 0); /* nothing hidden is left */
+}
+
+static void an_opened_folder_is_found_under_its_new_name(void **state) {
+    (void)state;
+    char path[] = "/tmp/tapedeck-old-XXXXXX", moved[64], follow[TD__FOLDER_PATH], file[64];
+    td_error error = {0};
+    assert_non_null(mkdtemp(path));
+    snprintf(moved, sizeof moved, "%s-moved", path);
+    int folder = td__folder_open(path, &error);
+    assert_true(td__folder_follow(folder, follow));
+    assert_int_equal(rename(path, moved), 0);
+    char *now = td__folder_whereabouts(folder);
+    assert_non_null(now);
+    assert_string_equal(now, moved);
+    td__free(now);
+    snprintf(file, sizeof file, "%s/x", follow);
+    close(open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    snprintf(file, sizeof file, "%s/x", moved);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(rmdir(moved), 0);
+    assert_null(td__folder_whereabouts(folder));
+    close(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_names_stay_as_they_are),
@@ -162,6 +229,8 @@ int main(void) {
         cmocka_unit_test(a_failed_publish_keeps_the_old_file_and_says_why),
         cmocka_unit_test(folders_are_not_followed_through_links),
         cmocka_unit_test(a_stream_becomes_the_file_or_nothing),
+        cmocka_unit_test(a_reservation_becomes_the_file),
+        cmocka_unit_test(an_opened_folder_is_found_under_its_new_name),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

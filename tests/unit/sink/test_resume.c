@@ -46,6 +46,33 @@ static void metrics_go_on_with_their_columns(void **state) {
     fixture_remove(&f);
 }
 
+static void expect(const char *name) {
+    assert_ok(f.class->expect(f.sink, name, TD_SCALAR, &f.error), f.error);
+}
+
+static void metrics_without_a_value_before_the_stop_keep_their_place(void **state) {
+    (void)state;
+    open_sink(&td__sink_csv);
+    for (int session = 0; session < 2; session++) {
+        expect("loss");
+        expect("val_loss");
+        expect("rate");
+        fixture_scalar(&f, "other", 2, 1 + session, 7);
+        fixture_scalar(&f, "rate", 1, 1 + session, 0.5);
+        fixture_scalar(&f, "loss", 0, 1 + session, 1);
+        if (session == 0) { /* stopped within the first epoch */
+            fixture_end_step(&f, 1);
+            close_and_resume(1);
+        }
+    }
+    fixture_scalar(&f, "val_loss", 3, 2, 3);
+    fixture_end_step(&f, 2);
+    fixture_close(&f);
+    assert_string_equal(fixture_read(&f, "metrics.csv"), "epoch,step,loss,val_loss,rate,other\n"
+                                                         "1,1,1,,0.5,7\n1,2,1,3,0.5,7\n");
+    fixture_remove(&f);
+}
+
 static void rows_after_the_step_go_wherever_they_are(void **state) {
     (void)state;
     static const float values[] = {1, 2, 3};
@@ -119,6 +146,26 @@ static void arrays_go_on_after_the_step(void **state) {
                        "assert np.load('x@1x2.npy')[:, 0, 1].tolist() == [11, 21, 21, 61]\n"
                        "assert np.load('empty.npy').shape == (4, 0)\n"
                        "assert np.load('x.samples.npy').tolist() == 3 * [[4, 5]] + [[-1, -1]]");
+    fixture_remove(&f);
+}
+
+static void an_array_without_records_still_gets_its_samples(void **state) {
+    (void)state;
+    static const float values[] = {1, 2};
+    static const int64_t samples[] = {4, 5};
+    open_sink(&td__sink_npy);
+    fixture_view(&f, "x", 0, TD_TENSOR, 2, view_of(values, TD_SHAPE(2)), samples);
+    fixture_close(&f);
+    /* as if killed between creating the array and creating its samples */
+    char path[128];
+    snprintf(path, sizeof path, "%s/x.samples.npy", f.folder);
+    assert_int_equal(unlink(path), 0);
+    fixture_reopen(&f, 1);
+    fixture_view(&f, "x", 0, TD_TENSOR, 2, view_of(values, TD_SHAPE(2)), samples);
+    fixture_close(&f);
+    fixture_python(&f, "import numpy as np\n"
+                       "assert np.load('x.npy').tolist() == [[1, 2]]\n"
+                       "assert np.load('x.samples.npy').tolist() == [[4, 5]]");
     fixture_remove(&f);
 }
 
@@ -361,9 +408,11 @@ static void a_database_that_is_removed_is_missed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metrics_go_on_with_their_columns),
+        cmocka_unit_test(metrics_without_a_value_before_the_stop_keep_their_place),
         cmocka_unit_test(rows_after_the_step_go_wherever_they_are),
         cmocka_unit_test(tables_of_others_are_left_alone),
         cmocka_unit_test(arrays_go_on_after_the_step),
+        cmocka_unit_test(an_array_without_records_still_gets_its_samples),
         cmocka_unit_test(arrays_that_a_crash_left_uneven_are_made_even),
         cmocka_unit_test(later_pictures_go),
         cmocka_unit_test(batches_keep_their_columns),

@@ -105,6 +105,22 @@ static void a_run_that_goes_on_gets_a_new_file(void **state) {
              "assert log[2] == [2] and log[7] == [b'\\x08\\x01']");
 }
 
+static void a_new_file_sorts_behind_all_others_when_the_clock_went_back(void **state) {
+    (void)state;
+    fixture_scalar(&f, "loss", 0, 1, 0.5);
+    fixture_close(&f);
+    fixture_python(&f,
+                   "import glob\n" /* as if it were written in the year 2096 */
+                   "os.rename(glob.glob('events.*')[0], 'events.out.tfevents.4000000000.zz.9.0')\n"
+                   "open('events.out.tfevents.x', 'w').close()");
+    fixture_reopen(&f, 1);
+    fixture_scalar(&f, "loss", 0, 2, 0.25);
+    fixture_close(&f);
+    fixture_python(&f, "os.remove('events.out.tfevents.x')\n" READ
+                       "assert len(files) == 2 and files[0].endswith('zz.9.0'), files\n"
+                       "assert [x[0] for x in v] == [1, 2]");
+}
+
 int main(void) {
 #define EVENTS_TEST(name) cmocka_unit_test_setup_teardown(name, open_events, remove_events)
     const struct CMUnitTest tests[] = {
@@ -112,6 +128,7 @@ int main(void) {
         EVENTS_TEST(histograms_count_every_value_within_its_range),
         EVENTS_TEST(pictures_and_texts),
         EVENTS_TEST(a_run_that_goes_on_gets_a_new_file),
+        EVENTS_TEST(a_new_file_sorts_behind_all_others_when_the_clock_went_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

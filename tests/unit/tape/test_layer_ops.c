@@ -145,6 +145,27 @@ static void a_large_mean_costs_batch_normalization_no_digits(void **state) {
     td_tape_destroy(tape);
 }
 
+/* float32 has no number near 0.99999999 but 1. */
+static void moving_averages_move_by_the_gain(void **state) {
+    (void)state;
+    td_error error = {0};
+    td_tape *tape = td_tape_create(NULL, &error);
+    td_tape_set_training(tape, true);
+    td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(8, 1), &error);
+    td_tensor *mean = td_tensor_create("mean", TD_FLOAT32, TD_SHAPE(1), &error);
+    td_tensor *variance = td_tensor_create("variance", TD_FLOAT32, TD_SHAPE(1), &error);
+    for (int i = 0; i < 8; i++) {
+        ((float *)td_tensor_data(x))[i] = 3;
+    }
+    td_batch_normalization_options options = {.size = sizeof options, .gain = 1e-8};
+    assert_non_null(td_batch_normalization(tape, x, NULL, NULL, mean, variance, &options));
+    assert_close(td_tensor_scalar(mean), 3e-8, 1e-6, 0);
+    td_tensor_destroy(x);
+    td_tensor_destroy(mean);
+    td_tensor_destroy(variance);
+    td_tape_destroy(tape);
+}
+
 static void a_step_without_memory_leaves_the_moving_averages_alone(void **state) {
     (void)state;
     td_error error = {0};
@@ -180,6 +201,7 @@ int main(void) {
         cmocka_unit_test(max_pool_lets_nan_through),
         cmocka_unit_test(one_row_normalized_has_no_gradient),
         cmocka_unit_test(a_large_mean_costs_batch_normalization_no_digits),
+        cmocka_unit_test(moving_averages_move_by_the_gain),
         cmocka_unit_test(a_step_without_memory_leaves_the_moving_averages_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
