@@ -126,6 +126,13 @@ static void print_json(const comparing *c, size_t other, const td_comparison *fo
     print_json_text(c->names[0]);
     (void)fputs(",", stdout);
     print_json_text(c->names[other]);
+    (void)fputs("],\"differences\":[", stdout);
+    for (size_t i = 0; i < found->difference_count; i++) {
+        const td_difference *setting = &found->differences[i];
+        printf("%s{\"run\":%d,\"text\":", i ? "," : "", setting->run);
+        print_json_text(setting->text);
+        (void)fputs("}", stdout);
+    }
     printf("],\"compared\":%zu,\"parted\":[", found->compared);
     for (size_t i = 0; i < found->parting_count; i++) {
         const td_parting *p = &found->partings[i];

@@ -110,7 +110,8 @@ void print_json_diagnosis(const td_diagnosis *diagnosis) {
         printf("%s", i ? ", " : "");
         print_json_finding(&findings[i]);
     }
-    printf("], \"rules\": %zu, ", td_diagnosis_rule_count(diagnosis));
+    printf("], \"rules\": %zu, \"skipped\": %zu, ", td_diagnosis_rule_count(diagnosis),
+           td_diagnosis_skipped_count(diagnosis));
     print_json_texts("notes", notes, noted);
     printf("}\n");
 }
@@ -227,11 +228,19 @@ void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
     for (size_t i = 0; i < count; i++) {
         print_finding(&findings[i], colour);
     }
-    size_t rules = td_diagnosis_rule_count(diagnosis), others = rules > count ? rules - count : 0;
-    if (others) {
-        terminal_paint(colour, "32");
-        (void)fputs("\u2713", stdout);
+    size_t ran = td_diagnosis_rule_count(diagnosis), others = ran > count ? ran - count : 0;
+    size_t skipped = td_diagnosis_skipped_count(diagnosis);
+    if (others || !ran) {
+        terminal_paint(colour, ran ? "32" : "33");
+        (void)fputs(ran ? "\u2713" : "?", stdout);
         terminal_paint(colour, "0");
+    }
+    if (!ran) {
+        printf(" none of %zu check%s could run\n", skipped, plural((int64_t)skipped));
+    } else if (others && skipped) {
+        printf(" %zu %sof %zu checks: nothing unusual\n", others,
+               count ? others == 1 ? "other " : "others " : "", ran + skipped);
+    } else if (others) {
         printf(" %zu %scheck%s: nothing unusual\n", others, count ? "other " : "",
                plural((int64_t)others));
     }

@@ -62,6 +62,36 @@ void print_json_number(double number) {
     }
 }
 
+static size_t digits(const char *text) {
+    return strspn(text, "0123456789");
+}
+
+bool is_json_word(const char *text) {
+    static const char *const words[] = {"true", "false", "null"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            return true;
+        }
+    }
+    text += *text == '-';
+    size_t count = digits(text);
+    if (count == 0 || (count > 1 && *text == '0')) {
+        return false;
+    }
+    text += count;
+    if (*text == '.') {
+        count = digits(text + 1);
+        text += 1 + count;
+    }
+    if (count && (*text == 'e' || *text == 'E')) {
+        text++;
+        text += *text == '+' || *text == '-';
+        count = digits(text);
+        text += count;
+    }
+    return count > 0 && *text == 0;
+}
+
 void print_json_stats(const td_shape *shape, const td_stats *stats) {
     (void)fputs("\"shape\": [", stdout);
     for (int32_t i = 0; i < shape->rank; i++) {

@@ -8,6 +8,8 @@
 void print_json_text(const char *text);
 /* null when it is not finite. */
 void print_json_number(double number);
+/* Whether a text is a number, true, false or null, as JSON writes them. */
+bool is_json_word(const char *text);
 /* "shape": […], "count": …, "mean": …, … "inf": …: the members of an object. */
 void print_json_stats(const td_shape *shape, const td_stats *stats);
 

@@ -23,14 +23,25 @@ static const char help[] =
     "  tapedeck runs\n"
     "  tapedeck runs --json | jq '.[] | select(.state == \"crashed\").folder'\n";
 
+typedef struct run_note {
+    char *key, *value;
+} run_note;
+
+typedef struct run_notes {
+    run_note *items;
+    size_t count, capacity;
+} run_notes;
+
 typedef struct row {
     char *folder, *name;
     td_run_summary is; /* texts of metrics are copies */
+    run_notes facts, settings;
 } row;
 
 typedef struct table {
     row *rows;
     size_t count, capacity;
+    bool json;   /* notes are wanted, too */
     bool unread; /* something could not be read, and was reported */
 } table;
 
@@ -40,6 +51,26 @@ static char *copy(const char *text) {
         exit(fail(EXIT_BAD, "out of memory"));
     }
     return made;
+}
+
+static void add_note(void *user, const char *key, const char *value) {
+    run_notes *n = user;
+    if (n->count == n->capacity) {
+        n->capacity = n->capacity ? 2 * n->capacity : 16;
+        n->items = realloc(n->items, n->capacity * sizeof *n->items);
+        if (!n->items) {
+            exit(fail(EXIT_BAD, "out of memory"));
+        }
+    }
+    n->items[n->count++] = (run_note){copy(key), copy(value)};
+}
+
+static void release_notes(run_notes *n) {
+    for (size_t i = 0; i < n->count; i++) {
+        free(n->items[i].key);
+        free(n->items[i].value);
+    }
+    free(n->items);
 }
 
 /* A run that cannot be read is said, and the others are listed. */
@@ -68,7 +99,12 @@ static td_status add_run(void *user, const td_run_summary *summary, td_error *er
     for (size_t i = 0; i < r->is.metric_count; i++) {
         r->is.metrics[i].name = copy(summary->metrics[i].name);
     }
-    return TD_OK;
+    if (!t->json || summary->info.events) {
+        return TD_OK;
+    }
+    td_status status = td_run_notes(summary->run, "run", add_note, &r->facts, error);
+    return status ? status
+                  : td_run_notes(summary->run, "experiment", add_note, &r->settings, error);
 }
 
 /* What fits into the terminal. Where it is narrow, names are shortened, and when a run started and
@@ -176,6 +212,63 @@ static void print_table(const table *t) {
     }
 }
 
+/* The fact of this name; NULL: there is none. */
+static const char *fact_of(const row *r, const char *key) {
+    for (size_t i = 0; i < r->facts.count; i++) {
+        if (strcmp(r->facts.items[i].key, key) == 0) {
+            return r->facts.items[i].value;
+        }
+    }
+    return NULL;
+}
+
+static void print_json_fact(const row *r, const char *key) {
+    const char *value = fact_of(r, key);
+    printf(",\"%s\":", key);
+    if (value) {
+        print_json_text(value);
+    } else {
+        (void)fputs("null", stdout);
+    }
+}
+
+/* Separated by commas, as a list. */
+static void print_json_tags(const row *r) {
+    const char *tags = fact_of(r, "tags");
+    (void)fputs(",\"tags\":[", stdout);
+    for (size_t length, i = 0; tags && *tags; tags += length + (tags[length] == ','), i++) {
+        char tag[256];
+        length = strcspn(tags, ",");
+        (void)snprintf(tag, sizeof tag, "%.*s", length < 255 ? (int)length : 255, tags);
+        (void)fputs(i ? "," : "", stdout);
+        print_json_text(tag);
+    }
+    (void)fputs("]", stdout);
+}
+
+/* What training was told: numbers and words of JSON as such, all else as text. The experiment's own
+ * file is beside the run. */
+static void print_json_config(const row *r) {
+    bool first = true;
+    (void)fputs(",\"config\":{", stdout);
+    for (size_t i = 0; i < r->settings.count; i++) {
+        const run_note *n = &r->settings.items[i];
+        if (strcmp(n->key, "yaml") == 0) {
+            continue;
+        }
+        (void)fputs(first ? "" : ",", stdout);
+        first = false;
+        print_json_text(n->key);
+        (void)fputs(":", stdout);
+        if (is_json_word(n->value)) {
+            (void)fputs(n->value, stdout);
+        } else {
+            print_json_text(n->value);
+        }
+    }
+    (void)fputs("}", stdout);
+}
+
 static void print_json(const table *t) {
     (void)fputs("[", stdout);
     for (size_t i = 0; i < t->count; i++) {
@@ -200,7 +293,12 @@ static void print_json(const table *t) {
             print_json_number(metric->best);
             printf(",\"best_step\":%lld}", (long long)metric->best_step);
         }
-        (void)fputs("}}", stdout);
+        (void)fputs("}", stdout);
+        print_json_fact(r, "title");
+        print_json_fact(r, "group");
+        print_json_tags(r);
+        print_json_config(r);
+        (void)fputs("}", stdout);
     }
     (void)fputs("]\n", stdout);
 }
@@ -215,7 +313,7 @@ static int run(int count, char **arguments) {
         return misuse(&command_runs, "expected one FOLDER");
     }
     const char *folder = count ? arguments[0] : "runs";
-    table t = {0};
+    table t = {.json = json};
     td_error error = {0};
     td_status status = td_runs_list(folder, add_run, &t, &error);
     if (status == TD_NOT_FOUND && count == 0) {
@@ -231,6 +329,8 @@ static int run(int count, char **arguments) {
     for (size_t i = 0; i < t.count; i++) {
         free(t.rows[i].folder);
         free(t.rows[i].name);
+        release_notes(&t.rows[i].facts);
+        release_notes(&t.rows[i].settings);
         for (size_t k = 0; k < t.rows[i].is.metric_count; k++) {
             free((char *)(uintptr_t)t.rows[i].is.metrics[k].name);
         }

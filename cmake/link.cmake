@@ -84,7 +84,9 @@ function(td_plugin name prefix package)
     add_library(tapedeck_${name} MODULE ${sources})
     set_target_properties(tapedeck_${name} PROPERTIES PREFIX lib OUTPUT_NAME tapedeck-${name})
     target_include_directories(tapedeck_${name} PRIVATE ${CMAKE_BINARY_DIR}/visible/${name})
-    target_link_libraries(tapedeck_${name} PRIVATE td_flags tapedeck Threads::Threads
+    # In a wheel the program has the library within: what a plugin uses of it, it has within as well.
+    set(library $<IF:$<BOOL:${SKBUILD}>,tapedeck_internal,tapedeck>)
+    target_link_libraries(tapedeck_${name} PRIVATE td_flags ${library} Threads::Threads
                           PkgConfig::${prefix})
     set_property(GLOBAL APPEND PROPERTY TD_PLUGINS tapedeck_${name})
 endfunction()

@@ -78,6 +78,8 @@ command_wheel() {
     check "the wheel's metadata" "$place/venv/bin/twine" check --strict "$place"/tapedeck-*.whl
     check "the program in the wheel" "$place/venv/bin/tapedeck" --version
     check "the package in the wheel" env -u PYTHONPATH "$place/venv/bin/python" tests/python/test_deck.py
+    check "the wheel's program, used by the package" env -u PYTHONPATH TAPEDECK="$place/venv/bin/tapedeck" \
+        "$place/venv/bin/python" tests/python/test_api.py
     mkdir -p build/wheel
     cp "$place"/tapedeck-*.whl build/wheel/
     rm -rf "$place"

@@ -332,8 +332,9 @@ typedef struct td_track {
     int64_t history;      /* with .when: also the steps up to this many before it held */
     uint32_t form;        /* td_form bits */
     const char *to;       /* names of sinks, separated by commas; default the standard ones */
-    bool metrics; /* only what td_deck_scalar and td_deck_text were given, whatever .what matches:
-                   * tensors are other tracks'; not with .when */
+    bool metrics; /* only what td_deck_scalar, td_deck_text and td_deck_picture were given, whatever
+                   * .what matches, and of that with .form only these forms: tensors are other
+                   * tracks'; not with .when */
 } td_track;
 
 /* Adds a track; from the next step on it has its effect (from this one when nothing has been
@@ -375,6 +376,9 @@ TD_API td_status td_signal_scalar(td_signal *signal, double value);
  * steps (every, at) keeps to the steps' own values. */
 TD_API td_status td_signal_scalar_epoch(td_signal *signal, double value);
 TD_API td_status td_deck_text(td_deck *deck, const char *name, const char *text);
+/* A picture as it is: the bytes of a PNG file (copied). For tracks it is a value, as a text is; sinks that
+ * write the form image get it. TD_FORMAT when it is no PNG. */
+TD_API td_status td_deck_picture(td_deck *deck, const char *name, const void *png, size_t size);
 /* A fact about the run: model, machine, arguments. */
 TD_API td_status td_deck_note(td_deck *deck, const char *key, const char *value);
 
@@ -399,6 +403,12 @@ TD_API td_status td_deck_flush(td_deck *deck, td_error *error);
 /* Closes an open step that holds something, writes everything, ends the writer and frees the deck,
  * whatever it returns: the first error since the last flush. Accepts NULL. */
 TD_API td_status td_deck_close(td_deck *deck, td_error *error);
+
+/* Whatever a program should know of while it still runs, a sentence each (valid during the call): names
+ * of tracks and conditions that no signal has so far, a sink that fails. ending: nothing more will be
+ * recorded; also of tracks that were due in no step. Errors stay there for flush and close. */
+typedef void td_warning_function(void *user, const char *text);
+TD_API void td_deck_warnings(td_deck *deck, bool ending, td_warning_function *each, void *user);
 
 /* A record counts once for each sink that is to get it. At any instant
  * submitted == written + dropped + pending. Scalars are never dropped for want of room: whatever

@@ -145,8 +145,11 @@ TD_API void td_diagnosis_destroy(td_diagnosis *diagnosis);
 /* Most important first. */
 TD_API size_t td_diagnosis_findings(const td_diagnosis *diagnosis,
                                     const td_diagnosis_finding **findings);
-/* Rules that ran, and what could not be done, a sentence each. */
+/* Rules that ran. */
 TD_API size_t td_diagnosis_rule_count(const td_diagnosis *diagnosis);
+/* Rules that could not run because the run does not have what they read; notes say what that is. */
+TD_API size_t td_diagnosis_skipped_count(const td_diagnosis *diagnosis);
+/* What could not be done, a sentence each. */
 TD_API size_t td_diagnosis_notes(const td_diagnosis *diagnosis, const char *const **texts);
 
 /* Writes experiment.fixed.yaml beside the experiment: with the edits of the findings that are more

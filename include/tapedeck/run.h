@@ -266,6 +266,7 @@ typedef struct td_run_summary {
     const char *const *problems; /* what could not be read */
     size_t problem_count;
     const char *error; /* why the run could not be read at all (only info.folder is set); or NULL */
+    td_run *run; /* for td_run_notes of "run" and "experiment"; NULL when it could not be read */
 } td_run_summary;
 
 /* td_runs_find with what is worth knowing of each run, in a time that does not grow with how long

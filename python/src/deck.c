@@ -608,6 +608,46 @@ static PyObject *deck_text(PyObject *object, PyObject *arguments) {
     return two_texts(object, arguments, td_deck_text);
 }
 
+static PyObject *deck_picture(PyObject *object, PyObject *arguments) {
+    deck_object *self = (deck_object *)object;
+    const char *name, *png;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(arguments, "sy#", &name, &png, &size)) {
+        return NULL;
+    }
+    int entered = enter(self);
+    if (entered != ENTERED) {
+        return outside(entered);
+    }
+    td_deck *deck = self->deck;
+    td_status status;
+    Py_BEGIN_ALLOW_THREADS status = td_deck_picture(deck, name, png, (size_t)size);
+    Py_END_ALLOW_THREADS leave(self);
+    return none_or_raise(status, NULL);
+}
+
+static void add_warning(void *list, const char *text) {
+    PyObject *item = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    if (!item || PyList_Append(list, item) != 0) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(item);
+}
+
+static PyObject *deck_warnings(PyObject *object, PyObject *ending) {
+    deck_object *self = (deck_object *)object;
+    PyObject *list = PyList_New(0);
+    int entered = list ? enter(self) : CLOSED;
+    if (entered == ENTERED) {
+        td_deck_warnings(self->deck, PyObject_IsTrue(ending) == 1, add_warning, list);
+        leave(self);
+    } else if (entered == CLOSED) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    return list;
+}
+
 static PyObject *deck_note(PyObject *object, PyObject *arguments) {
     return two_texts(object, arguments, td_deck_note);
 }
@@ -867,6 +907,7 @@ bool tdpy_deck_add(PyObject *module) {
         {"scalar", deck_scalar, METH_VARARGS, "td_deck_scalar"},
         {"scalar_of_epoch", deck_scalar_of_epoch, METH_VARARGS, "td_signal_scalar_epoch"},
         {"text", deck_text, METH_VARARGS, "td_deck_text"},
+        {"picture", deck_picture, METH_VARARGS, "td_deck_picture"},
         {"note", deck_note, METH_VARARGS, "td_deck_note"},
         {"batch", deck_batch, METH_VARARGS, "td_deck_batch_labels"},
         {"begin", deck_begin, METH_VARARGS, "td_deck_begin"},
@@ -880,6 +921,7 @@ bool tdpy_deck_add(PyObject *module) {
         {"flush", deck_flush, METH_NOARGS, "td_deck_flush"},
         {"close", deck_close, METH_NOARGS, "td_deck_close"},
         {"counters", deck_counters, METH_NOARGS, "td_deck_count"},
+        {"warnings", deck_warnings, METH_O, "td_deck_warnings: warnings(ending)"},
         {NULL, NULL, 0, NULL},
     };
     static PyGetSetDef deck_values[] = {

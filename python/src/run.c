@@ -181,6 +181,58 @@ static PyObject *run_notes(PyObject *object, PyObject *arguments) {
     return notes;
 }
 
+/* ---- Events and findings -------------------------------------------------------------------- */
+
+static td_status add_item(PyObject *list, PyObject *item, td_error *error) {
+    bool good = item && PyList_Append(list, item) == 0;
+    Py_XDECREF(item);
+    return good ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory for a run's lists");
+}
+
+static td_status add_event(void *list, const td_event *event, td_error *error) {
+    const char *kind = td_event_name(event->kind);
+    return add_item(list,
+                    Py_BuildValue("{szsLsLsdsLszsz}", "kind", kind ? kind : "unknown", "epoch",
+                                  (long long)event->epoch, "step", (long long)event->step,
+                                  "wall_time", event->wall_time, "count", (long long)event->count,
+                                  "signal", event->signal, "text", event->text),
+                    error);
+}
+
+static td_status add_finding(void *list, const td_run_finding *f, td_error *error) {
+    return add_item(list,
+                    Py_BuildValue("{szszsLsLszszszszszsz}", "cause", f->cause, "layer", f->layer,
+                                  "unit", (long long)f->unit, "since_step",
+                                  (long long)f->since_step, "confidence", f->confidence, "severity",
+                                  f->severity, "symptoms", f->symptoms, "evidence", f->evidence,
+                                  "remedy", f->remedy, "origin", f->origin),
+                    error);
+}
+
+static PyObject *listed(PyObject *list, td_status status, const td_error *error) {
+    if (list && status == TD_OK) {
+        return list;
+    }
+    Py_XDECREF(list);
+    return PyErr_Occurred() ? NULL : tdpy_raise(error);
+}
+
+static PyObject *run_events(PyObject *object, PyObject *unused) {
+    (void)unused;
+    td_run *run = opened(object);
+    PyObject *list = run ? PyList_New(0) : NULL;
+    td_error error = {0};
+    return listed(list, list ? td_run_events(run, add_event, list, &error) : TD_MEMORY, &error);
+}
+
+static PyObject *run_findings(PyObject *object, PyObject *unused) {
+    (void)unused;
+    td_run *run = opened(object);
+    PyObject *list = run ? PyList_New(0) : NULL;
+    td_error error = {0};
+    return listed(list, list ? td_run_findings(run, add_finding, list, &error) : TD_MEMORY, &error);
+}
+
 /* ---- Columns -------------------------------------------------------------------------------- */
 
 /* Every record is a row of doubles and integers of 8 bytes: epoch, step, wall time, then the value,
@@ -268,6 +320,26 @@ static PyObject *run_table(PyObject *object, PyObject *arguments) {
                            : tdpy_raise(&error);
     free(t.cells);
     return result;
+}
+
+static td_status add_step(void *list, const td_record *record, td_error *error) {
+    return add_item(list, PyLong_FromLongLong(record->step), error);
+}
+
+static PyObject *run_steps(PyObject *object, PyObject *arguments) {
+    td_run *run = opened(object);
+    const char *name;
+    unsigned form;
+    if (!run || !PyArg_ParseTuple(arguments, "sI", &name, &form)) {
+        return NULL;
+    }
+    char *glob = exactly(name);
+    PyObject *list = glob ? PyList_New(0) : PyErr_NoMemory();
+    td_error error = {0};
+    td_run_query query = {.size = sizeof query, .what = glob, .forms = form};
+    td_status status = list ? td_run_read(run, &query, add_step, list, &error) : TD_MEMORY;
+    free(glob);
+    return listed(list, status, &error);
 }
 
 /* ---- One record ----------------------------------------------------------------------------- */
@@ -380,7 +452,7 @@ static PyObject *run_at(PyObject *object, PyObject *arguments) {
                               count ? problems[count - 1] : "the record cannot be read");
     }
     if (status == TD_OK) {
-        return result;
+        return result ? result : Py_NewRef(Py_None);
     }
     Py_XDECREF(result);
     if (PyErr_Occurred()) {
@@ -400,7 +472,10 @@ bool tdpy_run_add(PyObject *module) {
         {"problems", run_problems, METH_NOARGS, "td_run_problems"},
         {"signals", run_signals, METH_NOARGS, "td_run_signals: (name, forms, first, last)"},
         {"notes", run_notes, METH_VARARGS, "td_run_notes"},
+        {"events", run_events, METH_NOARGS, "td_run_events"},
+        {"findings", run_findings, METH_NOARGS, "td_run_findings"},
         {"table", run_table, METH_VARARGS, "Scalars or statistics as bytes of a table."},
+        {"steps", run_steps, METH_VARARGS, "The steps that have a record of this form."},
         {"at", run_at, METH_VARARGS, "td_run_at: (epoch, step, content)"},
         {"close", run_close, METH_NOARGS, "td_run_close"},
         {NULL, NULL, 0, NULL},

@@ -15,43 +15,64 @@ Importing tapedeck imports no framework.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._native import Error, version as _version
-from .deck import Deck
-from .run import Run, Signal, runs
+from .deck import Deck, RecordingWarning
+from .run import Diagnosis, Finding, Run, Signal, runs
 
 __version__ = _version()
-__all__ = [
-    "Deck", "Error", "Recorder", "Run", "Signal", "grad", "layer_loss", "runs", "tape", "watch", "weights",
-]
+_NAMES = ["Deck", "Diagnosis", "Error", "Finding", "RecordingWarning", "Run", "Signal", "runs"]
 
-# Where each name is that needs a framework: looked up when it is first used.
-_LATER = {
-    "watch": ("._torch", "watch"),
-    "Recorder": ("._keras", "Recorder"),
-    "tape": ("._keras", "tape"),
-    "grad": ("._grad", "grad"),
-    "layer_loss": ("._grad", "layer_loss"),
-    "weights": ("._weights", "weights"),
-    "lightning": (".lightning", None),
-    "transformers": (".transformers", None),
+# Names that are looked up when they are first used: where each is, and what it needs (one of these is enough).
+_LATER: dict[str, tuple[str, str | None, tuple[str, ...]]] = {
+    "watch": ("._torch", "watch", ("torch",)),
+    "Recorder": ("._keras", "Recorder", ("keras",)),
+    "tape": ("._keras", "tape", ("keras",)),
+    "grad": ("._grad", "grad", ("numpy",)),
+    "layer_loss": ("._grad", "layer_loss", ("numpy",)),
+    "weights": ("._weights", "weights", ("numpy",)),
+    "lightning": (".lightning", None, ("lightning", "pytorch_lightning")),
+    "transformers": (".transformers", None, ("transformers",)),
 }
+_MODULES = ("lightning", "transformers")
 
 if TYPE_CHECKING:
-    from . import lightning, transformers
+    from . import lightning as lightning, transformers as transformers
     from ._grad import grad, layer_loss
     from ._keras import Recorder, tape
     from ._torch import watch
     from ._weights import weights
 
+    __all__ = [
+        "Deck", "Diagnosis", "Error", "Finding", "RecordingWarning", "Run", "Signal", "runs",
+        "Recorder", "grad", "layer_loss", "tape", "watch", "weights",
+    ]
 
-def __getattr__(name: str):
+
+def _installed(names: tuple[str, ...]) -> bool:
+    from importlib.util import find_spec
+
+    return any(find_spec(name) is not None for name in names)
+
+
+def _works(name: str) -> bool:
+    try:
+        return __getattr__(name) is not None
+    except (AttributeError, ImportError):
+        return False
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__":  # for `import *` and help(): without a framework, or with one too old, not what needs it
+        return _NAMES + [later for later in _LATER if later not in _MODULES and _works(later)]
     if name not in _LATER:
         raise AttributeError(f"module 'tapedeck' has no attribute {name!r}")
     from importlib import import_module
 
-    module, attribute = _LATER[name]
+    module, attribute, needs = _LATER[name]
+    if not _installed(needs):
+        raise AttributeError(f"tapedeck.{name} needs {' or '.join(needs)}, which is not installed: pip install {needs[0]}")
     found = import_module(module, __name__)
     value = getattr(found, attribute) if attribute else found
     globals()[name] = value
@@ -59,4 +80,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    return sorted(set(globals()) | set(__getattr__("__all__")))

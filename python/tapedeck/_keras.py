@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 
@@ -17,7 +17,8 @@ from ._groups import default_tracks, sinks_of
 from ._guard import guarded
 from ._keras_signals import BACKEND, Signals, leaves as _leaves, telling as _telling
 from ._keras_steps import STEPS
-from .deck import Deck
+from ._options import DeckOptions, TrackOptions
+from .deck import Deck, leaves_no_folder
 
 __all__ = ["Recorder", "tape", "_leaves", "_telling"]
 _SCHEDULES = ("every", "log_freq", "every_epochs", "at")
@@ -52,7 +53,7 @@ class Recorder(keras.callbacks.Callback):
     def __init__(
         self,
         folder: str | os.PathLike[str] | None = None,
-        track: Iterable[dict[str, Any] | str] | dict[str, Any] | str | None = None,
+        track: Iterable[TrackOptions | str] | TrackOptions | str | None = None,
         *,
         every: int | str | None = None,
         log_freq: int = 0,
@@ -61,7 +62,7 @@ class Recorder(keras.callbacks.Callback):
         log: str | Iterable[str] | None = None,
         deck: Deck | None = None,
         prefix: str = "",
-        **options: Any,
+        **options: Unpack[DeckOptions],
     ) -> None:
         super().__init__()
         if deck is not None and (folder is not None or options):
@@ -149,6 +150,7 @@ class Recorder(keras.callbacks.Callback):
 
     # ---- the deck -------------------------------------------------------------------------------
 
+    @leaves_no_folder
     def attach(self, model: Any) -> "Recorder":
         """Begins to record this model: its ``fit``, or ``train_on_batch``. A recorder that records it already is
         finished, with a warning."""

@@ -388,6 +388,16 @@ class Loop:
             self.pending.clear()
             self.tell()
 
+    def warnings(self) -> list[str]:
+        """What leaves nothing to record: worth a word while training runs."""
+        texts = {
+            "cleared": "gradients are cleared before the optimizer steps: none are recorded, and nothing is learnt; "
+                       "call zero_grad() before backward() or after step()",
+            "detached": "no gradient reaches a parameter of the optimizer: none are recorded, and nothing is learnt; "
+                        "is the loss detached, or backward() missing?",
+        }
+        return [text for key, text in texts.items() if self.facts.get(key, {}).get("count", 0) > 1]
+
     # ---- schedules ------------------------------------------------------------------------------
 
     @_guarded

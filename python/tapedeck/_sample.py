@@ -12,7 +12,7 @@ from ._grad import _numpy
 class Sampler:
     """Goes with a deck; draws other rows each time, the same ones for the same seed."""
 
-    def __init__(self, deck: Any, x: Any, y: Any, *, n: int, every: int, every_epochs: int, predict: Any, to: str) -> None:
+    def __init__(self, deck: Any, x: Any, y: Any, *, n: int, every: int, every_epochs: int, predict: Any, to: Any) -> None:
         self.deck = deck
         self.x, self.y = x, y
         self.n = min(n, len(x))

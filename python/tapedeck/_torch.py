@@ -13,15 +13,16 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
 from . import _tensors
 from ._layers import Handle, Layer, Tap
 from ._loop import Loop
+from ._options import DeckOptions
 from ._steps import PLAIN, Clock, Parameter, Updates, optimizers_of, stance
-from .deck import Deck
+from .deck import Deck, leaves_no_folder
 
 _GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
 _SINKS = {"tensor": "npy", "rows": "csv", "long": "csv", "units": "csv", "stats": "sqlite", "histogram": "tensorboard",
@@ -30,6 +31,7 @@ _in_backward = torch._C._current_graph_task_id  # -1 outside of one
 _scaler: Any = None  # a weak reference to the GradScaler that last scaled a loss
 
 
+@leaves_no_folder
 def watch(
     model: torch.nn.Module,
     folder: str | os.PathLike[str] = "runs/run",
@@ -43,7 +45,7 @@ def watch(
     scaler: Any = None,
     deck: Deck | None = None,
     prefix: str = "",
-    **options: Any,
+    **options: Unpack[DeckOptions],
 ) -> Deck:
     """Records what happens inside a PyTorch model while it trains.
 
@@ -516,6 +518,9 @@ class Watcher:
         self._put_waiting()
         if self.twice:
             self._note_once("backward_twice", "several backward passes in a step: errors are those of the first")
+
+    def warnings(self) -> list[str]:
+        return self.loop.warnings()
 
     def finish(self) -> None:
         self.loop.finish()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Unpack
 
+from ._options import WatchOptions
 from ._torch import watch
 
 
@@ -12,7 +13,7 @@ class TrainerSteps:
     """Watches a model for a trainer. A step is closed when the next one begins: what is logged of it, and whether it was
     its epoch's last, is known after its end. Numbers are the trainer's; in a run that is resumed they go on."""
 
-    def __init__(self, folder: str | os.PathLike[str] = "runs/run", **options: Any) -> None:
+    def __init__(self, folder: str | os.PathLike[str] = "runs/run", **options: Unpack[WatchOptions]) -> None:
         self._folder, self._options = folder, options
         self._own = options.get("deck") is None
         self.deck: Any = None

@@ -3,20 +3,55 @@
 from __future__ import annotations
 
 import atexit
+import functools
+import json
 import os
+import shutil
 import sys
+import threading
+import time
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+from urllib.parse import quote
 
 from . import _native, _resume
+from ._options import Names, Policy
 
 _FORMS = _native.FORMS
+_MOST_WARNINGS = 100
+_LOOK_SECONDS = 1.0  # between two looks for something to warn of
 _open: "weakref.WeakSet[Deck]" = weakref.WeakSet()
+_made = threading.local()  # .decks: those that a function marked with leaves_no_folder has made so far
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-def _form_bits(form: str | Iterable[str] | None) -> int:
+class RecordingWarning(UserWarning):
+    """Something that a deck was asked for and that it cannot do, or that comes to nothing."""
+
+
+def leaves_no_folder(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function that raises takes the decks it has made back, with their folders."""
+
+    @functools.wraps(function)
+    def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        outer = getattr(_made, "decks", None)
+        _made.decks = []
+        try:
+            return function(*arguments, **named)
+        except BaseException:
+            for deck in _made.decks:
+                deck._abandon()
+            raise
+        finally:
+            _made.decks = outer
+
+    return call
+
+
+def _form_bits(form: Names | None) -> int:
     words = form.split(",") if isinstance(form, str) else (form or ())
     bits = 0
     for word in words:
@@ -27,8 +62,26 @@ def _form_bits(form: str | Iterable[str] | None) -> int:
     return bits
 
 
-def _listed(names: str | Iterable[str] | None) -> str | None:
+def _listed(names: Names | None) -> str | None:
     return names if names is None or isinstance(names, str) else ",".join(names)
+
+
+def _file_name(name: str) -> str:
+    text = quote(name, safe=" ")
+    return "%2E" + text[1:] if text.startswith(".") else text
+
+
+def _note_text(value: Any) -> str:
+    """A setting as a text that `Run.config` reads back: JSON, but for strings that are not JSON themselves."""
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return value
+    try:
+        return json.dumps(value, default=lambda other: other.item() if hasattr(other, "item") else str(other))
+    except (TypeError, ValueError):
+        return str(value)
 
 
 class Deck:
@@ -42,12 +95,20 @@ class Deck:
     >>> deck.finish()
 
     The folder is ``folder``, or ``folder-2``, ``folder-3``, … when that exists: a run is never overwritten.
-    Numbers go to metrics.csv, TensorBoard and run.db. Without a track every array is kept in every step, as NPY. A deck may be used as a context manager; one that is
-    still open when the interpreter exits is finished then. In a process forked from this one (a worker
-    of a data loader) its calls do nothing.
+    Numbers go to metrics.csv, TensorBoard and run.db. Without a track every array is kept in every step, as NPY.
+    A deck may be used as a context manager; one that is still open when the interpreter exits is finished then.
+    In a process forked from this one (a worker of a data loader) its calls do nothing.
+
+    What comes to nothing (a track that no signal matches, a condition on an unknown metric, a sink that fails) is a
+    `RecordingWarning` when it is noticed, and again when the deck is finished.
 
     Args:
         folder: where the run is written.
+        name: of the run, for people; ``Run.title``.
+        group: of runs that belong together.
+        tags: words to find the run by.
+        config: settings of the training, a dict or an ``argparse.Namespace``: ``Run.config``, and in
+            ``tapedeck runs --json`` and ``tapedeck compare``.
         policy: when the queue to the writer is full: ``block`` (nothing is lost), ``drop`` or ``degrade``
             (a tensor becomes a histogram, a histogram statistics).
         queue: bytes that may wait for the writer (256 MiB).
@@ -67,7 +128,11 @@ class Deck:
         self,
         folder: str | os.PathLike[str] = "runs/run",
         *,
-        policy: str = "block",
+        name: str | None = None,
+        group: str | None = None,
+        tags: Names | None = None,
+        config: Mapping[str, Any] | Any = None,
+        policy: Policy = "block",
         queue: int = 0,
         history: int = 0,
         overhead: float = 0.0,
@@ -91,21 +156,42 @@ class Deck:
         self._begun = False
         self._finished = False
         self._ends_epoch = False
+        self._warnings: list[str] = []
+        self._look_at = 0.0  # when to look for more of them
         self._laid_out: set[str] = set()  # names of arrays that were recorded
         self._by_epoch = False  # a track waits for the end of an epoch
         self._epochs_ended = 0
         self._parts: list[Any] = []  # that go with the deck: hooks, samplers
         self.rank = rank
         self.folder: str = self._native.folder
+        self._resumed = bool(resume)
         self.steps = max(after, 0)  # closed so far
         self._before = _ended_by()  # not what ends this run
         _open.add(self)
+        if getattr(_made, "decks", None) is not None:
+            _made.decks.append(self)
+        try:
+            self._about(name, group, tags, config)
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _about(self, name: str | None, group: str | None, tags: Names | None, config: Any) -> None:
+        if name is not None:
+            self.note("title", name)
+        if group is not None:
+            self.note("group", group)
+        if tags is not None:
+            self.note("tags", ",".join(word.strip() for word in (_listed(tags) or "").split(",")))
+        if config is not None:
+            for key, value in (config if isinstance(config, Mapping) else vars(config)).items():
+                self._native.note(f"experiment.{key}", _note_text(value))
 
     # ---- what is recorded -----------------------------------------------------------------------
 
     def track(
         self,
-        what: str | Iterable[str] = "*",
+        what: Names = "*",
         *,
         every: int | str = 0,
         log_freq: int = 0,
@@ -116,8 +202,8 @@ class Deck:
         sample: int = 0,
         when: str | None = None,
         history: int = 0,
-        form: str | Iterable[str] | None = None,
-        to: str | Iterable[str] | None = None,
+        form: Names | None = None,
+        to: Names | None = None,
     ) -> "Deck":
         """Adds a wish: which signals, when, in which form, where to. It counts from the next step on.
 
@@ -158,6 +244,7 @@ class Deck:
             self.track("*", form="tensor,stats", to="npy,sqlite")
         if self._metrics:
             self._native.track("*", every=self._metrics, metrics=True, to="csv,tensorboard")
+        self._native.track("*", metrics=True, form=_FORMS["text"] | _FORMS["image"], to="csv,tensorboard,png")
 
     def record(self, name: str, value: Any, *, layout: str | None = None) -> None:
         """Records an array under this name, if a track wants it in this step. It is read, or
@@ -185,28 +272,96 @@ class Deck:
             for part, array, dtype in arrays:
                 self._native.record(part, array, dtype=dtype)
 
-    def log(self, metrics: dict[str, Any] | None = None, /, **more: Any) -> None:
+    def log(self, metrics: Mapping[str, Any] | None = None, /, *, step: int | None = None, **more: Any) -> None:
         """Records numbers: Python's, or arrays of one element, which are not waited for.
 
         >>> deck.log(loss=loss, accuracy=0.9)
         >>> deck.log({"val/loss": 0.4})
+        >>> deck.log(loss=0.3, step=120)             # and closes step 120
+
+        Args:
+            step: the number of the open step, which is closed with this call: it is the same as `step` right after
+                it. Without it the step stays open.
         """
         if not self._begun:
             self._prepare()
+        if step is not None:
+            self._check_step(step)
+            if step != self.steps + 1:
+                self._native.begin(self.epoch, step, False)
         scalar = self._native.scalar
-        for name, value in (metrics or {}).items():
-            scalar(name, value)
-        for name, value in more.items():
+        for name, value in {**(metrics or {}), **more}.items():
             try:
                 scalar(name, value)
             except BufferError:
                 scalar(name, float(value))
+        if step is not None:
+            self.step(step=step)
 
     def text(self, name: str, text: str) -> None:
-        """Records a text in this step."""
+        """Records a text in this step.
+
+        >>> deck.text("sample", "once upon a time")
+        """
         if not self._begun:
             self._prepare()
         self._native.text(name, text)
+
+    def image(self, name: str, value: Any, *, layout: str | None = None) -> None:
+        """Records a picture in this step: as PNG in images/NAME, and for TensorBoard. `Signal.at` gives the PNG back.
+
+        >>> deck.image("digit", np.zeros((28, 28)))
+        >>> deck.image("photo", tensor, layout="CHW")
+
+        Args:
+            value: an array of uint8, or of floats from 0 to 1; one channel is grey, three are RGB, four RGBA.
+            layout: ``HW``, ``HWC`` or ``CHW``; by default the one in which there are 1, 3 or 4 channels (the last
+                axis, where both could be).
+        """
+        from ._media import picture
+
+        if not self._begun:
+            self._prepare()
+        self._native.picture(name, picture(value, layout))
+
+    def audio(self, name: str, value: Any, *, rate: int, layout: str | None = None) -> str:
+        """Records a sound in this step, as a WAV file in the run's folder; the text that is recorded under the
+        name, and returned, is the file's place there. TensorBoard shows that text, and does not play it.
+
+        >>> deck.audio("speech", np.sin(np.arange(16000) / 20), rate=16000)
+        'audio/speech/step-000001.wav'
+
+        Args:
+            value: floats from -1 to 1, or int16.
+            rate: samples a second.
+            layout: ``T`` (mono), ``TC`` or ``CT``.
+        """
+        from ._media import sound
+
+        data = sound(value, rate, layout)
+        place = f"audio/{_file_name(name)}/step-{self.steps + 1:06}.wav"
+        if os.getpid() == self._pid:
+            path = os.path.join(self.folder, place)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path + ".part", "wb") as file:
+                file.write(data)
+            os.replace(path + ".part", path)
+            self.text(name, place)
+        return place
+
+    def table(self, name: str, data: Any, columns: Sequence[str] | None = None) -> None:
+        """Records a table in this step, as a text of CSV: `Signal.table` gives it back, ``tapedeck export`` writes it.
+
+        >>> deck.table("confusion", {"class": ["cat", "dog"], "right": [9, 7]})
+        >>> deck.table("confusion", [["cat", 9], ["dog", 7]], columns=["class", "right"])
+
+        Args:
+            data: a DataFrame, a dict of columns, a list of dicts, or rows.
+            columns: of rows, their names.
+        """
+        from ._media import table
+
+        self.text(name, table(data, columns))
 
     def note(self, key: str, value: Any) -> None:
         """Records a fact about the run as a whole: the last value for a key counts."""
@@ -236,6 +391,11 @@ class Deck:
 
     # ---- steps ----------------------------------------------------------------------------------
 
+    def _check_step(self, step: int) -> None:
+        if step <= self.steps:
+            raise ValueError(f"step {step} comes after step {self.steps}, which is closed: steps count from 1 and go forward. What belongs "
+                             "to one step is logged with one call of log(step=), or before step()")
+
     def begin(self, *, last: bool = False) -> None:
         """Says of the step that begins whether it is its epoch's last: what is wanted only then need not be
         kept in every other."""
@@ -248,11 +408,13 @@ class Deck:
 
         Args:
             epoch: of the step, from 1; by default as before.
-            step: its number; by default one more than the last.
+            step: its number; by default one more than the last. Numbers only grow.
             last: it is its epoch's last; the next one begins another.
         """
         if not self._begun:
             self._prepare()
+        if step is not None:
+            self._check_step(step)
         if epoch is not None:
             self.epoch = epoch
         self._ends_epoch = last
@@ -269,6 +431,11 @@ class Deck:
             self._begin_epoch()
         for part in self._parts:
             part.after_step()
+        now = time.monotonic()
+        if now >= self._look_at or self.steps & (self.steps - 1) == 0:
+            self._look_at = now + _LOOK_SECONDS
+            for text in self._find_warnings()[0]:
+                warnings.warn(f"tapedeck: {self.folder}: {text}", RecordingWarning, stacklevel=2)
 
     def end_epoch(self) -> None:
         """The step closed last was its epoch's last; another epoch begins.
@@ -304,9 +471,19 @@ class Deck:
         """What has been recorded, dropped, degraded, and what recording has cost."""
         return self._native.counters()
 
+    def _find_warnings(self, ending: bool = False) -> tuple[list[str], list[str]]:
+        """What has not been warned of so far, and what has been and still holds."""
+        found = self._native.warnings(ending)
+        for part in self._parts:
+            found += getattr(part, "warnings", list)()
+        still = [text for text in self._warnings if text in found]
+        new = [text for text in dict.fromkeys(found) if text not in self._warnings][: _MOST_WARNINGS - len(self._warnings)]
+        self._warnings += new
+        return new, still
+
     # ---- the end --------------------------------------------------------------------------------
 
-    def finish(self, state: str | None = None) -> None:
+    def finish(self, state: str | None = None, *, _level: int = 2) -> None:
         """Writes everything and closes the run. Raises `Error` when not everything could be
         recorded; calling it again does nothing.
 
@@ -328,13 +505,38 @@ class Deck:
             warnings.warn(f"tapedeck: {text}", stacklevel=2)
         if state:
             self._native.note("state", state)
-        self._native.close()
+        new, still = self._find_warnings(ending=True)
+        if new or still:
+            self._native.note("warnings", "\n".join(still + new))
+        try:
+            self._native.close()
+        finally:
+            for text in new:
+                warnings.warn(f"tapedeck: {self.folder}: {text}", RecordingWarning, stacklevel=_level)
+            if still:
+                warnings.warn(f"tapedeck: {self.folder}: the run ended with these warnings: {'; '.join(still)}",
+                              RecordingWarning, stacklevel=_level)
+
+    def _abandon(self) -> None:
+        """Takes the deck back: there is no run."""
+        if self._finished:
+            return
+        self._finished = True
+        _open.discard(self)
+        for part in self._parts:
+            part.finish()
+        try:
+            self._native.close()
+        except _native.Error:
+            pass
+        if not self._resumed:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> "Deck":
         return self
 
     def __exit__(self, kind: type | None, value: BaseException | None, traceback: Any) -> None:
-        self.finish(_state_of(value))
+        self.finish(_state_of(value), _level=3)
 
     def __repr__(self) -> str:
         state = "finished" if self._finished else f"step {self.steps}"
@@ -342,7 +544,7 @@ class Deck:
 
     def sample(
         self, x: Any, y: Any = None, *, n: int = 10, every_epochs: int = 1, every: int = 0, predict: Any = None,
-        to: str = "csv,print",
+        to: Names = "csv,print",
     ) -> None:
         """Records a random sample of a validation set as ``prediction``, true labels beside predictions.
 

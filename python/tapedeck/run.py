@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import shutil
+import subprocess
+import sysconfig
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._options import Names
+from .deck import _listed
 
 if TYPE_CHECKING:
     import numpy
@@ -19,6 +27,79 @@ _STATS = _VALUE[:3] + [
     ("count", "<i8"), ("mean", "<f8"), ("std", "<f8"), ("min", "<f8"), ("max", "<f8"), ("norm", "<f8"),
     ("zeros", "<i8"), ("nan", "<i8"), ("inf", "<i8"),
 ]
+
+
+def _pandas(what: str) -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(f"{what} is a table of pandas, which is not installed: pip install pandas") from error
+    return pandas
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with a run: a cause, where and since when, and what to do."""
+
+    cause: str
+    confidence: str  #: ``sure``, ``likely`` or ``maybe``
+    layer: str | None = None
+    unit: int | None = None
+    since_step: int = 0
+    remedy: str | None = None
+    symptoms: list[str] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)  #: of text, signal, step, value
+    origin: dict[str, Any] | None = None  #: where the first number that is not finite came from
+
+    def __str__(self) -> str:
+        where = f", layer {self.layer}" if self.layer else ""
+        since = f", since step {self.since_step}" if self.since_step > 1 else ""
+        lines = [f"{self.cause}{where}{since}, {self.confidence}"] + [f"    {e['text']}" for e in self.evidence]
+        return "\n".join(lines + ([f"    → {self.remedy}"] if self.remedy else []))
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `Run.diagnose` found."""
+
+    findings: list[Finding]  #: most important first
+    rules: int  #: checks that ran
+    skipped: int  #: checks that could not, for want of what they read
+    notes: list[str]  #: what could not be done, and what to record
+
+    def __str__(self) -> str:
+        lines = [str(finding) for finding in self.findings]
+        lines.append(f"{self.rules} of {self.rules + self.skipped} checks ran")
+        return "\n".join(lines + [f"  {note}" for note in self.notes])
+
+
+def _finding(row: dict[str, Any]) -> Finding:
+    def parsed(value: Any, none: Any) -> Any:
+        return (json.loads(value) if value else none) if isinstance(value, str) else (none if value is None else value)
+
+    unit = row.get("unit")
+    return Finding(
+        cause=row["cause"], confidence=row["confidence"], layer=row.get("layer") or None,
+        unit=unit if unit is not None and unit >= 0 else None, since_step=row.get("since_step") or 0,
+        remedy=row.get("remedy") or None, symptoms=parsed(row.get("symptoms"), []),
+        evidence=parsed(row.get("evidence"), []), origin=parsed(row.get("origin"), None) or None,
+    )
+
+
+def _setting(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _program() -> str:
+    """The program tapedeck: the package's own, or what $TAPEDECK or the path has."""
+    own = os.path.join(sysconfig.get_path("scripts"), "tapedeck")
+    found = os.environ.get("TAPEDECK") or (own if os.path.exists(own) else shutil.which("tapedeck"))
+    if not found:
+        raise FileNotFoundError("the program tapedeck, which diagnoses runs, is not installed beside this Python nor in the path")
+    return found
 
 
 class Signal:
@@ -47,14 +128,12 @@ class Signal:
     @property
     def stats(self) -> "pandas.DataFrame":
         """The statistics, one row a step: count, mean, std, min, max, norm, zeros, nan, inf."""
-        import pandas
-
+        pandas = _pandas("stats")
         return pandas.DataFrame(self._table("stats", _STATS)).set_index("step")
 
     def to_pandas(self) -> "pandas.Series | pandas.DataFrame":
         """A scalar's values by step; of anything else its statistics."""
-        import pandas
-
+        pandas = _pandas("to_pandas()")
         if "scalar" in self.forms:
             table = self.values
             return pandas.Series(table["value"], index=pandas.Index(table["step"], name="step"), name=self.name)
@@ -75,6 +154,47 @@ class Signal:
             raise KeyError(f"{self.name}: no {form} at or before step {step}")
         return self._content(form, found[2])
 
+    def array(self) -> "numpy.ndarray":
+        """All records of all steps: ``[records, …shape]``. A scalar's are its values; tensors are mapped from their
+        file where it holds them all, and copied where they are in several places. `steps` says of which steps.
+
+        >>> run["loss"].array()
+        >>> run["conv1.error"].array()[-1]
+        """
+        import numpy
+
+        if "scalar" in self.forms and "tensor" not in self.forms:
+            return self.values["value"]
+        if "tensor" not in self.forms:
+            raise KeyError(f"{self.name} was not recorded as a tensor: record it with form=\"tensor\" (it has: {', '.join(self.forms)})")
+        steps = self.steps
+        first = self._place(int(steps[0]))
+        last = self._place(int(steps[-1]))
+        if first and last and first[0] == last[0] and last[1] - first[1] == len(steps) - 1:
+            path = os.path.join(self._run.folder, first[0])
+            return numpy.load(path, mmap_mode="r")[first[1]:last[1] + 1]
+        return numpy.stack([self.at(int(step), "tensor") for step in steps])
+
+    @property
+    def steps(self) -> "numpy.ndarray":
+        """The steps of `array`'s records."""
+        import numpy
+
+        if "scalar" in self.forms and "tensor" not in self.forms:
+            return self.values["step"]
+        return numpy.array(self._run._native.steps(self.name, _FORMS["tensor"]), numpy.int64)
+
+    def _place(self, step: int) -> tuple[str, int] | None:
+        """The NPY file that has the tensor of a step, and its place there."""
+        found = self._run._native.at(self.name, _FORMS["tensor"], step)
+        content = found[2] if found else None
+        return (content[3], content[4]) if isinstance(content, tuple) and content[3].endswith(".npy") else None
+
+    def table(self, step: int | None = None) -> "pandas.DataFrame":
+        """A table that `Deck.table` recorded at this step, or last before it (by default: last of all)."""
+        pandas = _pandas("table()")
+        return pandas.read_csv(io.StringIO(self.at(step, "text")))
+
     def _content(self, form: str, content: Any) -> Any:
         if form == "histogram":
             import numpy
@@ -94,15 +214,17 @@ class Signal:
         return numpy.frombuffer(data, dtype).reshape(shape)
 
 
-class Run(Mapping):
+class Run(Mapping[str, Signal]):
     """A run: a folder that a deck wrote, or a folder of TensorBoard event files written by anybody.
 
     >>> run = tapedeck.Run("runs/a")
     >>> list(run)
-    ['loss', 'conv2.error', 'conv2.output']
+    ['loss', 'conv1.error', 'conv2.error', 'conv2.output']
     >>> run["loss"].to_pandas()
     >>> run["conv2.error"].stats
     >>> run["conv2.output"].at(1200)
+    >>> run["conv2.output"].array().shape
+    >>> run.config, run.events, run.diagnose().findings
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -162,10 +284,63 @@ class Run(Mapping):
         """Facts about the run."""
         return self._native.notes("run")
 
+    @property
+    def title(self) -> str | None:
+        """The ``name`` that `Deck` or `watch` was given."""
+        return self.notes.get("title")
+
+    @property
+    def group(self) -> str | None:
+        return self.notes.get("group")
+
+    @property
+    def tags(self) -> list[str]:
+        return [word for word in self.notes.get("tags", "").split(",") if word]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings that `Deck` or `watch` was given; of ``tapedeck train`` what it notes of its experiment."""
+        return {key: _setting(text) for key, text in self._native.notes("experiment").items()}
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What the deck did: triggers, drops, errors of sinks; each with kind, epoch, step, wall_time, count, signal
+        and text."""
+        return self._native.events()
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the last diagnosis found, which the run keeps; empty before there is one."""
+        return [_finding(row) for row in self._native.findings()]
+
+    def diagnose(
+        self, *, only: Names | None = None, ignore: Names | None = None, trial: bool = True, seconds: float = 60,
+        keep: bool = True,
+    ) -> Diagnosis:
+        """Says what is wrong with the run, as ``tapedeck diagnose`` does.
+
+        >>> print(run.diagnose())
+        >>> run.diagnose(only="dead_relu,plateau").findings
+
+        Args:
+            only, ignore: names and globs of rules.
+            trial: try out what is suspected, where the run can be repeated.
+            seconds: that trials may take.
+            keep: write the findings into the run; `findings` then has them.
+        """
+        command = [_program(), "diagnose", self.folder, "--json", "--seconds", str(seconds)]
+        for option, value in (("--only", only), ("--ignore", ignore)):
+            command += [option, _listed(value) or ""] if value is not None else []
+        command += ([] if trial else ["--no-trial"]) + ([] if keep else ["--no-keep"])
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace")
+        if done.returncode not in (0, 1) or not done.stdout:
+            raise _native.Error(done.stderr.strip() or f"tapedeck diagnose ended with status {done.returncode}")
+        found = json.loads(done.stdout)
+        return Diagnosis([_finding(row) for row in found["findings"]], found["rules"], found["skipped"], found["notes"])
+
     def to_pandas(self) -> "pandas.DataFrame":
         """All scalars: a row a step, a column a signal."""
-        import pandas
-
+        pandas = _pandas("to_pandas()")
         columns = {name: signal.to_pandas() for name, signal in self.items() if "scalar" in signal.forms}
         return pandas.DataFrame(columns)
 
@@ -205,12 +380,30 @@ def _latest(signal: Signal) -> str:
     return ""
 
 
-def runs(folder: str | os.PathLike[str] = "runs") -> list[Run]:
-    """Every run below a folder, in the order of their names."""
-    found = []
+def runs(folder: str | os.PathLike[str] = "runs") -> "pandas.DataFrame":
+    """The runs below a folder as a table, a row each, in the order of their folders: name, folder, state, started,
+    epoch, steps, title, group, tags; ``config.KEY`` for each setting, and each metric's last value.
+
+    >>> table = tapedeck.runs("runs")
+    >>> table.sort_values("loss")[["name", "config.lr", "loss"]]
+    >>> best = tapedeck.Run(table.loc[table["loss"].idxmin(), "folder"])
+    """
+    pandas = _pandas("runs()")
+    rows = []
     for path, names, files in os.walk(folder):
         names.sort()
         if "run.db" in files:
             names.clear()
-            found.append(Run(path))
-    return found
+            rows.append(_row(Run(path)))
+    columns = ["name", "folder", "state", "started", "epoch", "steps", "title", "group", "tags"]
+    table = pandas.DataFrame(rows, columns=None if rows else columns)
+    table["started"] = pandas.to_datetime(table["started"], unit="s", utc=True)
+    return table
+
+
+def _row(run: Run) -> dict[str, Any]:
+    about = run._about
+    row = {"name": run.name, "folder": run.folder, "state": run.state, "started": about["started"],
+           "epoch": about["last_epoch"], "steps": run.steps, "title": run.title, "group": run.group, "tags": run.tags}
+    row |= {f"config.{key}": value for key, value in run.config.items() if key != "yaml"}
+    return row | {name: signal.at(form="scalar") for name, signal in run.items() if "scalar" in signal.forms}

@@ -67,7 +67,7 @@ class Resume(unittest.TestCase):
         self.train(1, resume=4, discard=True)
         self.assertEqual(self.losses(copy + "-2"), [1, 2, 3, 4, 5, 6])
         self.assertFalse(os.path.exists(os.path.join(copy + "-2", "before-resume-4")))
-        self.assertEqual(tapedeck.runs(self.folder.name) and len(tapedeck.runs(self.folder.name)), 1)
+        self.assertEqual(len(tapedeck.runs(self.folder.name)), 1)
 
     def test_a_step_beyond_the_last_that_was_recorded(self):
         self.train(3)

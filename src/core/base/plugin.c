@@ -1,23 +1,33 @@
 #include "base/plugin.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Beside the library that this code is in, or in tapedeck/ there: never by a search path, where
- * somebody else might have put one. */
-static bool find(char *path, size_t size, const char *name) {
-    static const char *const folders[] = {"", "tapedeck/"};
-    Dl_info own;
-    if (!dladdr((void *)(uintptr_t)find, &own) || !own.dli_fname) {
+/* The file that this code is in. A program that was found by the search path is known by its bare
+ * name, which must not be taken for a file of the working folder. */
+static bool find_own(char own[PATH_MAX]) {
+    Dl_info about;
+    if (!dladdr((void *)(uintptr_t)find_own, &about) || !about.dli_fname) {
         return false;
     }
-    const char *slash = strrchr(own.dli_fname, '/');
-    int length = slash ? (int)(slash + 1 - own.dli_fname) : 0;
+    return realpath(strchr(about.dli_fname, '/') ? about.dli_fname : "/proc/self/exe", own) != NULL;
+}
+
+/* Beside the library or program that this code is in, or in tapedeck/ there: never by a search path,
+ * where somebody else might have put one. */
+static bool find(char *path, size_t size, const char *name) {
+    static const char *const folders[] = {"", "tapedeck/"};
+    char own[PATH_MAX];
+    if (!find_own(own)) {
+        return false;
+    }
+    int length = (int)(strrchr(own, '/') + 1 - own);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        int made = snprintf(path, size, "%.*s%slibtapedeck-%s.so", length,
-                            slash ? own.dli_fname : "", folders[i], name);
+        int made = snprintf(path, size, "%.*s%slibtapedeck-%s.so", length, own, folders[i], name);
         if (made > 0 && (size_t)made < size && access(path, R_OK) == 0) {
             return true;
         }

@@ -41,15 +41,18 @@ typedef struct td__track {
     int64_t *at;
     size_t at_count;
     td__condition *condition; /* or NULL */
-    bool metrics;             /* scalars and texts only */
+    bool metrics;             /* scalars, texts and pictures only */
     uint32_t form;
     td__forms forms;       /* of tensors */
-    td__forms value_forms; /* of scalars and texts */
+    td__forms value_forms; /* of scalars, texts and pictures that the program brings along */
     uint32_t scalar_sinks; /* the same, of scalars: bits */
 
-    bool due_step;  /* the open step is wanted by its number */
-    bool due_epoch; /* … because it was announced as the last of an epoch */
-    bool due_maybe; /* … if it turns out to be the last of an epoch */
+    bool due_step;     /* the open step is wanted by its number */
+    bool due_epoch;    /* … because it was announced as the last of an epoch */
+    bool due_maybe;    /* … if it turns out to be the last of an epoch */
+    int64_t due_steps; /* closed steps that are its */
+
+    bool names_known, condition_known; /* signals with these names are there: see warnings.c */
 
     td__kept *kept_first, *kept_last; /* history, oldest first */
     bool lost;                        /* something did not fit since the last trigger */
@@ -299,9 +302,10 @@ void td__count_dropped(td_deck *deck, int64_t records);
 
 /* ---- record.c ------------------------------------------------------------------------------- */
 
-/* Makes a snapshot of the value, or of a text, for these tracks. */
+/* Makes a snapshot of the value, or of the bytes of a text (with its 0) or a picture, for these
+ * tracks. */
 void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, double value,
-                      const char *text);
+                      const void *bytes, size_t size);
 
 /* Those of the signal's tracks that want scalars and texts in the open step. */
 void td__values_due(const td_signal *signal, td__tracks tracks);

@@ -147,10 +147,12 @@ td__snapshot *td__plan_admit(td_deck *deck, td__plan *p) {
     }
     td__snapshot *snapshot = td__snapshot_create(&deck->recycler, p->signal, p->kind);
     void *data = NULL, *bins = NULL, *text = NULL;
-    bool copies = (p->forms & TD__DATA_FORMS) && p->data_bytes && !p->takes_over && !p->waited_for;
+    bool brought = p->kind == TD_TEXT || p->kind == TD_IMAGE; /* bytes, kept as they are */
+    bool copies = !brought && (p->forms & TD__DATA_FORMS) && p->data_bytes && !p->takes_over &&
+                  !p->waited_for;
     if (!snapshot || !take_if(deck, copies, p->data_bytes, &data, &snapshot->data_size) ||
         !take_if(deck, p->forms & TD_HISTOGRAM, p->bins_bytes, &bins, &snapshot->bins_size) ||
-        !take_if(deck, p->kind == TD_TEXT, p->data_bytes, &text, &snapshot->text_size)) {
+        !take_if(deck, brought, p->data_bytes, &text, &snapshot->text_size)) {
         if (snapshot) {
             snapshot->view.data = data;
             snapshot->histogram.bins = bins;

@@ -182,7 +182,7 @@ int64_t td__forms_of(const td_deck *deck, uint32_t kind, bool single, const td__
         const td__track *track = deck->tracks[i];
         bool value = kind != TD_TENSOR || (single && track->form == TD_FORM_DEFAULT);
         const uint16_t *from = value ? track->value_forms : track->forms;
-        uint32_t mask = !value ? UINT32_MAX : kind == TD_TEXT ? TD_TEXT : TD_SCALAR;
+        uint32_t mask = !value ? UINT32_MAX : kind == TD_TENSOR ? TD_SCALAR : kind;
         for (int32_t s = 0; s < deck->outlet_count; s++) {
             forms[s] = (uint16_t)(forms[s] | (from[s] & mask));
         }

@@ -356,10 +356,10 @@ td_status td_deck_record(td_deck *deck, const char *name, td_view view) {
 }
 
 void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks, double value,
-                      const char *text) {
+                      const void *bytes, size_t size) {
     td_deck *deck = signal->deck;
     td__plan p = {.signal = signal, .kind = kind, .single = true, .count = 1};
-    p.data_bytes = text ? strlen(text) + 1 : 0;
+    p.data_bytes = size;
     memcpy(p.tracks, tracks, sizeof p.tracks);
     td__plan_draw_up(deck, &p);
     td__snapshot *snapshot = td__plan_admit(deck, &p);
@@ -367,9 +367,9 @@ void td__record_value(td_signal *signal, uint32_t kind, const td__tracks tracks,
         return;
     }
     snapshot->value = value;
-    if (text) {
-        memcpy(snapshot->text, text, p.data_bytes);
-        snapshot->text_length = p.data_bytes - 1;
+    if (size) {
+        memcpy(snapshot->text, bytes, size);
+        snapshot->text_length = kind == TD_TEXT ? size - 1 : size;
     }
     td__plan_stage(deck, &p, snapshot);
 }
@@ -381,21 +381,42 @@ void td__values_due(const td_signal *signal, td__tracks tracks) {
     }
 }
 
-td_status td_deck_text(td_deck *deck, const char *name, const char *text) {
-    if (!text) {
-        return td__deck_refuse(deck, "the text of a signal");
-    }
+static td_status record_bytes(td_deck *deck, const char *name, uint32_t kind, const void *bytes,
+                              size_t size) {
     td_signal *signal = td_deck_signal(deck, name);
     if (!signal) {
         return td__no_signal(deck, name);
     }
     td__tracks tracks;
     td__deck_enter(deck);
-    td__signal_found_to_be(signal, TD_SIGNAL_TEXT);
+    if (kind == TD_TEXT) {
+        td__signal_found_to_be(signal, TD_SIGNAL_TEXT);
+    }
     td__values_due(signal, tracks);
     if (td__tracks_any(tracks)) {
-        td__record_value(signal, TD_TEXT, tracks, 0, text);
+        td__record_value(signal, kind, tracks, 0, bytes, size);
     }
     td__deck_unlock(deck);
     return TD_OK;
+}
+
+td_status td_deck_text(td_deck *deck, const char *name, const char *text) {
+    if (!text) {
+        return td__deck_refuse(deck, "the text of a signal");
+    }
+    return record_bytes(deck, name, TD_TEXT, text, strlen(text) + 1);
+}
+
+td_status td_deck_picture(td_deck *deck, const char *name, const void *png, size_t size) {
+    static const char head[8] = "\x89PNG\r\n\x1a\n";
+    if (!png) {
+        return td__deck_refuse(deck, "the picture of a signal");
+    }
+    if (size < sizeof head || memcmp(png, head, sizeof head) != 0) {
+        td__deck_lock(deck);
+        (void)td__deck_fail(deck, TD_FORMAT, "%s: its picture is no PNG", name);
+        td__deck_unlock(deck);
+        return TD_FORMAT;
+    }
+    return record_bytes(deck, name, TD_IMAGE, png, size);
 }

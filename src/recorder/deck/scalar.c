@@ -56,7 +56,7 @@ static void record(td_deck *deck, td_signal *signal, double value) {
     if (signal->scalar_unsure) {
         td__tracks tracks;
         td__values_due(signal, tracks);
-        td__record_value(signal, TD_SCALAR, tracks, value, NULL);
+        td__record_value(signal, TD_SCALAR, tracks, value, NULL, 0);
     } else if (signal->scalar_sinks) {
         td__pack_scalar(deck, signal, signal->scalar_sinks, value);
     }

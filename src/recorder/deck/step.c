@@ -21,6 +21,7 @@ static void decide(td_deck *deck, const td__moment *now, bool epoch_end, decisio
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__track *track = deck->tracks[i];
         bool go = td__track_scheduled(track, now->epoch, now->step, epoch_end);
+        track->due_steps += go;
         if (track->condition) {
             td__condition_update(track->condition, now);
             go = go && td__condition_holds(track->condition, now);
@@ -68,7 +69,7 @@ static void carry(td_deck *deck, td_signal *signal, const td__tracks due, const 
     }
     bool own = td__scalar_sinks(deck, kept) & owned;
     if (td__tracks_any(kept) && (of_step || !own)) { /* for their history */
-        td__record_value(signal, TD_SCALAR, kept, own ? signal->value : value, NULL);
+        td__record_value(signal, TD_SCALAR, kept, own ? signal->value : value, NULL, 0);
     }
 }
 

@@ -197,8 +197,10 @@ static td_status open_outlets(td_deck *deck, const bool chosen[TD__SINKS], td_er
 }
 
 static void set_forms(const td_deck *deck, td__track *track, const bool chosen[TD__SINKS]) {
-    const uint32_t values = TD_SCALAR | TD_TEXT;
-    uint32_t all = 0;
+    uint32_t values = TD_SCALAR | TD_TEXT | TD_IMAGE, all = 0;
+    if (track->metrics && track->form) {
+        values &= track->form;
+    }
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         all |= chosen[i] ? td__route_forms(deck->outlets[i].class, track->form) : 0;
     }

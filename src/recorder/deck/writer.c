@@ -102,7 +102,8 @@ static bool resting(const td__outlet *outlet) {
 
 static td_record record_of(const td__ticket *ticket, td_form form) {
     const td__snapshot *s = ticket->snapshot;
-    bool data = (form & TD__DATA_FORMS) != 0;
+    bool data = s->kind == TD_TENSOR && (form & TD__DATA_FORMS) != 0;
+    bool picture = s->kind == TD_IMAGE;
     td_record record = {
         .signal = s->signal->name,
         .signal_index = s->signal->index,
@@ -119,6 +120,8 @@ static td_record record_of(const td__ticket *ticket, td_form form) {
         .hash = s->hash,
         .text = form == TD_TEXT ? s->text : NULL,
         .text_length = form == TD_TEXT ? s->text_length : 0,
+        .png = picture ? s->text : NULL,
+        .png_size = picture ? s->text_length : 0,
         .info = td_signal_about(s->signal),
     };
     if (data && s->batch) {

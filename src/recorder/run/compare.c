@@ -1,5 +1,6 @@
 /* Two runs: what differs in their experiments, and where their signals part. The records of both are
  * walked side by side, once. */
+#include "base/crc32c.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "run/run.h"
@@ -60,16 +61,33 @@ static void add_lines(facts *f, const char *yaml) {
     }
 }
 
+/* A line of a value. One that is too long is cut, with a checksum of all of it: two that differ
+ * only behind the cut differ. */
+static void keep_line(facts *f, const char *key, const char *line, size_t length) {
+    enum { MOST_LINE = MOST_PATH / 2 };
+    char text[MOST_PATH];
+    if (length < MOST_LINE) {
+        (void)snprintf(text, sizeof text, "%.200s: %.*s", key, (int)length, line);
+    } else {
+        (void)snprintf(text, sizeof text, "%.200s: %.*s… (%zu bytes, CRC %08x)", key, MOST_LINE / 2,
+                       line, length, td__crc32c(0, line, length));
+    }
+    add_fact(f, text);
+}
+
 static void keep_fact(void *user, const char *key, const char *value) {
-    static const char *const alike[] = {"name", "started", "ended", "state"};
+    /* Of no consequence: when and how it ran, and what the loop was seen to do. */
+    static const char *const alike[] = {"name", "started", "ended", "state", "loop", "warnings"};
     bool skip = strncmp(key, "deck.", 5) == 0;
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
         skip |= strcmp(key, alike[i]) == 0;
     }
-    if (!skip && !strchr(value, '\n') && strlen(value) < MOST_PATH / 2) {
-        char line[MOST_PATH];
-        (void)snprintf(line, sizeof line, "%.200s: %s", key, value);
-        add_fact(user, line);
+    for (size_t length; !skip && *value; value += length + (value[length] == '\n')) {
+        length = strcspn(value, "\n");
+        size_t blank = strspn(value, " ");
+        if (blank < length) {
+            keep_line(user, key, value + blank, length - blank);
+        }
     }
 }
 
@@ -80,10 +98,26 @@ static void keep_environment(void *user, const char *key, const char *value) {
     }
 }
 
+/* What a run says of its settings: an experiment's file, from which the other notes follow, or notes
+ * alone. */
+typedef struct settings {
+    facts *facts;
+    bool file;
+} settings;
+
 static void keep_file(void *user, const char *key, const char *value) {
+    settings *s = user;
     if (strcmp(key, "yaml") == 0) {
-        add_lines(user, value);
+        add_lines(s->facts, value);
+        s->file = true;
     }
+}
+
+static void keep_setting(void *user, const char *key, const char *value) {
+    settings *s = user;
+    char name[MOST_PATH];
+    (void)snprintf(name, sizeof name, "experiment.%.200s", key);
+    keep_fact(s->facts, name, value);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -94,7 +128,11 @@ static facts facts_of(td_run *run) {
     facts f = {0};
     (void)td_run_notes(run, "run", keep_fact, &f, NULL);
     (void)td_run_notes(run, "environment", keep_environment, &f, NULL);
-    (void)td_run_notes(run, "experiment", keep_file, &f, NULL);
+    settings s = {.facts = &f};
+    (void)td_run_notes(run, "experiment", keep_file, &s, NULL);
+    if (!s.file) {
+        (void)td_run_notes(run, "experiment", keep_setting, &s, NULL);
+    }
     f.sorted = td__calloc(f.count + 1, sizeof *f.sorted);
     f.failed |= !f.sorted;
     if (!f.failed && f.count) {

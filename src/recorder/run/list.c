@@ -115,6 +115,7 @@ static td_status list_run(void *user, const char *folder, td_error *error) {
     } else {
         td_run_about(run, &summary.info);
         summary.problem_count = td_run_problems(run, &summary.problems);
+        summary.run = run;
     }
     status = l->each(l->user, &summary, error);
     td_run_close(run);

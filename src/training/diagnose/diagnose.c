@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_STEPS = 20000, MOST_NOTES = 1024 };
 #define VANISHED 1e-3 /* of a signal's size, from one end of the network to the other */
@@ -40,9 +41,22 @@ static td_status gather(td__case *of, td_error *error) {
     return status;
 }
 
-/* The experiment of a run, if it can be had; otherwise why not is noted. */
+/* Every run of an experiment has its file among its notes. */
+static void see_experiment(void *user, const char *key, const char *value) {
+    (void)value;
+    *(bool *)user |= strcmp(key, "yaml") == 0;
+}
+
+/* The experiment of a run, if it can be had; otherwise why not is noted. A run that another program
+ * recorded has none. */
 static void open_experiment(td__case *of) {
     td_error reason = {0};
+    bool expected = false;
+    (void)td_run_notes(of->history->run, "experiment", see_experiment, &expected, NULL);
+    if (!expected && access(of->path, F_OK) != 0) {
+        of->path = NULL;
+        return;
+    }
     td__trial_options options = {.path = of->path};
     of->trainer = td__trial_open(&options, &of->experiment, &reason);
     if (!of->trainer || gather(of, &reason)) {
@@ -132,7 +146,7 @@ static td_status check_names(const char *only, const char *ignore, td_error *err
 
 /* That nothing was looked at is not the same as that nothing was found. */
 static td_status check_count(const td__case *of, td_error *error) {
-    return of->diagnosis->rule_count
+    return of->diagnosis->rule_count + of->diagnosis->skipped_count
                ? TD_OK
                : td_error_set(error, TD_INVALID,
                               of->history ? "no rule is left to look at the run"
@@ -146,9 +160,12 @@ static void look(td__case *of, const char *only, const char *ignore) {
         bool wanted = rule->info.symptom || td__rule_is_wanted(rule, only, ignore);
         bool several = of->trainer && of->trainer->head_count > 1;
         if (wanted && (of->history || !rule->after) && !(rule->one_output && several)) {
+            bool counts = td__rule_is_wanted(rule, only, ignore),
+                 able = td__rule_can_look(of, rule);
             of->rule = rule;
             rule->look(of);
-            of->diagnosis->rule_count += td__rule_is_wanted(rule, only, ignore);
+            of->diagnosis->rule_count += counts && able;
+            of->diagnosis->skipped_count += counts && !able;
         }
     }
 }
@@ -184,7 +201,9 @@ static td_status diagnose(td__case *of, const char *run, const td_diagnose_optio
     if (of->known && !options->no_trial) {
         repeat(of, seconds / 4);
     }
+    of->available = td__needs_available(of);
     look(of, options->only, options->ignore);
+    td__note_skipped(of, options->only, options->ignore);
     td_status status = check_count(of, error);
     status = status ? status : td__judge(of, options, error);
     return status ? status : td__report(of, error);
@@ -283,6 +302,7 @@ static td_status check(td__case *of, const char *experiment, const td_check_opti
     if (status) {
         return status;
     }
+    of->available = td__needs_available(of);
     look(of, options->only, options->ignore);
     status = check_count(of, error);
     if (status) {
@@ -336,6 +356,10 @@ size_t td_diagnosis_findings(const td_diagnosis *diagnosis, const td_diagnosis_f
 
 size_t td_diagnosis_rule_count(const td_diagnosis *diagnosis) {
     return diagnosis->rule_count;
+}
+
+size_t td_diagnosis_skipped_count(const td_diagnosis *diagnosis) {
+    return diagnosis->skipped_count;
 }
 
 size_t td_diagnosis_notes(const td_diagnosis *diagnosis, const char *const **texts) {

@@ -12,8 +12,8 @@ struct td_diagnosis {
     size_t block_count, block_capacity;
     const char **notes;
     size_t note_count, note_capacity;
-    size_t rule_count;
-    const char *fix_path; /* of the experiment; NULL: nothing to put right */
+    size_t rule_count, skipped_count; /* rules that looked, that could not */
+    const char *fix_path;             /* of the experiment; NULL: nothing to put right */
     const char *fix[8 * TD__MOST_EDITS];
     size_t fix_count;
     bool fix_redraw; /* the weights it started from are to go */
@@ -23,6 +23,15 @@ struct td_diagnosis {
 TD_NODISCARD td_status td__judge(td__case *of, const td_diagnose_options *options, td_error *error);
 /* Accepts what the symptoms alone point to. */
 void td__link(td__case *of, const char *only, const char *ignore);
+/* The symptoms that must be there for td__link to accept a cause; another set for each call, from
+ * *at = 0 on; 0: no more. */
+uint32_t td__link_symptoms(const char *cause, size_t *at);
+/* What rules can read of the case. */
+uint32_t td__needs_available(td__case *of);
+/* Whether the rule, or td__link in its place, has what it reads. */
+bool td__rule_can_look(const td__case *of, const td__rule *rule);
+/* Notes which rules could not look, what they lack, and how to record it. */
+void td__note_skipped(td__case *of, const char *only, const char *ignore);
 /* Whether the rule is among the names and globs that are asked for. */
 bool td__rule_is_wanted(const td__rule *rule, const char *only, const char *ignore);
 /* What was accepted, as findings, most important first. */

@@ -11,7 +11,7 @@ typedef struct pointer {
     const char *remedy;
 } pointer;
 
-/* The first that fits a cause counts. */
+/* The first that fits a cause counts, and the first of neighbours with the same symptoms. */
 static const pointer links[] = {
     {TD__INF_LOSS | TD__EXPLODING_GRADIENT, "learning_rate_too_high", TD_LIKELY,
      "a tenth of the learning rate; clip_norm"},
@@ -19,19 +19,32 @@ static const pointer links[] = {
      "a tenth of the learning rate; clip_norm"},
     {TD__DIVERGENCE, "learning_rate_too_high", TD_LIKELY, "a tenth of the learning rate"},
     {TD__OSCILLATION, "learning_rate_too_high", TD_MAYBE, "a tenth of the learning rate"},
-    {TD__DEAD_RELU, "learning_rate_too_high", TD_MAYBE, "a tenth of the learning rate"},
+    {TD__DEAD_RELU, "learning_rate_too_high", TD_MAYBE,
+     "a tenth of the learning rate; biases that start at 0; leaky_relu"},
     {TD__OVERFIT_GAP, "overfitting", TD_LIKELY, "stop early; dropout, weight decay, more data"},
     {TD__SHRINKING_WEIGHTS | TD__PLATEAU, "over_regularization", TD_LIKELY, "less weight decay"},
     {TD__UNCHANGED_WEIGHTS | TD__PLATEAU, "learning_rate_too_low", TD_MAYBE,
      "a learning rate above 0, parameters that the optimizer has"},
     {TD__ZERO_GRADIENT | TD__PLATEAU, "bad_initialization", TD_MAYBE, "other initial weights"},
     {TD__VANISHING_GRADIENT | TD__PLATEAU, "wrong_hidden_activation", TD_LIKELY,
-     "relu; normalisation; fewer layers"},
+     "relu instead of sigmoid or tanh; normalisation; fewer layers"},
+    {TD__VANISHING_GRADIENT | TD__PLATEAU, "missing_normalization", TD_LIKELY,
+     "normalisation; initial weights of variance 2 / inputs; fewer layers"},
     {TD__HUGE_ACTIVATIONS, "unscaled_inputs", TD_MAYBE, "inputs of mean 0 and variance 1"},
     {TD__HUGE_LOSS | TD__SLOW_CONVERGENCE, "unscaled_targets", TD_MAYBE,
      "targets of mean 0 and variance 1"},
     {TD__SLOW_CONVERGENCE, "too_few_epochs", TD_MAYBE, "more epochs, or a larger rate"},
 };
+
+uint32_t td__link_symptoms(const char *cause, size_t *at) {
+    while (*at < sizeof links / sizeof *links) {
+        const pointer *l = &links[(*at)++];
+        if (!strcmp(l->cause, cause)) {
+            return l->all;
+        }
+    }
+    return 0;
+}
 
 /* Symptoms that what was accepted brings about: they need no further cause. */
 static uint32_t explained(const td__case *of) {
@@ -41,6 +54,24 @@ static uint32_t explained(const td__case *of) {
         bits |= s->accepted && s->confidence > TD_MAYBE ? s->rule->explains : 0;
     }
     return bits;
+}
+
+/* Whether layers put out what relu does: nothing below 0, and zeros. */
+static bool has_relu(const td__case *of) {
+    const td_run_signal *signal;
+    for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_OUTPUT, &at));) {
+        const td__series *zeros = td__series_of(of->history, signal->name, "zeros");
+        double least = td__series_least(td__series_of(of->history, signal->name, "min"), NULL);
+        if (least == 0 && td__series_mean(zeros, 0, 1) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* relu is no remedy where it is. */
+static bool cannot_be(const td__case *of, const char *cause) {
+    return !strcmp(cause, "wrong_hidden_activation") && has_relu(of);
 }
 
 static bool is_suspected(const td__case *of, const char *cause) {
@@ -53,15 +84,19 @@ static bool is_suspected(const td__case *of, const char *cause) {
 }
 
 void td__link(td__case *of, const char *only, const char *ignore) {
-    uint32_t there = 0, known = explained(of);
+    uint32_t there = 0, known = explained(of), done = 0;
     for (size_t i = 0; i < of->symptom_count; i++) {
         there |= 1U << of->symptoms[i].index;
+    }
+    if (there & TD__DEAD_RELU) { /* no error gets through them */
+        there &= ~(uint32_t)TD__VANISHING_GRADIENT;
     }
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         const pointer *l = &links[i];
         of->rule = td__rule_of(l->cause);
-        if ((there & l->all) != l->all || (known & l->all) == l->all || !of->rule ||
-            !td__rule_is_wanted(of->rule, only, ignore) || is_suspected(of, l->cause)) {
+        if ((there & l->all) != l->all || (known & l->all) == l->all || done == l->all ||
+            !of->rule || cannot_be(of, l->cause) || !td__rule_is_wanted(of->rule, only, ignore) ||
+            is_suspected(of, l->cause)) {
             continue;
         }
         td__suspicion *s = td__suspect(of, TD__TUNING, -1, l->remedy);
@@ -69,6 +104,7 @@ void td__link(td__case *of, const char *only, const char *ignore) {
             s->accepted = true;
             s->confidence = l->confidence;
             s->weight = (double)(sizeof links / sizeof *links - i);
+            done = l->all;
         }
     }
 }

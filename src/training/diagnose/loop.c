@@ -82,7 +82,8 @@ static const char *name_at(const json_t *list, size_t i) {
 const char *td__loop_names(td__case *of, const char *fact, const char *member) {
     const json_t *list = value_of(of, fact, member);
     size_t listed = json_array_size(list), shown = listed < MOST_NAMES ? listed : MOST_NAMES;
-    double all = td__loop_number(of, fact, "count");
+    /* "names" may be cut: "count" is how many there are. Of other lists it counts something else. */
+    double all = strcmp(member, "names") == 0 ? td__loop_number(of, fact, "count") : 0;
     size_t count = all > (double)listed && all < 1e9 ? (size_t)all : listed;
     const char *text = "";
     for (size_t i = 0; i < shown; i++) {

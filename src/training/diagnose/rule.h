@@ -56,6 +56,19 @@ typedef enum td__strength {
     TD__FACT,          /* seen: NaN in the data */
 } td__strength;
 
+/* What rules read. A rule can look when one of its needs is there. */
+enum td__need {
+    TD__NEEDS_OUTPUTS = 1 << 0, /* statistics of signals of that kind */
+    TD__NEEDS_ERRORS = 1 << 1,
+    TD__NEEDS_GRADIENTS = 1 << 2,
+    TD__NEEDS_PARAMETERS = 1 << 3,
+    TD__NEEDS_LOSS = 1 << 4, /* the metric loss */
+    TD__NEEDS_VALIDATION_LOSS = 1 << 5,
+    TD__NEEDS_LOOP = 1 << 6,       /* facts about the training loop, or a loop of our own */
+    TD__NEEDS_EXPERIMENT = 1 << 7, /* the experiment, its data and its untrained model */
+    TD__NEEDS_REPEAT = 1 << 8,     /* … and the run repeated */
+};
+
 typedef struct td__rule td__rule;
 
 /* Instead of a layer's number: the model's input. */
@@ -116,6 +129,7 @@ typedef struct td__case {
     int64_t ranks;        /* replicas of which this is the first; 0: none */
     bool repeated;        /* baseline is there, and the layers' end */
     bool whole;           /* … and it is the whole run, not only its beginning */
+    uint32_t available;   /* td__need bits: what rules can read */
     td__trial baseline;
     int64_t steps; /* of every trial */
     td__symptom symptoms[TD__MOST_SYMPTOMS];
@@ -131,6 +145,7 @@ struct td__rule {
     const char *title;              /* of a cause: "learning rate too high" */
     uint32_t explains;              /* of a cause: symptoms it can bring about */
     enum td__symptom_index symptom; /* of a symptom */
+    uint32_t needs;                 /* td__need bits: it can look when one of them is there */
     void (*look)(td__case *of);     /* calls td__found or td__suspect */
     bool after;                     /* needs a training; a check before it does not run it */
     bool one_output;                /* takes labels and loss for those of the model's only output */

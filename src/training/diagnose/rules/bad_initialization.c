@@ -115,5 +115,6 @@ const td__rule td__rule_bad_initialization = {
                 TD__HUGE_LOSS | TD__EXPLODING_GRADIENT | TD__HUGE_ACTIVATIONS | TD__DEAD_RELU |
                 TD__VANISHING_GRADIENT | TD__CONSTANT_OUTPUT | TD__NAN_LOSS | TD__SLOW_CONVERGENCE |
                 TD__SATURATED_UNITS | TD__MAJORITY_CLASS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

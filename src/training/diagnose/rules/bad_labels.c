@@ -50,5 +50,6 @@ const td__rule td__rule_bad_labels = {
     .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__CONSTANT_OUTPUT |
                 TD__OVERFIT_GAP | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
     .one_output = true,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -27,6 +27,7 @@ const td__rule td__rule_batch_norm_of_one = {
     .title = "batch normalisation of one",
     .explains = TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP | TD__OSCILLATION | TD__PLATEAU |
                 TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -32,6 +32,7 @@ const td__rule td__rule_batch_too_large = {
              .remedy = "data.batch: 32"},
     .title = "batch too large",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
     .after = true,
 };

@@ -28,6 +28,7 @@ const td__rule td__rule_batch_too_small = {
     .title = "batch too small",
     .explains = TD__OSCILLATION | TD__DEAD_RELU | TD__PLATEAU | TD__DIVERGENCE | TD__NAN_LOSS |
                 TD__INF_LOSS | TD__EXPLODING_GRADIENT | TD__MAJORITY_CLASS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
     .after = true,
 };

@@ -29,6 +29,7 @@ const td__rule td__rule_broken_weight_tying = {
                        "copy or nn.Parameter()"},
     .title = "tied weights came apart",
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

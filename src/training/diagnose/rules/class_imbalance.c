@@ -53,5 +53,6 @@ const td__rule td__rule_class_imbalance = {
     .title = "class imbalance",
     .explains = TD__MAJORITY_CLASS | TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
     .one_output = true,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

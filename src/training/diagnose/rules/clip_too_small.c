@@ -40,5 +40,6 @@ const td__rule td__rule_clip_too_small = {
              .remedy = "a clip_norm around the usual norm, or none"},
     .title = "clipping too small",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU | TD__UNCHANGED_WEIGHTS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

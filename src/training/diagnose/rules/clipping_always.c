@@ -30,6 +30,7 @@ const td__rule td__rule_clipping_always = {
              .remedy = "a max_norm around the usual norm, or none and a smaller rate"},
     .title = "clipping in every step",
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -28,6 +28,7 @@ const td__rule td__rule_clipping_before_unscaling = {
              .remedy = "scaler.unscale_(optimizer) before clipping"},
     .title = "clipping before unscaling",
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

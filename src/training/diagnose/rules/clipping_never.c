@@ -26,6 +26,7 @@ const td__rule td__rule_clipping_never = {
              .remedy = "a max_norm of a few times the usual norm"},
     .title = "clipping that never acts",
     .explains = TD__DIVERGENCE | TD__EXPLODING_GRADIENT,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

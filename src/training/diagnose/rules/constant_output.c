@@ -26,6 +26,7 @@ const td__rule td__rule_constant_output = {
              .remedy = ""},
     .symptom = TD__INDEX_CONSTANT_OUTPUT,
     .one_output = true,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

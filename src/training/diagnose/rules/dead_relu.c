@@ -35,7 +35,8 @@ static void look(td__case *of) {
         double count = td__series_first(td__series_of(of->history, signal->name, "count"));
         double first = td__series_first(zeros) / count,
                last = td__series_mean(zeros, 0.5, 1) / count;
-        if (zeros->count >= 4 && last > ZEROS && first < 0.9) {
+        bool dead = last == 1 && td__series_mean(zeros, 0, 0.5) == count; /* in every record */
+        if (zeros->count >= 4 && ((last > ZEROS && first < 0.9) || dead)) {
             td__found(of, signal->info.layer, signal->last_step, signal->name, last,
                       td__say(of, "%s: %.0f %% of what it puts out is 0 (%.0f %% at first)",
                               signal->info.layer, 100 * last, 100 * first));
@@ -54,9 +55,11 @@ const td__rule td__rule_dead_relu = {
                           "the share of zeros",
              .threshold = "half of the units at the end, and twice as many as before training; "
                           "of statistics alone 95 % zeros in the mean, and below 90 % at first: "
-                          "a sparse layer is sparse from the beginning",
+                          "a sparse layer is sparse from the beginning; or nothing but zeros in "
+                          "every record",
              .remedy = ""},
     .symptom = TD__INDEX_DEAD_RELU,
+    .needs = TD__NEEDS_OUTPUTS | TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

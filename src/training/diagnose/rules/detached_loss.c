@@ -30,6 +30,7 @@ const td__rule td__rule_detached_loss = {
                        "loss.backward() before step()"},
     .title = "loss without a way back",
     .explains = TD__UNCHANGED_WEIGHTS | TD__ZERO_GRADIENT | TD__PLATEAU | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

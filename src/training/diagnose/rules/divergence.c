@@ -26,6 +26,7 @@ const td__rule td__rule_divergence = {
                           "that far",
              .remedy = ""},
     .symptom = TD__INDEX_DIVERGENCE,
+    .needs = TD__NEEDS_LOSS,
     .look = look,
     .after = true,
 };

@@ -31,6 +31,7 @@ const td__rule td__rule_division_by_zero = {
              .remedy = "an activation that is never 0 everywhere"},
     .title = "division by zero",
     .explains = TD__NAN_LOSS,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

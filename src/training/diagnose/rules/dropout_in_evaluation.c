@@ -24,6 +24,7 @@ const td__rule td__rule_dropout_in_evaluation = {
                        "self.training else 0, or nn.Dropout"},
     .title = "dropout in evaluation",
     .explains = TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -35,5 +35,6 @@ const td__rule td__rule_dropout_too_high = {
     .title = "dropout too high",
     .explains =
         TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__PLATEAU | TD__OSCILLATION | TD__MAJORITY_CLASS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

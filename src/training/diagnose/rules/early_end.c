@@ -20,6 +20,7 @@ const td__rule td__rule_early_end = {
              .threshold = "fewer, without a failure",
              .remedy = ""},
     .symptom = TD__INDEX_EARLY_END,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
     .after = true,
 };

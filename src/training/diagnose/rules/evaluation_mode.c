@@ -24,6 +24,7 @@ const td__rule td__rule_evaluation_mode = {
              .remedy = "model.train() before the training steps, after every validation"},
     .title = "training in evaluation mode",
     .explains = TD__OVERFIT_GAP | TD__DIVERGENCE | TD__OSCILLATION | TD__VALIDATION_BELOW_TRAINING,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -36,6 +36,7 @@ const td__rule td__rule_exploding_gradient = {
              .threshold = "a thousand times as large, and above 100",
              .remedy = ""},
     .symptom = TD__INDEX_EXPLODING_GRADIENT,
+    .needs = TD__NEEDS_GRADIENTS,
     .look = look,
     .after = true,
 };

@@ -28,6 +28,7 @@ const td__rule td__rule_gradients_added_up = {
     .title = "gradients add up",
     .explains = TD__DIVERGENCE | TD__OSCILLATION | TD__EXPLODING_GRADIENT | TD__NAN_LOSS |
                 TD__INF_LOSS | TD__PLATEAU | TD__DEAD_RELU | TD__HUGE_ACTIVATIONS | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -26,6 +26,7 @@ const td__rule td__rule_gradients_cleared = {
              .remedy = "zero_grad() before backward(), or after step()"},
     .title = "gradients cleared before the step",
     .explains = TD__UNCHANGED_WEIGHTS | TD__ZERO_GRADIENT | TD__PLATEAU | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

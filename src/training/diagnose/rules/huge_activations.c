@@ -35,6 +35,7 @@ const td__rule td__rule_huge_activations = {
                           "below 10",
              .remedy = ""},
     .symptom = TD__INDEX_HUGE_ACTIVATIONS,
+    .needs = TD__NEEDS_OUTPUTS,
     .look = look,
     .after = true,
 };

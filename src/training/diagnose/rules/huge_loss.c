@@ -22,6 +22,7 @@ const td__rule td__rule_huge_loss = {
                           "values of variance 1",
              .remedy = ""},
     .symptom = TD__INDEX_HUGE_LOSS,
+    .needs = TD__NEEDS_LOSS,
     .look = look,
     .after = true,
 };

@@ -23,6 +23,7 @@ const td__rule td__rule_inf_loss = {
              .threshold = "one",
              .remedy = ""},
     .symptom = TD__INDEX_INF_LOSS,
+    .needs = TD__NEEDS_LOSS,
     .look = look,
     .after = true,
 };

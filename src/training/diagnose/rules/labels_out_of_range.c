@@ -34,5 +34,6 @@ const td__rule td__rule_labels_out_of_range = {
     .explains = TD__SATURATED_UNITS | TD__LOSS_FLOOR | TD__PLATEAU | TD__DEAD_RELU |
                 TD__CONSTANT_OUTPUT | TD__ZERO_GRADIENT | TD__DIVERGENCE | TD__HUGE_LOSS,
     .one_output = true,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -29,6 +29,7 @@ const td__rule td__rule_labels_shuffled = {
     .explains = TD__PLATEAU | TD__LOSS_FLOOR | TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS |
                 TD__CONSTANT_OUTPUT,
     .one_output = true,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

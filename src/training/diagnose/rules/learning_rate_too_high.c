@@ -42,6 +42,7 @@ const td__rule td__rule_learning_rate_too_high = {
     .explains = TD__DIVERGENCE | TD__OSCILLATION | TD__DEAD_RELU | TD__NAN_LOSS | TD__INF_LOSS |
                 TD__EXPLODING_GRADIENT | TD__HUGE_LOSS | TD__PLATEAU | TD__CONSTANT_OUTPUT |
                 TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__MAJORITY_CLASS | TD__HUGE_ACTIVATIONS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
     .after = true,
 };

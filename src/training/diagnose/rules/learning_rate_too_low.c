@@ -57,6 +57,7 @@ const td__rule td__rule_learning_rate_too_low = {
     .title = "learning rate too low",
     .explains = TD__SLOW_CONVERGENCE | TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__HUGE_LOSS |
                 TD__MAJORITY_CLASS | TD__CONSTANT_OUTPUT | TD__VANISHING_GRADIENT,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
     .after = true,
 };

@@ -27,6 +27,7 @@ const td__rule td__rule_loss_floor = {
              .remedy = ""},
     .symptom = TD__INDEX_LOSS_FLOOR,
     .one_output = true,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

@@ -31,6 +31,7 @@ const td__rule td__rule_majority_class = {
              .remedy = ""},
     .symptom = TD__INDEX_MAJORITY_CLASS,
     .one_output = true,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

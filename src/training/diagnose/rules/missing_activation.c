@@ -40,5 +40,6 @@ const td__rule td__rule_missing_activation = {
     .title = "missing activation",
     .explains = TD__PLATEAU | TD__LOSS_FLOOR | TD__EXPLODING_GRADIENT | TD__DIVERGENCE |
                 TD__SLOW_CONVERGENCE | TD__NAN_LOSS | TD__INF_LOSS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -30,5 +30,6 @@ const td__rule td__rule_missing_bias = {
              .remedy = "use_bias: true"},
     .title = "missing bias",
     .explains = TD__LOSS_FLOOR | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__DEAD_RELU,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -44,5 +44,6 @@ const td__rule td__rule_missing_normalization = {
     .explains = TD__VANISHING_GRADIENT | TD__EXPLODING_GRADIENT | TD__PLATEAU | TD__DEAD_RELU |
                 TD__SLOW_CONVERGENCE | TD__CONSTANT_OUTPUT | TD__ZERO_GRADIENT |
                 TD__SATURATED_UNITS | TD__MAJORITY_CLASS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -22,6 +22,7 @@ const td__rule td__rule_nan_loss = {
              .threshold = "one: no step after it means anything",
              .remedy = ""},
     .symptom = TD__INDEX_NAN_LOSS,
+    .needs = TD__NEEDS_LOSS,
     .look = look,
     .after = true,
 };

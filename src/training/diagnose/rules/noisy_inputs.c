@@ -31,5 +31,6 @@ const td__rule td__rule_noisy_inputs = {
     .title = "noisy inputs",
     .explains = TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__LOSS_FLOOR | TD__OVERFIT_GAP |
                 TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -34,5 +34,6 @@ const td__rule td__rule_nonfinite_input = {
              .remedy = "remove or fill in the rows"},
     .title = "NaN in the inputs",
     .explains = TD__NAN_LOSS | TD__INF_LOSS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -30,5 +30,6 @@ const td__rule td__rule_nonfinite_label = {
              .remedy = "remove or fill in the rows"},
     .title = "NaN in the labels",
     .explains = TD__NAN_LOSS | TD__INF_LOSS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -35,5 +35,6 @@ const td__rule td__rule_nonfinite_weights = {
              .remedy = "start from other weights"},
     .title = "NaN in the weights",
     .explains = TD__NAN_LOSS | TD__INF_LOSS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

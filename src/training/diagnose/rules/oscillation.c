@@ -39,6 +39,7 @@ const td__rule td__rule_oscillation = {
                           "from the first half is less than that",
              .remedy = ""},
     .symptom = TD__INDEX_OSCILLATION,
+    .needs = TD__NEEDS_LOSS,
     .look = look,
     .after = true,
 };

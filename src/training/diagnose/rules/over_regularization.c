@@ -40,5 +40,6 @@ const td__rule td__rule_over_regularization = {
     .title = "too much regularisation",
     .explains = TD__SHRINKING_WEIGHTS | TD__PLATEAU | TD__LOSS_FLOOR | TD__SLOW_CONVERGENCE |
                 TD__CONSTANT_OUTPUT | TD__VANISHING_GRADIENT | TD__MAJORITY_CLASS | TD__HUGE_LOSS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -27,6 +27,7 @@ const td__rule td__rule_overfit_gap = {
              .threshold = "a quarter above it, and twice the training loss",
              .remedy = ""},
     .symptom = TD__INDEX_OVERFIT_GAP,
+    .needs = TD__NEEDS_VALIDATION_LOSS,
     .look = look,
     .after = true,
 };

@@ -56,6 +56,7 @@ const td__rule td__rule_overfitting = {
              .remedy = "early_stopping, dropout, kernel_l2, more data"},
     .title = "overfitting",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

@@ -33,6 +33,7 @@ const td__rule td__rule_overflow = {
              .remedy = "scaled inputs, another activation"},
     .title = "overflow",
     .explains = TD__NAN_LOSS | TD__INF_LOSS | TD__HUGE_ACTIVATIONS,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

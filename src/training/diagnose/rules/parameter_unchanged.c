@@ -25,6 +25,7 @@ const td__rule td__rule_parameter_unchanged = {
                  "look for what restores the weights; float32 for what is trained in bfloat16"},
     .title = "parameter that does not change",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -25,6 +25,7 @@ const td__rule td__rule_parameter_without_gradient = {
              .remedy = "use it, no .detach() or no_grad() in forward(), or requires_grad_(False)"},
     .title = "parameter without gradient",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

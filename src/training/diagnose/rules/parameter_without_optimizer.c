@@ -27,6 +27,7 @@ const td__rule td__rule_parameter_without_optimizer = {
              .remedy = "give them to the optimizer, or say requires_grad_(False)"},
     .title = "parameter in no optimizer",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -22,6 +22,7 @@ const td__rule td__rule_plateau = {
              .threshold = "less than 3 % below: nothing is learnt",
              .remedy = ""},
     .symptom = TD__INDEX_PLATEAU,
+    .needs = TD__NEEDS_LOSS,
     .look = look,
     .after = true,
 };

@@ -32,5 +32,6 @@ const td__rule td__rule_redundant_softmax = {
     .title = "softmax twice",
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__VANISHING_GRADIENT | TD__PLATEAU,
     .one_output = true,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -36,6 +36,7 @@ const td__rule td__rule_repeated_batch = {
              .remedy = "iterate over the loader; next(iter(loader)) begins anew"},
     .title = "always the same batch",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

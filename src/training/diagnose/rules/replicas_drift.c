@@ -24,6 +24,7 @@ const td__rule td__rule_replicas_drift = {
                        "or before that"},
     .title = "replicas drift apart",
     .explains = TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -24,6 +24,7 @@ const td__rule td__rule_replicas_same_data = {
          .remedy = "DistributedSampler for the loader, with set_epoch in every epoch"},
     .title = "replicas train on the same data",
     .explains = 0,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

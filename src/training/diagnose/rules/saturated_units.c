@@ -30,6 +30,7 @@ const td__rule td__rule_saturated_units = {
              .threshold = "half of them: no error gets through",
              .remedy = ""},
     .symptom = TD__INDEX_SATURATED_UNITS,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

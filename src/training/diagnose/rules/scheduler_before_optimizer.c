@@ -22,6 +22,7 @@ const td__rule td__rule_scheduler_before_optimizer = {
              .remedy = "optimizer.step(), then scheduler.step()"},
     .title = "scheduler before optimizer",
     .explains = 0,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -54,6 +54,7 @@ const td__rule td__rule_scheduler_per_batch = {
              .remedy = "scheduler.step() once an epoch, or a schedule in batches"},
     .title = "scheduler per batch",
     .explains = TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR | TD__UNCHANGED_WEIGHTS,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -27,6 +27,7 @@ const td__rule td__rule_shrinking_weights = {
              .threshold = "a tenth",
              .remedy = ""},
     .symptom = TD__INDEX_SHRINKING_WEIGHTS,
+    .needs = TD__NEEDS_PARAMETERS,
     .look = look,
     .after = true,
 };

@@ -32,6 +32,7 @@ const td__rule td__rule_skipped_updates = {
     .title = "mixed precision overflows",
     .explains = TD__NAN_LOSS | TD__INF_LOSS | TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__LOSS_FLOOR |
                 TD__EXPLODING_GRADIENT,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -26,6 +26,7 @@ const td__rule td__rule_slow_convergence = {
              .threshold = "8 % and more, with a fall of 5 % altogether",
              .remedy = ""},
     .symptom = TD__INDEX_SLOW_CONVERGENCE,
+    .needs = TD__NEEDS_LOSS,
     .look = look,
     .after = true,
 };

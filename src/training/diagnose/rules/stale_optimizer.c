@@ -31,6 +31,7 @@ const td__rule td__rule_stale_optimizer = {
              .remedy = "make the optimizer after the model is complete and on its device"},
     .title = "optimizer of another model",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -45,6 +45,7 @@ const td__rule td__rule_stopped_too_early = {
              .remedy = "early_stopping.mode, patience"},
     .title = "stopped too early",
     .explains = TD__EARLY_END | TD__SLOW_CONVERGENCE,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
     .after = true,
 };

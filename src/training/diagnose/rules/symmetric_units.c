@@ -24,6 +24,7 @@ const td__rule td__rule_symmetric_units = {
              .threshold = "one of several: units that start alike get the same gradient",
              .remedy = ""},
     .symptom = TD__INDEX_SYMMETRIC_UNITS,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

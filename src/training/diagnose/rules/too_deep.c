@@ -31,5 +31,6 @@ const td__rule td__rule_too_deep = {
     .title = "too deep",
     .explains = TD__VANISHING_GRADIENT | TD__EXPLODING_GRADIENT | TD__PLATEAU | TD__DEAD_RELU |
                 TD__SLOW_CONVERGENCE | TD__CONSTANT_OUTPUT | TD__MAJORITY_CLASS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

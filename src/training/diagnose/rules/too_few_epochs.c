@@ -27,6 +27,7 @@ const td__rule td__rule_too_few_epochs = {
              .remedy = "train.epochs"},
     .title = "too few epochs",
     .explains = TD__SLOW_CONVERGENCE | TD__EARLY_END | TD__MAJORITY_CLASS | TD__PLATEAU,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

@@ -38,5 +38,6 @@ const td__rule td__rule_too_little_capacity = {
     .title = "too little capacity",
     .explains = TD__LOSS_FLOOR | TD__PLATEAU | TD__CONSTANT_OUTPUT | TD__DEAD_RELU |
                 TD__SLOW_CONVERGENCE | TD__MAJORITY_CLASS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -33,6 +33,7 @@ const td__rule td__rule_too_little_data = {
              .remedy = "more examples"},
     .title = "too little data",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

@@ -28,6 +28,7 @@ const td__rule td__rule_training_mode = {
              .remedy = "model.eval() before validation"},
     .title = "validation in training mode",
     .explains = TD__VALIDATION_BELOW_TRAINING | TD__OVERFIT_GAP,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

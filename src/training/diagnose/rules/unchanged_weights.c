@@ -33,6 +33,7 @@ const td__rule td__rule_unchanged_weights = {
              .threshold = "the same to seven digits over all records",
              .remedy = ""},
     .symptom = TD__INDEX_UNCHANGED_WEIGHTS,
+    .needs = TD__NEEDS_PARAMETERS,
     .look = look,
     .after = true,
 };

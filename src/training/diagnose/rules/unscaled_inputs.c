@@ -62,5 +62,6 @@ const td__rule td__rule_unscaled_inputs = {
                 TD__SLOW_CONVERGENCE | TD__DEAD_RELU | TD__ZERO_GRADIENT | TD__CONSTANT_OUTPUT |
                 TD__NAN_LOSS | TD__INF_LOSS | TD__DIVERGENCE | TD__MAJORITY_CLASS | TD__LOSS_FLOOR |
                 TD__UNCHANGED_WEIGHTS,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

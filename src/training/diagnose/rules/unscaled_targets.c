@@ -49,5 +49,6 @@ const td__rule td__rule_unscaled_targets = {
                 TD__SATURATED_UNITS | TD__HUGE_ACTIVATIONS | TD__CONSTANT_OUTPUT |
                 TD__ZERO_GRADIENT,
     .one_output = true,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -33,5 +33,6 @@ const td__rule td__rule_unshuffled_data = {
     .title = "sorted data, not shuffled",
     .explains = TD__OSCILLATION | TD__PLATEAU | TD__VALIDATION_BELOW_TRAINING | TD__MAJORITY_CLASS |
                 TD__SLOW_CONVERGENCE,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -26,6 +26,7 @@ const td__rule td__rule_validation_below_training = {
              .threshold = "20 points",
              .remedy = ""},
     .symptom = TD__INDEX_VALIDATION_BELOW_TRAINING,
+    .needs = TD__NEEDS_REPEAT,
     .look = look,
     .after = true,
 };

@@ -38,6 +38,7 @@ const td__rule td__rule_vanishing_gradient = {
              .threshold = "a thousandth: the first layers learn a thousand times more slowly",
              .remedy = ""},
     .symptom = TD__INDEX_VANISHING_GRADIENT,
+    .needs = TD__NEEDS_ERRORS,
     .look = look,
     .after = true,
 };

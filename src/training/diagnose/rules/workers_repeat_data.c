@@ -32,6 +32,7 @@ const td__rule td__rule_workers_repeat_data = {
              "share the data in the workers: torch.utils.data.get_worker_info(); seed them apart"},
     .title = "workers repeat data",
     .explains = TD__OVERFIT_GAP | TD__VALIDATION_BELOW_TRAINING,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };

@@ -57,5 +57,6 @@ const td__rule td__rule_wrong_hidden_activation = {
                 TD__EXPLODING_GRADIENT | TD__HUGE_ACTIVATIONS | TD__DEAD_RELU | TD__HUGE_LOSS |
                 TD__NAN_LOSS | TD__INF_LOSS | TD__CONSTANT_OUTPUT | TD__DIVERGENCE |
                 TD__MAJORITY_CLASS | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -51,5 +51,6 @@ const td__rule td__rule_wrong_loss = {
                 TD__SATURATED_UNITS | TD__ZERO_GRADIENT | TD__VANISHING_GRADIENT | TD__DIVERGENCE |
                 TD__MAJORITY_CLASS,
     .one_output = true,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

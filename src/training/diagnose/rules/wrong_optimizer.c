@@ -24,6 +24,7 @@ const td__rule td__rule_wrong_optimizer = {
              .remedy = "optimizer: {adam: {learning_rate: 0.003}}"},
     .title = "wrong optimizer",
     .explains = TD__SLOW_CONVERGENCE | TD__PLATEAU | TD__OSCILLATION,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
     .after = true,
 };

@@ -26,5 +26,6 @@ const td__rule td__rule_wrong_output_units = {
     .explains = TD__LOSS_FLOOR | TD__SATURATED_UNITS | TD__PLATEAU | TD__DIVERGENCE |
                 TD__CONSTANT_OUTPUT | TD__HUGE_LOSS | TD__ZERO_GRADIENT | TD__MAJORITY_CLASS,
     .one_output = true,
+    .needs = TD__NEEDS_EXPERIMENT,
     .look = look,
 };

@@ -30,6 +30,7 @@ const td__rule td__rule_zero_gradient = {
              .threshold = "nine of ten: the weights stay as they are",
              .remedy = ""},
     .symptom = TD__INDEX_ZERO_GRADIENT,
+    .needs = TD__NEEDS_GRADIENTS,
     .look = look,
     .after = true,
 };

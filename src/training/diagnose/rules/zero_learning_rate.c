@@ -42,6 +42,7 @@ const td__rule td__rule_zero_learning_rate = {
              .remedy = "a rate above 0, or requires_grad_(False)"},
     .title = "learning rate 0",
     .explains = TD__UNCHANGED_WEIGHTS | TD__PLATEAU | TD__SLOW_CONVERGENCE | TD__LOSS_FLOOR,
+    .needs = TD__NEEDS_LOOP,
     .look = look,
     .after = true,
 };
