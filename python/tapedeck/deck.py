@@ -440,7 +440,7 @@ class Deck:
     def end_epoch(self) -> None:
         """The step closed last was its epoch's last; another epoch begins.
 
-        >>> for x, y in loader:
+        >>> for x, y in batches:
         ...     deck.step()
         >>> deck.end_epoch()
 
@@ -474,6 +474,9 @@ class Deck:
     def _find_warnings(self, ending: bool = False) -> tuple[list[str], list[str]]:
         """What has not been warned of so far, and what has been and still holds."""
         found = self._native.warnings(ending)
+        if ending and self._by_epoch and not self._epochs_ended:
+            found = [text + "; no epoch ended: call deck.end_epoch() after the last step of each, or deck.step(last=True) for it"
+                     if " epochs: nothing was recorded" in text else text for text in found]
         for part in self._parts:
             found += getattr(part, "warnings", list)()
         still = [text for text in self._warnings if text in found]
@@ -498,11 +501,6 @@ class Deck:
             return
         for part in self._parts:
             part.finish()
-        if self._by_epoch and not self._epochs_ended and self.steps:
-            text = ("tracks by epoch recorded nothing: no epoch ended. Call deck.end_epoch() after the last step of each, or "
-                    "deck.step(last=True) for it")
-            self._native.note("epochs", text)
-            warnings.warn(f"tapedeck: {text}", stacklevel=2)
         if state:
             self._native.note("state", state)
         new, still = self._find_warnings(ending=True)

@@ -20,12 +20,12 @@ CASES = os.path.join(HERE, "cases")
 
 def rule_names():
     """In the order of the table."""
-    with open(os.path.join(ROOT, "src", "diagnose", "rules.c"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "src", "training", "diagnose", "rules.c"), encoding="utf-8") as file:
         return re.findall(r"^    X\((\w+)\)", file.read(), re.M)
 
 
 def is_of_loops(rule):
-    with open(os.path.join(ROOT, "src", "diagnose", "rules", rule + ".c"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "src", "training", "diagnose", "rules", rule + ".c"), encoding="utf-8") as file:
         return '"diagnose/loop.h"' in file.read()
 
 

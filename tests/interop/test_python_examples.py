@@ -19,7 +19,7 @@ EXAMPLES = os.path.join(os.environ["TD_SOURCE"], "examples", "python")
 
 
 # The rules for errors of the program that trains: those that read facts about its loop.
-RULES = pathlib.Path(os.environ["TD_SOURCE"], "src", "diagnose", "rules")
+RULES = pathlib.Path(os.environ["TD_SOURCE"], "src", "training", "diagnose", "rules")
 LOOP_RULES = [path.stem for path in RULES.glob("*.c") if "diagnose/loop.h" in path.read_text(encoding="utf-8")]
 assert len(LOOP_RULES) > 20
 

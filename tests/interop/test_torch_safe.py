@@ -439,7 +439,7 @@ class Safe(unittest.TestCase):
                 self.assertEqual(self.epochs(close, close.__name__), [3, 6])
 
     def test_epochs_that_nobody_ends_are_said(self):
-        with self.assertWarnsRegex(UserWarning, "no epoch ended. Call deck.end_epoch"):
+        with self.assertWarnsRegex(UserWarning, "no epoch ended: call deck.end_epoch"):
             self.assertEqual(self.epochs(lambda deck, i, over: None if over else deck.step(), "never"), [])
 
         def late(deck, i, over):

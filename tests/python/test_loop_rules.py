@@ -10,7 +10,7 @@ import unittest
 import tapedeck
 
 TAPEDECK = os.environ["TAPEDECK"]
-RULES = pathlib.Path(os.environ["TD_SOURCE"], "src", "diagnose", "rules")
+RULES = pathlib.Path(os.environ["TD_SOURCE"], "src", "training", "diagnose", "rules")
 
 PLAIN = {"updates": 40, "trainable": 4, "strangers": 0, "labels": {"again": 64, "changed": 1},
          "loader": {"batches": 10, "workers": 2, "stream": True},
