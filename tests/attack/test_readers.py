@@ -19,6 +19,7 @@ READERS = {
     "exported": (".pt2", mutate.archive((".json", mutate.json_text), ("weight_0", mutate.some_bytes)),
                  ("models/exported/*.pt2",), 2000),
     "hdf5": (".h5", mutate.some_bytes, ("hdf5/*.h5",), 3000),
+    "histogram": (".bins", mutate.some_bytes, (), 3000),
     "idx": (".idx", mutate.some_bytes, (), 3000),
     "image": (".png", mutate.png, ("data/*.png", "data/*.jpg"), 3000),
     "keras": (".keras", KERAS, ("models/keras/*.keras",), 2000),
