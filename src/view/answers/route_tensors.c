@@ -1,7 +1,7 @@
 /* /api/histograms, /api/tensor, /api/units, /api/image, /api/texts, /api/examples, /api/batch: what
  * was inside of a tensor. */
-#include "base/memory.h"
 #include "answers/answer.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,20 +44,6 @@ typedef struct histograms {
     bool bins;
 } histograms;
 
-/* Where so much of the whole is below, as if the values of a bin lay evenly in it. */
-static double quantile(const td_histogram *h, double total, double share) {
-    double below = 0, wanted = share * total;
-    for (int32_t i = 0; i < h->bin_count; i++) {
-        td_range r = td_histogram_range(h, i);
-        if (r.count > 0 && (below + r.count >= wanted)) {
-            double inside = fmin(fmax((wanted - below) / r.count, 0), 1);
-            return r.left + inside * (r.right - r.left);
-        }
-        below += r.count;
-    }
-    return NAN;
-}
-
 static td_status put_histogram(void *user, const td_record *record, td_error *error) {
     (void)error;
     histograms *to = user;
@@ -66,15 +52,11 @@ static td_status put_histogram(void *user, const td_record *record, td_error *er
         return TD_OK;
     }
     to->previous = record->step;
-    double total = 0;
     int32_t bins = h->bin_count < MOST_BINS ? h->bin_count : MOST_BINS;
-    for (int32_t i = 0; i < h->bin_count; i++) {
-        total += td_histogram_range(h, i).count;
-    }
     td__put_format(to->head, "%s[%lld,%d]", to->count++ ? "," : "", (long long)record->step,
                    to->bins ? bins : 0);
     for (int i = 0; i < SHARES; i++) {
-        td__put_double(to->out, quantile(h, total, shares[i]));
+        td__put_double(to->out, td_histogram_quantile(h, shares[i]));
     }
     for (int32_t i = 0; to->bins && i < bins; i++) {
         td_range r = td_histogram_range(h, i);
