@@ -31,36 +31,27 @@ static td_status known_id(td__writer *writer, const char *name, int64_t *id, td_
     return TD_OK;
 }
 
-/* ["zero","one",…], or nothing when there are none. */
+/* Writes the names of the units as JSON, ["zero","one",…], or NULL when there are none. */
 static void put_units(td__writer *writer, const td_signal_info *info) {
-    size_t needed = 3;
+    char *list = NULL;
+    size_t size = 0;
     for (size_t i = 0; i < info->unit_count; i++) {
-        needed += 6 * strlen(info->units[i]) + 4;
-    }
-    if (info->unit_count == 0 ||
-        !td__grow(&writer->text, &writer->text_capacity, needed, text_maximum, 1)) {
-        td__batch_text(&writer->batch, NULL, 0);
-        return;
-    }
-    char *at = writer->text;
-    for (size_t i = 0; i < info->unit_count; i++) {
-        *at++ = i ? ',' : '[';
-        *at++ = '"';
-        for (const char *c = info->units[i]; *c; c++) {
-            uint8_t byte = (uint8_t)*c;
-            if (byte < 0x20) {
-                at += snprintf(at, 8, "\\u%04x", byte);
-                continue;
-            }
-            if (byte == '"' || byte == '\\') {
-                *at++ = '\\';
-            }
-            *at++ = *c;
+        char *unit = td__clean_copy(info->units[i]);
+        size_t needed = size + 3 + (unit ? TD__JSON_STRING_SIZE(strlen(unit)) : 0);
+        if (!unit || !td__grow(&writer->text, &writer->text_capacity, needed, text_maximum, 1)) {
+            td__free(unit);
+            list = NULL;
+            break;
         }
-        *at++ = '"';
+        list = writer->text;
+        list[size++] = i ? ',' : '[';
+        size += td__json_string(list + size, unit);
+        td__free(unit);
     }
-    *at++ = ']';
-    td__batch_clean(&writer->batch, writer->text, (size_t)(at - writer->text));
+    if (list) {
+        list[size++] = ']';
+    }
+    td__batch_text(&writer->batch, list, size);
 }
 
 static void put_info(td__writer *writer, const td_signal_info *info) {
