@@ -30,6 +30,11 @@ static uint64_t number(const unsigned char *at, int bytes) {
     return value;
 }
 
+bool td__is_zip(const void *head, size_t size) {
+    uint64_t mark = size >= 4 ? number(head, 4) : 0;
+    return mark == LOCAL_MARK || mark == END_MARK;
+}
+
 static td_status malformed(const td__zip *zip, const char *what, td_error *error) {
     return td_error_set(error, TD_FORMAT, "%s: a damaged zip archive: %s", zip->origin, what);
 }

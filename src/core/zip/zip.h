@@ -28,6 +28,8 @@ typedef struct td__zip {
     size_t count;
 } td__zip;
 
+/* Returns true when a file that begins with these bytes is a zip archive, an empty one included. */
+bool td__is_zip(const void *head, size_t size);
 /* Over memory that stays valid. TD_FORMAT, TD_MEMORY. */
 TD_NODISCARD td_status td__zip_open(td__zip *zip, const void *bytes, size_t size,
                                     const char *origin, td_error *error);
