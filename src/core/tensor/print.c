@@ -61,10 +61,7 @@ static void format_cell(const printer *out, int64_t index, char cell[CELL_SIZE])
 }
 
 static int64_t stride_of(const td_shape *shape, int32_t axis) {
-    int64_t stride = 1;
-    for (int32_t i = axis + 1; i < shape->rank; i++) {
-        stride *= shape->dims[i];
-    }
+    int64_t stride = td__elements_from(shape, axis + 1);
     return stride;
 }
 

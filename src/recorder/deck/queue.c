@@ -7,6 +7,7 @@
 #include "deck/deck.h"
 
 #include "base/clock.h"
+#include "tensor/element.h"
 #include "tensor/stats.h"
 
 #include <string.h>
@@ -284,10 +285,7 @@ static td__snapshot *reduced(td_deck *deck, const td__snapshot *from) {
     to->bytes = to->queue_bytes = bytes;
     to->bins_size = bins ? bins_size : 0;
     td__deck_unlock(deck);
-    int64_t count = 1;
-    for (int32_t i = 0; i < from->view.shape.rank; i++) {
-        count *= from->view.shape.dims[i];
-    }
+    int64_t count = td__elements_from(&from->view.shape, 0);
     td__reduce(&from->view, count, &(td__reduction){&to->stats, bins, &to->histogram, NULL});
     td__deck_lock(deck);
     return to;

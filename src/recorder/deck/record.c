@@ -187,10 +187,7 @@ static void pick(const td_deck *deck, int32_t track, int64_t rows, int64_t count
 }
 
 static void gather(const td_view *from, const int64_t *rows, int64_t count, char *to) {
-    size_t row_bytes = td_dtype_size(from->dtype);
-    for (int32_t i = 1; i < from->shape.rank; i++) {
-        row_bytes *= (size_t)from->shape.dims[i];
-    }
+    size_t row_bytes = td_dtype_size(from->dtype) * (size_t)td__elements_from(&from->shape, 1);
     for (int64_t i = 0; i < count; i++) {
         const char *row = (const char *)from->data + (size_t)rows[i] * row_bytes;
         memcpy(to + (size_t)i * row_bytes, row, row_bytes);
@@ -205,10 +202,9 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
     int64_t count = track->sample < rows ? track->sample : rows;
     size_t row_bytes = rows ? whole->data_bytes / (size_t)rows : 0;
     bool labelled = batch && batch->count == rows && batch->labels.data;
-    size_t label_bytes = labelled ? td_dtype_size(batch->labels.dtype) : 0;
-    for (int32_t i = 1; labelled && i < batch->labels.shape.rank; i++) {
-        label_bytes *= (size_t)batch->labels.shape.dims[i];
-    }
+    size_t label_bytes = labelled ? td_dtype_size(batch->labels.dtype) *
+                                        (size_t)td__elements_from(&batch->labels.shape, 1)
+                                  : 0;
     size_t index_bytes = 2 * (size_t)count * sizeof(int64_t);
     size_t size = index_bytes + (size_t)count * (row_bytes + label_bytes);
     int64_t *picked = td__deck_pool_take(&deck->recycler.pool, size);
@@ -237,11 +233,9 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
         part =
             td__deck_batch_create(&deck->recycler, samples, count, labelled ? &part_labels : NULL);
     }
-    td__plan p = {.signal = whole->signal, .kind = TD_TENSOR, .count = 1};
+    td__plan p = {.signal = whole->signal, .kind = TD_TENSOR};
     td__tracks_put(p.tracks, index, true);
-    for (int32_t i = 0; i < sample.shape.rank; i++) {
-        p.count *= sample.shape.dims[i];
-    }
+    p.count = td__elements_from(&sample.shape, 0);
     p.data_bytes = (size_t)count * row_bytes;
     record_tensor(deck, &p, &sample, false, part);
     td__deck_batch_unref(&deck->recycler, part);

@@ -2,6 +2,7 @@
 #include "deck/snapshot.h"
 
 #include "base/memory.h"
+#include "tensor/element.h"
 #include "tensor/stats.h"
 
 #include <string.h>
@@ -49,10 +50,7 @@ void td__snapshot_unref(td__recycler *recycler, td__snapshot *snapshot) {
 }
 
 void td__snapshot_sum_up(td__snapshot *snapshot) {
-    int64_t count = 1;
-    for (int32_t i = 0; i < snapshot->view.shape.rank; i++) {
-        count *= snapshot->view.shape.dims[i];
-    }
+    int64_t count = td__elements_from(&snapshot->view.shape, 0);
     td_bin *bins = (td_bin *)(uintptr_t)snapshot->histogram.bins; /* its own, pooled */
     td__reduction to = {&snapshot->stats, bins, &snapshot->histogram, NULL};
     td__reduce(&snapshot->view, count, &to);
