@@ -23,7 +23,7 @@ td__snapshot *td__snapshot_create(td__recycler *recycler, td_signal *signal, uin
     return snapshot;
 }
 
-static void recycle(td__recycler *recycler, td__snapshot *snapshot) {
+static void recycle_snapshot(td__recycler *recycler, td__snapshot *snapshot) {
     snapshot->next = recycler->snapshots;
     recycler->snapshots = snapshot;
 }
@@ -45,7 +45,7 @@ void td__snapshot_unref(td__recycler *recycler, td__snapshot *snapshot) {
         snapshot->next = recycler->borrowed;
         recycler->borrowed = snapshot;
     } else {
-        recycle(recycler, snapshot);
+        recycle_snapshot(recycler, snapshot);
     }
 }
 
@@ -64,7 +64,7 @@ void td__snapshot_sum_up(td__snapshot *snapshot) {
     }
 }
 
-void td__borrowed_tell(const td__snapshot *borrowed) {
+void td__borrowed_notify(const td__snapshot *borrowed) {
     for (; borrowed; borrowed = borrowed->next) {
         borrowed->view.release(borrowed->view.owner);
     }
@@ -73,7 +73,7 @@ void td__borrowed_tell(const td__snapshot *borrowed) {
 void td__borrowed_recycle(td__recycler *recycler, td__snapshot *borrowed) {
     while (borrowed) {
         td__snapshot *next = borrowed->next;
-        recycle(recycler, borrowed);
+        recycle_snapshot(recycler, borrowed);
         borrowed = next;
     }
 }
