@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The part of the time whose last histogram is looked for. */
+/* The part of the time whose last histogram is searched for. */
 typedef struct part {
     int64_t from;
     td_record_function *each;
