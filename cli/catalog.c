@@ -24,11 +24,11 @@
     "\n"                                                                                           \
     "More: docs/experiment.md\n"
 
-static void print_words(const td_catalog_option *of, const char *between) {
+static void print_words(const td_catalog_option *item, const char *between) {
     const char *before = "";
-    for (size_t i = 0; i < of->word_count; i++) {
-        if (of->words[i]) {
-            (void)printf("%s%s", before, of->words[i]);
+    for (size_t i = 0; i < item->word_count; i++) {
+        if (item->words[i]) {
+            (void)printf("%s%s", before, item->words[i]);
             before = between;
         }
     }
@@ -44,11 +44,11 @@ static void print_text(td_catalog catalog, size_t index, const td_catalog_entry 
                      entry->torch ? "PyTorch " : "", entry->torch ? entry->torch : "");
     }
     (void)puts("");
-    td_catalog_option of;
-    for (size_t k = 0; td_catalog_option_at(catalog, index, k, &of); k++) {
-        (void)printf("  %-28s %-26s %s%s%s\n", of.key, of.type,
-                     of.required ? "required" : of.standard, of.other ? "  also " : "",
-                     of.other ? of.other : "");
+    td_catalog_option item;
+    for (size_t k = 0; td_catalog_option_at(catalog, index, k, &item); k++) {
+        (void)printf("  %-28s %-26s %s%s%s\n", item.key, item.type,
+                     item.required ? "required" : item.standard, item.other ? "  also " : "",
+                     item.other ? item.other : "");
     }
 }
 
@@ -63,19 +63,19 @@ static void print_member(const char *key, const char *text) {
     }
 }
 
-static void print_option_json(const td_catalog_option *of) {
+static void print_option_json(const td_catalog_option *item) {
     (void)printf("{");
-    print_member("name", of->key);
+    print_member("name", item->key);
     (void)printf(", ");
-    print_member("also", of->other);
+    print_member("also", item->other);
     (void)printf(", ");
-    print_member("type", of->type);
+    print_member("type", item->type);
     (void)printf(", ");
-    print_member("default", of->required || !strcmp(of->standard, "-") ? NULL : of->standard);
-    (void)printf(", \"required\": %s", of->required ? "true" : "false");
-    if (of->words) {
+    print_member("default", item->required || !strcmp(item->standard, "-") ? NULL : item->standard);
+    (void)printf(", \"required\": %s", item->required ? "true" : "false");
+    if (item->words) {
         (void)printf(", \"words\": [\"");
-        print_words(of, "\", \"");
+        print_words(item, "\", \"");
         (void)printf("\"]");
     }
     (void)printf("}");
@@ -90,10 +90,10 @@ static void print_json(td_catalog catalog, size_t index, const td_catalog_entry 
     (void)printf(", ");
     print_member("pytorch", entry->torch);
     (void)printf(", \"options\": [");
-    td_catalog_option of;
-    for (size_t k = 0; td_catalog_option_at(catalog, index, k, &of); k++) {
+    td_catalog_option item;
+    for (size_t k = 0; td_catalog_option_at(catalog, index, k, &item); k++) {
         (void)printf("%s", k ? ", " : "");
-        print_option_json(&of);
+        print_option_json(&item);
     }
     (void)printf("]}");
 }
@@ -107,32 +107,32 @@ static void print_markdown(td_catalog catalog, size_t index, const td_catalog_en
     if (entry->option_count) {
         (void)printf("\n| option | also | value | default |\n|---|---|---|---|\n");
     }
-    td_catalog_option of;
-    for (size_t k = 0; td_catalog_option_at(catalog, index, k, &of); k++) {
-        (void)printf("| `%s` | %s%s%s | ", of.key, of.other ? "`" : "", of.other ? of.other : "",
-                     of.other ? "`" : "");
-        if (of.words) {
-            print_words(&of, ", ");
+    td_catalog_option item;
+    for (size_t k = 0; td_catalog_option_at(catalog, index, k, &item); k++) {
+        (void)printf("| `%s` | %s%s%s | ", item.key, item.other ? "`" : "",
+                     item.other ? item.other : "", item.other ? "`" : "");
+        if (item.words) {
+            print_words(&item, ", ");
         } else {
-            (void)printf("%s", of.type);
+            (void)printf("%s", item.type);
         }
-        (void)printf(" | %s |\n", of.required                              ? "required"
-                                  : *of.standard == '-' && !of.standard[1] ? ""
-                                                                           : of.standard);
+        (void)printf(" | %s |\n", item.required                                ? "required"
+                                  : *item.standard == '-' && !item.standard[1] ? ""
+                                                                               : item.standard);
     }
 }
 
 /* ---- The commands ---------------------------------------------------------------------------- */
 
-static int list(const command *of, td_catalog catalog, int count, char **arguments) {
+static int list_catalog(const command *cmd, td_catalog catalog, int count, char **arguments) {
     bool json = false, markdown = false;
     const option options[] = {{.name = "json", .flag = &json},
                               {.name = "markdown", .flag = &markdown}};
-    if (!parse_options(of, options, 2, &count, arguments)) {
+    if (!parse_options(cmd, options, 2, &count, arguments)) {
         return EXIT_USAGE;
     }
     if (count > 1 || (json && markdown)) {
-        return misuse(of, "expected at most one NAME, and one of --json and --markdown");
+        return misuse(cmd, "expected at most one NAME, and one of --json and --markdown");
     }
     const char *names[256] = {NULL};
     size_t size = td_catalog_size(catalog), found = 0;
@@ -161,7 +161,7 @@ static int list(const command *of, td_catalog catalog, int count, char **argumen
     (void)printf("%s", json ? "\n]\n" : "");
     if (count == 1 && !found) {
         const char *nearest = td_nearest_word(arguments[0], names, size < 256 ? size : 255);
-        return fail(EXIT_BAD, "%s: there is no '%s'%s%s%s", of->name, arguments[0],
+        return fail(EXIT_BAD, "%s: there is no '%s'%s%s%s", cmd->name, arguments[0],
                     nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
     }
     return EXIT_GOOD;
@@ -169,7 +169,7 @@ static int list(const command *of, td_catalog catalog, int count, char **argumen
 
 #define CATALOG(what, member, one, example)                                                        \
     static int run_##what(int count, char **arguments) {                                           \
-        return list(&command_##what, TD_CATALOG_##member, count, arguments);                       \
+        return list_catalog(&command_##what, TD_CATALOG_##member, count, arguments);               \
     }                                                                                              \
     const command command_##what = {.name = #what,                                                 \
                                     .summary = "list the " #what " there are, with their options", \

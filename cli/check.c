@@ -28,9 +28,9 @@ static void print_problem(void *user, const char *text) {
     (void)fprintf(stderr, "%s\n", text);
 }
 
-static int run(int count, char **arguments) {
+static int run_check(int count, char **arguments) {
     bool json = false, probe = false;
-    const char *only = NULL, *ignore = NULL, *set[MOST_VALUES];
+    const char *only = NULL, *ignore = NULL, *set[MAX_VALUES];
     size_t set_count = 0;
     const option options[] = {
         {.name = "json", .flag = &json},
@@ -72,5 +72,5 @@ const command command_check = {
     .name = "check",
     .summary = "what can be known of an experiment before it trains",
     .help = help,
-    .run = run,
+    .run = run_check,
 };

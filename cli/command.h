@@ -28,7 +28,7 @@ int fail(int status, const char *format, ...) TD_PRINTF(2, 3);
 /* What should be known though nothing failed, to stderr. */
 void note(const char *text);
 /* What is wrong with the arguments, and where help is. Returns EXIT_USAGE. */
-int misuse(const command *of, const char *format, ...) TD_PRINTF(2, 3);
+int misuse(const command *cmd, const char *format, ...) TD_PRINTF(2, 3);
 /* The status that an error of the library means. */
 int status_of(td_status status);
 

@@ -39,7 +39,7 @@ static const char help[] =
     "  tapedeck compare runs/a runs/b --what '*.gradient' --tolerance 1e-5\n"
     "  tapedeck compare epoch1.pt epoch2.pt\n";
 
-enum { MOST_SHOWN = 20, RUN_WIDTH = 22 };
+enum { MAX_SHOWN = 20, RUN_WIDTH = 22 };
 
 typedef struct comparing {
     td_run **runs;
@@ -106,7 +106,7 @@ static void print_partings(const comparing *c, size_t other, const td_comparison
     printf("\nfirst step apart, %s and %s: %zu of %zu signal%s part%s\n", c->names[0],
            c->names[other], found->parting_count, found->compared, found->compared == 1 ? "" : "s",
            found->parting_count == 1 || found->compared == 1 ? "s" : "");
-    for (size_t i = 0; i < found->parting_count && i < MOST_SHOWN; i++) {
+    for (size_t i = 0; i < found->parting_count && i < MAX_SHOWN; i++) {
         const td_parting *p = &found->partings[i];
         char a[32], b[32];
         printf("  step %-8lld %s", (long long)p->step, p->signal);
@@ -116,8 +116,8 @@ static void print_partings(const comparing *c, size_t other, const td_comparison
             printf(": %s %s, %s\n", p->by, format_number(a, p->a), format_number(b, p->b));
         }
     }
-    if (found->parting_count > MOST_SHOWN) {
-        printf("  (%zu more)\n", found->parting_count - MOST_SHOWN);
+    if (found->parting_count > MAX_SHOWN) {
+        printf("  (%zu more)\n", found->parting_count - MAX_SHOWN);
     }
 }
 
@@ -169,9 +169,9 @@ static int compare_all(const comparing *c) {
     }
     (void)fflush(stdout);
     for (size_t k = 0; k < c->count; k++) {
-        size_t said = 0;
-        say_problems(c->runs[k], &said);
-        status = said ? EXIT_BAD : status; /* what could not be read may part */
+        size_t reported = 0;
+        report_problems(c->runs[k], &reported);
+        status = reported ? EXIT_BAD : status; /* the runs may differ in what could not be read */
     }
     return status;
 }
@@ -188,7 +188,7 @@ static bool is_weights(const char *path) {
     return found;
 }
 
-static int run(int count, char **arguments) {
+static int run_compare(int count, char **arguments) {
     comparing c = {.options.size = sizeof c.options};
     const char *tolerance = NULL;
     bool tensors = false;
@@ -248,5 +248,5 @@ const command command_compare = {
     .summary =
         "runs side by side, and the first step at which they part; weights, tensor by tensor",
     .help = help,
-    .run = run,
+    .run = run_compare,
 };

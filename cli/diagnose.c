@@ -30,7 +30,7 @@ static const char help[] =
     "  tapedeck diagnose runs/digits --only 'learning_rate*,dead_relu' --json\n"
     "  tapedeck diagnose --explain dead_relu\n";
 
-static int explain(const char *name) {
+static int explain_rule(const char *name) {
     for (size_t i = 0; td_diagnose_rule(i); i++) {
         const td_rule_info *rule = td_diagnose_rule(i);
         if (strcmp(rule->name, name) == 0) {
@@ -66,7 +66,7 @@ static bool show_progress(void *user, const char *text) {
     return true;
 }
 
-static int diagnose(const char *run, const settings *s, bool several) {
+static int diagnose_run(const char *run, const settings *s, bool several) {
     td_error error = {0};
     double seconds = 0;
     if (s->seconds && !(plain_number(s->seconds, &seconds) && seconds > 0)) {
@@ -106,7 +106,7 @@ static int diagnose(const char *run, const settings *s, bool several) {
     return status;
 }
 
-static int run(int count, char **arguments) {
+static int run_diagnose(int count, char **arguments) {
     settings s = {0};
     const option options[] = {
         {.name = "json", .flag = &s.json},       {.name = "no-trial", .flag = &s.no_trial},
@@ -119,14 +119,14 @@ static int run(int count, char **arguments) {
         return EXIT_USAGE;
     }
     if (s.explain) {
-        return explain(s.explain);
+        return explain_rule(s.explain);
     }
     if (count < 1) {
         return misuse(&command_diagnose, "expected a run");
     }
     int worst = EXIT_GOOD;
     for (int i = 0; i < count; i++) {
-        int status = diagnose(arguments[i], &s, count > 1);
+        int status = diagnose_run(arguments[i], &s, count > 1);
         worst = status > worst ? status : worst;
     }
     return worst;
@@ -136,5 +136,5 @@ const command command_diagnose = {
     .name = "diagnose",
     .summary = "what is wrong with a run, since when, and what to do",
     .help = help,
-    .run = run,
+    .run = run_diagnose,
 };

@@ -28,14 +28,14 @@ static const char help[] =
     "  tapedeck export runs/demo --to csv --what 'hidden.*' --form long\n"
     "  tapedeck export ~/tensorboard/logs --to csv --out logs-csv\n";
 
-static void say_problem(void *user, const char *text) {
+static void report_problem(void *user, const char *text) {
     *(int *)user = fail(EXIT_BAD, "%s", text);
 }
 
-static int run(int count, char **arguments) {
+static int run_export(int count, char **arguments) {
     const char *steps = NULL, *form = NULL;
     int outcome = EXIT_GOOD; /* what can be read is exported, what cannot is reported */
-    td_export_options e = {.size = sizeof e, .problem = say_problem, .user = &outcome};
+    td_export_options e = {.size = sizeof e, .problem = report_problem, .user = &outcome};
     const option options[] = {{.name = "to", .text = &e.to},
                               {.name = "out", .text = &e.out},
                               {.name = "what", .text = &e.what},
@@ -78,5 +78,5 @@ const command command_export = {
     .name = "export",
     .summary = "a run, or TensorBoard event files, to CSV, NPY, NPZ, TensorBoard, SQLite, PNG",
     .help = help,
-    .run = run,
+    .run = run_export,
 };

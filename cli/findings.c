@@ -158,20 +158,20 @@ static void print_trial(const td_finding_trial *trial) {
 static void print_plot(const td_finding_plot *plot) {
     static const char *const bars[] = {"\u2581", "\u2582", "\u2583", "\u2584",
                                        "\u2585", "\u2586", "\u2587", "\u2588"};
-    double least = INFINITY, most = -INFINITY, last = NAN;
+    double min = INFINITY, max = -INFINITY, last = NAN;
     for (size_t i = 0; i < plot->count; i++) {
         if (isfinite(plot->values[i])) {
-            least = fmin(least, plot->values[i]);
-            most = fmax(most, plot->values[i]);
+            min = fmin(min, plot->values[i]);
+            max = fmax(max, plot->values[i]);
             last = plot->values[i];
         }
     }
-    if (!(most > least)) {
+    if (!(max > min)) {
         return;
     }
-    bool logarithmic = least > 0 && most > 100 * least;
-    double low = logarithmic ? log(least) : least, high = logarithmic ? log(most) : most;
-    double spare = logarithmic ? 0 : fmax(0, fmax(fabs(least), fabs(most)) / 5 - (high - low));
+    bool logarithmic = min > 0 && max > 100 * min;
+    double low = logarithmic ? log(min) : min, high = logarithmic ? log(max) : max;
+    double spare = logarithmic ? 0 : fmax(0, fmax(fabs(min), fabs(max)) / 5 - (high - low));
     low -= spare / 2;
     high += spare / 2;
     printf("%*s", INDENT, "");
@@ -182,7 +182,7 @@ static void print_plot(const td_finding_plot *plot) {
         double height = (value - low) / (high - low) * 7.99;
         (void)fputs(isfinite(height) ? bars[(int)fmin(fmax(height, 0), 7)] : " ", stdout);
     }
-    printf(" %.3g \u2026 %.3g%s, at last %.3g; steps %lld\u2013%lld\n", least, most,
+    printf(" %.3g \u2026 %.3g%s, at last %.3g; steps %lld\u2013%lld\n", min, max,
            logarithmic ? " (log)" : "", last, (long long)plot->first_step,
            (long long)plot->last_step);
 }

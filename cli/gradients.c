@@ -57,7 +57,7 @@ static const char help[] =
     "Exit status 0 also when gradients are not finite. More: docs/models.md\n";
 
 /* "a,b" of a list of options; from malloc, NULL when there is none. */
-static char *join(const char *const *items, size_t count) {
+static char *join_texts(const char *const *items, size_t count) {
     char *text = NULL;
     size_t size = 0;
     FILE *stream = count ? open_memstream(&text, &size) : NULL;
@@ -118,12 +118,12 @@ static void print_all(const td_gradients *gradients) {
     }
 }
 
-static int run(int count, char **arguments) {
+static int run_gradients(int count, char **arguments) {
     bool quiet = false, json = false, force = false;
     const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *to = NULL,
-               *header = NULL, *layers[MOST_VALUES], *inputs[MOST_VALUES], *labels[MOST_VALUES];
+               *header = NULL, *layers[MAX_VALUES], *inputs[MAX_VALUES], *labels[MAX_VALUES];
     size_t layer_count = 0, input_count = 0, label_count = 0;
-    td_named_file input_files[MOST_VALUES], label_files[MOST_VALUES];
+    td_named_file input_files[MAX_VALUES], label_files[MAX_VALUES];
     td_gradients_options gradients = {.size = sizeof gradients};
     const option options[] = {
         {.name = "layer", .list = layers, .list_count = &layer_count},
@@ -184,7 +184,7 @@ static int run(int count, char **arguments) {
         return misuse(&command_gradients,
                       "--memory: expected a number of bytes (500M, 2GiB, 500MB)");
     }
-    char *joined = join(layers, layer_count);
+    char *joined = join_texts(layers, layer_count);
     gradients.layers = joined;
     td_error error = {0};
     td_gradients *result =
@@ -211,5 +211,5 @@ const command command_gradients = {
     .name = "gradients",
     .summary = "a saved model's errors, kernel and bias gradients for one batch",
     .help = help,
-    .run = run,
+    .run = run_gradients,
 };

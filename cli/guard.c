@@ -21,7 +21,7 @@ static guard out, errors;
 static bool ascii;
 
 /* How many bytes at the end may be the beginning of a character. */
-static size_t unfinished(const char *text, size_t size) {
+static size_t unfinished_bytes(const char *text, size_t size) {
     for (size_t back = 1; back <= 3 && back <= size; back++) {
         unsigned char byte = (unsigned char)text[size - back];
         if (byte >= 0xc0) {
@@ -35,7 +35,7 @@ static size_t unfinished(const char *text, size_t size) {
     return 0;
 }
 
-static bool show(guard *g, const char *text, size_t size) {
+static bool write_visible(guard *g, const char *text, size_t size) {
     char *visible = malloc(TD_VISIBLE_SIZE(size));
     size_t length = visible ? td_visible(visible, text, size, true) : 0;
     length = visible && ascii ? ascii_form(visible, length) : length;
@@ -55,8 +55,8 @@ static ssize_t guard_write(void *cookie, const char *bytes, size_t size) {
     }
     memcpy(text, g->rest, g->rested);
     memcpy(text + g->rested, bytes, size);
-    size_t all = g->rested + size, rest = unfinished(text, all);
-    bool good = show(g, text, all - rest);
+    size_t all = g->rested + size, rest = unfinished_bytes(text, all);
+    bool good = write_visible(g, text, all - rest);
     memcpy(g->rest, text + all - rest, rest);
     g->rested = rest;
     free(text);
@@ -104,7 +104,7 @@ void guard_escape(FILE *stream, const char *format, ...) {
 bool guard_flush(void) {
     bool good = fflush(stdout) == 0 && !ferror(stdout);
     if (out.rested) {
-        good &= show(&out, out.rest, out.rested);
+        good &= write_visible(&out, out.rest, out.rested);
         out.rested = 0;
     }
     return fflush(out.behind) == 0 && !ferror(out.behind) && good;

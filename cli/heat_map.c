@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_COLUMNS = 120, LEVELS = 8 };
+enum { MAX_COLUMNS = 120, LEVELS = 8 };
 
 static const char *const blocks[LEVELS + 1] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 /* From small to large: blue, cyan, green, yellow, red of the 256 colours. */
@@ -18,7 +18,7 @@ typedef struct range {
     double lowest, highest; /* log10 of norms */
 } range;
 
-static bool usable(double norm) {
+static bool is_usable_norm(double norm) {
     return isfinite(norm) && norm > 0;
 }
 
@@ -29,7 +29,7 @@ static range find_range(const td_norm_history *histories, size_t count) {
         for (size_t k = 0; k < h->count; k++) {
             r.first = h->steps[k] < r.first ? h->steps[k] : r.first;
             r.last = h->steps[k] > r.last ? h->steps[k] : r.last;
-            if (usable(h->norms[k])) {
+            if (is_usable_norm(h->norms[k])) {
                 r.lowest = fmin(r.lowest, log10(h->norms[k]));
                 r.highest = fmax(r.highest, log10(h->norms[k]));
             }
@@ -40,15 +40,15 @@ static range find_range(const td_norm_history *histories, size_t count) {
 
 /* Mean logarithms by column; NaN where there is none, infinity where a norm was not finite. */
 static void fill_columns(const td_norm_history *h, const range *r, int columns, double *means) {
-    double sums[MOST_COLUMNS] = {0};
-    int counts[MOST_COLUMNS] = {0};
+    double sums[MAX_COLUMNS] = {0};
+    int counts[MAX_COLUMNS] = {0};
     for (int i = 0; i < columns; i++) {
         means[i] = NAN;
     }
     for (size_t k = 0; k < h->count; k++) {
         int64_t span = r->last - r->first + 1;
         int column = (int)((h->steps[k] - r->first) * columns / span);
-        if (usable(h->norms[k])) {
+        if (is_usable_norm(h->norms[k])) {
             sums[column] += log10(h->norms[k]);
             counts[column]++;
         } else {
@@ -72,7 +72,7 @@ static int level_of(double value, const range *r) {
 
 static void print_row(const td_norm_history *h, const range *r, int columns, int name_width,
                       bool colour) {
-    double means[MOST_COLUMNS];
+    double means[MAX_COLUMNS];
     fill_columns(h, r, columns, means);
     (void)fputs("  ", stdout);
     terminal_print_name(h->layer, name_width);
@@ -100,7 +100,7 @@ void print_heat_map(const td_norm_history *histories, size_t count, int width, b
     }
     name_width = name_width > 30 ? 30 : name_width;
     int columns = width - name_width - 26;
-    columns = columns < 10 ? 10 : columns > MOST_COLUMNS ? MOST_COLUMNS : columns;
+    columns = columns < 10 ? 10 : columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
     int64_t span = r.last - r.first + 1;
     columns = span < columns ? (int)span : columns;
     printf(

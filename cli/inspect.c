@@ -240,7 +240,7 @@ static void print_json(const td_inspection *about) {
     (void)fputs("]}\n", stdout);
 }
 
-static int run(int count, char **arguments) {
+static int run_inspect(int count, char **arguments) {
     bool json = false, tensors = false;
     const option options[] = {{.name = "json", .flag = &json},
                               {.name = "tensors", .flag = &tensors}};
@@ -275,5 +275,5 @@ const command command_inspect = {
     .name = "inspect",
     .summary = "a saved model's layers and parameters, and what is unusual about them",
     .help = help,
-    .run = run,
+    .run = run_inspect,
 };

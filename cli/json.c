@@ -62,7 +62,7 @@ void print_json_number(double number) {
     }
 }
 
-static size_t digits(const char *text) {
+static size_t count_digits(const char *text) {
     return strspn(text, "0123456789");
 }
 
@@ -74,19 +74,19 @@ bool is_json_word(const char *text) {
         }
     }
     text += *text == '-';
-    size_t count = digits(text);
+    size_t count = count_digits(text);
     if (count == 0 || (count > 1 && *text == '0')) {
         return false;
     }
     text += count;
     if (*text == '.') {
-        count = digits(text + 1);
+        count = count_digits(text + 1);
         text += 1 + count;
     }
     if (count && (*text == 'e' || *text == 'E')) {
         text++;
         text += *text == '+' || *text == '-';
-        count = digits(text);
+        count = count_digits(text);
         text += count;
     }
     return count > 0 && *text == 0;

@@ -32,7 +32,7 @@ static const char tail[] =
     "              with everything recorded and a checkpoint to resume from.\n"
     "NO_COLOR is honoured.\n";
 
-static void say(const char *format, va_list arguments) {
+static void print_error_line(const char *format, va_list arguments) {
     (void)fflush(stdout);
     (void)fputs("tapedeck: ", stderr);
     (void)vfprintf(stderr, format, arguments);
@@ -42,7 +42,7 @@ static void say(const char *format, va_list arguments) {
 int fail(int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    print_error_line(format, arguments);
     va_end(arguments);
     return status;
 }
@@ -51,12 +51,12 @@ void note(const char *text) {
     (void)fail(EXIT_GOOD, "note: %s", text);
 }
 
-int misuse(const command *of, const char *format, ...) {
+int misuse(const command *cmd, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    print_error_line(format, arguments);
     va_end(arguments);
-    (void)fprintf(stderr, "See `tapedeck %s%s--help`.\n", of ? of->name : "", of ? " " : "");
+    (void)fprintf(stderr, "See `tapedeck %s%s--help`.\n", cmd ? cmd->name : "", cmd ? " " : "");
     return EXIT_USAGE;
 }
 
@@ -91,7 +91,7 @@ static int unknown_command(const char *name) {
                   meant ? meant : "", meant ? "'?" : "");
 }
 
-static int complete(const char *shell) {
+static int run_completion(const char *shell) {
     return shell && print_completion(shell, commands, COMMANDS)
                ? EXIT_GOOD
                : misuse(NULL, "--completion: expected bash, zsh or fish");
@@ -111,7 +111,7 @@ static int run_command(int count, char **arguments) {
         return EXIT_GOOD;
     }
     if (!strcmp(name, "--completion")) {
-        return complete(count > 2 ? arguments[2] : NULL);
+        return run_completion(count > 2 ? arguments[2] : NULL);
     }
     if (!strcmp(name, "--version")) {
         printf("tapedeck %s\n", td_version());

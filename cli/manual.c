@@ -46,8 +46,8 @@ void print_man(const command *const *commands, int count) {
 typedef struct shell {
     const char *name;
     void (*begin)(const command *const *commands, int count);
-    void (*begin_command)(const command *of);
-    void (*put_option)(const command *of, const option *taken);
+    void (*begin_command)(const command *cmd);
+    void (*put_option)(const command *cmd, const option *taken);
     void (*end_command)(void);
     void (*end)(void);
 } shell;
@@ -56,7 +56,7 @@ static bool is_letter(const option *taken) {
     return !taken->name[1];
 }
 
-static const char *dashes(const option *taken) {
+static const char *option_dashes(const option *taken) {
     return is_letter(taken) ? "-" : "--";
 }
 
@@ -81,13 +81,13 @@ static void bash_begin(const command *const *commands, int count) {
                 stdout);
 }
 
-static void bash_command(const command *of) {
-    printf("    %s) options=\"", of->name);
+static void bash_command(const command *cmd) {
+    printf("    %s) options=\"", cmd->name);
 }
 
-static void bash_option(const command *of, const option *taken) {
-    (void)of;
-    printf("%s%s ", dashes(taken), taken->name);
+static void bash_option(const command *cmd, const option *taken) {
+    (void)cmd;
+    printf("%s%s ", option_dashes(taken), taken->name);
 }
 
 static void bash_end_command(void) {
@@ -115,13 +115,13 @@ static void zsh_begin(const command *const *commands, int count) {
                 stdout);
 }
 
-static void zsh_command(const command *of) {
-    printf("    %s) _arguments ", of->name);
+static void zsh_command(const command *cmd) {
+    printf("    %s) _arguments ", cmd->name);
 }
 
-static void zsh_option(const command *of, const option *taken) {
-    (void)of;
-    printf("'%s%s%s%s' ", taken->list ? "*" : "", dashes(taken), taken->name,
+static void zsh_option(const command *cmd, const option *taken) {
+    (void)cmd;
+    printf("'%s%s%s%s' ", taken->list ? "*" : "", option_dashes(taken), taken->name,
            taken->flag ? "" : ":value:_files");
 }
 
@@ -142,12 +142,12 @@ static void fish_begin(const command *const *commands, int count) {
     }
 }
 
-static void fish_command(const command *of) {
-    printf("complete -c tapedeck -n '__fish_seen_subcommand_from %s' -l help\n", of->name);
+static void fish_command(const command *cmd) {
+    printf("complete -c tapedeck -n '__fish_seen_subcommand_from %s' -l help\n", cmd->name);
 }
 
-static void fish_option(const command *of, const option *taken) {
-    printf("complete -c tapedeck -n '__fish_seen_subcommand_from %s' -%c %s%s\n", of->name,
+static void fish_option(const command *cmd, const option *taken) {
+    printf("complete -c tapedeck -n '__fish_seen_subcommand_from %s' -%c %s%s\n", cmd->name,
            is_letter(taken) ? 's' : 'l', taken->name, taken->flag ? "" : " -r");
 }
 
@@ -159,12 +159,12 @@ static const shell shells[] = {
     {"fish", fish_begin, fish_command, fish_option, nothing, nothing},
 };
 
-static const shell *writing; /* for the visitor, which is told of tables only */
+static const shell *writing; /* for the visitor, which gets only the tables */
 
-static void put_options(const command *of, const option *options, size_t count) {
-    writing->begin_command(of);
+static void put_options(const command *cmd, const option *options, size_t count) {
+    writing->begin_command(cmd);
     for (size_t i = 0; i < count; i++) {
-        writing->put_option(of, &options[i]);
+        writing->put_option(cmd, &options[i]);
     }
     writing->end_command();
 }

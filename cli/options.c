@@ -56,7 +56,8 @@ int check_not_read(const char *path, const char *const *read, size_t count, bool
     return EXIT_GOOD;
 }
 
-static const option *find(const option *options, size_t count, const char *name, size_t length) {
+static const option *find_option(const option *options, size_t count, const char *name,
+                                 size_t length) {
     for (size_t i = 0; i < count; i++) {
         if (strlen(options[i].name) == length && !strncmp(options[i].name, name, length)) {
             return &options[i];
@@ -65,7 +66,7 @@ static const option *find(const option *options, size_t count, const char *name,
     return NULL;
 }
 
-/* What people look for as an option, and where an experiment file has it. */
+/* Options that users may expect, and the key that an experiment file has for each. */
 static const char *const settings[][2] = {
     {"epochs", "train.epochs"},
     {"steps", "train.steps"},
@@ -82,8 +83,8 @@ static const char *const settings[][2] = {
 
 /* The key that an unknown option is in commands that have --set; else NULL. */
 static const char *setting_of(const option *options, size_t count, const char *word) {
-    for (size_t i = 0; find(options, count, "set", 3) && i < sizeof settings / sizeof *settings;
-         i++) {
+    for (size_t i = 0;
+         find_option(options, count, "set", 3) && i < sizeof settings / sizeof *settings; i++) {
         if (!strcmp(settings[i][0], word)) {
             return settings[i][1];
         }
@@ -92,36 +93,36 @@ static const char *setting_of(const option *options, size_t count, const char *w
 }
 
 /* value: what stands behind it, or NULL. */
-static void unknown(const command *of, const option *options, size_t count, const char *argument,
-                    size_t length, const char *value) {
-    const char *names[MOST_VALUES];
+static void report_unknown_option(const command *cmd, const option *options, size_t count,
+                                  const char *argument, size_t length, const char *value) {
+    const char *names[MAX_VALUES];
     char word[128] = ""; /* longer than any option */
-    for (size_t i = 0; i < count && i < MOST_VALUES; i++) {
+    for (size_t i = 0; i < count && i < MAX_VALUES; i++) {
         names[i] = options[i].name;
     }
     (void)snprintf(word, sizeof word, "%.*s", (int)length, argument + 2);
     const char *key = setting_of(options, count, word);
     if (key) {
-        misuse(of, "no option '%s'; the experiment file has it: --set %s=%s", argument, key,
+        misuse(cmd, "no option '%s'; the experiment file has it: --set %s=%s", argument, key,
                value ? value : "VALUE");
         return;
     }
-    const char *meant = td_nearest_word(word, names, count < MOST_VALUES ? count : MOST_VALUES);
-    misuse(of, "no option '%s'%s%s%s", argument, meant ? "; did you mean '--" : "",
+    const char *meant = td_nearest_word(word, names, count < MAX_VALUES ? count : MAX_VALUES);
+    misuse(cmd, "no option '%s'%s%s%s", argument, meant ? "; did you mean '--" : "",
            meant ? meant : "", meant ? "'?" : "");
 }
 
-static bool store(const command *of, const option *taken, const char *value) {
+static bool store_option_value(const command *cmd, const option *taken, const char *value) {
     if (taken->text && *taken->text) {
-        misuse(of, "--%s is given twice: %s and %s", taken->name, *taken->text, value);
+        misuse(cmd, "--%s is given twice: %s and %s", taken->name, *taken->text, value);
         return false;
     }
     if (taken->text) {
         *taken->text = value;
         return true;
     }
-    if (*taken->list_count == MOST_VALUES) {
-        misuse(of, "--%s: at most %d times", taken->name, MOST_VALUES);
+    if (*taken->list_count == MAX_VALUES) {
+        misuse(cmd, "--%s: at most %d times", taken->name, MAX_VALUES);
         return false;
     }
     taken->list[(*taken->list_count)++] = value;
@@ -134,10 +135,10 @@ void visit_options(option_visitor *visitor) {
     visitor_of_tables = visitor;
 }
 
-bool parse_options(const command *of, const option *options, size_t option_count, int *count,
+bool parse_options(const command *cmd, const option *options, size_t option_count, int *count,
                    char **arguments) {
     if (visitor_of_tables) {
-        visitor_of_tables(of, options, option_count);
+        visitor_of_tables(cmd, options, option_count);
         return false;
     }
     int operands = 0;
@@ -155,17 +156,17 @@ bool parse_options(const command *of, const option *options, size_t option_count
         const char *equals = strchr(argument, '=');
         size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
         const option *taken = argument[1] == '-' && length > 2
-                                  ? find(options, option_count, argument + 2, length - 2)
+                                  ? find_option(options, option_count, argument + 2, length - 2)
                                   : NULL;
         if (!taken) {
             const char *next =
                 i + 1 < *count && arguments[i + 1][0] != '-' ? arguments[i + 1] : NULL;
-            unknown(of, options, option_count, argument, length > 2 ? length - 2 : 0,
-                    equals ? equals + 1 : next);
+            report_unknown_option(cmd, options, option_count, argument, length > 2 ? length - 2 : 0,
+                                  equals ? equals + 1 : next);
             return false;
         }
         if (taken->flag && equals) {
-            misuse(of, "--%s takes no value", taken->name);
+            misuse(cmd, "--%s takes no value", taken->name);
             return false;
         }
         if (taken->flag) {
@@ -174,10 +175,10 @@ bool parse_options(const command *of, const option *options, size_t option_count
         }
         const char *value = equals ? equals + 1 : i + 1 < *count ? arguments[++i] : NULL;
         if (!value) {
-            misuse(of, "--%s needs a value", taken->name);
+            misuse(cmd, "--%s needs a value", taken->name);
             return false;
         }
-        if (!store(of, taken, value)) {
+        if (!store_option_value(cmd, taken, value)) {
             return false;
         }
     }
@@ -196,11 +197,11 @@ static bool split_pair(char *text, td_named_file *pair) {
     return true;
 }
 
-int split_pairs(const command *of, const char *key, size_t count, const char **texts,
+int split_pairs(const command *cmd, const char *key, size_t count, const char **texts,
                 td_named_file *pairs) {
     for (size_t i = 0; i < count; i++) {
         if (!split_pair((char *)(uintptr_t)texts[i], &pairs[i])) {
-            return misuse(of, "--%s %s: expected NAME=FILE", key, texts[i]);
+            return misuse(cmd, "--%s %s: expected NAME=FILE", key, texts[i]);
         }
     }
     return EXIT_GOOD;

@@ -9,30 +9,30 @@
 
 #include <stdbool.h>
 
-enum { MOST_VALUES = 64 };
+enum { MAX_VALUES = 64 };
 
 /* A text option may be given several times where it has a list. */
 typedef struct option {
     const char *name;  /* without the dashes */
     bool *flag;        /* set to true; or */
     const char **text; /* the value; or */
-    const char **list; /* up to MOST_VALUES values */
+    const char **list; /* up to MAX_VALUES values */
     size_t *list_count;
 } option;
 
 /* Takes the options out of arguments and leaves count operands at its start; true when that went
- * well. Otherwise the mistake has been said. "--" ends the options. A command calls it first of all.
+ * well. Otherwise the mistake has been printed. "--" ends the options. A command calls it first of all.
  */
-bool parse_options(const command *of, const option *options, size_t option_count, int *count,
+bool parse_options(const command *cmd, const option *options, size_t option_count, int *count,
                    char **arguments);
 
 /* From now on parse_options hands its table to the visitor and fails, so that running a command with
- * it does nothing but tell its options; NULL ends that. */
-typedef void option_visitor(const command *of, const option *options, size_t count);
+ * it only lists its options; NULL ends that. */
+typedef void option_visitor(const command *cmd, const option *options, size_t count);
 void visit_options(option_visitor *visitor);
 
 /* EXIT_GOOD when a command may write to path: nothing is there, or what may be replaced. Otherwise the
- * mistake has been said. */
+ * mistake has been printed. */
 int check_free(const char *path, bool replace);
 /* EXIT_GOOD unless path is one of the files that the command reads: it may not be replaced by what is
  * made of it. Names may be NULL. */
@@ -48,7 +48,7 @@ bool header_word(const char *text, td_header *header);
 /* channels_first or channels_last; false when text is neither. */
 bool layout_word(const char *text, td_layout *layout);
 /* "NAME=FILE" of each text, which is changed; misuse's answer, or EXIT_GOOD. */
-int split_pairs(const command *of, const char *key, size_t count, const char **texts,
+int split_pairs(const command *cmd, const char *key, size_t count, const char **texts,
                 td_named_file *pairs);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL = 10, MOST_WIDTH = 512, LEVELS = 8 };
+enum { LABEL = 10, MAX_WIDTH = 512, LEVELS = 8 };
 
 static const int line_colours[] = {39, 208, 41, 199, 226, 141, 51, 203};
 enum { LINE_COLOURS = sizeof line_colours / sizeof *line_colours };
@@ -16,7 +16,7 @@ enum { LINE_COLOURS = sizeof line_colours / sizeof *line_colours };
 static const int heat_colours[LEVELS] = {27, 33, 37, 41, 148, 220, 208, 196};
 static const char *const blocks[LEVELS + 1] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
-static int clamp(int value, int low, int high) {
+static int clamp_int(int value, int low, int high) {
     return value < low ? low : value > high ? high : value;
 }
 
@@ -32,7 +32,7 @@ static double on_axis(double value, bool logarithmic) {
     return !logarithmic ? value : value > 0 ? log10(value) : NAN;
 }
 
-static void include(extent *e, double value) {
+static void extend_extent(extent *e, double value) {
     if (isfinite(value)) {
         e->low = e->any ? fmin(e->low, value) : value;
         e->high = e->any ? fmax(e->high, value) : value;
@@ -47,16 +47,16 @@ static extent find_extent(const series *all, size_t count, bool logarithmic) {
             const td_point *p = &all[i].points[k];
             e.first = p->step < e.first ? p->step : e.first;
             e.last = p->step > e.last ? p->step : e.last;
-            include(&e, on_axis(p->low, logarithmic));
-            include(&e, on_axis(p->high, logarithmic));
+            extend_extent(&e, on_axis(p->low, logarithmic));
+            extend_extent(&e, on_axis(p->high, logarithmic));
         }
     }
     return e;
 }
 
-static int place(double value, double low, double high, int size) {
+static int scale_to_cell(double value, double low, double high, int size) {
     double share = high > low ? (value - low) / (high - low) : 0.5;
-    return clamp((int)floor(share * (size - 1) + 0.5), 0, size - 1);
+    return clamp_int((int)floor(share * (size - 1) + 0.5), 0, size - 1);
 }
 
 static void print_time_axis(int64_t first, int64_t last, int columns) {
@@ -85,7 +85,7 @@ static void set_dot(board *b, int x, int y, size_t line) {
 }
 
 /* A vertical stroke; y counts from the bottom. */
-static void stroke(board *b, int x, int from, int to, size_t line) {
+static void draw_stroke(board *b, int x, int from, int to, size_t line) {
     int low = from < to ? from : to, high = from < to ? to : from;
     for (int y = low; y <= high; y++) {
         set_dot(b, x, 4 * b->rows - 1 - y, line);
@@ -102,12 +102,13 @@ static void draw_line(board *b, const series *s, const extent *e, bool logarithm
             last_x = -1; /* a gap */
             continue;
         }
-        int x = place((double)p->step, (double)e->first, (double)e->last, wide);
-        stroke(b, x, place(low, e->low, e->high, high), place(top, e->low, e->high, high), line);
-        int y = place(value, e->low, e->high, high);
+        int x = scale_to_cell((double)p->step, (double)e->first, (double)e->last, wide);
+        draw_stroke(b, x, scale_to_cell(low, e->low, e->high, high),
+                    scale_to_cell(top, e->low, e->high, high), line);
+        int y = scale_to_cell(value, e->low, e->high, high);
         for (int step = last_x + 1; last_x >= 0 && step < x; step++) {
             int at = last_y + (y - last_y) * (step - last_x) / (x - last_x);
-            stroke(b, step, at, at, line);
+            draw_stroke(b, step, at, at, line);
         }
         last_x = x;
         last_y = y;
@@ -171,8 +172,8 @@ void plot_lines(const series *lines, size_t count, const canvas *c) {
         printf("%*s  no finite values\n", LABEL, "");
         return;
     }
-    board b = {.columns = clamp(c->width - LABEL - 2, 10, MOST_WIDTH),
-               .rows = clamp(c->height, 2, 100)};
+    board b = {.columns = clamp_int(c->width - LABEL - 2, 10, MAX_WIDTH),
+               .rows = clamp_int(c->height, 2, 100)};
     b.bits = calloc((size_t)b.columns * (size_t)b.rows, 1);
     b.owner = calloc((size_t)b.columns * (size_t)b.rows, 1);
     if (b.bits && b.owner) {
@@ -205,12 +206,12 @@ static void print_heat_row(const series *s, const extent *e, int columns, const 
     int last = 0; /* a column without a record shows the one before it */
     size_t next = 0;
     for (int x = 0; x < columns; x++) {
-        for (; next < s->count &&
-               place((double)s->points[next].step, (double)e->first, (double)e->last, columns) <= x;
+        for (; next < s->count && scale_to_cell((double)s->points[next].step, (double)e->first,
+                                                (double)e->last, columns) <= x;
              next++) {
             double value = s->points[next].value, at = on_axis(value, logarithmic);
             last = value == 0 && logarithmic ? 0
-                   : isfinite(at)            ? 1 + place(at, e->low, e->high, LEVELS)
+                   : isfinite(at)            ? 1 + scale_to_cell(at, e->low, e->high, LEVELS)
                                              : LEVELS;
         }
         terminal_paint_number(c->colour && last, last ? heat_colours[last - 1] : 0);
@@ -227,8 +228,8 @@ void plot_heat(const series *rows, size_t count, const canvas *c) {
         int length = terminal_columns(rows[i].name);
         name_width = length > name_width ? length : name_width;
     }
-    name_width = clamp(name_width, 4, 32);
-    int columns = clamp(c->width - name_width - 27, 10, MOST_WIDTH);
+    name_width = clamp_int(name_width, 4, 32);
+    int columns = clamp_int(c->width - name_width - 27, 10, MAX_WIDTH);
     for (size_t i = 0; i < count; i++) {
         char first[32], last[32];
         if (rows[i].count == 0) {
@@ -252,7 +253,7 @@ void plot_heat(const series *rows, size_t count, const canvas *c) {
 
 /* ---- Distributions -------------------------------------------------------------------------- */
 
-static double total(const slice *s) {
+static double slice_total(const slice *s) {
     double sum = 0;
     for (int32_t i = 0; i < s->histogram.bin_count; i++) {
         sum += s->histogram.ranges[i].count;
@@ -281,14 +282,14 @@ void plot_distribution(const slice *slices, size_t count, const canvas *c) {
     static const int greys[] = {0, 238, 243, 249, 255};
     extent e = {0};
     for (size_t i = 0; i < count; i++) {
-        include(&e, td_histogram_quantile(&slices[i].histogram, 0.005));
-        include(&e, td_histogram_quantile(&slices[i].histogram, 0.995));
+        extend_extent(&e, td_histogram_quantile(&slices[i].histogram, 0.005));
+        extend_extent(&e, td_histogram_quantile(&slices[i].histogram, 0.995));
     }
     if (!e.any) {
         printf("%*s  no finite values\n", LABEL, "");
         return;
     }
-    int wide = clamp(c->width - LABEL - 2, 10, MOST_WIDTH), rows = clamp(c->height, 2, 100);
+    int wide = clamp_int(c->width - LABEL - 2, 10, MAX_WIDTH), rows = clamp_int(c->height, 2, 100);
     double low = e.low, span = e.high > e.low ? e.high - e.low : 1;
     for (int y = 0; y < rows; y++) {
         char label[32] = "";
@@ -299,8 +300,8 @@ void plot_distribution(const slice *slices, size_t count, const canvas *c) {
         printf("%*s %s", LABEL, label, *label ? "┤" : "│");
         for (int x = 0; x < wide; x++) {
             const slice *col = &slices[(size_t)x * count / (size_t)wide];
-            double all = total(col), mass = mass_between(col, bottom, top);
-            int shade = mass > 0 && all > 0 ? clamp(1 + (int)(mass / all * rows), 1, 4) : 0;
+            double all = slice_total(col), mass = mass_between(col, bottom, top);
+            int shade = mass > 0 && all > 0 ? clamp_int(1 + (int)(mass / all * rows), 1, 4) : 0;
             terminal_paint_number(c->colour && shade, greys[shade]);
             (void)fputs(c->colour && shade ? "█" : shades[shade], stdout);
         }
@@ -317,7 +318,7 @@ typedef struct gallery {
     int64_t pictures, height, width, channels;
 } gallery;
 
-static gallery layout(const td_shape *shape) {
+static gallery gallery_layout(const td_shape *shape) {
     gallery g = {1, 1, 1, 1};
     int32_t rank = shape->rank;
     bool images = rank >= 3;
@@ -331,7 +332,7 @@ static gallery layout(const td_shape *shape) {
 }
 
 /* Pixel x, y of picture number n, whose channels are pictures of their own. */
-static double pixel(const td_view *view, const gallery *g, int64_t n, int64_t y, int64_t x) {
+static double pixel_value(const td_view *view, const gallery *g, int64_t n, int64_t y, int64_t x) {
     int64_t picture = n / g->channels, channel = n % g->channels;
     return td_view_element(view,
                            ((picture * g->height + y) * g->width + x) * g->channels + channel);
@@ -373,30 +374,30 @@ static void print_pixels(double upper, double lower, bool has_lower, const exten
         return;
     }
     double mean = has_lower ? (upper + lower) / 2 : upper;
-    putchar(isfinite(mean) ? ramp[place(mean, e->low < 0 ? e->low : 0, e->high, 10)] : '?');
+    putchar(isfinite(mean) ? ramp[scale_to_cell(mean, e->low < 0 ? e->low : 0, e->high, 10)] : '?');
 }
 
 void plot_tensor(const td_view *view, const canvas *c) {
-    gallery g = layout(&view->shape);
+    gallery g = gallery_layout(&view->shape);
     int64_t all = g.pictures * g.channels, count = g.pictures * g.height * g.width * g.channels;
     extent e = {0};
     for (int64_t i = 0; i < count; i++) {
-        include(&e, td_view_element(view, i));
+        extend_extent(&e, td_view_element(view, i));
     }
     if (!e.any || c->width < 3) {
         printf("no finite values\n");
         return;
     }
     int64_t wide = g.width < c->width - 1 ? g.width : c->width - 1;
-    int64_t across = c->width / (wide + 1), most = across * 4;
-    int64_t shown = all < most ? all : most;
+    int64_t across = c->width / (wide + 1), max = across * 4;
+    int64_t shown = all < max ? all : max;
     for (int64_t row = 0; row < shown; row += across) {
         for (int64_t y = 0; y < g.height; y += 2) {
             for (int64_t n = row; n < row + across && n < shown; n++) {
                 for (int64_t x = 0; x < wide; x++) {
                     bool lower = y + 1 < g.height;
-                    print_pixels(pixel(view, &g, n, y, x), lower ? pixel(view, &g, n, y + 1, x) : 0,
-                                 lower, &e, c);
+                    print_pixels(pixel_value(view, &g, n, y, x),
+                                 lower ? pixel_value(view, &g, n, y + 1, x) : 0, lower, &e, c);
                 }
                 terminal_paint(c->colour, "0");
                 putchar(' ');

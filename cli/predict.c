@@ -83,7 +83,7 @@ static const char help[] =
 
 static volatile sig_atomic_t stopped;
 
-static void stop(int number) {
+static void handle_interrupt(int number) {
     stopped = 1;
     signal(number, SIG_DFL);
 }
@@ -132,7 +132,7 @@ static void print_result(const td_prediction *result, const td_predict_options *
     (void)fprintf(stream, "%s%s\n", *result->folder ? "; recorded in " : "", result->folder);
 }
 
-static void say_remark(void *user, const char *text) {
+static void print_remark(void *user, const char *text) {
     (void)user;
     note(text);
 }
@@ -143,12 +143,12 @@ static int predict_all(const char *model, const char *data, td_predict_options *
     progress.shown = progress.began;
     FILE *stream = progress.live ? terminal_stream() : NULL;
     predict->progress = show_progress;
-    predict->remark = quiet ? NULL : say_remark;
+    predict->remark = quiet ? NULL : print_remark;
     predict->user = &progress;
     predict->stream = stream;
     td_prediction result = {0};
     td_error error = {0};
-    struct sigaction action = {.sa_handler = stop};
+    struct sigaction action = {.sa_handler = handle_interrupt};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     td_status status = td_predict(model, data, predict, &result, &error);
@@ -182,11 +182,11 @@ static bool are_sinks(const char *text) {
 
 static int predict_named(const char *model, size_t input_count, const char **inputs,
                          size_t output_count, const char **outputs, int64_t memory, bool force) {
-    td_named_file pairs[2][MOST_VALUES];
+    td_named_file pairs[2][MAX_VALUES];
     int wrong = split_pairs(&command_predict, "input", input_count, inputs, pairs[0]);
     wrong =
         wrong ? wrong : split_pairs(&command_predict, "output", output_count, outputs, pairs[1]);
-    const char *read[MOST_VALUES + 1] = {model};
+    const char *read[MAX_VALUES + 1] = {model};
     for (size_t i = 0; !wrong && i < input_count; i++) {
         read[i + 1] = pairs[0][i].path;
     }
@@ -207,7 +207,7 @@ static int predict_named(const char *model, size_t input_count, const char **inp
 /* Predictions replace nothing that they are made of, and each file is written once. */
 static int check_outputs(const char **to, size_t count, char **arguments,
                          const td_predict_options *predict, bool force) {
-    const char *read[MOST_VALUES + 3] = {arguments[0], predict->labels};
+    const char *read[MAX_VALUES + 3] = {arguments[0], predict->labels};
     size_t read_count = 2;
     for (size_t i = 0; i < predict->input_count; i++) {
         read[read_count++] = predict->inputs[i].path;
@@ -228,13 +228,13 @@ static int check_outputs(const char **to, size_t count, char **arguments,
     return EXIT_GOOD;
 }
 
-static int run(int count, char **arguments) {
+static int run_predict(int count, char **arguments) {
     bool quiet = false, force = false;
     const char *batch = NULL, *scale = NULL, *layout = NULL, *memory = NULL, *header = NULL,
-               *to[MOST_VALUES];
-    const char *inputs[MOST_VALUES], *outputs[MOST_VALUES], *labels[MOST_VALUES];
+               *to[MAX_VALUES];
+    const char *inputs[MAX_VALUES], *outputs[MAX_VALUES], *labels[MAX_VALUES];
     size_t to_count = 0, input_count = 0, output_count = 0, label_count = 0;
-    td_named_file input_files[MOST_VALUES], label_files[MOST_VALUES];
+    td_named_file input_files[MAX_VALUES], label_files[MAX_VALUES];
     td_predict_options predict = {.size = sizeof predict};
     const option options[] = {
         {.name = "to", .list = to, .list_count = &to_count},
@@ -330,5 +330,5 @@ const command command_predict = {
     .name = "predict",
     .summary = "run a saved model over data; outputs to CSV, NPY or images",
     .help = help,
-    .run = run,
+    .run = run_predict,
 };

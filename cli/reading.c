@@ -22,11 +22,11 @@ td_run *open_run(const char *path) {
     return run;
 }
 
-void say_problems(const td_run *run, size_t *said) {
+void report_problems(const td_run *run, size_t *reported) {
     const char *const *texts;
     size_t count = td_run_problems(run, &texts);
-    for (; *said < count; ++*said) {
-        (void)fail(EXIT_BAD, "%s", texts[*said]);
+    for (; *reported < count; ++*reported) {
+        (void)fail(EXIT_BAD, "%s", texts[*reported]);
     }
 }
 

@@ -5,10 +5,10 @@
 #include "command.h"
 #include "tapedeck/run.h"
 
-/* Opens a run, of event files with all that is in them; NULL when that has failed, and said. */
+/* Opens a run and reads all of its event files; NULL when that has failed, after printing the reason. */
 td_run *open_run(const char *path);
-/* What could not be read, to stderr, from problem number *said on. */
-void say_problems(const td_run *run, size_t *said);
+/* Prints what could not be read to stderr, from problem number *reported on. */
+void report_problems(const td_run *run, size_t *reported);
 
 /* "A..B", "A..", "..B" or "A"; false when it is none. */
 bool parse_steps(const char *text, int64_t *first, int64_t *last);

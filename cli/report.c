@@ -47,7 +47,7 @@ typedef struct bar_line {
     int left; /* columns */
 } bar_line;
 
-/* Adds a part, of so many columns, unless it is too long. */
+/* Adds a part with that many columns unless it is too long. */
 static void add_part(bar_line *line, const char *part, int columns) {
     if (columns < line->left && line->length + strlen(part) < sizeof line->text) {
         line->length += (size_t)snprintf(line->text + line->length,
@@ -131,7 +131,7 @@ typedef struct family {
     char example[80];
 } family;
 
-static bool fits(const char *name, const family *f) {
+static bool fits_family(const char *name, const family *f) {
     size_t length = strlen(name), end = strlen(f->end);
     return f->end[0] == '.' || f->end[0] == '@'
                ? length >= end && !strcmp(name + length - end, f->end)
@@ -172,7 +172,7 @@ static bool print_files(const char *folder) {
     DIR *listing = opendir(folder);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
         family *f = families;
-        while (f < families + FAMILIES && !fits(entry->d_name, f)) {
+        while (f < families + FAMILIES && !fits_family(entry->d_name, f)) {
             f++;
         }
         if (f < families + FAMILIES) {

@@ -1,4 +1,4 @@
-/* What `tapedeck train` tells: while it trains, and at the end. */
+/* What `tapedeck train` prints while it trains and at the end. */
 #ifndef TAPEDECK_CLI_REPORT_H
 #define TAPEDECK_CLI_REPORT_H
 

@@ -32,7 +32,7 @@ static bool is_report(const char *path) {
     return got && !strncmp(text, "<!doctype html>", 15) && strstr(text, "<title>tapedeck");
 }
 
-static int run(int count, char **arguments) {
+static int run_send(int count, char **arguments) {
     const char *to = NULL;
     bool force = false;
     const option table[] = {
@@ -66,5 +66,5 @@ const command command_report = {
     .name = "report",
     .summary = "the pages of `view` as one file to send",
     .help = help,
-    .run = run,
+    .run = run_send,
 };

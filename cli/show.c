@@ -53,8 +53,8 @@ static bool sort_operands(settings *s, int count, char **arguments, const char *
     size_t used = 0;
     for (int i = 0; i < count; i++) {
         bool run = i == 0 || is_path(arguments[i]);
-        if (run && s->page.run_count == MOST_RUNS) {
-            misuse(&command_show, "at most %d runs", MOST_RUNS);
+        if (run && s->page.run_count == MAX_RUNS) {
+            misuse(&command_show, "at most %d runs", MAX_RUNS);
             return false;
         }
         if (run) {
@@ -115,11 +115,11 @@ static bool read_options(settings *s, int count, char **arguments, const char **
 }
 
 series load_series(td_run *run, const char *signal, const char *statistic, const page *p,
-                   size_t most) {
-    series made = {.name = signal, .points = calloc(most, sizeof(td_point))};
+                   size_t max) {
+    series made = {.name = signal, .points = calloc(max, sizeof(td_point))};
     const td_run_signal *found = td_run_signal_find(run, signal);
     if (found && made.points) {
-        made.count = td_run_points(run, found, statistic, p->first, p->last, made.points, most,
+        made.count = td_run_points(run, found, statistic, p->first, p->last, made.points, max,
                                    &made.sampled);
     }
     return made;
@@ -154,7 +154,7 @@ static int no_signal(const page *p, const char *name) {
 }
 
 /* Names each of the names and globs asked for that nothing was shown of. */
-static int say_missing(const page *p) {
+static int report_missing(const page *p) {
     char *names = strdup(p->what), *rest = NULL;
     int status = names ? EXIT_GOOD : fail(EXIT_BAD, "out of memory");
     for (char *name = names ? strtok_r(names, ",", &rest) : NULL; name;
@@ -166,7 +166,7 @@ static int say_missing(const page *p) {
     return status;
 }
 
-static int draw(const settings *s, size_t *said) {
+static int draw_page(const settings *s, size_t *reported) {
     bool any = true;
     if (s->json) {
         any = show_json(&s->page);
@@ -176,12 +176,12 @@ static int draw(const settings *s, size_t *said) {
         any = show_signals(&s->page);
     }
     (void)fflush(stdout);
-    int status = s->page.what ? say_missing(&s->page) : EXIT_GOOD;
+    int status = s->page.what ? report_missing(&s->page) : EXIT_GOOD;
     if (!any && !status && s->page.what) {
         status = no_signal(&s->page, s->page.what);
     }
     for (size_t i = 0; i < s->page.run_count; i++) {
-        say_problems(s->page.runs[i], &said[i]);
+        report_problems(s->page.runs[i], &reported[i]);
     }
     return status;
 }
@@ -193,14 +193,14 @@ static bool is_running(const td_run *run) {
 }
 
 /* Draws until the first run ends; once at least. */
-static int follow(const settings *s, size_t *said) {
+static int follow_runs(const settings *s, size_t *reported) {
     int status;
     for (;;) {
         bool running = is_running(s->page.runs[0]);
         if (!s->page.plain && !s->json) {
             guard_escape(stdout, "\x1b[H\x1b[2J");
         }
-        status = draw(s, said);
+        status = draw_page(s, reported);
         if (!running || status) {
             return status;
         }
@@ -214,10 +214,10 @@ static int follow(const settings *s, size_t *said) {
     }
 }
 
-static int run(int count, char **arguments) {
+static int run_show(int count, char **arguments) {
     settings s = {0};
-    const char *paths[MOST_RUNS];
-    size_t said[MOST_RUNS] = {0};
+    const char *paths[MAX_RUNS];
+    size_t reported[MAX_RUNS] = {0};
     if (!read_options(&s, count, arguments, paths)) {
         return EXIT_USAGE;
     }
@@ -228,7 +228,7 @@ static int run(int count, char **arguments) {
         status = s.page.runs[opened] ? EXIT_GOOD : EXIT_BAD;
     }
     if (!status) {
-        status = s.follow ? follow(&s, said) : draw(&s, said);
+        status = s.follow ? follow_runs(&s, reported) : draw_page(&s, reported);
     }
     for (size_t i = 0; i < opened; i++) {
         td_run_close(s.page.runs[i]);
@@ -240,5 +240,5 @@ const command command_show = {
     .name = "show",
     .summary = "tables and plots of a run in the terminal",
     .help = help,
-    .run = run,
+    .run = run_show,
 };

@@ -4,10 +4,10 @@
 
 #include "plot.h"
 
-enum { MOST_RUNS = 8 };
+enum { MAX_RUNS = 8 };
 
 typedef struct page {
-    td_run *runs[MOST_RUNS]; /* the first is the one that signals are taken from */
+    td_run *runs[MAX_RUNS]; /* the first is the one that signals are taken from */
     size_t run_count;
     const char *what;      /* globs, or NULL: the overview */
     const char *statistic; /* or NULL */
@@ -25,6 +25,6 @@ bool show_json(const page *page);
 
 /* A signal's points in one run, empty when it has none there; free its points. */
 series load_series(td_run *run, const char *signal, const char *statistic, const page *page,
-                   size_t most);
+                   size_t max);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { TABLE_ROWS = 20, HEAT_ROWS = 40, SLICES = 200 };
 
-static void heading(const page *p, const char *text) {
+static void print_heading(const page *p, const char *text) {
     terminal_paint(p->canvas.colour, "1");
     (void)fputs(text, stdout);
     terminal_paint(p->canvas.colour, "0");
@@ -40,7 +40,7 @@ static void print_head(const page *p, const td_run *run) {
     td_run_info info = {.size = sizeof info};
     char when[32], bytes[32];
     td_run_about(run, &info);
-    heading(p, info.name);
+    print_heading(p, info.name);
     printf("%s, started %s, epoch %lld, step %lld, %s\n",
            info.events ? "event files" : td_run_state_name(info.state),
            format_when(when, info.started), (long long)info.last_epoch, (long long)info.last_step,
@@ -71,8 +71,8 @@ static int by_number(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Up to `most` of the steps at which any of the signals was recorded; how many. */
-static size_t choose_steps(const series *rows, size_t count, int64_t *chosen, size_t most) {
+/* Chooses up to `max` of the steps at which any of the signals was recorded; returns how many. */
+static size_t choose_steps(const series *rows, size_t count, int64_t *chosen, size_t max) {
     size_t all = 0, different = 0;
     for (size_t i = 0; i < count; i++) {
         all += rows[i].count;
@@ -91,7 +91,7 @@ static size_t choose_steps(const series *rows, size_t count, int64_t *chosen, si
             steps[different++] = steps[i];
         }
     }
-    size_t taken = different < most ? different : most;
+    size_t taken = different < max ? different : max;
     for (size_t i = 0; i < taken; i++) {
         chosen[i] = steps[taken > 1 ? i * (different - 1) / (taken - 1) : 0];
     }
@@ -125,21 +125,21 @@ static void print_grid(const page *p, const series *rows, size_t count, const ch
 
 /* One signal, of every run that has it. */
 static void show_lines(const page *p, const char *signal, const char *statistic) {
-    series lines[MOST_RUNS];
+    series lines[MAX_RUNS];
     bool sampled = false;
-    size_t most = p->plain ? TABLE_ROWS : 2 * (size_t)p->canvas.width;
+    size_t max = p->plain ? TABLE_ROWS : 2 * (size_t)p->canvas.width;
     char title[512];
     (void)snprintf(title, sizeof title, "%.400s%s%.80s", signal, statistic ? "." : "",
                    statistic ? statistic : "");
     for (size_t i = 0; i < p->run_count; i++) {
-        lines[i] = load_series(p->runs[i], signal, statistic, p, most);
+        lines[i] = load_series(p->runs[i], signal, statistic, p, max);
         sampled |= lines[i].sampled;
         lines[i].name = p->run_count > 1 ? run_name(p->runs[i]) : title;
     }
     if (p->plain) {
         print_points(lines, p->run_count);
     } else {
-        heading(p, title);
+        print_heading(p, title);
         plot_lines(lines, p->run_count, &p->canvas);
         if (sampled) {
             printf("(a sample of the steps)\n");
@@ -165,9 +165,9 @@ static void show_heat(const page *p, const char *globs, const char *statistic) {
     const td_run_signal *signals;
     size_t count = td_run_signals(p->runs[0], &signals), used = 0;
     size_t all = count_matching(p, globs, TD_STATS);
-    size_t most = all < HEAT_ROWS ? all : HEAT_ROWS;
-    series *rows = calloc(most + 1, sizeof *rows);
-    for (size_t i = 0; rows && i < count && used < most; i++) {
+    size_t max = all < HEAT_ROWS ? all : HEAT_ROWS;
+    series *rows = calloc(max + 1, sizeof *rows);
+    for (size_t i = 0; rows && i < count && used < max; i++) {
         if (signals[i].forms & TD_STATS && td_run_matches(globs, signals[i].name)) {
             rows[used++] = load_series(p->runs[0], signals[i].name, statistic, p,
                                        p->plain ? TABLE_ROWS : (size_t)p->canvas.width);
@@ -175,7 +175,7 @@ static void show_heat(const page *p, const char *globs, const char *statistic) {
     }
     char title[600];
     (void)snprintf(title, sizeof title, "%s of %.500s", statistic, globs ? globs : "*");
-    heading(p, title);
+    print_heading(p, title);
     if (p->plain) {
         print_grid(p, rows, used, statistic);
     } else {
@@ -238,7 +238,7 @@ static void show_distribution(const page *p, const td_run_signal *signal) {
     } else if (g.count) {
         char title[512];
         (void)snprintf(title, sizeof title, "%.400s, its distribution", signal->name);
-        heading(p, title);
+        print_heading(p, title);
         plot_distribution(g.slices, g.count, &p->canvas);
     }
     for (size_t i = 0; i < g.count; i++) {
@@ -253,7 +253,7 @@ static td_status print_tensor(void *user, const td_record *record, td_error *err
     char title[512];
     (void)snprintf(title, sizeof title, "%.400s at step %lld", record->signal,
                    (long long)record->step);
-    heading(p, title);
+    print_heading(p, title);
     if (p->picture) {
         plot_tensor(record->view, &p->canvas);
         return TD_OK;
@@ -346,17 +346,17 @@ static void print_forms(uint32_t forms) {
 static void list_signals(const page *p) {
     const td_run_signal *signals;
     size_t count = td_run_signals(p->runs[0], &signals);
-    size_t most = p->plain ? count : HEAT_ROWS;
-    heading(p, "signals");
-    for (size_t i = 0; i < count && i < most; i++) {
+    size_t max = p->plain ? count : HEAT_ROWS;
+    print_heading(p, "signals");
+    for (size_t i = 0; i < count && i < max; i++) {
         terminal_print_padded(signals[i].name, 28);
         printf(" steps %lld..%lld  ", (long long)signals[i].first_step,
                (long long)signals[i].last_step);
         print_forms(signals[i].forms);
         putchar('\n');
     }
-    if (count > most) {
-        printf("(%zu more; name some: `tapedeck show RUN 'conv*'`)\n", count - most);
+    if (count > max) {
+        printf("(%zu more; name some: `tapedeck show RUN 'conv*'`)\n", count - max);
     }
 }
 
@@ -392,19 +392,19 @@ static void json_points(td_run *run, const td_run_signal *signal, const page *p)
     }
     (void)fputs(",\"points\":[", stdout);
     static td_run_value values[4096];
-    const size_t most = sizeof values / sizeof *values;
-    size_t count = most;
-    for (int64_t from = p->first, any = 0; count == most;) {
-        count = td_run_values(run, signal, statistic, from, p->last, values, most);
+    const size_t max = sizeof values / sizeof *values;
+    size_t count = max;
+    for (int64_t from = p->first, any = 0; count == max;) {
+        count = td_run_values(run, signal, statistic, from, p->last, values, max);
         for (size_t i = 0; i < count; i++, any = 1) {
             printf("%s[%lld,", any ? "," : "", (long long)values[i].step);
             print_json_number(values[i].value);
             putchar(']');
         }
-        if (count == most && values[most - 1].step == INT64_MAX) {
+        if (count == max && values[max - 1].step == INT64_MAX) {
             break;
         }
-        from = count ? values[count - 1].step + (count == most) : from;
+        from = count ? values[count - 1].step + (count == max) : from;
     }
     putchar(']');
 }

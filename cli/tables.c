@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int width_of_names(const row *rows, size_t count, int most) {
+static int width_of_names(const row *rows, size_t count, int max) {
     int width = terminal_columns("parameter");
     for (size_t i = 0; i < count; i++) {
         int length = terminal_columns(rows[i].name);
         width = length > width ? length : width;
     }
-    return width < most ? width : most;
+    return width < max ? width : max;
 }
 
 /* Which of its columns the table of parameters has room for. */
@@ -22,7 +22,7 @@ typedef struct columns {
     int name;
     bool types;     /* of elements: where there are several */
     bool counts;    /* count and zeros */
-    int statistics; /* the first so many */
+    int statistics; /* the first ones */
 } columns;
 
 enum { STATISTICS = 5, STATISTIC = 12, SHAPE = 20, TYPE = 9 };
@@ -36,9 +36,9 @@ static columns lay_out(const row *rows, size_t count, bool types) {
     if (c.name + SHAPE + COUNTS + STATISTICS * STATISTIC <= room) {
         return c;
     }
-    int most = room - SHAPE - 2 * STATISTIC;
+    int max = room - SHAPE - 2 * STATISTIC;
     c.counts = false;
-    c.name = width_of_names(rows, count, most < SHORTEST ? SHORTEST : most);
+    c.name = width_of_names(rows, count, max < SHORTEST ? SHORTEST : max);
     int fit = (room - c.name - SHAPE) / STATISTIC;
     c.statistics = fit < 0 ? 0 : fit < STATISTICS ? fit : STATISTICS;
     return c;

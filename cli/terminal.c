@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEAST_WIDTH = 20, MOST_WIDTH = 10000 };
+enum { MIN_WIDTH = 20, MAX_WIDTH = 10000 };
 
 /* Guards the bottom line: whether it is shown, and everything written while it may be. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -53,11 +53,11 @@ bool terminal_has_utf8(void) {
     return true;
 }
 
-/* COLUMNS; 0 when it says nothing of use. */
+/* The value of COLUMNS; 0 when it is not a usable number. */
 static int columns_wanted(void) {
     const char *text = getenv("COLUMNS");
     int64_t columns;
-    return text && whole_number(text, &columns) && columns >= LEAST_WIDTH && columns <= MOST_WIDTH
+    return text && whole_number(text, &columns) && columns >= MIN_WIDTH && columns <= MAX_WIDTH
                ? (int)columns
                : 0;
 }
@@ -68,7 +68,7 @@ int terminal_width(void) {
         return columns_wanted();
     }
     for (int file = 1; file <= 2; file++) {
-        if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col >= LEAST_WIDTH) {
+        if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col >= MIN_WIDTH) {
             return size.ws_col;
         }
     }

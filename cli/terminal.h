@@ -10,14 +10,14 @@
 
 /* Whether colours may be used on the stream: a terminal, and neither NO_COLOR nor TERM=dumb. */
 bool terminal_has_colour(FILE *stream);
-/* Whether the locale has UTF-8; so it is said to have when no locale is set. */
+/* Returns true when the locale uses UTF-8 or when no locale is set. */
 bool terminal_has_utf8(void);
 /* Where colour is set: what is printed to stdout from now on is painted. "1" is bold, "31" red, … "0"
  * plain again. */
 void terminal_paint(bool colour, const char *sequence);
 /* Likewise, in one of the 256 colours. */
 void terminal_paint_number(bool colour, int number);
-/* Columns of the terminal, or what COLUMNS says; 80 when that is not known. */
+/* The columns of the terminal or the value of COLUMNS; 80 when neither is known. */
 int terminal_width(void);
 /* Columns that lines of tables have: INT_MAX where there is neither a terminal nor COLUMNS. */
 int terminal_room(void);
@@ -36,7 +36,7 @@ const char *terminal_bar(char *out, double share);
 int terminal_columns(const char *text);
 /* Prints the text and blanks up to this many columns of stdout; a longer one is printed whole. */
 void terminal_print_padded(const char *text, int width);
-/* Prints the name in so many columns of stdout: its beginning and "..", where it is longer. */
+/* Prints the name in that many columns; a longer name is cut and ends with "..". */
 void terminal_print_name(const char *name, int width);
 /* Of a clock that only goes forward. */
 double seconds_now(void);

@@ -60,13 +60,13 @@ static const char help[] =
 /* The trainer that a signal stops. Set before the handler is, and only then read by it. */
 static td_trainer *running;
 
-static void stop(int number) {
+static void handle_interrupt(int number) {
     td_trainer_stop(running);
     signal(number, SIG_DFL);
 }
 
 typedef struct settings {
-    const char *set[MOST_VALUES];
+    const char *set[MAX_VALUES];
     size_t set_count;
     const char *out, *resume;
     bool dry_run, quiet, json;
@@ -91,7 +91,7 @@ enum { STOPPING = sizeof stopping / sizeof *stopping };
  * call that writes, not the end. */
 static void catch_signals(td_trainer *trainer) {
     running = trainer;
-    struct sigaction action = {.sa_handler = stop}, before;
+    struct sigaction action = {.sa_handler = handle_interrupt}, before;
     for (int i = 0; i < STOPPING; i++) {
         sigaction(stopping[i], &action, &before);
         if (stopping[i] == SIGHUP && before.sa_handler == SIG_IGN) {
@@ -105,13 +105,13 @@ static void catch_signals(td_trainer *trainer) {
 enum { COMMAND = SHELL_WORD_SIZE(4200) + 100 };
 
 /* What can be called next, with the run's folder as a shell takes it. */
-static void suggest(char *out, size_t size, const char *before, const char *folder) {
+static void suggest_command(char *out, size_t size, const char *before, const char *folder) {
     char *quoted = malloc(SHELL_WORD_SIZE(strlen(folder)));
     (void)snprintf(out, size, "%s %s", before, quoted ? shell_word(quoted, folder) : folder);
     free(quoted);
 }
 
-static int train(td_trainer *trainer, report_style style) {
+static int run_training(td_trainer *trainer, report_style style) {
     td_error error = {0};
     catch_signals(trainer);
     double began = seconds_now();
@@ -122,7 +122,7 @@ static int train(td_trainer *trainer, report_style style) {
     }
     if (status == TD_INTERRUPTED) {
         char hint[COMMAND];
-        suggest(hint, sizeof hint, "tapedeck train --resume", td_trainer_folder(trainer));
+        suggest_command(hint, sizeof hint, "tapedeck train --resume", td_trainer_folder(trainer));
         return fail(EXIT_STOPPED, "%s; go on with: %s", error.text, hint);
     }
     if (status && status != TD_INCOMPLETE) {
@@ -182,8 +182,8 @@ static void print_remark(void *user, const char *text) {
     note(text);
 }
 
-/* What rules found while it trained goes into the run, and where the reasons are is said. */
-static void conclude(const td_monitor *monitor, const char *folder, bool quiet) {
+/* Stores the findings of the rules in the run and prints where the reasons are. */
+static void store_findings(const td_monitor *monitor, const char *folder, bool quiet) {
     td_error error = {0};
     if (!folder || td_monitor_count(monitor) == 0) {
         return;
@@ -193,18 +193,18 @@ static void conclude(const td_monitor *monitor, const char *folder, bool quiet) 
     }
     if (!quiet) {
         char hint[COMMAND];
-        suggest(hint, sizeof hint, "something looks wrong; for its cause: tapedeck diagnose",
-                folder);
+        suggest_command(hint, sizeof hint,
+                        "something looks wrong; for its cause: tapedeck diagnose", folder);
         note(hint);
     }
 }
 
-/* What cannot work is said before it is tried: a line each, nothing of what might do harm. */
+/* Reports errors that make training impossible before it starts, one per line; warnings are left out. */
 static void check_first(const char *path, const settings *s) {
     td_check_options how = {
         .size = sizeof how, .set = s->set, .set_count = s->set_count, .while_reading = true};
     td_diagnosis *diagnosis =
-        td_check(path, &how, NULL); /* the trainer says why it cannot be had */
+        td_check(path, &how, NULL); /* creating the trainer reports the reason */
     const td_diagnosis_finding *findings;
     size_t count = diagnosis ? td_diagnosis_findings(diagnosis, &findings) : 0;
     for (size_t i = 0; i < count; i++) {
@@ -248,8 +248,8 @@ static int run_experiment(td_experiment *experiment, const char *path, const set
     } else if (s->dry_run) {
         report_plan(trainer, s->json);
     } else {
-        status = train(trainer, style);
-        conclude(monitor, td_trainer_folder(trainer), s->quiet);
+        status = run_training(trainer, style);
+        store_findings(monitor, td_trainer_folder(trainer), s->quiet);
     }
     td_trainer_destroy(trainer);
     td_monitor_destroy(monitor);
@@ -259,7 +259,7 @@ static int run_experiment(td_experiment *experiment, const char *path, const set
     return status;
 }
 
-static int run(int count, char **arguments) {
+static int run_train(int count, char **arguments) {
     settings s = {0};
     const option options[] = {
         {.name = "set", .list = s.set, .list_count = &s.set_count},
@@ -294,5 +294,5 @@ const command command_train = {
     .name = "train",
     .summary = "train the model of an experiment file, and record what it asks for",
     .help = help,
-    .run = run,
+    .run = run_train,
 };

@@ -49,7 +49,7 @@ static void open_browser(const char *url) {
     posix_spawn_file_actions_destroy(&silent);
 }
 
-static int serve(const char *folder, const td_viewer_options *options, bool open) {
+static int serve_folder(const char *folder, const td_viewer_options *options, bool open) {
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
@@ -65,19 +65,19 @@ static int serve(const char *folder, const td_viewer_options *options, bool open
         return fail(status_of(error.status), "%s", error.text);
     }
     printf("%s\n", td_viewer_url(viewer));
-    bool told = fflush(stdout) == 0;
-    if (open && told) {
+    bool printed = fflush(stdout) == 0;
+    if (open && printed) {
         open_browser(td_viewer_url(viewer));
     }
     int ending = 0;
-    if (told) {
+    if (printed) {
         (void)sigwait(&ends, &ending);
     }
     td_viewer_close(viewer);
-    return told ? EXIT_GOOD : EXIT_BAD;
+    return printed ? EXIT_GOOD : EXIT_BAD;
 }
 
-static int run(int count, char **arguments) {
+static int run_view(int count, char **arguments) {
     const char *port = NULL;
     td_viewer_options options = {.size = sizeof options};
     bool no_open = false;
@@ -95,12 +95,12 @@ static int run(int count, char **arguments) {
         return misuse(&command_view, "--port is a number from 1 to 65535");
     }
     options.port = (int)number;
-    return serve(count ? arguments[0] : "runs", &options, !no_open);
+    return serve_folder(count ? arguments[0] : "runs", &options, !no_open);
 }
 
 const command command_view = {
     .name = "view",
     .summary = "look at runs in a browser, live",
     .help = help,
-    .run = run,
+    .run = run_view,
 };

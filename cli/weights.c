@@ -59,15 +59,15 @@ static bool is_model(const char *path) {
                    !strcasecmp(dot, ".h5") || !strcasecmp(dot, ".onnx"));
 }
 
-/* A model written as a model keeps what it says of its data. */
-static td_status save(const td_model *model, const char *note_text, const char *to,
-                      td_error *error) {
+/* A model that is saved as a model keeps the description of its data. */
+static td_status save_model(const td_model *model, const char *note_text, const char *to,
+                            td_error *error) {
     const td_model_note note = {TD_NOTE_DATA, note_text};
     return is_model(to) && note_text ? td_model_save(model, to, 1, &note, error)
                                      : td_weights_save(model, to, error);
 }
 
-static int convert(const char *path, bool raw, const char *to) {
+static int convert_model(const char *path, bool raw, const char *to) {
     td_error error = {0};
     td_tensor_table *table = td_tensor_table_open(path, raw, &error);
     td_status status = table ? td_tensor_table_save(table, to, &error) : error.status;
@@ -79,7 +79,7 @@ static int convert(const char *path, bool raw, const char *to) {
     return status ? fail(status_of(status), "%s", error.text) : EXIT_GOOD;
 }
 
-static int run(int count, char **arguments) {
+static int run_weights(int count, char **arguments) {
     const char *to = NULL, *from = NULL;
     bool tensors = false, force = false;
     const option options[] = {{.name = "to", .text = &to},
@@ -102,21 +102,21 @@ static int run(int count, char **arguments) {
         return EXIT_BAD;
     }
     if (tensors) {
-        return convert(arguments[0], true, to);
+        return convert_model(arguments[0], true, to);
     }
     td_error error = {0};
     const char *const keys[] = {TD_NOTE_DATA};
     char *notes[1] = {NULL};
     td_model *model = td_model_load_with(arguments[0], 1, keys, notes, &error);
     if (!model && error.status == TD_NO_MODEL && !from) {
-        return convert(arguments[0], false, to);
+        return convert_model(arguments[0], false, to);
     }
     if (!model) {
         return fail(EXIT_BAD, "%s", error.text);
     }
     td_status status = from ? td_weights_load(model, from, &error) : TD_OK;
     if (!status) {
-        status = save(model, notes[0], to, &error);
+        status = save_model(model, notes[0], to, &error);
     }
     td_free_text(notes[0]);
     td_model_destroy(model);
@@ -128,5 +128,5 @@ const command command_weights = {
     .summary =
         "write a model's parameters to CSV, NPZ, safetensors or Keras, and back into a model",
     .help = help,
-    .run = run,
+    .run = run_weights,
 };

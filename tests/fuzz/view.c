@@ -1,7 +1,7 @@
 /* Requests: method, target, Host, Origin and Cookie, a line each, as any program on the machine may
  * send them; an empty line is what a browser of ours sends. */
-#include "tapedeck/deck.h"
 #include "answers/answer.h"
+#include "tapedeck/deck.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,11 +12,12 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char folder[] = "/tmp/tapedeck-fuzz-XXXXXX";
-static td__desk desk = {.token = "0123456789012345678901234567890123456789", .port = 80};
+static td__server_context context = {.token = "0123456789012345678901234567890123456789",
+                                     .port = 80};
 
 static void clean_up(void) {
     char command[64];
-    td__shelf_destroy(desk.shelf);
+    td__run_cache_destroy(context.cache);
     (void)snprintf(command, sizeof command, "rm -rf %s", folder);
     (void)!system(command);
 }
@@ -51,22 +52,22 @@ static void record(const char *path) {
 
 static void set_up(void) {
     char path[64];
-    td__output news = {0};
+    td__output changes = {0};
     if (!mkdtemp(folder)) {
         abort();
     }
     (void)snprintf(path, sizeof path, "%s/run", folder);
     record(path);
-    desk.shelf = td__shelf_create(folder, NULL);
-    if (!desk.shelf || !td__shelf_tend(desk.shelf, &news)) {
+    context.cache = td__run_cache_create(folder, NULL);
+    if (!context.cache || !td__run_cache_refresh(context.cache, &changes)) {
         abort();
     }
-    td__output_release(&news);
+    td__output_release(&changes);
     (void)atexit(clean_up);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (!desk.shelf) {
+    if (!context.cache) {
         set_up();
     }
     char *text = malloc(size + 1), *rest = text;
@@ -77,14 +78,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         lines[i] = strsep(&rest, "\n");
     }
     char cookie[64];
-    (void)snprintf(cookie, sizeof cookie, "tapedeck-80=%s", desk.token);
+    (void)snprintf(cookie, sizeof cookie, "tapedeck-80=%s", context.token);
     td__http_request request = {.method = *lines[0] ? lines[0] : "GET",
                                 .target = lines[1],
                                 .host = *lines[2] ? lines[2] : "127.0.0.1:80",
                                 .origin = *lines[3] ? lines[3] : NULL,
                                 .cookie = *lines[4] ? lines[4] : cookie};
     td__response response = {0};
-    td__answer(&desk, &request, &response);
+    td__answer(&context, &request, &response);
     if (response.status < 200 || response.status > 503 || !response.type) {
         abort();
     }

@@ -48,7 +48,7 @@ static void free_blocks(td__arena *arena) {
 }
 
 void td__arena_unref(td__arena *arena) {
-    /* Acquire-release: whoever frees or reuses the memory sees all that holders did with it. */
+    /* Acquire-release: the thread that frees or reuses the memory sees all that holders did with it. */
     if (arena && atomic_fetch_sub_explicit(&arena->references, 1, memory_order_acq_rel) == 1) {
         free_blocks(arena);
         td__free(arena);

@@ -1,7 +1,7 @@
 /* Bump allocation for one step: everything is given back at once by a reset.
  *
- * An arena is counted. Its owner holds one reference; whoever keeps memory of it past the step
- * (the deck) takes another, and the owner then leaves the arena alone until it is the only holder.
+ * An arena is reference-counted. Its owner holds one reference. Code that keeps its memory past the
+ * step (the deck) takes another; the owner then does not use the arena until it is the only holder.
  * Allocation and reset belong to the owner's thread; ref and unref may be called from any.
  */
 #ifndef TAPEDECK_BASE_ARENA_H
@@ -12,12 +12,13 @@
 typedef struct td__arena td__arena;
 
 td__arena *td__arena_create(void);
-/* Room for so many bytes in one piece, if that can be had: a step that takes them asks for no other. */
+/* Reserves one block of that many bytes if memory allows it, so that a step that uses them allocates
+ * no other. */
 void td__arena_reserve(td__arena *arena, size_t bytes);
 void td__arena_ref(td__arena *arena);
 /* Frees the arena with its last reference. Accepts NULL. */
 void td__arena_unref(td__arena *arena);
-/* True when nobody but the owner holds the arena. */
+/* True when the owner holds the only reference. */
 bool td__arena_is_sole(const td__arena *arena);
 /* Whether all of these bytes are the arena's own: only those stay as they are while it is held. */
 bool td__arena_holds(const td__arena *arena, const void *data, size_t bytes);

@@ -36,9 +36,9 @@ const char *td__cpu_name(td__cpu cpu) {
 /* Written once, by choose. */
 static td__cpu chosen;
 static char
-    refused[64]; /* what TAPEDECK_CPU says, cut, where this machine does not have it; or "" */
+    refused[64]; /* the value of TAPEDECK_CPU (shortened) when this machine lacks it; or "" */
 
-static void choose(void) {
+static void choose_cpu_level(void) {
     const char *wish = getenv("TAPEDECK_CPU");
     for (td__cpu cpu = TD__CPU_PORTABLE; cpu < TD__CPU_COUNT; cpu++) {
         bool has = td__cpu_has(cpu);
@@ -53,12 +53,12 @@ static void choose(void) {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 td__cpu td__cpu_chosen(void) {
-    pthread_once(&once, choose);
+    pthread_once(&once, choose_cpu_level);
     return chosen;
 }
 
 td_status td__cpu_check(td_error *error) {
-    pthread_once(&once, choose);
+    pthread_once(&once, choose_cpu_level);
     if (!*refused) {
         return TD_OK;
     }

@@ -197,14 +197,14 @@ void td__mapped_let_go(const void *data, size_t size) {
 }
 
 /* ".NAME.ENDING": hidden, and never a signal's file name, which begins with no '.'. */
-static td_status hide(char out[TD__HIDDEN_SIZE], const char *name, const char *ending,
-                      td_error *error) {
+static td_status make_hidden_name(char out[TD__HIDDEN_SIZE], const char *name, const char *ending,
+                                  td_error *error) {
     return (size_t)snprintf(out, TD__HIDDEN_SIZE, ".%s.%s", name, ending) < TD__HIDDEN_SIZE
                ? TD_OK
                : td_error_set(error, TD_INVALID, "%s: the name is too long", name);
 }
 
-/* Instead of what a crash left, or nobody knows who. */
+/* Replaces a file that a crash or another program left behind. */
 static int create_hidden(int folder, const char *hidden) {
     (void)unlinkat(folder, hidden, 0);
     return openat(folder, hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -212,7 +212,7 @@ static int create_hidden(int folder, const char *hidden) {
 
 td_status td__file_reserve(int folder, const char *name, int64_t size, td_error *error) {
     char hidden[TD__HIDDEN_SIZE];
-    td_status status = hide(hidden, name, ROOM, error);
+    td_status status = make_hidden_name(hidden, name, ROOM, error);
     int file = status ? -1 : create_hidden(folder, hidden), failed;
     if (file < 0) {
         return status ? status : td__file_error(error, name, "reserve room");
@@ -232,25 +232,26 @@ td_status td__file_reserve(int folder, const char *name, int64_t size, td_error 
 
 bool td__file_reserved_for(int folder, const char *name, const char *other) {
     char from[TD__HIDDEN_SIZE], to[TD__HIDDEN_SIZE];
-    return !hide(from, name, ROOM, NULL) && !hide(to, other, ROOM, NULL) &&
+    return !make_hidden_name(from, name, ROOM, NULL) && !make_hidden_name(to, other, ROOM, NULL) &&
            renameat(folder, from, folder, to) == 0;
 }
 
 bool td__file_recycle(int folder, const char *file, const char *name) {
     char hidden[TD__HIDDEN_SIZE];
-    return !hide(hidden, name, ROOM, NULL) && renameat(folder, file, folder, hidden) == 0;
+    return !make_hidden_name(hidden, name, ROOM, NULL) &&
+           renameat(folder, file, folder, hidden) == 0;
 }
 
 void td__file_unreserve(int folder, const char *name) {
     char hidden[TD__HIDDEN_SIZE];
-    if (!hide(hidden, name, ROOM, NULL)) {
+    if (!make_hidden_name(hidden, name, ROOM, NULL)) {
         (void)unlinkat(folder, hidden, 0);
     }
 }
 
 td_status td__draft_create(td__draft *draft, int folder, const char *name, td_error *error) {
     *draft = (td__draft){.folder = folder, .name = name};
-    td_status status = hide(draft->hidden, name, "new", error);
+    td_status status = make_hidden_name(draft->hidden, name, "new", error);
     if (status) {
         return status;
     }
@@ -262,7 +263,8 @@ td_status td__draft_create_sized(td__draft *draft, int folder, const char *name,
                                  td_error *error) {
     char room[TD__HIDDEN_SIZE];
     *draft = (td__draft){.folder = folder, .name = name, .size = size};
-    if (!hide(draft->hidden, name, "new", NULL) && !hide(room, name, ROOM, NULL) &&
+    if (!make_hidden_name(draft->hidden, name, "new", NULL) &&
+        !make_hidden_name(room, name, ROOM, NULL) &&
         renameat(folder, room, folder, draft->hidden) == 0) {
         draft->file = td__file_open(folder, draft->hidden, O_WRONLY | O_NOFOLLOW);
         if (draft->file >= 0) {

@@ -1,7 +1,7 @@
 /* Files: complete writes, atomic publishing, and names that are safe whatever a signal is called.
  *
  * Everything is relative to an open folder, so that renaming a run while it is written does no
- * harm and nothing is ever created outside of it. Errors name the file; errno is 0 or says why. */
+ * harm and nothing is ever created outside of it. Errors name the file; errno is 0 or has the reason. */
 #ifndef TAPEDECK_BASE_FILE_H
 #define TAPEDECK_BASE_FILE_H
 
@@ -97,7 +97,7 @@ FILE *td__draft_open(td__draft *draft, const char *path, td_error *error);
  * errno, when there is no such file now. */
 bool td__draft_close(td__draft *draft, FILE *stream, bool good);
 
-/* What errno says, in words; also of td__file_open's own errors. */
+/* The text for errno; also for td__file_open's own errors. */
 const char *td__file_reason(int reason);
 /* Fills error from errno: "metrics.csv: cannot write: No space left on device". */
 td_status td__file_error(td_error *error, const char *name, const char *verb);

@@ -12,8 +12,8 @@ size_t td__json_budget(size_t file_size) {
     return BASE_BUDGET + (file_size < SIZE_MAX / 2 ? 2 * file_size : file_size);
 }
 
-/* At least what the tree will take. Malformed text may be reckoned as anything: it has no tree. */
-static size_t reckon(const char *text, size_t length) {
+/* An upper bound of the tree's size in bytes. Malformed text may give any number: it has no tree. */
+static size_t estimate_tree_bytes(const char *text, size_t length) {
     size_t bytes = ELEMENT_BYTES + length;
     bool quoted = false;
     for (size_t i = 0; i < length; i++) {
@@ -31,7 +31,7 @@ static size_t reckon(const char *text, size_t length) {
 
 json_t *td__json_read(const char *path, const char *text, size_t length, size_t budget,
                       td_error *error) {
-    if (reckon(text, length) > budget) {
+    if (estimate_tree_bytes(text, length) > budget) {
         td_error_set(error, TD_RANGE, "%s: its JSON takes more memory than the file justifies",
                      path);
         return NULL;

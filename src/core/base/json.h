@@ -1,4 +1,4 @@
-/* JSON of files nobody vouches for, within a budget of memory. */
+/* Reads JSON from untrusted files within a memory budget. */
 #ifndef TAPEDECK_BASE_JSON_H
 #define TAPEDECK_BASE_JSON_H
 
@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 /* The value of a text, which may have any bytes; duplicate keys are an error. A tree takes up to 45
- * times its text ("[[],[],…"), so what it will take is reckoned before it is made, and TD_RANGE when
+ * times its text ("[[],[],…"), so its size is estimated before it is built. TD_RANGE when
  * that is more than budget bytes. path is for messages. NULL on failure; json_decref. */
 json_t *td__json_read(const char *path, const char *text, size_t length, size_t budget,
                       td_error *error);

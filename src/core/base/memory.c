@@ -11,7 +11,7 @@
 static atomic_uint_fast64_t allocations;
 static atomic_uint_fast64_t fail_at;
 
-static bool allowed(void) {
+static bool may_allocate(void) {
     uint64_t number = atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed) + 1;
     uint64_t trap = atomic_load_explicit(&fail_at, memory_order_relaxed);
     return trap == 0 || number != trap;
@@ -27,12 +27,12 @@ uint64_t td__allocation_count(void) {
 }
 
 void *td__calloc(size_t count, size_t size) {
-    return allowed() ? calloc(count ? count : 1, size ? size : 1) : NULL;
+    return may_allocate() ? calloc(count ? count : 1, size ? size : 1) : NULL;
 }
 
 void *td__realloc(void *pointer, size_t count, size_t size) {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes) || !allowed()) {
+    if (__builtin_mul_overflow(count, size, &bytes) || !may_allocate()) {
         return NULL;
     }
     return realloc(pointer, bytes ? bytes : 1);
@@ -60,7 +60,7 @@ static void prefer_huge_pages(void *memory, size_t size) {
 
 void *td__aligned_alloc(size_t size) {
     size_t rounded;
-    if (__builtin_add_overflow(size, (size_t)(TD__ALIGNMENT - 1), &rounded) || !allowed()) {
+    if (__builtin_add_overflow(size, (size_t)(TD__ALIGNMENT - 1), &rounded) || !may_allocate()) {
         return NULL;
     }
     rounded &= ~(size_t)(TD__ALIGNMENT - 1);

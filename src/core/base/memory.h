@@ -35,7 +35,7 @@ uint64_t td__allocation_count(void);
 /* What this process may take: of the machine's memory, its control groups' limits (a container's) and
  * its resource limits the smallest. */
 size_t td__memory_limit(void);
-/* Half of that: what may be taken where nobody says how much. */
+/* Half of that: the default limit where none is given. */
 size_t td__memory_half(void);
 /* The limit of control groups alone; SIZE_MAX: none. groups: a file as /proc/self/cgroup; root: the
  * folder that the groups are in. */

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static size_t smaller(size_t a, size_t b) {
+static size_t min_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
@@ -39,7 +39,7 @@ static size_t group_limit(const char *root, const char *controller, char *group,
     for (bool more = true; more;) {
         char path[2 * PATH_MAX];
         (void)snprintf(path, sizeof path, "%s%s%s/%s", root, controller, group, name);
-        limit = smaller(limit, read_number(path));
+        limit = min_size(limit, read_number(path));
         char *last = strrchr(group, '/');
         more = last;
         if (last) {
@@ -57,10 +57,10 @@ size_t td__memory_group_limit(const char *groups, const char *root) {
         char *controllers = strchr(line, ':');
         char *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (group && !strncmp(controllers, "::", 2)) {
-            limit = smaller(limit, group_limit(root, "", group + 1, "memory.max"));
+            limit = min_size(limit, group_limit(root, "", group + 1, "memory.max"));
         } else if (group && strstr(controllers, "memory:")) {
             limit =
-                smaller(limit, group_limit(root, "/memory", group + 1, "memory.limit_in_bytes"));
+                min_size(limit, group_limit(root, "/memory", group + 1, "memory.limit_in_bytes"));
         }
     }
     return limit;
@@ -73,10 +73,10 @@ size_t td__memory_limit(void) {
     for (size_t i = 0; i < TD__COUNT(resources); i++) {
         struct rlimit own;
         if (!getrlimit(resources[i], &own) && own.rlim_cur != RLIM_INFINITY) {
-            limit = smaller(limit, (size_t)own.rlim_cur);
+            limit = min_size(limit, (size_t)own.rlim_cur);
         }
     }
-    return smaller(limit, td__memory_group_limit("/proc/self/cgroup", "/sys/fs/cgroup"));
+    return min_size(limit, td__memory_group_limit("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
 
 size_t td__memory_half(void) {

@@ -113,19 +113,19 @@ static inline int32_t count_digits(uint32_t number) {
 /* The digits after the first as text, the second in the lowest byte, '0' after the last. */
 typedef unsigned __int128 digit_text;
 
-static inline void store(char *out, digit_text text) {
+static inline void store_digits(char *out, digit_text text) {
     uint64_t halves[2] = {htole64((uint64_t)text), htole64((uint64_t)(text >> 64))};
     memcpy(out, halves, sizeof halves);
 }
 
 /* Places count digits with the value d.ddd * 10^exponent. They stay in registers until they are
  * where they belong: reading back what was just stored would stall. */
-static inline size_t place(char *out, char first, digit_text rest, int32_t count, int32_t exponent,
-                           int32_t highest_fixed) {
+static inline size_t place_digits(char *out, char first, digit_text rest, int32_t count,
+                                  int32_t exponent, int32_t highest_fixed) {
     if (exponent < LOWEST_FIXED || exponent > highest_fixed) {
         out[0] = first;
         out[1] = '.';
-        store(out + 2, rest);
+        store_digits(out + 2, rest);
         size_t length = count > 1 ? (size_t)count + 1 : 1;
         out[length++] = 'e';
         return length + td__format_int(out + length, exponent);
@@ -136,9 +136,9 @@ static inline size_t place(char *out, char first, digit_text rest, int32_t count
     int32_t point = small ? 1 : exponent + 1;
     memcpy(out, "0.000000", 8);
     out[start] = first;
-    store(out + start + 1, rest);
+    store_digits(out + start + 1, rest);
     out[point] = '.';
-    store(out + (small ? start : point) + 1, rest >> (small ? 0 : 8 * exponent));
+    store_digits(out + (small ? start : point) + 1, rest >> (small ? 0 : 8 * exponent));
     return (size_t)(small ? start + count : count > point ? count + 1 : point);
 }
 
@@ -159,7 +159,7 @@ static inline size_t place_special(char *out, bool zero, bool finite, bool nan, 
 static inline size_t place_nine(char *out, uint32_t first, uint64_t rest, int32_t exponent) {
     int32_t count = 1 + (rest ? 8 - __builtin_clzll(rest) / 8 : 0);
     digit_text zeros = 0x3030303030303030u;
-    return place(out, (char)('0' + first), zeros << 64 | rest | zeros, count, exponent, 8);
+    return place_digits(out, (char)('0' + first), zeros << 64 | rest | zeros, count, exponent, 8);
 }
 
 size_t td__format_float(char *out, float value) {
@@ -368,7 +368,7 @@ size_t td__format_double(char *out, double value) {
     uint64_t halves[2];
     memcpy(halves, digits + 1, sizeof halves);
     digit_text rest = (digit_text)le64toh(halves[1]) << 64 | le64toh(halves[0]);
-    return negative + place(out, digits[0], rest, count, exponent, 15);
+    return negative + place_digits(out, digits[0], rest, count, exponent, 15);
 }
 
 size_t td__format_value(char *out, double value) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Copies the caller's options to ours, of size bytes: what it does not have is 0, and so is all of it
- * when from is NULL. A size of 0 was forgotten, not meant: it is taken for ours. Returns to. */
+ * when from is NULL. size == 0 is treated as the size of ours. Returns to. */
 static inline const void *td__options(void *to, size_t size, const void *from) {
     size_t given = size;
     memset(to, 0, size);
@@ -20,7 +20,8 @@ static inline const void *td__options(void *to, size_t size, const void *from) {
     return to;
 }
 
-/* The way out: copies ours to the caller's struct, as much as it says it holds. */
+/* The other direction: copies ours to the caller's struct, at most as many bytes as its size member
+ * allows. */
 static inline void td__options_give(void *to, const void *from, size_t size) {
     size_t room;
     memcpy(&room, to, sizeof room);

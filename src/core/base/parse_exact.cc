@@ -6,7 +6,7 @@
 
 namespace {
 
-// Whether a decimal number is at least 1: tells too large from too small.
+// Returns true when a decimal number is at least 1: distinguishes too large from too small.
 bool is_large(const char *from, const char *end) {
     const char *p = from;
     p += p < end && *p == '-';

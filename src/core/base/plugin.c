@@ -19,7 +19,7 @@ static bool find_own(char own[PATH_MAX]) {
 
 /* Beside the library or program that this code is in, or in tapedeck/ there: never by a search path,
  * where somebody else might have put one. */
-static bool find(char *path, size_t size, const char *name) {
+static bool find_plugin(char *path, size_t size, const char *name) {
     static const char *const folders[] = {"", "tapedeck/"};
     char own[PATH_MAX];
     if (!find_own(own)) {
@@ -38,7 +38,7 @@ static bool find(char *path, size_t size, const char *name) {
 void *td__plugin_symbol(const char *name, const char *symbol, const char *package,
                         td_error *error) {
     char path[4096];
-    if (!find(path, sizeof path, name)) {
+    if (!find_plugin(path, sizeof path, name)) {
         td_error_set(error, TD_UNSUPPORTED,
                      "libtapedeck-%s.so is not installed; it is built where %s is there", name,
                      package);

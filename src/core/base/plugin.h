@@ -6,7 +6,7 @@
 #include "tapedeck/base.h"
 
 /* The symbol of libtapedeck-NAME.so, which stays loaded. NULL: TD_UNSUPPORTED, with a sentence that
- * says what for, and which Debian package it is missing. */
+ * names the purpose and the missing Debian package. */
 void *td__plugin_symbol(const char *name, const char *symbol, const char *package, td_error *error);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct td__proto {
     bool bad;
 } td__proto;
 
-/* One field: what its wire type says is filled in. */
+/* One field; its wire type decides which members are set. */
 typedef struct td__proto_field {
     uint32_t number;
     uint32_t wire;

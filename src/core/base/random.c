@@ -10,13 +10,13 @@ static uint64_t splitmix(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-static uint64_t rotate(uint64_t x, int k) {
+static uint64_t rotate_left(uint64_t x, int k) {
     return (x << k) | (x >> (64 - k));
 }
 
 void td__random_seed(td__random *random, uint64_t seed, uint64_t stream) {
     uint64_t mixed = seed;
-    uint64_t start = splitmix(&mixed) ^ rotate(stream * 0xD1342543DE82EF95u, 32);
+    uint64_t start = splitmix(&mixed) ^ rotate_left(stream * 0xD1342543DE82EF95u, 32);
     for (int i = 0; i < 4; i++) {
         random->state[i] = splitmix(&start);
     }
@@ -24,14 +24,14 @@ void td__random_seed(td__random *random, uint64_t seed, uint64_t stream) {
 
 uint64_t td__random_next(td__random *random) {
     uint64_t *s = random->state;
-    uint64_t result = rotate(s[0] + s[3], 23) + s[0];
+    uint64_t result = rotate_left(s[0] + s[3], 23) + s[0];
     uint64_t t = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];
     s[0] ^= s[3];
     s[2] ^= t;
-    s[3] = rotate(s[3], 45);
+    s[3] = rotate_left(s[3], 45);
     return result;
 }
 

@@ -11,7 +11,7 @@ typedef struct td__random {
     uint64_t state[4];
 } td__random;
 
-/* Independent streams for one seed are told apart by stream. */
+/* Different values of `stream` give independent streams for one seed. */
 void td__random_seed(td__random *random, uint64_t seed, uint64_t stream);
 uint64_t td__random_next(td__random *random);
 /* Uniform in [0, bound), unbiased; bound > 0. */

@@ -88,6 +88,26 @@ static char *put_hex(char *out, char kind, uint32_t number, int digits) {
     return out;
 }
 
+size_t td__json_string(char *out, const char *text) {
+    char *end = out;
+    *end++ = '"';
+    for (size_t left = strlen(text), size; left; text += size, left -= size) {
+        size = td__character(text, left);
+        uint8_t byte = (uint8_t)*text;
+        if (size == 0) {
+            end = put_hex(end, 'u', 0xfffd, 4);
+            size = 1;
+        } else if (byte < 0x20 || byte == '"' || byte == '\\' || byte == '<') {
+            end = put_hex(end, 'u', byte, 4);
+        } else {
+            memcpy(end, text, size);
+            end += size;
+        }
+    }
+    *end++ = '"';
+    return (size_t)(end - out);
+}
+
 size_t td_visible(char *out, const char *text, size_t length, bool lines) {
     char *end = out;
     for (size_t i = 0, size; i < length; i += size) {

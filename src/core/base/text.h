@@ -15,6 +15,12 @@ size_t td__clean_text(char *out, const char *text, size_t length);
 /* A copy of a cleaned C string, to be freed with td__free; NULL when memory is exhausted. */
 char *td__clean_copy(const char *text);
 
+/* Writes a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD, and `<` is escaped so
+ * that the string can stand inside an HTML page. Writes at most TD__JSON_STRING_SIZE(strlen(text))
+ * bytes (no terminating zero) and returns how many. */
+#define TD__JSON_STRING_SIZE(length) (6 * (length) + 2)
+size_t td__json_string(char *out, const char *text);
+
 /* "340 B", "1.2 MiB", "120 GiB"; returns out. */
 #define TD__BYTES_ROOM 32
 const char *td__bytes_text(char out[TD__BYTES_ROOM], double bytes);

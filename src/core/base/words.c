@@ -7,16 +7,16 @@
 
 enum { LONGEST = 64 }; /* bytes; longer words are not compared */
 
-static size_t smaller(size_t a, size_t b) {
+static size_t min_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static int folded(char c) {
+static int fold_case(char c) {
     return tolower((unsigned char)c);
 }
 
 /* Edits and swaps of neighbours (optimal string alignment), three rows at a time. */
-static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length) {
+static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
     size_t rows[3][LONGEST + 1];
     size_t *before = rows[0], *above = rows[1], *row = rows[2];
     for (size_t j = 0; j <= b_length; j++) {
@@ -25,11 +25,11 @@ static size_t distance(const char *a, size_t a_length, const char *b, size_t b_l
     for (size_t i = 1; i <= a_length; i++) {
         row[0] = i;
         for (size_t j = 1; j <= b_length; j++) {
-            size_t change = folded(a[i - 1]) != folded(b[j - 1]);
-            row[j] = smaller(above[j - 1] + change, smaller(above[j], row[j - 1]) + 1);
-            if (i > 1 && j > 1 && folded(a[i - 1]) == folded(b[j - 2]) &&
-                folded(a[i - 2]) == folded(b[j - 1])) {
-                row[j] = smaller(row[j], before[j - 2] + 1);
+            size_t change = fold_case(a[i - 1]) != fold_case(b[j - 1]);
+            row[j] = min_size(above[j - 1] + change, min_size(above[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && fold_case(a[i - 1]) == fold_case(b[j - 2]) &&
+                fold_case(a[i - 2]) == fold_case(b[j - 1])) {
+                row[j] = min_size(row[j], before[j - 2] + 1);
             }
         }
         size_t *oldest = before;
@@ -40,8 +40,8 @@ static size_t distance(const char *a, size_t a_length, const char *b, size_t b_l
     return above[b_length];
 }
 
-/* Whether word is the candidate with some of its parts (between '_') left out: of two parts or more,
- * so that it says something. */
+/* Returns true when `word` is the candidate without some of its parts (between '_'). It must have two
+ * parts or more: a single part would match too many candidates. */
 static bool leaves_out_parts(const char *word, const char *candidate) {
     size_t parts = 0;
     for (const char *c = candidate; *word;) {
@@ -64,7 +64,7 @@ const char *td_nearest_word(const char *word, const char *const *candidates, siz
         return NULL;
     }
     const char *nearest = NULL;
-    size_t least = smaller((length + 2) / 3, length - 1) + 1;
+    size_t fewest = min_size((length + 2) / 3, length - 1) + 1;
     for (size_t i = 0; i < count; i++) {
         size_t candidate = candidates[i] ? strnlen(candidates[i], LONGEST + 1) : 0;
         if (candidate == 0 || candidate > LONGEST) {
@@ -72,9 +72,9 @@ const char *td_nearest_word(const char *word, const char *const *candidates, siz
         }
         size_t edits = leaves_out_parts(word, candidates[i])
                            ? 1
-                           : distance(word, length, candidates[i], candidate);
-        if (edits < least) {
-            least = edits;
+                           : edit_distance(word, length, candidates[i], candidate);
+        if (edits < fewest) {
+            fewest = edits;
             nearest = candidates[i];
         }
     }

@@ -1,4 +1,4 @@
-/* Words that stand for values, and what is said of a word that is none of them. */
+/* Words that name values, and the error text for an unknown word. */
 #ifndef TAPEDECK_BASE_WORDS_H
 #define TAPEDECK_BASE_WORDS_H
 

@@ -34,13 +34,19 @@ static inline double td__element(const td_view *view, int64_t i) {
 #undef ELEMENT
 }
 
-/* How many elements are in the dimensions from … rank. */
-static inline int64_t td__elements_from(const td_shape *shape, int32_t from) {
+/* The product of the dimensions begin … end - 1; 1 when there are none. The shape has been checked
+ * before, so that the product does not overflow. */
+static inline int64_t td__elements_between(const td_shape *shape, int32_t begin, int32_t end) {
     int64_t count = 1;
-    for (int32_t i = from; i < shape->rank; i++) {
+    for (int32_t i = begin; i < end; i++) {
         count *= shape->dims[i];
     }
     return count;
+}
+
+/* The product of the dimensions from `begin` to the last one. */
+static inline int64_t td__elements_from(const td_shape *shape, int32_t begin) {
+    return td__elements_between(shape, begin, shape->rank);
 }
 
 #endif

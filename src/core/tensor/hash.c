@@ -9,29 +9,29 @@
 static const uint64_t P1 = 0x9E3779B185EBCA87u, P2 = 0xC2B2AE3D27D4EB4Fu, P3 = 0x165667B19E3779F9u,
                       P4 = 0x85EBCA77C2B2AE63u, P5 = 0x27D4EB2F165667C5u;
 
-static uint64_t rotate(uint64_t x, int k) {
+static uint64_t rotate_left(uint64_t x, int k) {
     return (x << k) | (x >> (64 - k));
 }
 
-static uint64_t mix(uint64_t lane, uint64_t input) {
-    return rotate(lane + input * P2, 31) * P1;
+static uint64_t mix_lane(uint64_t lane, uint64_t input) {
+    return rotate_left(lane + input * P2, 31) * P1;
 }
 
-static uint64_t merge(uint64_t hash, uint64_t lane) {
-    return (hash ^ mix(0, lane)) * P1 + P4;
+static uint64_t merge_lane(uint64_t hash, uint64_t lane) {
+    return (hash ^ mix_lane(0, lane)) * P1 + P4;
 }
 
-static uint64_t finish(uint64_t hash, const unsigned char *p, size_t rest) {
+static uint64_t finish_hash(uint64_t hash, const unsigned char *p, size_t rest) {
     for (; rest >= 8; p += 8, rest -= 8) {
-        hash = rotate(hash ^ mix(0, td__load64(p)), 27) * P1 + P4;
+        hash = rotate_left(hash ^ mix_lane(0, td__load64(p)), 27) * P1 + P4;
     }
     if (rest >= 4) {
-        hash = rotate(hash ^ (uint64_t)td__load32(p) * P1, 23) * P2 + P3;
+        hash = rotate_left(hash ^ (uint64_t)td__load32(p) * P1, 23) * P2 + P3;
         p += 4;
         rest -= 4;
     }
     for (; rest > 0; p++, rest--) {
-        hash = rotate(hash ^ *p * P5, 11) * P1;
+        hash = rotate_left(hash ^ *p * P5, 11) * P1;
     }
     hash = (hash ^ (hash >> 33)) * P2;
     hash = (hash ^ (hash >> 29)) * P3;
@@ -45,15 +45,15 @@ uint64_t td__xxh64(const void *data, size_t size, uint64_t seed) {
     if (size >= 32) {
         uint64_t a = seed + P1 + P2, b = seed + P2, c = seed, d = seed - P1;
         for (; rest >= 32; p += 32, rest -= 32) {
-            a = mix(a, td__load64(p));
-            b = mix(b, td__load64(p + 8));
-            c = mix(c, td__load64(p + 16));
-            d = mix(d, td__load64(p + 24));
+            a = mix_lane(a, td__load64(p));
+            b = mix_lane(b, td__load64(p + 8));
+            c = mix_lane(c, td__load64(p + 16));
+            d = mix_lane(d, td__load64(p + 24));
         }
-        hash = rotate(a, 1) + rotate(b, 7) + rotate(c, 12) + rotate(d, 18);
-        hash = merge(merge(merge(merge(hash, a), b), c), d);
+        hash = rotate_left(a, 1) + rotate_left(b, 7) + rotate_left(c, 12) + rotate_left(d, 18);
+        hash = merge_lane(merge_lane(merge_lane(merge_lane(hash, a), b), c), d);
     }
-    return finish(hash + size, p, rest);
+    return finish_hash(hash + size, p, rest);
 }
 
 td_status td_hash_of(const td_view *view, uint64_t *hash, td_error *error) {

@@ -18,7 +18,7 @@ static _Thread_local _Alignas(64) td__bin_counts table_of_thread[TD_HISTOGRAM_BI
 
 /* The magnitude at which table entry i (0 … HALF) begins: the float of those upper bits, as a double,
  * which has a number also where float has its infinity. */
-static double edge(int32_t i) {
+static double bin_edge(int32_t i) {
     const uint64_t bias = 1023 - 127;
     uint64_t bits = ((bias << 3) + (uint64_t)i) << 49;
     double normal;
@@ -27,11 +27,11 @@ static double edge(int32_t i) {
 }
 
 double td_bin_left(int32_t index) {
-    return index >= HALF ? edge(index - HALF) : -edge(HALF - index);
+    return index >= HALF ? bin_edge(index - HALF) : -bin_edge(HALF - index);
 }
 
 double td_bin_right(int32_t index) {
-    return index >= HALF ? edge(index - HALF + 1) : -edge(HALF - 1 - index) + 0.0;
+    return index >= HALF ? bin_edge(index - HALF + 1) : -bin_edge(HALF - 1 - index) + 0.0;
 }
 
 td_range td_histogram_range(const td_histogram *histogram, int32_t i) {
@@ -60,7 +60,7 @@ static void reduce_block(const td__piece *piece, void *context) {
     }
 }
 
-/* Entries that are looked at together: most of a table is empty. */
+/* Entries that are tested together: most of a table is empty. */
 enum { LINE = 16 };
 
 /* A vector of two words, as every compiler we build with has it. */
@@ -80,7 +80,7 @@ static int64_t count_of(const td__bin_counts *entry) {
 }
 
 /* Appends an entry as the bin of that index, and clears it. */
-static int32_t emit(td__bin_counts *entry, int32_t index, td_bin *bins, int32_t used) {
+static int32_t emit_bin(td__bin_counts *entry, int32_t index, td_bin *bins, int32_t used) {
     int64_t count = count_of(entry);
     if (count) {
         memset(entry, 0, sizeof *entry);
@@ -100,7 +100,7 @@ static int32_t top_entry(const td_stats *stats) {
 
 /* Lists what the table holds by value and leaves it zero. Most of a table is empty: it is walked from
  * the largest magnitude down until every value is accounted for, and back. */
-static int32_t collect(td__bin_counts *table, const td_stats *stats, td_bin *bins) {
+static int32_t collect_bins(td__bin_counts *table, const td_stats *stats, td_bin *bins) {
     if (stats->nan || stats->inf) { /* counted elsewhere */
         memset(table + INFINITE, 0, (HALF - INFINITE) * sizeof *table);
         memset(table + HALF + INFINITE, 0, (HALF - INFINITE) * sizeof *table);
@@ -116,18 +116,18 @@ static int32_t collect(td__bin_counts *table, const td_stats *stats, td_bin *bin
         int32_t stop = line_is_empty(table + HALF + line) ? line + LINE : line;
         for (int32_t i = line + LINE - 1; i >= stop; i--) {
             left -= count_of(&table[HALF + i]);
-            used = emit(table + HALF + i, HALF - 1 - i, bins, used);
+            used = emit_bin(table + HALF + i, HALF - 1 - i, bins, used);
         }
         stop = line_is_empty(table + line) ? line : line + LINE;
         for (int32_t i = line + (line == 0); i < stop; i++) { /* zeros are not among the rest */
             left -= count_of(&table[i]);
         }
     }
-    used = emit(table, HALF, bins, used);
+    used = emit_bin(table, HALF, bins, used);
     for (; line <= top; line += LINE) {
         int32_t stop = line_is_empty(table + line) ? line : line + LINE;
         for (int32_t i = line; i < stop; i++) {
-            used = emit(table + i, HALF + i, bins, used);
+            used = emit_bin(table + i, HALF + i, bins, used);
         }
     }
     return used;
@@ -140,8 +140,8 @@ void td__reduce(const td_view *view, int64_t count, const td__reduction *to) {
                       .copy = floats ? to->copy : NULL};
     td__stats_walk(view, count, to->stats, state.bin || state.copy ? reduce_block : NULL, &state);
     if (to->bins) {
-        *to->histogram = (td_histogram){.bins = to->bins,
-                                        .bin_count = collect(state.table, to->stats, to->bins)};
+        *to->histogram = (td_histogram){
+            .bins = to->bins, .bin_count = collect_bins(state.table, to->stats, to->bins)};
     }
     if (to->copy && !floats) {
         memcpy(to->copy, view->data, (size_t)count * td_dtype_size(view->dtype));

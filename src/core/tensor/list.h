@@ -14,7 +14,7 @@ typedef struct td__tensor_list {
     td__named_view *items;
     size_t count, capacity;
     struct td__tensor_list_kept *kept; /* what views point into */
-    char remark[512];                  /* what should be said of what is not in the list; or "" */
+    char remark[512];                  /* what to report about tensors left out; or "" */
 } td__tensor_list;
 
 enum { TD__TENSOR_LIST_MOST = 1 << 20 };

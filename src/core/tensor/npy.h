@@ -6,8 +6,8 @@
 
 /* numpy's word for an element type: "<f4". NumPy has no bfloat16: NULL. */
 const char *td__npy_type(td_dtype dtype);
-/* Puts magic, version and padding around a dictionary of so many bytes at out + TD__NPY_PREFIX; returns
- * the size of all of it, a multiple of 64, for which there must be room. */
+/* Puts magic, version and padding around the dictionary of `length` bytes at out + TD__NPY_PREFIX.
+ * Returns the total size, a multiple of 64; out must have room for it. */
 enum { TD__NPY_PREFIX = 10 };
 size_t td__npy_frame(char *out, size_t length);
 /* Writes the header of an array of this type and shape; returns how many bytes, a multiple of 64. */

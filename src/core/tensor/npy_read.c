@@ -14,7 +14,7 @@ typedef struct cursor {
     td_error *error;
 } cursor;
 
-static td_status malformed(const cursor *c, const char *expected) {
+static td_status npy_malformed(const cursor *c, const char *expected) {
     return td_error_set(c->error, TD_FORMAT,
                         "%s: damaged NPY header: %s was expected at its byte %lld", c->what,
                         expected, (long long)(c->p - c->start));
@@ -26,7 +26,7 @@ static void skip_blanks(cursor *c) {
     }
 }
 
-static bool take(cursor *c, const char *text) {
+static bool take_text(cursor *c, const char *text) {
     size_t length = strlen(text);
     skip_blanks(c);
     if ((size_t)(c->end - c->p) < length || memcmp(c->p, text, length) != 0) {
@@ -73,20 +73,20 @@ static bool take_number(cursor *c, int64_t *number) {
 
 static td_status take_shape(cursor *c, td_shape *shape) {
     td_shape made = {0};
-    if (!take(c, "(")) {
-        return malformed(c, "a shape");
+    if (!take_text(c, "(")) {
+        return npy_malformed(c, "a shape");
     }
-    while (!take(c, ")")) {
+    while (!take_text(c, ")")) {
         if (made.rank == TD_MAX_RANK) {
             return td_error_set(c->error, TD_UNSUPPORTED, "%s: more than %d dimensions", c->what,
                                 TD_MAX_RANK);
         }
         if (!take_number(c, &made.dims[made.rank++])) {
-            return malformed(c, "a dimension");
+            return npy_malformed(c, "a dimension");
         }
-        if (!take(c, ",")) {
-            if (!take(c, ")")) {
-                return malformed(c, "a comma or )");
+        if (!take_text(c, ",")) {
+            if (!take_text(c, ")")) {
+                return npy_malformed(c, "a comma or )");
             }
             break;
         }
@@ -96,21 +96,21 @@ static td_status take_shape(cursor *c, td_shape *shape) {
 }
 
 static td_status take_type(cursor *c, char *type, size_t size) {
-    if (take(c, "[")) {
+    if (take_text(c, "[")) {
         return td_error_set(c->error, TD_UNSUPPORTED,
                             "%s: an array of records; save each field as an array of its own",
                             c->what);
     }
     return take_string(c, type, size) && strlen(type) >= 2 ? TD_OK
-                                                           : malformed(c, "an element type");
+                                                           : npy_malformed(c, "an element type");
 }
 
 /* seen: keys so far; bit 0 descr, 1 fortran_order, 2 shape. */
 static td_status take_entry(cursor *c, td__npy_array *array, unsigned *seen) {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     char key[32];
-    if (!take_string(c, key, sizeof key) || !take(c, ":")) {
-        return malformed(c, "a key");
+    if (!take_string(c, key, sizeof key) || !take_text(c, ":")) {
+        return npy_malformed(c, "a key");
     }
     unsigned k = 0;
     while (k < 3 && strcmp(key, keys[k]) != 0) {
@@ -127,32 +127,32 @@ static td_status take_entry(cursor *c, td__npy_array *array, unsigned *seen) {
     if (k == 2) {
         return take_shape(c, &array->shape);
     }
-    array->fortran = take(c, "True");
-    return array->fortran || take(c, "False") ? TD_OK : malformed(c, "True or False");
+    array->fortran = take_text(c, "True");
+    return array->fortran || take_text(c, "False") ? TD_OK : npy_malformed(c, "True or False");
 }
 
 static td_status parse_dictionary(cursor *c, td__npy_array *array) {
     unsigned seen = 0;
-    if (!take(c, "{")) {
-        return malformed(c, "{");
+    if (!take_text(c, "{")) {
+        return npy_malformed(c, "{");
     }
-    while (!take(c, "}")) {
+    while (!take_text(c, "}")) {
         td_status status = take_entry(c, array, &seen);
         if (status) {
             return status;
         }
-        if (!take(c, ",")) {
-            if (!take(c, "}")) {
-                return malformed(c, "a comma or }");
+        if (!take_text(c, ",")) {
+            if (!take_text(c, "}")) {
+                return npy_malformed(c, "a comma or }");
             }
             break;
         }
     }
     skip_blanks(c);
     if (c->p < c->end) {
-        return malformed(c, "nothing more");
+        return npy_malformed(c, "nothing more");
     }
-    return seen == 7 ? TD_OK : malformed(c, "descr, fortran_order and shape");
+    return seen == 7 ? TD_OK : npy_malformed(c, "descr, fortran_order and shape");
 }
 
 td_status td__npy_parse_header(const void *bytes, size_t size, const char *what,

@@ -3,7 +3,7 @@
 #include "base/little.h"
 #include "base/memory.h"
 
-/* Where the values of an empty tensor are said to be. */
+/* The data pointer of an empty tensor. */
 static const uint64_t nowhere;
 
 void td__view_let_go(const td_view *view) {
@@ -13,8 +13,8 @@ void td__view_let_go(const td_view *view) {
 }
 
 /* A copy of count values, in the other order if `turned`. */
-static td_status copy(const td_view *view, int64_t count, bool turned, const char *origin,
-                      td_view *made, td_error *error) {
+static td_status copy_values(const td_view *view, int64_t count, bool turned, const char *origin,
+                             td_view *made, td_error *error) {
     size_t size = td_dtype_size(view->dtype), bytes = (size_t)count * size;
     void *values = count ? td__aligned_alloc(bytes) : NULL;
     if (count && !values) {
@@ -28,7 +28,7 @@ static td_status copy(const td_view *view, int64_t count, bool turned, const cha
     return TD_OK;
 }
 
-static td_status replace(td_view *view, bool turned, const char *origin, td_error *error) {
+static td_status replace_values(td_view *view, bool turned, const char *origin, td_error *error) {
     int64_t count;
     size_t size = td_dtype_size(view->dtype);
     td_status status = td_shape_check(&view->shape, view->dtype, &count, error);
@@ -36,7 +36,7 @@ static td_status replace(td_view *view, bool turned, const char *origin, td_erro
         return status;
     }
     td_view made;
-    status = copy(view, count, turned, origin, &made, error);
+    status = copy_values(view, count, turned, origin, &made, error);
     if (!status) {
         td__view_let_go(view);
         *view = made;
@@ -45,7 +45,7 @@ static td_status replace(td_view *view, bool turned, const char *origin, td_erro
 }
 
 td_status td__view_align(td_view *view, const char *origin, td_error *error) {
-    return replace(view, false, origin, error);
+    return replace_values(view, false, origin, error);
 }
 
 static bool lies_otherwise(const td_view *view) {
@@ -59,11 +59,11 @@ td_status td__view_to_file(const td_view *view, td_view *made, td_error *error) 
         *made = (td_view){view->dtype, view->shape, view->data, NULL, NULL};
         return status;
     }
-    return copy(view, count, true, "a tensor", made, error);
+    return copy_values(view, count, true, "a tensor", made, error);
 }
 
 td_status td__view_from_file(td_view *view, const char *origin, td_error *error) {
-    td_status status = replace(view, lies_otherwise(view), origin, error);
+    td_status status = replace_values(view, lies_otherwise(view), origin, error);
     if (status) {
         td__view_let_go(view);
         *view = (td_view){0};

@@ -8,8 +8,8 @@
  * copied, and the view released, where they do not. origin is for messages. */
 TD_NODISCARD td_status td__view_align(td_view *view, const char *origin, td_error *error);
 
-/* A view of the values as a file has them (base/little.h): borrowed where that is how they lie in
- * memory, else a copy, to be let go. */
+/* A view of the values in file order (base/little.h): borrowed when memory has the same order, else a
+ * copy. Release it with td__view_let_go. */
 TD_NODISCARD td_status td__view_to_file(const td_view *view, td_view *made, td_error *error);
 /* The other way, in place of the view: aligned, too. The view is released where it is copied, and on
  * failure. */

@@ -29,7 +29,7 @@ static bool is_floating(const td_tensor *tensor) {
            tensor->dtype == TD_FLOAT16 || tensor->dtype == TD_BFLOAT16;
 }
 
-static double number(const td_tensor *tensor, int64_t index) {
+static double element_as_double(const td_tensor *tensor, int64_t index) {
     td_view view = td__view_of(tensor);
     return td__element(&view, index);
 }
@@ -41,7 +41,7 @@ static void format_integer(const td_tensor *tensor, int64_t index, char cell[CEL
         snprintf(cell, CELL_SIZE, "%llu",
                  (unsigned long long)((const uint64_t *)tensor->data)[index]);
     } else {
-        snprintf(cell, CELL_SIZE, "%.0f", number(tensor, index));
+        snprintf(cell, CELL_SIZE, "%.0f", element_as_double(tensor, index));
     }
 }
 
@@ -50,7 +50,7 @@ static void format_cell(const printer *out, int64_t index, char cell[CELL_SIZE])
         format_integer(out->tensor, index, cell);
         return;
     }
-    double value = number(out->tensor, index);
+    double value = element_as_double(out->tensor, index);
     if (isnan(value)) {
         snprintf(cell, CELL_SIZE, "nan");
     } else if (isinf(value)) {
@@ -61,10 +61,7 @@ static void format_cell(const printer *out, int64_t index, char cell[CELL_SIZE])
 }
 
 static int64_t stride_of(const td_shape *shape, int32_t axis) {
-    int64_t stride = 1;
-    for (int32_t i = axis + 1; i < shape->rank; i++) {
-        stride *= shape->dims[i];
-    }
+    int64_t stride = td__elements_from(shape, axis + 1);
     return stride;
 }
 
@@ -94,7 +91,7 @@ typedef struct range {
 
 static void measure_range(printer *out, int64_t index, void *state) {
     range *seen = state;
-    double value = fabs(number(out->tensor, index));
+    double value = fabs(element_as_double(out->tensor, index));
     if (value > 0 && isfinite(value)) {
         seen->smallest = seen->any && seen->smallest < value ? seen->smallest : value;
         seen->largest = seen->any && seen->largest > value ? seen->largest : value;
@@ -110,7 +107,7 @@ static void measure_width(printer *out, int64_t index, void *state) {
     out->width = width > out->width ? width : out->width;
 }
 
-static void put(printer *out, const char *text) {
+static void put_text(printer *out, const char *text) {
     fputs(text, out->stream);
     out->column += (int)strlen(text);
 }
@@ -122,11 +119,11 @@ static void new_line(printer *out, int indent) {
 
 /* What stands between two items of an axis: a space, a line break, or blank lines
  * between matrices. */
-static void separate(printer *out, int32_t axis, int indent) {
+static void put_separator(printer *out, int32_t axis, int indent) {
     const td_shape *shape = &out->tensor->shape;
     if (axis == shape->rank - 1) {
         if (out->column + 1 + out->width <= LINE_WIDTH) {
-            put(out, " ");
+            put_text(out, " ");
             return;
         }
     } else {
@@ -142,24 +139,24 @@ static void print_axis(printer *out, int32_t axis, int64_t offset, int indent) {
     int64_t size = shape->dims[axis];
     int64_t stride = stride_of(shape, axis);
     bool cut = out->summarise && size > 2 * EDGE;
-    put(out, "[");
+    put_text(out, "[");
     for (int64_t i = 0; i < size; i++) {
         if (i > 0) {
-            separate(out, axis, indent + 1);
+            put_separator(out, axis, indent + 1);
         }
         if (cut && i == EDGE) {
-            put(out, "...");
+            put_text(out, "...");
             i = size - EDGE - 1;
         } else if (axis == shape->rank - 1) {
             char cell[CELL_SIZE], padded[2 * CELL_SIZE];
             format_cell(out, offset + i, cell);
             snprintf(padded, sizeof padded, "%*s", out->width, cell);
-            put(out, padded);
+            put_text(out, padded);
         } else {
             print_axis(out, axis + 1, offset + i * stride, indent + 1);
         }
     }
-    put(out, "]");
+    put_text(out, "]");
 }
 
 static void choose_format(printer *out) {
@@ -199,7 +196,7 @@ td_status td_tensor_print(const td_tensor *tensor, FILE *stream) {
         if (tensor->shape.rank == 0) {
             char cell[CELL_SIZE];
             format_cell(&out, 0, cell);
-            put(&out, cell);
+            put_text(&out, cell);
         } else {
             print_axis(&out, 0, 0, 0);
         }

@@ -20,8 +20,8 @@ typedef struct moments {
     double max;
 } moments;
 
-static void join(moments *all, int64_t count, long double mean, long double m2, double min,
-                 double max) {
+static void join_moments(moments *all, int64_t count, long double mean, long double m2, double min,
+                         double max) {
     if (count == 0) {
         return;
     }
@@ -61,7 +61,7 @@ static void join(moments *all, int64_t count, long double mean, long double m2, 
             WIDE d = (WIDE)x[i] - mean;                                                            \
             m2 += isfinite((double)x[i]) ? d * d : 0;                                              \
         }                                                                                          \
-        join(all, finite, mean, m2, min, max);                                                     \
+        join_moments(all, finite, mean, m2, min, max);                                             \
     }
 
 DEFINE_CAREFUL(careful_float32, float, double)
@@ -74,7 +74,7 @@ static void add_float32(const td__stats_kernels *kernels, const td__piece *piece
     td__block block;
     if (whole.count && kernels->block(&whole, &block)) {
         stats->zeros += block.zeros;
-        join(all, (int64_t)whole.count, block.mean, block.m2, block.min, block.max);
+        join_moments(all, (int64_t)whole.count, block.mean, block.m2, block.min, block.max);
     } else {
         whole.count = 0;
     }
@@ -135,8 +135,8 @@ typedef struct walk {
     void *context;
 } walk;
 
-/* Where nobody else reads the block, what comes next is fetched by the statistics, otherwise by who takes
- * longer. */
+/* The next block is prefetched by the statistics when nothing else reads this block, otherwise by the
+ * slower of the two. */
 static void walk_float32(walk *w, td__piece piece, int64_t offset) {
     const float *next = piece.next;
     int64_t zeros = w->stats->zeros;
@@ -196,8 +196,8 @@ void td__stats_join(td_stats *stats, const td_stats *more, int64_t offset) {
     for (size_t i = 0; i < 2; i++) {
         int64_t finite = finite_of(both[i]);
         long double std = both[i]->std;
-        join(&all, finite, both[i]->mean, std * std * (long double)finite, both[i]->min,
-             both[i]->max);
+        join_moments(&all, finite, both[i]->mean, std * std * (long double)finite, both[i]->min,
+                     both[i]->max);
     }
     if (stats->first_nonfinite < 0 && more->first_nonfinite >= 0) {
         stats->first_nonfinite = offset + more->first_nonfinite;

@@ -5,8 +5,8 @@
  * block is in cache) and makes float lanes precise: the correction removes the rounding of the
  * first sum, and nothing large is subtracted from something large. Sums are reordered into lanes.
  *
- * NaN and infinities are not looked for: they make the sum non-finite, and only then does somebody
- * else count them. */
+ * These kernels do not count NaN and infinities. They make the sum non-finite, and only then does
+ * the caller count them. */
 #include "tensor/stats.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static bool in_range(double sum, double min, double max) {
     return isfinite(sum) && max < LARGEST && min > -LARGEST && (range > SMALLEST || range == 0);
 }
 
-static void finish(td__block *block, double n, double m, double d, double d2) {
+static void finish_block(td__block *block, double n, double m, double d, double d2) {
     double m2 = d2 - d * d / n;
     block->mean = m + d / n;
     block->m2 = m2 > 0 ? m2 : 0;
@@ -38,13 +38,13 @@ enum { LANES = 8 };
 typedef float quad __attribute__((vector_size(16), may_alias));
 typedef int32_t quad_masks __attribute__((vector_size(16)));
 
-static inline quad load(const float *x) {
+static inline quad load_quad(const float *x) {
     quad v;
     memcpy(&v, x, sizeof v);
     return v;
 }
 
-static inline quad choose(quad_masks where, quad a, quad b) {
+static inline quad select_quad(quad_masks where, quad a, quad b) {
     return (quad)(((quad_masks)a & where) | ((quad_masks)b & ~where));
 }
 
@@ -55,14 +55,14 @@ static bool portable_block(const td__piece *piece, td__block *block) {
     quad sum[VECTORS] = {0}, min[VECTORS], max[VECTORS];
     quad_masks zeros[VECTORS] = {0};
     for (size_t k = 0; k < VECTORS; k++) {
-        min[k] = max[k] = load(x + 4 * k);
+        min[k] = max[k] = load_quad(x + 4 * k);
     }
     for (size_t i = 0; i < count; i += LANES) {
         for (size_t k = 0; k < VECTORS; k++) {
-            quad v = load(x + i + 4 * k);
+            quad v = load_quad(x + i + 4 * k);
             sum[k] += v;
-            min[k] = choose(v < min[k], v, min[k]);
-            max[k] = choose(v > max[k], v, max[k]);
+            min[k] = select_quad(v < min[k], v, min[k]);
+            max[k] = select_quad(v > max[k], v, max[k]);
             zeros[k] -= v == 0; /* a comparison that holds is -1 */
         }
     }
@@ -86,7 +86,7 @@ static bool portable_block(const td__piece *piece, td__block *block) {
     quad d1[VECTORS] = {0}, d2[VECTORS] = {0};
     for (size_t i = 0; i < count; i += LANES) {
         for (size_t k = 0; k < VECTORS; k++) {
-            quad d = load(x + i + 4 * k) - m;
+            quad d = load_quad(x + i + 4 * k) - m;
             d1[k] += d;
             d2[k] += d * d;
         }
@@ -96,7 +96,7 @@ static bool portable_block(const td__piece *piece, td__block *block) {
         first += d1[k / 4][k % 4];
         second += d2[k / 4][k % 4];
     }
-    finish(block, n, m, first, second);
+    finish_block(block, n, m, first, second);
     return true;
 }
 
@@ -108,7 +108,7 @@ static uint32_t count_of(const td__bin_counts *entry) {
     return (*entry)[0] + (*entry)[1];
 }
 
-/* -0 is rare: looked for only when its bin has grown. */
+/* -0 is rare: it is counted only when its bin has grown. */
 static void move_negative_zeros(const float *x, size_t count, td__bin_counts *table) {
     uint32_t found = 0;
     for (size_t i = 0; i < count; i++) {
@@ -124,7 +124,7 @@ static void move_negative_zeros(const float *x, size_t count, td__bin_counts *ta
 }
 
 /* A cache line of what is read next, of the block that begins there. */
-static inline void fetch(const float *next, size_t i) {
+static inline void prefetch_block(const float *next, size_t i) {
     if (next) {
         __builtin_prefetch(next + i);
     }
@@ -147,7 +147,7 @@ static void portable_bin(const td__piece *piece, td__bin_counts *table) {
     uint32_t before = count_of(&table[NEGATIVE_ZERO_BIN]);
     size_t i = 0;
     for (; i + 16 <= count; i += 16) {
-        fetch(piece->next, i);
+        prefetch_block(piece->next, i);
 #pragma GCC unroll 4
         for (size_t k = 0; k < 16; k += 4) {
             count_four(x + i + k, table);
@@ -176,7 +176,7 @@ typedef size_t pack_kernel(const td__piece *piece, size_t count, uint16_t *bins)
 /* Each zero waits for the store of the one before it: where there are many, as behind a relu, they are
  * taken out first. */
 static inline void bin_packed(const td__piece *piece, pack_kernel *pack, td__bin_counts *table) {
-    enum { MANY = 8 }; /* one in so many */
+    enum { MANY = 8 }; /* one in MANY */
     size_t count = piece->count, whole = count & ~(size_t)15;
     if (piece->zeros * MANY < count) {
         portable_bin(piece, table);
@@ -281,8 +281,8 @@ AVX2 static bool avx2_block(const td__piece *piece, td__block *block) {
     __m256 d1[CHAINS] = {zero, zero, zero, zero}, d2[CHAINS] = {zero, zero, zero, zero};
     size_t i = 0;
     for (; i + 8 * CHAINS <= count; i += 8 * CHAINS) {
-        fetch(piece->next, i);
-        fetch(piece->next, i + 16);
+        prefetch_block(piece->next, i);
+        prefetch_block(piece->next, i + 16);
 #pragma GCC unroll 4
         for (int c = 0; c < CHAINS; c++) {
             __m256 d = _mm256_sub_ps(_mm256_loadu_ps(x + i + 8 * c), centre);
@@ -295,7 +295,7 @@ AVX2 static bool avx2_block(const td__piece *piece, td__block *block) {
         d1[0] = _mm256_add_ps(d1[0], d);
         d2[0] = _mm256_fmadd_ps(d, d, d2[0]);
     }
-    finish(block, n, m, sum_chains(d1), sum_chains(d2));
+    finish_block(block, n, m, sum_chains(d1), sum_chains(d2));
     return true;
 }
 
@@ -314,7 +314,7 @@ AVX2 static size_t avx2_pack(const td__piece *piece, size_t count, uint16_t *bin
     const __m256i zero = _mm256_setzero_si256();
     size_t used = 0;
     for (size_t i = 0; i < count; i += 16) {
-        fetch(piece->next, i);
+        prefetch_block(piece->next, i);
 #pragma GCC unroll 2
         for (size_t k = i; k < i + 16; k += 8) {
             __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(piece->x + k));
@@ -392,8 +392,8 @@ AVX512 static bool wide_block(const td__piece *piece, td__block *block) {
     const __m512 centre = _mm512_set1_ps(m), zero = _mm512_setzero_ps();
     __m512 d1[2] = {zero, zero}, d2[2] = {zero, zero};
     for (; i + 32 <= count; i += 32) {
-        fetch(piece->next, i);
-        fetch(piece->next, i + 16);
+        prefetch_block(piece->next, i);
+        prefetch_block(piece->next, i + 16);
 #pragma GCC unroll 2
         for (int c = 0; c < 2; c++) {
             __m512 d = _mm512_sub_ps(_mm512_loadu_ps(x + i + 16 * c), centre);
@@ -406,7 +406,7 @@ AVX512 static bool wide_block(const td__piece *piece, td__block *block) {
         d1[0] = _mm512_mask_add_ps(d1[0], EIGHT, d1[0], d);
         d2[0] = _mm512_mask3_fmadd_ps(d, d, d2[0], EIGHT);
     }
-    finish(block, n, m, sum_pair(d1[0], d1[1]), sum_pair(d2[0], d2[1]));
+    finish_block(block, n, m, sum_pair(d1[0], d1[1]), sum_pair(d2[0], d2[1]));
     return true;
 }
 
@@ -422,7 +422,7 @@ AVX512 static size_t wide_pack(const td__piece *piece, size_t count, uint16_t *b
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
     size_t used = 0;
     for (size_t i = 0; i < count; i += 16) {
-        fetch(piece->next, i);
+        prefetch_block(piece->next, i);
         __m512i bits = _mm512_castps_si512(_mm512_loadu_ps(piece->x + i));
         __mmask16 keep = _mm512_test_epi32_mask(bits, magnitude);
         __m512i packed = _mm512_maskz_compress_epi32(keep, _mm512_srli_epi32(bits, SHIFT));

@@ -2,6 +2,7 @@
 #include "tensor/tensor.h"
 
 #include "base/memory.h"
+#include "tensor/element.h"
 
 #include <string.h>
 
@@ -141,10 +142,7 @@ void td__tensor_point(td_tensor *borrowed, const td_view *view) {
     borrowed->dtype = view->dtype;
     borrowed->shape = view->shape;
     borrowed->data = (void *)(uintptr_t)view->data;
-    borrowed->count = 1;
-    for (int32_t i = 0; i < view->shape.rank; i++) {
-        borrowed->count *= view->shape.dims[i];
-    }
+    borrowed->count = td__elements_from(&view->shape, 0);
 }
 
 void td_tensor_destroy(td_tensor *tensor) {

@@ -16,7 +16,7 @@ typedef struct walk {
     int64_t dims[TD_MAX_RANK], from[TD_MAX_RANK], to[TD_MAX_RANK]; /* strides, in elements */
 } walk;
 
-static walk plan(const td_shape *shape, const int64_t *strides) {
+static walk plan_walk(const td_shape *shape, const int64_t *strides) {
     walk w = {0};
     int64_t row_major[TD_MAX_RANK], size = 1;
     for (int32_t i = shape->rank - 1; i >= 0; i--) {
@@ -120,7 +120,7 @@ static void add_dimension(walk *w) {
     }
 }
 
-static void let_go(const td_view *view) {
+static void release_view(const td_view *view) {
     if (view->release) {
         view->release(view->owner);
     }
@@ -135,10 +135,10 @@ td_status td_view_pack(const td_view *view, const int64_t *strides, td_view *pac
                               (long long)count);
     }
     if (status != TD_OK) {
-        let_go(view);
+        release_view(view);
         return status;
     }
-    walk w = count && strides ? plan(&view->shape, strides) : (walk){0};
+    walk w = count && strides ? plan_walk(&view->shape, strides) : (walk){0};
     if (is_plain(&w)) {
         *packed = *view;
         return TD_OK;
@@ -153,6 +153,6 @@ td_status td_view_pack(const td_view *view, const int64_t *strides, td_view *pac
         status = td_error_set(error, TD_MEMORY, "no memory for a view of %lld elements",
                               (long long)count);
     }
-    let_go(view);
+    release_view(view);
     return status;
 }

@@ -13,7 +13,7 @@ enum {
     END_SIZE = 22,
     LOCATOR_SIZE = 20,
     END64_SIZE = 56,
-    MOST_COMMENT = 65535
+    MAX_COMMENT = 65535
 };
 #define LOCAL_MARK 0x04034b50u
 #define CENTRAL_MARK 0x02014b50u
@@ -22,7 +22,7 @@ enum {
 #define END64_MARK 0x06064b50u
 #define IN_ZIP64 0xffffffffu
 
-static uint64_t number(const unsigned char *at, int bytes) {
+static uint64_t read_little_endian(const unsigned char *at, int bytes) {
     uint64_t value = 0;
     for (int i = bytes; i-- > 0;) {
         value = value << 8 | at[i];
@@ -30,7 +30,12 @@ static uint64_t number(const unsigned char *at, int bytes) {
     return value;
 }
 
-static td_status malformed(const td__zip *zip, const char *what, td_error *error) {
+bool td__is_zip(const void *head, size_t size) {
+    uint64_t mark = size >= 4 ? read_little_endian(head, 4) : 0;
+    return mark == LOCAL_MARK || mark == END_MARK;
+}
+
+static td_status zip_malformed(const td__zip *zip, const char *what, td_error *error) {
     return td_error_set(error, TD_FORMAT, "%s: a damaged zip archive: %s", zip->origin, what);
 }
 
@@ -47,10 +52,9 @@ typedef struct directory {
 
 /* The record that ends the archive, behind which there is nothing but its comment. */
 static const unsigned char *find_end(const td__zip *zip) {
-    for (size_t comment = 0; comment <= MOST_COMMENT && comment + END_SIZE <= zip->size;
-         comment++) {
+    for (size_t comment = 0; comment <= MAX_COMMENT && comment + END_SIZE <= zip->size; comment++) {
         const unsigned char *at = zip->bytes + zip->size - END_SIZE - comment;
-        if (number(at, 4) == END_MARK && number(at + 20, 2) == comment) {
+        if (read_little_endian(at, 4) == END_MARK && read_little_endian(at + 20, 2) == comment) {
             return at;
         }
     }
@@ -60,28 +64,30 @@ static const unsigned char *find_end(const td__zip *zip) {
 static td_status find_directory(const td__zip *zip, directory *found, td_error *error) {
     const unsigned char *end = find_end(zip);
     if (!end) {
-        return malformed(zip, "it has no directory; it may have been cut short", error);
+        return zip_malformed(zip, "it has no directory; it may have been cut short", error);
     }
-    *found = (directory){
-        .count = number(end + 10, 2), .size = number(end + 12, 4), .begin = number(end + 16, 4)};
+    *found = (directory){.count = read_little_endian(end + 10, 2),
+                         .size = read_little_endian(end + 12, 4),
+                         .begin = read_little_endian(end + 16, 4)};
     uint64_t limit = (uint64_t)(end - zip->bytes);
     if (found->begin == IN_ZIP64 || found->size == IN_ZIP64 || found->count == 0xffff) {
-        if (limit < LOCATOR_SIZE || number(end - LOCATOR_SIZE, 4) != LOCATOR_MARK) {
-            return malformed(zip, "it has no zip64 directory", error);
+        if (limit < LOCATOR_SIZE || read_little_endian(end - LOCATOR_SIZE, 4) != LOCATOR_MARK) {
+            return zip_malformed(zip, "it has no zip64 directory", error);
         }
-        uint64_t at = number(end - LOCATOR_SIZE + 8, 8);
+        uint64_t at = read_little_endian(end - LOCATOR_SIZE + 8, 8);
         limit -= LOCATOR_SIZE;
-        if (!lies_within(at, END64_SIZE, limit) || number(zip->bytes + at, 4) != END64_MARK) {
-            return malformed(zip, "it has no zip64 directory", error);
+        if (!lies_within(at, END64_SIZE, limit) ||
+            read_little_endian(zip->bytes + at, 4) != END64_MARK) {
+            return zip_malformed(zip, "it has no zip64 directory", error);
         }
-        *found = (directory){.count = number(zip->bytes + at + 32, 8),
-                             .size = number(zip->bytes + at + 40, 8),
-                             .begin = number(zip->bytes + at + 48, 8)};
+        *found = (directory){.count = read_little_endian(zip->bytes + at + 32, 8),
+                             .size = read_little_endian(zip->bytes + at + 40, 8),
+                             .begin = read_little_endian(zip->bytes + at + 48, 8)};
         limit = at;
     }
     if (!lies_within(found->begin, found->size, limit) ||
         found->count > found->size / CENTRAL_SIZE) {
-        return malformed(zip, "its directory lies outside of it", error);
+        return zip_malformed(zip, "its directory lies outside of it", error);
     }
     return TD_OK;
 }
@@ -91,11 +97,11 @@ static bool read_zip64(td__zip_entry *entry, const unsigned char *extra, size_t 
     uint64_t *const fields[] = {&entry->size, &entry->packed, &entry->offset};
     size_t at = 0, length = 0;
     for (; at + 4 <= size; at += 4 + length) {
-        length = (size_t)number(extra + at + 2, 2);
+        length = (size_t)read_little_endian(extra + at + 2, 2);
         if (length > size - at - 4) {
             return false;
         }
-        if (number(extra + at, 2) == 1) {
+        if (read_little_endian(extra + at, 2) == 1) {
             break;
         }
     }
@@ -108,7 +114,7 @@ static bool read_zip64(td__zip_entry *entry, const unsigned char *extra, size_t 
         if (!found || used + 8 > length) {
             return false;
         }
-        *fields[i] = number(extra + at + 4 + used, 8);
+        *fields[i] = read_little_endian(extra + at + 4 + used, 8);
         used += 8;
     }
     return true;
@@ -117,36 +123,40 @@ static bool read_zip64(td__zip_entry *entry, const unsigned char *extra, size_t 
 /* One entry of the directory and the local header it points to. */
 static td_status read_entry(const td__zip *zip, const unsigned char *at, uint64_t room,
                             uint64_t limit, td__zip_entry *entry, uint64_t *used, td_error *error) {
-    if (room < CENTRAL_SIZE || number(at, 4) != CENTRAL_MARK) {
-        return malformed(zip, "its directory has a hole", error);
+    if (room < CENTRAL_SIZE || read_little_endian(at, 4) != CENTRAL_MARK) {
+        return zip_malformed(zip, "its directory has a hole", error);
     }
-    size_t name = (size_t)number(at + 28, 2), extra = (size_t)number(at + 30, 2);
-    *used = CENTRAL_SIZE + name + extra + number(at + 32, 2);
+    size_t name = (size_t)read_little_endian(at + 28, 2),
+           extra = (size_t)read_little_endian(at + 30, 2);
+    *used = CENTRAL_SIZE + name + extra + read_little_endian(at + 32, 2);
     if (*used > room) {
-        return malformed(zip, "its directory is cut short", error);
+        return zip_malformed(zip, "its directory is cut short", error);
     }
     *entry = (td__zip_entry){.name = (const char *)at + CENTRAL_SIZE,
                              .name_size = name,
-                             .secret = number(at + 8, 2) & 1,
-                             .method = (unsigned)number(at + 10, 2),
-                             .checksum = (uint32_t)number(at + 16, 4),
-                             .packed = number(at + 20, 4),
-                             .size = number(at + 24, 4),
-                             .offset = number(at + 42, 4)};
+                             .secret = read_little_endian(at + 8, 2) & 1,
+                             .method = (unsigned)read_little_endian(at + 10, 2),
+                             .checksum = (uint32_t)read_little_endian(at + 16, 4),
+                             .packed = read_little_endian(at + 20, 4),
+                             .size = read_little_endian(at + 24, 4),
+                             .offset = read_little_endian(at + 42, 4)};
     if (!read_zip64(entry, at + CENTRAL_SIZE + name, extra)) {
-        return malformed(zip, "a member has no size", error);
+        return zip_malformed(zip, "a member has no size", error);
     }
     const unsigned char *local = zip->bytes + entry->offset;
-    if (!lies_within(entry->offset, LOCAL_SIZE, limit) || number(local, 4) != LOCAL_MARK) {
-        return malformed(zip, "a member is not where the directory says", error);
+    if (!lies_within(entry->offset, LOCAL_SIZE, limit) ||
+        read_little_endian(local, 4) != LOCAL_MARK) {
+        return zip_malformed(zip, "a member is not where the directory says", error);
     }
-    entry->begin = entry->offset + LOCAL_SIZE + number(local + 26, 2) + number(local + 28, 2);
+    entry->begin = entry->offset + LOCAL_SIZE + read_little_endian(local + 26, 2) +
+                   read_little_endian(local + 28, 2);
     if (!lies_within(entry->begin, entry->packed, limit)) {
-        return malformed(zip, "a member lies outside of it", error);
+        return zip_malformed(zip, "a member lies outside of it", error);
     }
-    if (number(local + 26, 2) != name || memcmp(local + LOCAL_SIZE, entry->name, name) != 0 ||
-        number(local + 8, 2) != entry->method) {
-        return malformed(zip, "a member's header and the directory disagree", error);
+    if (read_little_endian(local + 26, 2) != name ||
+        memcmp(local + LOCAL_SIZE, entry->name, name) != 0 ||
+        read_little_endian(local + 8, 2) != entry->method) {
+        return zip_malformed(zip, "a member's header and the directory disagree", error);
     }
     return TD_OK;
 }
@@ -169,13 +179,13 @@ static td_status check_entries(td__zip *zip, td_error *error) {
     for (size_t i = 1; i < zip->count; i++) {
         const td__zip_entry *before = &zip->entries[i - 1];
         if (before->begin + before->packed > zip->entries[i].offset) {
-            return malformed(zip, "members overlap", error);
+            return zip_malformed(zip, "members overlap", error);
         }
     }
     qsort(zip->entries, zip->count, sizeof *zip->entries, by_name);
     for (size_t i = 1; i < zip->count; i++) {
         if (by_name(&zip->entries[i - 1], &zip->entries[i]) == 0) {
-            return malformed(zip, "two members have one name", error);
+            return zip_malformed(zip, "two members have one name", error);
         }
     }
     return TD_OK;
@@ -219,10 +229,10 @@ const td__zip_entry *td__zip_find(const td__zip *zip, const char *name) {
 
 /* --- members ------------------------------------------------------------------------------ */
 
-static uint32_t checksum(uint32_t so_far, const unsigned char *data, size_t size) {
-    const size_t most = (size_t)1 << 30; /* zlib counts in unsigned int */
-    for (; size > most; data += most, size -= most) {
-        so_far = (uint32_t)crc32(so_far, data, (uInt)most);
+static uint32_t update_checksum(uint32_t so_far, const unsigned char *data, size_t size) {
+    const size_t max = (size_t)1 << 30; /* zlib counts in unsigned int */
+    for (; size > max; data += max, size -= max) {
+        so_far = (uint32_t)crc32(so_far, data, (uInt)max);
     }
     return (uint32_t)crc32(so_far, data, (uInt)size);
 }
@@ -230,7 +240,7 @@ static uint32_t checksum(uint32_t so_far, const unsigned char *data, size_t size
 /* Fills all of out and reads all of the packed bytes, or fails. */
 static bool inflate_all(const unsigned char *from, size_t from_size, unsigned char *out,
                         size_t size) {
-    const size_t most = (size_t)1 << 30;
+    const size_t max = (size_t)1 << 30;
     z_stream stream = {.next_in = (unsigned char *)from, .next_out = out};
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
         return false;
@@ -239,8 +249,8 @@ static bool inflate_all(const unsigned char *from, size_t from_size, unsigned ch
     while (result == Z_OK) {
         size_t left = from_size - (size_t)(stream.next_in - from);
         size_t room = size - (size_t)(stream.next_out - out);
-        stream.avail_in = (uInt)(left < most ? left : most);
-        stream.avail_out = (uInt)(room < most ? room : most);
+        stream.avail_in = (uInt)(left < max ? left : max);
+        stream.avail_out = (uInt)(room < max ? room : max);
         result = inflate(&stream, Z_NO_FLUSH);
     }
     bool good = result == Z_STREAM_END && stream.next_in == from + from_size &&
@@ -249,26 +259,26 @@ static bool inflate_all(const unsigned char *from, size_t from_size, unsigned ch
     return good;
 }
 
-static td_status damaged(const td__zip *zip, const char *name, td_error *error) {
+static td_status member_damaged(const td__zip *zip, const char *name, td_error *error) {
     return td_error_set(error, TD_FORMAT, "%s: its %s is damaged", zip->origin, name);
 }
 
-static td_status unpack(const td__zip *zip, const td__zip_entry *entry, const char *name,
-                        td__zip_member *member, td_error *error) {
+static td_status unpack_member(const td__zip *zip, const td__zip_entry *entry, const char *name,
+                               td__zip_member *member, td_error *error) {
     unsigned char *out = td__calloc((size_t)entry->size + 1, 1);
     if (!out) {
         return td_error_set(error, TD_MEMORY, "%s: no memory for its %s", zip->origin, name);
     }
     if (!inflate_all(zip->bytes + entry->begin, (size_t)entry->packed, out, (size_t)entry->size) ||
-        checksum(0, out, (size_t)entry->size) != entry->checksum) {
+        update_checksum(0, out, (size_t)entry->size) != entry->checksum) {
         td__free(out);
-        return damaged(zip, name, error);
+        return member_damaged(zip, name, error);
     }
     *member = (td__zip_member){out, (size_t)entry->size, out};
     return TD_OK;
 }
 
-td_status td__zip_read(const td__zip *zip, const char *name, size_t most, bool check,
+td_status td__zip_read(const td__zip *zip, const char *name, size_t max, bool check,
                        td__zip_member *member, td_error *error) {
     const td__zip_entry *entry = td__zip_find(zip, name);
     if (!entry) {
@@ -279,18 +289,18 @@ td_status td__zip_read(const td__zip *zip, const char *name, size_t most, bool c
                             entry->secret ? "encrypted" : "packed in a way that is not supported");
     }
     if (entry->method == 8) {
-        if (entry->size > most) {
+        if (entry->size > max) {
             return td_error_set(error, TD_RANGE,
                                 "%s: its %s unpacks to %llu bytes, more than a file of %zu "
                                 "justifies",
                                 zip->origin, name, (unsigned long long)entry->size, zip->size);
         }
-        return unpack(zip, entry, name, member, error);
+        return unpack_member(zip, entry, name, member, error);
     }
     const unsigned char *data = zip->bytes + entry->begin;
     if (entry->size != entry->packed ||
-        (check && checksum(0, data, (size_t)entry->size) != entry->checksum)) {
-        return damaged(zip, name, error);
+        (check && update_checksum(0, data, (size_t)entry->size) != entry->checksum)) {
+        return member_damaged(zip, name, error);
     }
     *member = (td__zip_member){data, (size_t)entry->size, NULL};
     return TD_OK;

@@ -28,6 +28,8 @@ typedef struct td__zip {
     size_t count;
 } td__zip;
 
+/* Returns true when a file that begins with these bytes is a zip archive, an empty one included. */
+bool td__is_zip(const void *head, size_t size);
 /* Over memory that stays valid. TD_FORMAT, TD_MEMORY. */
 TD_NODISCARD td_status td__zip_open(td__zip *zip, const void *bytes, size_t size,
                                     const char *origin, td_error *error);
@@ -41,17 +43,17 @@ typedef struct td__zip_member {
     void *owned; /* NULL: where it stands in the archive */
 } td__zip_member;
 
-/* A member's content. Unpacked content is compared with its checksum; a stored one only where check
- * says so, because it costs as much as reading it. TD_NOT_FOUND, TD_FORMAT, TD_UNSUPPORTED,
- * TD_RANGE when it would unpack to more than most bytes, TD_MEMORY. */
-TD_NODISCARD td_status td__zip_read(const td__zip *zip, const char *name, size_t most, bool check,
+/* A member's content. Unpacked content is compared with its checksum; a stored one only when `check`
+ * is set, because it costs as much as reading it. TD_NOT_FOUND, TD_FORMAT, TD_UNSUPPORTED,
+ * TD_RANGE when it would unpack to more than max bytes, TD_MEMORY. */
+TD_NODISCARD td_status td__zip_read(const td__zip *zip, const char *name, size_t max, bool check,
                                     td__zip_member *member, td_error *error);
 void td__zip_member_release(td__zip_member *member);
 
 /* --- writing ------------------------------------------------------------------------------ */
 
 /* An archive being written to an open file, member after member. The first failure sticks: good
- * turns false and errno says why. Times are 1980-01-01, so that the same content is the same file.
+ * turns false and errno has the reason. Times are 1980-01-01, so that the same content is the same file.
  */
 typedef struct td__zip_writer {
     int file;

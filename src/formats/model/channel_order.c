@@ -1,6 +1,7 @@
 #include "model/channel_order.h"
 
 #include "base/memory.h"
+#include "tensor/element.h"
 
 /* Layers that keep each feature where it is. */
 static bool keeps_features(td_layer_kind kind) {
@@ -52,10 +53,7 @@ static bool is_channels_first(const td_model *model, const td_layer_info *layer,
 }
 
 static td__order order_of(const td_shape *map) {
-    td__order order = {1, map->dims[map->rank - 1]};
-    for (int32_t i = 0; i < map->rank - 1; i++) {
-        order.places *= map->dims[i];
-    }
+    td__order order = {td__elements_between(map, 0, map->rank - 1), map->dims[map->rank - 1]};
     return order.places > 1 && order.channels > 1 ? order : (td__order){0};
 }
 

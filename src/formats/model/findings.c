@@ -1,6 +1,7 @@
 #include "model/findings.h"
 
 #include "base/memory.h"
+#include "tensor/element.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -213,12 +214,10 @@ static bool find_units(const search *s, const td_layer_info *layer, units *u) {
     }
     td_shape shape = td_tensor_shape(kernel);
     int32_t axis = transposed ? shape.rank - 2 : shape.rank - 1;
-    *u = (units){
-        .weights = td_tensor_data(kernel), .before = 1, .count = shape.dims[axis], .after = 1};
-    for (int32_t i = 0; i < shape.rank; i++) {
-        u->before *= i < axis ? shape.dims[i] : 1;
-        u->after *= i > axis ? shape.dims[i] : 1;
-    }
+    *u = (units){.weights = td_tensor_data(kernel),
+                 .before = td__elements_between(&shape, 0, axis),
+                 .count = shape.dims[axis],
+                 .after = td__elements_from(&shape, axis + 1)};
     find_bias(s, layer, u);
     return u->count > 0;
 }

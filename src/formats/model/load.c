@@ -21,24 +21,23 @@ static bool is_folder(const char *path) {
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* The last of RUN/checkpoints/step-*.safetensors by name, which is by step; "" when there is none.
- */
-static void last_checkpoint(const char *run, char *name, size_t size) {
-    char folder[4096];
-    *name = 0;
-    if ((size_t)snprintf(folder, sizeof folder, "%s/checkpoints", run) >= sizeof folder) {
-        return;
-    }
+bool td__is_checkpoint(const char *name) {
+    return !strncmp(name, "step-", 5) && td__path_ends_in(name, ".safetensors");
+}
+
+bool td__last_checkpoint(const char *run, char *path, size_t size) {
+    char folder[4200], last[256] = "";
+    (void)snprintf(folder, sizeof folder, "%s/checkpoints", run);
     DIR *listing = opendir(folder);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
-        if (!strncmp(entry->d_name, "step-", 5) &&
-            td__path_ends_in(entry->d_name, ".safetensors") && strcmp(entry->d_name, name) > 0) {
-            (void)snprintf(name, size, "%s", entry->d_name);
+        if (td__is_checkpoint(entry->d_name) && strcmp(entry->d_name, last) > 0) {
+            (void)snprintf(last, sizeof last, "%s", entry->d_name);
         }
     }
     if (listing) {
         closedir(listing);
     }
+    return *last && (size_t)snprintf(path, size, "%s/%s", folder, last) < size;
 }
 
 char *td__model_file(const char *path, td_error *error) {
@@ -65,16 +64,13 @@ char *td__model_file(const char *path, td_error *error) {
     if (stat(file, &about) == 0) {
         return file;
     }
-    char name[256];
-    last_checkpoint(path, name, sizeof name);
-    if (!*name) {
+    if (!td__last_checkpoint(path, file, room)) {
         td_error_set(error, TD_NOT_FOUND,
                      "%s: a folder with neither model.safetensors nor a checkpoint; expected a run",
                      path);
         td__free(file);
         return NULL;
     }
-    (void)snprintf(file, room, "%s/checkpoints/%s", path, name);
     return file;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "model/channel_order.h"
+#include "tensor/element.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,10 +210,7 @@ static void gather(const transfer *t, const float *from, int64_t *const starts[M
                    float *to) {
     int32_t last = t->dims.rank - 1;
     int64_t index[MOST_AXES] = {0}, count = t->dims.dims[last];
-    int64_t rest = 1;
-    for (int32_t i = 0; i < last; i++) {
-        rest *= t->dims.dims[i];
-    }
+    int64_t rest = td__elements_between(&t->dims, 0, last);
     for (; rest > 0; rest--, to += count) {
         int64_t base = 0;
         for (int32_t i = 0; i < last; i++) {
@@ -229,10 +227,7 @@ static void gather(const transfer *t, const float *from, int64_t *const starts[M
 }
 
 static td_status run(const transfer *t, td_error *error) {
-    int64_t count = 1; /* of the part and of the row that it becomes */
-    for (int32_t i = 0; i < t->dims.rank; i++) {
-        count *= t->dims.dims[i];
-    }
+    int64_t count = td__elements_from(&t->dims, 0); /* of the part and of the row it becomes */
     float *from = td__calloc((size_t)count + 1, sizeof *from);
     int64_t *starts[MOST_AXES];
     int64_t *offsets = element_offsets(t, starts);

@@ -7,6 +7,7 @@
  */
 #include "onnx/source.h"
 #include "tape/parallel.h"
+#include "tensor/element.h"
 
 #include <string.h>
 
@@ -150,10 +151,7 @@ static void copy_biases(const cell *c, const td_shape *shape, char *theirs, bool
 
 void td__onnx_layout_copy(const td__onnx_node *node, td__onnx_form form, const td_shape *shape,
                           void *theirs, bool back, float *ours) {
-    int64_t count = 1;
-    for (int32_t i = 0; i < shape->rank; i++) {
-        count *= shape->dims[i];
-    }
+    int64_t count = td__elements_from(shape, 0);
     cell c = cell_of(node);
     if (count == 0) {
         return;

@@ -10,6 +10,7 @@
 #include "nn/operators.h"
 #include "onnx/model.h"
 #include "onnx/source.h"
+#include "tensor/element.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -94,10 +95,7 @@ static const td__onnx_parameter *find_parameter(writing *w, td__proto_field name
 }
 
 static void put_values(writing *w, const td__onnx_parameter *p, output *out) {
-    size_t bytes = sizeof(float);
-    for (int32_t i = 0; i < p->given.rank; i++) {
-        bytes *= (size_t)p->given.dims[i];
-    }
+    size_t bytes = sizeof(float) * (size_t)td__elements_from(&p->given, 0);
     put_header(out, TENSOR_RAW, bytes);
     if (out->memory) {
         td_tensor *tensor =
@@ -233,10 +231,7 @@ td_status td__onnx_save(const td_model *model, const char *path, size_t note_cou
     writing w = {.source = source, .model = model};
     int64_t largest = 1;
     for (size_t i = 0; i < source->parameter_count; i++) {
-        int64_t count = 1;
-        for (int32_t k = 0; k < source->parameters[i].given.rank; k++) {
-            count *= source->parameters[i].given.dims[k];
-        }
+        int64_t count = td__elements_from(&source->parameters[i].given, 0);
         largest = count > largest ? count : largest;
     }
     output out = {0};

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "data/bytes.h"
 #include "onnx/model.h"
+#include "tensor/element.h"
 #include "tflite/convert.h"
 
 #include <stdio.h>
@@ -104,7 +105,6 @@ static float real_at(td__lite *lite, const td__lite_tensor *t, int64_t i, int64_
 
 /* How many elements are between those of one scale and the next; 0: scales that do not fit. */
 static int64_t inner_of(const td__lite_tensor *t) {
-    int64_t inner = 1;
     if (t->scale_count < 2) {
         return 1;
     }
@@ -112,9 +112,7 @@ static int64_t inner_of(const td__lite_tensor *t) {
         t->shape.dims[t->scale_axis] != (int64_t)t->scale_count) {
         return 0;
     }
-    for (int32_t i = t->scale_axis + 1; i < t->shape.rank; i++) {
-        inner *= t->shape.dims[i];
-    }
+    int64_t inner = td__elements_from(&t->shape, t->scale_axis + 1);
     return inner ? inner : 1;
 }
 

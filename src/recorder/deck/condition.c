@@ -133,18 +133,18 @@ typedef struct binding {
 
 static double value_of(const binding *b, int32_t index);
 
-static bool truth(double value) {
+static bool is_true(double value) {
     return value != 0 && !isnan(value);
 }
 
-static double apply(node_kind kind, double left, double right) {
+static double apply_operator(node_kind kind, double left, double right) {
     switch (kind) {
     case NODE_ABS:
         return fabs(left);
     case NODE_NEGATE:
         return -left;
     case NODE_NOT:
-        return !truth(left);
+        return !is_true(left);
     case NODE_MIN:
         return isnan(left) || isnan(right) ? left + right : fmin(left, right);
     case NODE_MAX:
@@ -182,8 +182,10 @@ static double walk_glob(const binding *b, const node *n) {
         inner.match = &o->matches[i];
         double left = value_of(&inner, n->left);
         if (n->kind == NODE_MIN || n->kind == NODE_MAX) {
-            extreme = isnan(extreme) ? left : isnan(left) ? extreme : apply(n->kind, extreme, left);
-        } else if (truth(apply(n->kind, left, value_of(&inner, n->right)))) {
+            extreme = isnan(extreme) ? left
+                      : isnan(left)  ? extreme
+                                     : apply_operator(n->kind, extreme, left);
+        } else if (is_true(apply_operator(n->kind, left, value_of(&inner, n->right)))) {
             return 1;
         }
     }
@@ -212,9 +214,9 @@ static double value_of(const binding *b, int32_t index) {
     case NODE_DELTA:
         return n->filled > 1 ? n->last - n->before : (double)NAN;
     case NODE_AND:
-        return truth(value_of(b, n->left)) && truth(value_of(b, n->right));
+        return is_true(value_of(b, n->left)) && is_true(value_of(b, n->right));
     case NODE_OR:
-        return truth(value_of(b, n->left)) || truth(value_of(b, n->right));
+        return is_true(value_of(b, n->left)) || is_true(value_of(b, n->right));
     default:
         break;
     }
@@ -222,16 +224,16 @@ static double value_of(const binding *b, int32_t index) {
         return walk_glob(b, n);
     }
     double left = value_of(b, n->left);
-    return apply(n->kind, left, n->right == NO_NODE ? 0 : value_of(b, n->right));
+    return apply_operator(n->kind, left, n->right == NO_NODE ? 0 : value_of(b, n->right));
 }
 
-static bool fresh(const binding *b, int32_t index) {
+static bool is_fresh_value(const binding *b, int32_t index) {
     const node *n = &b->condition->nodes[index];
     if (n->operand >= 0) {
         return operand_fresh(&b->condition->operands[n->operand], b->now->serial);
     }
-    return n->kind == NODE_STEP || (n->left != NO_NODE && fresh(b, n->left)) ||
-           (n->right != NO_NODE && fresh(b, n->right));
+    return n->kind == NODE_STEP || (n->left != NO_NODE && is_fresh_value(b, n->left)) ||
+           (n->right != NO_NODE && is_fresh_value(b, n->right));
 }
 
 static void take_mean(node *n, double value) {
@@ -254,7 +256,7 @@ void td__condition_update(td__condition *condition, const td__moment *now) {
     binding b = {.condition = condition, .now = now, .operand = -1};
     for (size_t i = 0; i < condition->node_count; i++) {
         node *n = &condition->nodes[i];
-        if ((n->kind != NODE_MEAN && n->kind != NODE_DELTA) || !fresh(&b, n->left)) {
+        if ((n->kind != NODE_MEAN && n->kind != NODE_DELTA) || !is_fresh_value(&b, n->left)) {
             continue;
         }
         double value = value_of(&b, n->left);
@@ -290,5 +292,5 @@ bool td__condition_pass_state(td__condition *condition, void (*pass)(void *conte
 
 bool td__condition_holds(const td__condition *condition, const td__moment *now) {
     binding b = {.condition = condition, .now = now, .operand = -1};
-    return truth(value_of(&b, (int32_t)condition->node_count - 1));
+    return is_true(value_of(&b, (int32_t)condition->node_count - 1));
 }

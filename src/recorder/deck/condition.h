@@ -44,11 +44,11 @@ typedef struct td__expected {
  * first such, or NULL. */
 td_status td__condition_check(td__condition *condition, const td__expected *signals, size_t count,
                               const char **idle, td_error *error);
-/* Whether it looks at the signal of this name. */
+/* Returns true when the condition reads the signal of this name. */
 bool td__condition_uses(td__condition *condition, const char *name);
 
-/* Tells a condition of a signal, once for each. *uses: it looks at the signal; *stats: at its
- * statistics. Otherwise they are untouched. False when memory is exhausted. */
+/* Registers a signal with the condition, once per signal. Sets *uses when it reads the signal and
+ * *stats when it reads its statistics; otherwise leaves them. False when memory is exhausted. */
 bool td__condition_meet(td__condition *condition, td_signal *signal, bool *uses, bool *stats);
 
 /* Called at the end of every step, before asking: mean() and delta() take up new values. */

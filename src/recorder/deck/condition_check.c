@@ -1,4 +1,4 @@
-/* Whether the names of a condition mean anything, and what was most likely meant. */
+/* Checks that the names of a condition exist, and suggests the most similar name. */
 #include "deck/condition_tree.h"
 
 #include "base/memory.h"
@@ -70,7 +70,8 @@ static void wrong_name(char *message, const operand *o, const td__expected *sign
     td__free(names);
 }
 
-static void explain(char *message, const operand *o, const td__expected *signals, size_t count) {
+static void explain_unknown_name(char *message, const operand *o, const td__expected *signals,
+                                 size_t count) {
     size_t length = strlen(o->pattern);
     const char *dot = strrchr(o->pattern, '.');
     const td__expected *exact = find(signals, count, o->pattern, length);
@@ -99,7 +100,7 @@ td_status td__condition_check(td__condition *condition, const td__expected *sign
         }
         if (!o->glob) {
             char message[MESSAGE];
-            explain(message, o, signals, count);
+            explain_unknown_name(message, o, signals, count);
             return td__condition_fail(condition->text, condition->text + o->place, TD_NOT_FOUND,
                                       message, error);
         }

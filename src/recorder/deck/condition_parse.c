@@ -10,7 +10,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST_NODES = 1000, MOST_DEPTH = 60, MOST_WINDOW = 1000000, MOST_TEXT = 10000 };
+enum { MAX_NODES = 1000, MAX_DEPTH = 60, MAX_WINDOW = 1000000, MAX_TEXT = 10000 };
 
 typedef struct parser {
     td__condition *condition;
@@ -40,7 +40,7 @@ td_status td__condition_fail(const char *text, const char *at, td_status status,
                         gap);
 }
 
-static int32_t fail(parser *p, const char *at, const char *message) {
+static int32_t parse_failed(parser *p, const char *at, const char *message) {
     if (p->status == TD_OK) {
         p->status = td__condition_fail(p->text, at, TD_INVALID, message, p->error);
     }
@@ -67,7 +67,7 @@ static int32_t fail_function(parser *p, const char *name, size_t length) {
                  "there is no function %s; there are nan, inf, mean, delta, abs, min and max",
                  word);
     }
-    return fail(p, name, message);
+    return parse_failed(p, name, message);
 }
 
 /* ---- Tree ----------------------------------------------------------------------------------- */
@@ -77,10 +77,10 @@ static int32_t add_node(parser *p, node_kind kind, int32_t left, int32_t right) 
     if (p->status != TD_OK) {
         return NO_NODE;
     }
-    if (c->node_count == MOST_NODES) {
-        return fail(p, p->at, "the condition is too long");
+    if (c->node_count == MAX_NODES) {
+        return parse_failed(p, p->at, "the condition is too long");
     }
-    if (!td__grow(&c->nodes, &c->node_capacity, c->node_count + 1, MOST_NODES, sizeof *c->nodes)) {
+    if (!td__grow(&c->nodes, &c->node_capacity, c->node_count + 1, MAX_NODES, sizeof *c->nodes)) {
         return fail_memory(p);
     }
     c->nodes[c->node_count] =
@@ -91,7 +91,7 @@ static int32_t add_node(parser *p, node_kind kind, int32_t left, int32_t right) 
 /* Takes pattern over. */
 static int32_t add_operand(parser *p, node_kind kind, char *pattern, const char *start) {
     td__condition *c = p->condition;
-    if (!pattern || !td__grow(&c->operands, &c->operand_capacity, c->operand_count + 1, MOST_NODES,
+    if (!pattern || !td__grow(&c->operands, &c->operand_capacity, c->operand_count + 1, MAX_NODES,
                               sizeof *c->operands)) {
         td__free(pattern);
         return fail_memory(p);
@@ -133,7 +133,7 @@ static bool is_name(char c) {
     return is_letter(c) || isdigit((unsigned char)c) || c == '.';
 }
 
-static bool take(parser *p, const char *symbol) {
+static bool take_symbol(parser *p, const char *symbol) {
     skip_blanks(p);
     size_t length = strlen(symbol);
     if (strncmp(p->at, symbol, length) != 0) {
@@ -160,23 +160,23 @@ static const char *name_end(const char *start) {
     return c;
 }
 
-static char *copy(const char *start, const char *end) {
+static char *copy_range(const char *start, const char *end) {
     char *text = td__calloc((size_t)(end - start) + 1, 1);
     return text ? memcpy(text, start, (size_t)(end - start)) : NULL;
 }
 
 /* "…" or '…' at p->at, which is left behind it. NULL after an error. */
-static char *quoted(parser *p) {
+static char *parse_quoted(parser *p) {
     const char *start = p->at, *end = start + 1;
     while (*end && *end != *start) {
         end += *end == '\\' && end[1] ? 2 : 1;
     }
     if (!*end) {
-        fail(p, start, "this quotation mark has no other");
+        parse_failed(p, start, "this quotation mark has no other");
         return NULL;
     }
     p->at = end + 1;
-    char *text = copy(start + 1, end);
+    char *text = copy_range(start + 1, end);
     if (!text) {
         fail_memory(p);
     }
@@ -185,24 +185,24 @@ static char *quoted(parser *p) {
 
 /* ---- Grammar -------------------------------------------------------------------------------- */
 
-static int32_t expression(parser *p);
+static int32_t parse_expression(parser *p);
 
 static int32_t signal_name(parser *p, node_kind kind) {
     skip_blanks(p);
     const char *start = p->at;
     char *pattern;
     if (*start == '"' || *start == '\'') {
-        pattern = quoted(p);
+        pattern = parse_quoted(p);
         if (!pattern) {
             return NO_NODE;
         }
     } else {
         const char *end = name_end(start);
         if (end == start) {
-            return fail(p, start, "the name of a signal is expected here");
+            return parse_failed(p, start, "the name of a signal is expected here");
         }
         p->at = end;
-        pattern = copy(start, end);
+        pattern = copy_range(start, end);
     }
     int32_t added = add_operand(p, kind, pattern, start);
     if (added == NO_NODE || kind != NODE_SIGNAL) {
@@ -211,7 +211,8 @@ static int32_t signal_name(parser *p, node_kind kind) {
     int32_t index = p->condition->nodes[added].operand;
     if (p->condition->operands[index].glob) {
         if (p->glob >= 0) {
-            return fail(p, start, "a comparison takes one glob; min() or max() make one of two");
+            return parse_failed(p, start,
+                                "a comparison takes one glob; min() or max() make one of two");
         }
         p->glob = index;
     }
@@ -219,21 +220,21 @@ static int32_t signal_name(parser *p, node_kind kind) {
 }
 
 static int32_t close_function(parser *p, int32_t result) {
-    if (p->status == TD_OK && !take(p, ")")) {
-        return fail(p, p->at, "a ) is expected here");
+    if (p->status == TD_OK && !take_symbol(p, ")")) {
+        return parse_failed(p, p->at, "a ) is expected here");
     }
     return p->status == TD_OK ? result : NO_NODE;
 }
 
 static int32_t mean_window(parser *p, int32_t mean) {
-    if (p->status == TD_OK && !take(p, ",")) {
-        return fail(p, p->at, "mean takes a number of values too: mean(loss, 50)");
+    if (p->status == TD_OK && !take_symbol(p, ",")) {
+        return parse_failed(p, p->at, "mean takes a number of values too: mean(loss, 50)");
     }
     skip_blanks(p);
     double size = 0;
     const char *end = isdigit((unsigned char)*p->at) ? td__parse_float64(p->at, &size) : NULL;
-    if (!end || size < 1 || size > MOST_WINDOW || size != (double)(int64_t)size) {
-        return fail(p, p->at, "a whole number from 1 to 1000000 is expected here");
+    if (!end || size < 1 || size > MAX_WINDOW || size != (double)(int64_t)size) {
+        return parse_failed(p, p->at, "a whole number from 1 to 1000000 is expected here");
     }
     p->at = end;
     if (p->status != TD_OK) {
@@ -246,13 +247,13 @@ static int32_t mean_window(parser *p, int32_t mean) {
 }
 
 /* mean(x, N) and delta(x): of one signal, not of many. */
-static int32_t remembering(parser *p, node_kind kind) {
+static int32_t parse_window_function(parser *p, node_kind kind) {
     int32_t outer = p->glob;
     p->glob = -1;
     const char *start = p->at;
-    int32_t of = expression(p);
+    int32_t of = parse_expression(p);
     if (p->glob >= 0) {
-        return fail(p, start, "mean and delta take one signal, not a glob");
+        return parse_failed(p, start, "mean and delta take one signal, not a glob");
     }
     p->glob = outer;
     int32_t added = add_node(p, kind, of, NO_NODE);
@@ -260,15 +261,15 @@ static int32_t remembering(parser *p, node_kind kind) {
 }
 
 /* min and max: of several values, or of all the signals of one glob. */
-static int32_t extreme(parser *p, node_kind kind) {
+static int32_t parse_min_max(parser *p, node_kind kind) {
     int32_t outer = p->glob;
     p->glob = -1;
-    int32_t first = expression(p);
+    int32_t first = parse_expression(p);
     int32_t over = p->glob;
     if (over < 0 || p->status != TD_OK) {
         p->glob = outer;
-        while (p->status == TD_OK && take(p, ",")) {
-            first = add_node(p, kind, first, expression(p));
+        while (p->status == TD_OK && take_symbol(p, ",")) {
+            first = add_node(p, kind, first, parse_expression(p));
         }
         return first;
     }
@@ -280,7 +281,7 @@ static int32_t extreme(parser *p, node_kind kind) {
     return added;
 }
 
-static int32_t function(parser *p, const char *name, size_t length) {
+static int32_t parse_function(parser *p, const char *name, size_t length) {
     static const node_kind kinds[] = {NODE_NAN, NODE_INF, NODE_MEAN, NODE_DELTA,
                                       NODE_ABS, NODE_MIN, NODE_MAX};
     size_t which = 0, count = sizeof kinds / sizeof kinds[0];
@@ -297,22 +298,23 @@ static int32_t function(parser *p, const char *name, size_t length) {
         return close_function(p, signal_name(p, kinds[which]));
     case NODE_MEAN:
     case NODE_DELTA:
-        return close_function(p, remembering(p, kinds[which]));
+        return close_function(p, parse_window_function(p, kinds[which]));
     case NODE_ABS:
-        return close_function(p, add_node(p, NODE_ABS, expression(p), NO_NODE));
+        return close_function(p, add_node(p, NODE_ABS, parse_expression(p), NO_NODE));
     default:
-        return close_function(p, extreme(p, kinds[which]));
+        return close_function(p, parse_min_max(p, kinds[which]));
     }
 }
 
-static int32_t number(parser *p) {
+static int32_t parse_number(parser *p) {
     double value;
     const char *end = td__parse_float64(p->at, &value);
     if (!end) {
-        return fail(p, p->at, "a number is expected here");
+        return parse_failed(p, p->at, "a number is expected here");
     }
     if (is_letter(*end)) {
-        return fail(p, end, "a number ends here; a name cannot begin with a digit unless quoted");
+        return parse_failed(p, end,
+                            "a number ends here; a name cannot begin with a digit unless quoted");
     }
     p->at = end;
     int32_t added = add_node(p, NODE_NUMBER, NO_NODE, NO_NODE);
@@ -322,39 +324,40 @@ static int32_t number(parser *p) {
     return added;
 }
 
-static int32_t unary(parser *p) {
-    if (take(p, "-")) {
-        if (++p->depth > MOST_DEPTH) {
-            return fail(p, p->at, "this is nested too deeply");
+static int32_t parse_unary(parser *p) {
+    if (take_symbol(p, "-")) {
+        if (++p->depth > MAX_DEPTH) {
+            return parse_failed(p, p->at, "this is nested too deeply");
         }
-        int32_t negated = add_node(p, NODE_NEGATE, unary(p), NO_NODE);
+        int32_t negated = add_node(p, NODE_NEGATE, parse_unary(p), NO_NODE);
         p->depth--;
         return negated;
     }
-    if (take(p, "(")) {
-        int32_t inside = expression(p);
+    if (take_symbol(p, "(")) {
+        int32_t inside = parse_expression(p);
         return close_function(p, inside);
     }
     const char *start = p->at;
     if (isdigit((unsigned char)*start) || (*start == '.' && isdigit((unsigned char)start[1]))) {
-        return number(p);
+        return parse_number(p);
     }
-    if (take(p, "step")) {
+    if (take_symbol(p, "step")) {
         return add_node(p, NODE_STEP, NO_NODE, NO_NODE);
     }
-    if (take(p, "epoch")) {
+    if (take_symbol(p, "epoch")) {
         return add_node(p, NODE_EPOCH, NO_NODE, NO_NODE);
     }
     const char *end = name_end(start);
     const char *next = end + strspn(end, " \t");
     if (is_letter(*start) && *next == '(') {
         p->at = next + 1;
-        return function(p, start, (size_t)(end - start));
+        return parse_function(p, start, (size_t)(end - start));
     }
     if (end == start && *start != '"' && *start != '\'') {
-        return fail(p, start,
-                    *start ? "a number, a signal or ( is expected here"
-                           : "the condition ends where a number, a signal or ( is expected");
+        return parse_failed(p, start,
+                            *start
+                                ? "a number, a signal or ( is expected here"
+                                : "the condition ends where a number, a signal or ( is expected");
     }
     return signal_name(p, NODE_SIGNAL);
 }
@@ -367,30 +370,30 @@ typedef struct binary {
 
 static const binary *take_binary(parser *p, const binary *operators) {
     for (; operators->symbol; operators++) {
-        if (take(p, operators->symbol)) {
+        if (take_symbol(p, operators->symbol)) {
             return operators;
         }
     }
     return NULL;
 }
 
-static int32_t product(parser *p) {
+static int32_t parse_product(parser *p) {
     static const binary operators[] = {{"*", NODE_MULTIPLY}, {"/", NODE_DIVIDE}, {NULL, 0}};
-    int32_t left = unary(p);
+    int32_t left = parse_unary(p);
     const binary *found;
     while (p->status == TD_OK && (found = take_binary(p, operators))) {
-        int32_t right = unary(p);
+        int32_t right = parse_unary(p);
         left = add_node(p, found->kind, left, right);
     }
     return left;
 }
 
-static int32_t sum(parser *p) {
+static int32_t parse_sum(parser *p) {
     static const binary operators[] = {{"+", NODE_ADD}, {"-", NODE_SUBTRACT}, {NULL, 0}};
-    int32_t left = product(p);
+    int32_t left = parse_product(p);
     const binary *found;
     while (p->status == TD_OK && (found = take_binary(p, operators))) {
-        int32_t right = product(p);
+        int32_t right = parse_product(p);
         left = add_node(p, found->kind, left, right);
     }
     return left;
@@ -401,24 +404,25 @@ static const binary comparisons[] = {
     {"<", NODE_LESS},        {">", NODE_GREATER},        {NULL, 0},
 };
 
-static int32_t comparison(parser *p) {
+static int32_t parse_comparison(parser *p) {
     int32_t outer = p->glob;
     p->glob = -1;
     const char *start = p->at;
-    int32_t left = sum(p);
+    int32_t left = parse_sum(p);
     const binary *found = p->status == TD_OK ? take_binary(p, comparisons) : NULL;
     if (!found) {
         if (outer >= 0 && p->glob >= 0) {
-            return fail(p, start, "a comparison takes one glob; min() or max() make one of two");
+            return parse_failed(p, start,
+                                "a comparison takes one glob; min() or max() make one of two");
         }
         p->glob = p->glob >= 0 ? p->glob : outer;
         return left;
     }
-    int32_t right = sum(p);
+    int32_t right = parse_sum(p);
     skip_blanks(p);
     const char *again = p->at;
     if (p->status == TD_OK && take_binary(p, comparisons)) {
-        return fail(p, again, "comparisons do not chain: write a < b and b < c");
+        return parse_failed(p, again, "comparisons do not chain: write a < b and b < c");
     }
     int32_t added = add_node(p, found->kind, left, right);
     if (added != NO_NODE) {
@@ -429,26 +433,27 @@ static int32_t comparison(parser *p) {
 }
 
 static int32_t not_term(parser *p) {
-    if (++p->depth > MOST_DEPTH) {
-        return fail(p, p->at, "this is nested too deeply");
+    if (++p->depth > MAX_DEPTH) {
+        return parse_failed(p, p->at, "this is nested too deeply");
     }
-    int32_t result = take(p, "not") ? add_node(p, NODE_NOT, not_term(p), NO_NODE) : comparison(p);
+    int32_t result =
+        take_symbol(p, "not") ? add_node(p, NODE_NOT, not_term(p), NO_NODE) : parse_comparison(p);
     p->depth--;
     return result;
 }
 
 static int32_t and_term(parser *p) {
     int32_t left = not_term(p);
-    while (p->status == TD_OK && take(p, "and")) {
+    while (p->status == TD_OK && take_symbol(p, "and")) {
         int32_t right = not_term(p);
         left = add_node(p, NODE_AND, left, right);
     }
     return left;
 }
 
-static int32_t expression(parser *p) {
+static int32_t parse_expression(parser *p) {
     int32_t left = and_term(p);
-    while (p->status == TD_OK && take(p, "or")) {
+    while (p->status == TD_OK && take_symbol(p, "or")) {
         int32_t right = and_term(p);
         left = add_node(p, NODE_OR, left, right);
     }
@@ -474,8 +479,8 @@ static const char *leftover(const char *at) {
 }
 
 td__condition *td__condition_parse(const char *text, td_error *error) {
-    if (strlen(text) > MOST_TEXT) {
-        td_error_set(error, TD_INVALID, "when: the condition is longer than %d bytes", MOST_TEXT);
+    if (strlen(text) > MAX_TEXT) {
+        td_error_set(error, TD_INVALID, "when: the condition is longer than %d bytes", MAX_TEXT);
         return NULL;
     }
     td__condition *condition = td__calloc(1, sizeof *condition);
@@ -487,13 +492,13 @@ td__condition *td__condition_parse(const char *text, td_error *error) {
     }
     condition->text = kept;
     parser p = {.condition = condition, .text = kept, .at = kept, .error = error, .glob = -1};
-    expression(&p);
+    parse_expression(&p);
     skip_blanks(&p);
     if (p.status == TD_OK && *p.at) {
-        fail(&p, p.at, leftover(p.at));
+        parse_failed(&p, p.at, leftover(p.at));
     }
     if (p.status == TD_OK && p.glob >= 0) {
-        fail(&p, kept, "a glob needs a comparison, min(), max(), nan() or inf()");
+        parse_failed(&p, kept, "a glob needs a comparison, min(), max(), nan() or inf()");
     }
     if (p.status != TD_OK) {
         td__condition_destroy(condition);

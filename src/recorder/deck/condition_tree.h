@@ -59,7 +59,7 @@ typedef struct operand {
     size_t stem;       /* length of the pattern without ".STAT" */
     int32_t statistic; /* index into td__statistics, or NO_STAT */
     bool glob;
-    bool whole; /* of nan() and inf(): the tensor itself is meant */
+    bool whole; /* of nan() and inf(): the argument is the tensor itself */
     match *matches;
     size_t match_count, match_capacity;
 } operand;

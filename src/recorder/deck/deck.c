@@ -73,7 +73,7 @@ void td__deck_unlock(td_deck *deck) {
     deck->recycler.borrowed = NULL;
     pthread_mutex_unlock(&deck->lock);
     if (borrowed) {
-        td__borrowed_tell(borrowed);
+        td__borrowed_notify(borrowed);
         pthread_mutex_lock(&deck->lock);
         td__borrowed_recycle(&deck->recycler, borrowed);
         pthread_mutex_unlock(&deck->lock);
@@ -134,7 +134,7 @@ void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, 
     va_end(arguments);
     td__message *message = td__message_create(&deck->recycler, TD__ENTRY_EVENT);
     if (!message) {
-        return; /* it is news about the run, not the run itself */
+        return; /* an event describes the run; losing it loses no record */
     }
     message->event = (td_event){.kind = kind,
                                 .epoch = deck->closing_epoch,
@@ -144,21 +144,21 @@ void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, 
     (void)td__deck_message(deck, message, signal ? signal->name : "", text, false);
 }
 
-void td__deck_say_losses(td_deck *deck, bool closing) {
+void td__deck_report_losses(td_deck *deck, bool closing) {
     /* What a sink still holds when everything else is written, it could not write. */
     int64_t held = closing ? deck->counters.pending : 0;
-    int64_t dropped = deck->counters.dropped + held - deck->dropped_said;
-    int64_t degraded = deck->counters.degraded - deck->degraded_said;
+    int64_t dropped = deck->counters.dropped + held - deck->dropped_reported;
+    int64_t degraded = deck->counters.degraded - deck->degraded_reported;
     if (!dropped && !degraded) {
         return;
     }
     double now = td__seconds();
-    if (!closing && now - deck->said_at < 1) {
+    if (!closing && now - deck->reported_at < 1) {
         return;
     }
-    deck->said_at = now;
-    deck->dropped_said += dropped;
-    deck->degraded_said += degraded;
+    deck->reported_at = now;
+    deck->dropped_reported += dropped;
+    deck->degraded_reported += degraded;
     if (dropped) {
         td__deck_event(deck, TD_EVENT_DROP, NULL, dropped, "records dropped: %lld",
                        (long long)dropped);
@@ -169,7 +169,7 @@ void td__deck_say_losses(td_deck *deck, bool closing) {
     }
 }
 
-static td_status note(td_deck *deck, const char *key, const char *value) {
+static td_status write_note(td_deck *deck, const char *key, const char *value) {
     td__message *message = td__message_create(&deck->recycler, TD__ENTRY_NOTE);
     if (!message || !td__deck_message(deck, message, key, value, true)) {
         return td__deck_fail(deck, TD_MEMORY, "no room for the note %s", key);
@@ -182,7 +182,7 @@ td_status td_deck_note(td_deck *deck, const char *key, const char *value) {
         return td__deck_refuse(deck, key ? "the value of a note" : "the key of a note");
     }
     td__deck_lock(deck);
-    td_status status = note(deck, key, value);
+    td_status status = write_note(deck, key, value);
     deck->state_known |= strcmp(key, "state") == 0;
     td__deck_unlock(deck);
     return status;
@@ -195,7 +195,7 @@ double td__deck_seconds(const td_deck *deck, uint64_t ticks) {
     return life ? (double)ticks / (double)life * (td__seconds() - deck->opened_seconds) : 0;
 }
 
-static td_deck_counters count(const td_deck *deck) {
+static td_deck_counters current_counters(const td_deck *deck) {
     td_deck_counters now = deck->counters;
     now.size = sizeof now;
     now.queue_bytes = (int64_t)deck->queue_used;
@@ -215,7 +215,7 @@ void td_deck_count(td_deck *deck, td_deck_counters *counters) {
     td_deck_counters now = {.size = sizeof now};
     if (deck) {
         td__deck_lock(deck);
-        now = count(deck);
+        now = current_counters(deck);
         td__deck_unlock(deck);
     }
     if (counters) {
@@ -225,7 +225,7 @@ void td_deck_count(td_deck *deck, td_deck_counters *counters) {
 
 /* The deck's own cost is part of the run. */
 static void note_counters(td_deck *deck) {
-    td_deck_counters now = count(deck);
+    td_deck_counters now = current_counters(deck);
     const struct {
         const char *key;
         double value;
@@ -245,7 +245,7 @@ static void note_counters(td_deck *deck) {
     for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
         char text[TD__NUMBER_ROOM];
         text[td__format_double(text, facts[i].value)] = 0;
-        (void)note(deck, facts[i].key, text);
+        (void)write_note(deck, facts[i].key, text);
     }
 }
 
@@ -258,7 +258,7 @@ bool td__deck_recorded(td_deck *deck, int32_t track) {
 
 /* ---- Flush and close ------------------------------------------------------------------------ */
 
-static td_status flush(td_deck *deck, td_error *error) {
+static td_status flush_queue(td_deck *deck, td_error *error) {
     td__flush waiting = {.entry.kind = TD__ENTRY_FLUSH};
     td__queue_push(deck, &waiting.entry);
     deck->flushers++;
@@ -278,12 +278,12 @@ td_status td_deck_flush(td_deck *deck, td_error *error) {
         return td_error_set(error, TD_INVALID, "flush: the deck is NULL");
     }
     td__deck_lock(deck);
-    td_status status = flush(deck, error);
+    td_status status = flush_queue(deck, error);
     td__deck_unlock(deck);
     return status;
 }
 
-static void release(td_deck *deck) {
+static void release_deck(td_deck *deck) {
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__history_clear(deck, deck->tracks[i]);
         td__track_destroy(deck->tracks[i]);
@@ -291,10 +291,10 @@ static void release(td_deck *deck) {
     td__deck_batch_unref(&deck->recycler, deck->batch);
     td__deck_lock(deck);
     for (td__entry *entry = deck->first, *next; entry; entry = next) {
-        next = entry->next; /* news of a sink that failed when it was closed */
+        next = entry->next; /* events of a sink that failed when it was closed */
         td__entry_release(&deck->recycler, entry);
     }
-    td__deck_unlock(deck); /* tells the owners of what history held */
+    td__deck_unlock(deck); /* notifies the owners of memory that history held */
     td__recycler_release(&deck->recycler);
     td__signals_release(deck);
     pthread_cond_destroy(&deck->work);
@@ -317,11 +317,11 @@ static void format_time(char text[TIME_TEXT]) {
     (void)strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
-/* A run whose state stays `running` while nobody holds its folder's lock has crashed. */
+/* A run whose state stays `running` while its folder is not locked has crashed. */
 static void note_end(td_deck *deck) {
     char ended[TIME_TEXT];
     format_time(ended);
-    (void)note(deck, "ended", ended);
+    (void)write_note(deck, "ended", ended);
     const struct {
         const char *key;
         int64_t value;
@@ -329,10 +329,10 @@ static void note_end(td_deck *deck) {
     for (size_t i = 0; i < sizeof reached / sizeof *reached && deck->closing_step > 0; i++) {
         char text[TD__NUMBER_ROOM];
         text[td__format_int(text, reached[i].value)] = 0;
-        (void)note(deck, reached[i].key, text);
+        (void)write_note(deck, reached[i].key, text);
     }
     if (!deck->state_known) {
-        (void)note(deck, "state", "finished");
+        (void)write_note(deck, "state", "finished");
     }
 }
 
@@ -361,31 +361,32 @@ td_status td_deck_close_with(td_deck *deck, td_deck_counters *counters, td_error
     }
     td_error first = {0}, second = {0};
     td__deck_lock(deck);
-    td_status status = flush(deck, &first); /* what is lost shows now, and can be told */
-    td__deck_say_losses(deck, true);
+    td_status status =
+        flush_queue(deck, &first); /* after this, losses are known and can be reported */
+    td__deck_report_losses(deck, true);
     note_counters(deck);
     note_end(deck);
-    td_status told = flush(deck, &second);
+    td_status closed = flush_queue(deck, &second);
     td__deck_unlock(deck);
     stop_writer(deck);
-    if (status == TD_OK && (told != TD_OK || deck->error.status != TD_OK)) {
-        first = told != TD_OK ? second : deck->error; /* the last: of closing the sinks */
+    if (status == TD_OK && (closed != TD_OK || deck->error.status != TD_OK)) {
+        first = closed != TD_OK ? second : deck->error; /* the last: of closing the sinks */
         status = first.status;
     }
     if (status != TD_OK && error) {
         *error = first;
     }
     if (counters) {
-        give_counters(count(deck), counters);
+        give_counters(current_counters(deck), counters);
     }
-    release(deck);
+    release_deck(deck);
     return status;
 }
 
 /* ---- Open ----------------------------------------------------------------------------------- */
 
-/* A sink's problem that does not stop it. */
-static void hear(void *listener, const td_error *problem) {
+/* Reports a problem that does not stop the sink. */
+static void report_sink_problem(void *listener, const td_error *problem) {
     td__outlet *outlet = listener;
     td_deck *deck = outlet->deck;
     td__deck_lock(deck);
@@ -416,7 +417,7 @@ td_status td__outlet_open(td_deck *deck, int32_t index, td_error *error) {
         .stream = deck->stream,
         .user = outlet->class->user,
         .resume = deck->resume,
-        .say = hear,
+        .say = report_sink_problem,
         .listener = outlet,
         .held = &outlet->held,
     };
@@ -449,18 +450,18 @@ static td_status list_sinks(td_deck *deck, const td_sink_class *const *sinks, td
     return TD_OK;
 }
 
-/* The writer holds the lock for a microsecond or two: whoever waits for it looks again before it sleeps, which
- * takes many times as long. */
+/* The writer holds the lock for a microsecond or two. A waiting thread spins before it sleeps, because
+ * sleeping takes many times as long. */
 static bool init_mutex(pthread_mutex_t *mutex) {
-    pthread_mutexattr_t patient;
-    if (pthread_mutexattr_init(&patient) != 0) {
+    pthread_mutexattr_t adaptive;
+    if (pthread_mutexattr_init(&adaptive) != 0) {
         return false;
     }
 #ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
-    (void)pthread_mutexattr_settype(&patient, PTHREAD_MUTEX_ADAPTIVE_NP);
+    (void)pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);
 #endif
-    bool ready = pthread_mutex_init(mutex, &patient) == 0;
-    pthread_mutexattr_destroy(&patient);
+    bool ready = pthread_mutex_init(mutex, &adaptive) == 0;
+    pthread_mutexattr_destroy(&adaptive);
     return ready;
 }
 
@@ -490,7 +491,7 @@ static void set_options(td_deck *deck, const td_deck_options *options) {
     int64_t busy = options->busy_cores > 0 ? options->busy_cores : 1;
     deck->core_to_spare = sysconf(_SC_NPROCESSORS_ONLN) > busy;
     deck->run_parts = options->run_parts;
-    deck->parts = !options->run_parts ? 1 : busy < TD__MOST_PARTS ? (int32_t)busy : TD__MOST_PARTS;
+    deck->parts = !options->run_parts ? 1 : busy < TD__MAX_PARTS ? (int32_t)busy : TD__MAX_PARTS;
     deck->serial = 1;
     deck->epoch = 1;
     deck->step = (options->resume > 0 ? options->resume : 0) + 1;
@@ -514,7 +515,7 @@ static td_status check_options(const td_deck_options *options, td_error *error) 
     return td__cpu_check(error);
 }
 
-/* Before the writer thread there is nobody else who calls sinks. Failures show when they go on. */
+/* Before the writer thread starts, no other thread calls sinks. A failure shows at the next call. */
 static void note_start(td_deck *deck) {
     char started[TIME_TEXT];
     format_time(started);
@@ -532,7 +533,7 @@ static void note_start(td_deck *deck) {
     }
 }
 
-static td_status start(td_deck *deck, td_error *error) {
+static td_status start_deck(td_deck *deck, td_error *error) {
     td__deck_lock(deck);
     td_status status = TD_OK;
     for (int32_t i = 0; i < deck->outlet_count && status == TD_OK; i++) {
@@ -580,14 +581,14 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
     set_options(deck, &full);
     if (list_sinks(deck, sinks, error) != TD_OK || list_sinks(deck, full.sinks, error) != TD_OK ||
         take_folder(folder ? folder : "", &full, deck, error) != TD_OK) {
-        release(deck);
+        release_deck(deck);
         return NULL;
     }
-    if (start(deck, error) != TD_OK) {
+    if (start_deck(deck, error) != TD_OK) {
         if (!full.resume) {
             td__folder_disclaim(deck->folder);
         }
-        release(deck);
+        release_deck(deck);
         return NULL;
     }
     return deck;

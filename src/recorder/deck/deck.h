@@ -7,7 +7,7 @@
  * core is to spare and the tensor's memory can be kept, the pass over it is an entry of its own, which the
  * writer gets at once.
  *
- * One mutex, td_deck.lock, guards everything that is not said to be otherwise. No sink, release
+ * One mutex, td_deck.lock, guards everything unless a comment states otherwise. No sink, release
  * callback or copy of a tensor runs while it is held. Bytes are accounted before memory is taken:
  *
  *     queue_used    what will certainly be written, from its record until it is written
@@ -31,7 +31,7 @@ enum {
     TD__FORM_SETS = 64,
     TD__SMALL_TENSOR = 4096,
     TD__NAME_SLOTS = 512,
-    TD__MOST_SIGNALS = 1 << 20
+    TD__MAX_SIGNALS = 1 << 20
 };
 
 typedef struct td__track {
@@ -66,7 +66,7 @@ typedef struct td__outlet {
     bool opening;
 
     /* The writer thread's. */
-    td_sink *live; /* sink, as of its last look at the queue */
+    td_sink *live; /* sink, when the writer last took the queue */
     bool in_step;  /* got a record since its last end_step */
     bool dirty;    /* got something since its last flush */
     bool reported;
@@ -117,7 +117,7 @@ typedef struct td__scalars {
 struct td_deck {
     char *folder;
     int folder_lock;  /* the folder, open and locked while the deck is; -1: file system without */
-    bool state_known; /* the program has said how the run ended */
+    bool state_known; /* the program has set how the run ended */
     td_policy policy;
     size_t queue_limit, history_limit;
     double overhead_limit;
@@ -182,11 +182,11 @@ struct td_deck {
     td__recycler recycler;
 
     td_deck_counters counters;
-    td_error error;        /* the first since the last flush */
-    td_status sink_status; /* of the first sink error since the last flush */
-    int64_t dropped_said;  /* drops that events have told of */
-    int64_t degraded_said;
-    double said_at; /* td__seconds of the last such event */
+    td_error error;           /* the first since the last flush */
+    td_status sink_status;    /* of the first sink error since the last flush */
+    int64_t dropped_reported; /* drops that events have reported */
+    int64_t degraded_reported;
+    double reported_at; /* td__seconds of the last such event */
 
     /* Cost, in ticks; seconds per tick from the deck's own life. */
     uint64_t cost, waited, writer_cost;
@@ -206,9 +206,9 @@ void td__deck_lock(td_deck *deck);
 /* The lock, and everything that was recorded before the call has its place. For all that records or changes what
  * is wanted. May wait for room. */
 void td__deck_enter(td_deck *deck);
-/* Also tells the owners of borrowed memory that is no longer needed. */
+/* Also notifies the owners of borrowed memory that is no longer needed. */
 void td__deck_unlock(td_deck *deck);
-/* All below are called with the lock held unless they say otherwise. */
+/* All functions below are called with the lock held unless their comment states otherwise. */
 /* Keeps the first error for flush and close; returns status. */
 td_status td__deck_fail(td_deck *deck, td_status status, const char *format, ...) TD_PRINTF(3, 4);
 /* For an argument of a public function that is NULL: TD_INVALID, kept as the deck's error where there
@@ -221,8 +221,8 @@ static inline td_status td__no_signal(const td_deck *deck, const char *name) {
 double td__deck_seconds(const td_deck *deck, uint64_t ticks);
 void td__deck_event(td_deck *deck, td_event_kind kind, const td_signal *signal, int64_t count,
                     const char *format, ...) TD_PRINTF(5, 6);
-/* Tells of records dropped and degraded; unless the deck is being closed, at most once a second. */
-void td__deck_say_losses(td_deck *deck, bool closing);
+/* Reports dropped and degraded records; at most once a second unless the deck is being closed. */
+void td__deck_report_losses(td_deck *deck, bool closing);
 /* A message with two strings. Waits for room if asked to. False when there is none. */
 bool td__deck_message(td_deck *deck, td__message *message, const char *first, const char *second,
                       bool wait);
@@ -232,9 +232,9 @@ td_status td__outlet_open(td_deck *deck, int32_t outlet, td_error *error);
 
 /* ---- signal.c ------------------------------------------------------------------------------- */
 
-/* Tells the signal of a track, and the track's condition of the signal. */
+/* Registers the track with the signal, and the signal with the track's condition. */
 td_status td__signal_meet(td_signal *signal, int32_t track);
-/* Those of the signal's tracks (or tracks whose conditions look at it) that are due. */
+/* Those of the signal's tracks (or tracks whose conditions read it) that are due. */
 bool td__signal_due(const td_signal *signal, td__tracks tracks, td__tracks probes);
 void td__signals_release(td_deck *deck);
 
@@ -256,9 +256,10 @@ static inline void td__tracks_put(td__tracks tracks, int32_t track, bool in) {
 
 /* ---- info.c --------------------------------------------------------------------------------- */
 
-/* Keeps a copy of info, or without one what the name says; false when memory is exhausted. */
+/* Keeps a copy of info, or guesses it from the name when info is NULL; false when memory is
+ * exhausted. */
 bool td__signal_know(td_signal *signal, const char *name, const td_signal_info *info);
-/* Gives a signal that nobody declared its kind, when its name has not said any. */
+/* Sets the kind of a signal that was not declared and whose name gives none. */
 void td__signal_found_to_be(td_signal *signal, td_signal_kind kind);
 void td__signal_forget(td_signal *signal);
 
@@ -275,8 +276,8 @@ void td__track_destroy(td__track *track);
 /* Takes bytes of the queue's limit, waiting for them if asked to. False: there are none, or never
  * will be (more than the limit). */
 bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait);
-/* Whether those that do not wait get so much: they leave some room to those that do, which under
- * every policy are the scalars. */
+/* Returns true when a record that does not wait gets that many bytes. Some room is reserved for
+ * records that wait: under every policy these are the scalars. */
 bool td__queue_fits(const td_deck *deck, size_t bytes);
 /* Whether something recorded as kind waits for room: by the deck's policy, and scalars always. */
 bool td__queue_waits(const td_deck *deck, uint32_t kind);
@@ -285,11 +286,12 @@ void td__queue_give_back(td_deck *deck, size_t bytes);
 void td__queue_push(td_deck *deck, td__entry *entry);
 /* Wakes the writer when it sleeps. */
 void td__queue_wake(td_deck *deck);
-/* Says which step a snapshot is of, unless it was said before. */
+/* Sets the step of a snapshot unless it is set. */
 void td__snapshot_label(td__snapshot *snapshot, int64_t epoch, int64_t step, double wall_time);
-/* Appends to what waits for the end of the step; goes straight on when somebody waits for room. */
+/* Appends to the snapshots that wait for the end of the step; submits it at once when a thread waits
+ * for room. */
 void td__stage(td_deck *deck, td__snapshot *snapshot);
-/* Lets go of a snapshot that was staged. */
+/* Releases a snapshot that was staged. */
 void td__unstage(td_deck *deck, td__snapshot *snapshot);
 /* Which sinks get which forms of something recorded as kind (TD_TENSOR, single: of one element;
  * TD_SCALAR, TD_TEXT), for these tracks. Returns the number of records that makes. */
@@ -337,12 +339,12 @@ bool td__track_undecided(const td__track *track);
 /* Takes bytes of the history's limit, putting the oldest out if need be. */
 bool td__history_acquire(td_deck *deck, size_t bytes);
 /* One reason less to hold the snapshot's bytes. */
-void td__history_let_go(td_deck *deck, td__snapshot *snapshot);
+void td__history_release(td_deck *deck, td__snapshot *snapshot);
 /* Keeps a snapshot (which holds its bytes) for the track; false when memory is exhausted. */
 bool td__history_keep(td_deck *deck, td__track *track, td__snapshot *snapshot);
 /* Puts out what is older than the track's history reaches. */
 void td__history_trim(td_deck *deck, td__track *track, int64_t step);
-/* Submits all that is kept, oldest first, and says what no longer fitted. */
+/* Submits all snapshots that are kept, oldest first, and reports those that no longer fitted. */
 void td__history_submit(td_deck *deck, int32_t track, int64_t step);
 void td__history_clear(td_deck *deck, td__track *track);
 /* Counts a snapshot that these tracks wanted to keep and could not. */

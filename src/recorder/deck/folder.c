@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_RUNS = 1000000 };
+enum { MAX_RUNS = 1000000 };
 
-static td_status fail(td_error *error, const char *folder) {
+static td_status folder_failed(td_error *error, const char *folder) {
     td_status status = errno == ENOMEM ? TD_MEMORY : TD_IO;
     return td_error_set(error, status, "cannot create the folder %s: %s", folder, strerror(errno));
 }
@@ -24,7 +24,7 @@ static td_status create_parents(char *path, td_error *error) {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         bool failed = mkdir(path, 0777) != 0 && errno != EEXIST;
-        td_status status = failed ? fail(error, path) : TD_OK;
+        td_status status = failed ? folder_failed(error, path) : TD_OK;
         *slash = '/';
         if (failed) {
             return status;
@@ -51,8 +51,8 @@ td_status td__folder_claim(const char *folder, bool exact, char **claimed, td_er
             return TD_OK;
         }
         if (errno != EEXIST) {
-            status = fail(error, path);
-        } else if (exact || number > MOST_RUNS) {
+            status = folder_failed(error, path);
+        } else if (exact || number > MAX_RUNS) {
             status = td_error_set(error, TD_EXISTS, "the folder %s exists already", path);
         } else {
             (void)snprintf(path + length, room - length, "-%d", number);

@@ -7,7 +7,7 @@ bool td__track_undecided(const td__track *track) {
     return track->condition || (track->due_maybe && !track->due_step);
 }
 
-void td__history_let_go(td_deck *deck, td__snapshot *snapshot) {
+void td__history_release(td_deck *deck, td__snapshot *snapshot) {
     if (--snapshot->holds == 0) {
         deck->history_used -= snapshot->history_bytes;
         snapshot->history_bytes = 0;
@@ -27,11 +27,11 @@ static td__snapshot *take_first(td_deck *deck, td__track *track) {
 
 static void put_out_first(td_deck *deck, td__track *track) {
     td__snapshot *snapshot = take_first(deck, track);
-    td__history_let_go(deck, snapshot);
+    td__history_release(deck, snapshot);
     td__snapshot_unref(&deck->recycler, snapshot);
 }
 
-static td__track *oldest(const td_deck *deck) {
+static td__track *track_with_oldest_snapshot(const td_deck *deck) {
     td__track *found = NULL;
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__track *track = deck->tracks[i];
@@ -43,7 +43,7 @@ static td__track *oldest(const td_deck *deck) {
     return found;
 }
 
-static void lose(td_deck *deck, td__track *track, int64_t step) {
+static void mark_lost(td_deck *deck, td__track *track, int64_t step) {
     track->lost = true;
     track->lost_step = step;
     deck->counters.history_lost++;
@@ -54,11 +54,11 @@ bool td__history_acquire(td_deck *deck, size_t bytes) {
         return false;
     }
     while (deck->history_used + bytes > deck->history_limit) {
-        td__track *track = oldest(deck);
+        td__track *track = track_with_oldest_snapshot(deck);
         if (!track) {
             return false;
         }
-        lose(deck, track, track->kept_first->snapshot->step);
+        mark_lost(deck, track, track->kept_first->snapshot->step);
         put_out_first(deck, track);
     }
     deck->history_used += bytes;
@@ -68,7 +68,7 @@ bool td__history_acquire(td_deck *deck, size_t bytes) {
 void td__history_lost(td_deck *deck, const td__tracks tracks, int64_t step) {
     for (int32_t i = 0; i < deck->track_count; i++) {
         if (td__tracks_has(tracks, i)) {
-            lose(deck, deck->tracks[i], step);
+            mark_lost(deck, deck->tracks[i], step);
         }
     }
 }
@@ -76,7 +76,7 @@ void td__history_lost(td_deck *deck, const td__tracks tracks, int64_t step) {
 bool td__history_keep(td_deck *deck, td__track *track, td__snapshot *snapshot) {
     td__kept *kept = td__kept_create(&deck->recycler, snapshot);
     if (!kept) {
-        lose(deck, track, snapshot->step);
+        mark_lost(deck, track, snapshot->step);
         return false;
     }
     snapshot->references++;
@@ -112,7 +112,7 @@ void td__history_submit(td_deck *deck, int32_t index, int64_t step) {
     while (track->kept_first) {
         td__snapshot *snapshot = take_first(deck, track);
         td__submit(deck, snapshot, only, true);
-        td__history_let_go(deck, snapshot);
+        td__history_release(deck, snapshot);
         td__snapshot_unref(&deck->recycler, snapshot);
     }
     int64_t first = step - track->history > 1 ? step - track->history : 1;

@@ -1,5 +1,4 @@
-/* What a signal is: declared by whoever makes it, or guessed, here and nowhere else,
- * from its name. */
+/* What a signal is: declared by the program, or guessed from its name (here and nowhere else). */
 #include "deck/deck.h"
 
 #include "base/memory.h"
@@ -191,22 +190,22 @@ static td__known *copy_info(const td_signal_info *info) {
 
 bool td__signal_know(td_signal *signal, const char *name, const td_signal_info *info) {
     char text[TD_SIGNAL_TEXT_SIZE];
-    td_signal_info said = {0};
+    td_signal_info given = {0};
     if (info) {
-        (void)td__options(&said, sizeof said, info);
-        said.unit_count = said.units ? said.unit_count : 0;
-        said.kind = (size_t)said.kind < TD_SIGNAL_KIND_COUNT ? said.kind : TD_SIGNAL_UNKNOWN;
+        (void)td__options(&given, sizeof given, info);
+        given.unit_count = given.units ? given.unit_count : 0;
+        given.kind = (size_t)given.kind < TD_SIGNAL_KIND_COUNT ? given.kind : TD_SIGNAL_UNKNOWN;
     } else {
-        td_signal_guess(name, &said, text);
+        td_signal_guess(name, &given, text);
     }
-    td__known *known = copy_info(&said);
+    td__known *known = copy_info(&given);
     if (!known) {
         return false;
     }
     known->before =
         (td__known *)(uintptr_t)atomic_load_explicit(&signal->known, memory_order_relaxed);
     atomic_store_explicit(&signal->known, known, memory_order_release);
-    atomic_store_explicit(&signal->batched, said.batched, memory_order_relaxed);
+    atomic_store_explicit(&signal->batched, given.batched, memory_order_relaxed);
     return true;
 }
 

@@ -1,14 +1,14 @@
 /* The overhead budget: over windows of steps, the deck's cost beside the rest of the step.
  *
  * Above the budget the level goes up: 1 writes histograms for tensors, 2 statistics for both, and
- * from 3 on tensors are looked at in every second, fourth, … of the steps they are wanted in.
+ * from 3 on tensors are recorded in every second, fourth, … of the steps they are wanted in.
  * Scalars are always recorded. A level is left again after some windows so far below the budget
  * that the one below it should fit; twice as many when that turned out to be wrong. */
 #include "deck/deck.h"
 
-enum { WINDOW = 16, HIGHEST = 12, PATIENCE = 4, MOST_PATIENCE = 1024 };
+enum { WINDOW = 16, HIGHEST = 12, PATIENCE = 4, MAX_WAIT = 1024 };
 
-static void change(td_deck *deck, int32_t by, double share) {
+static void change_level(td_deck *deck, int32_t by, double share) {
     static const char *const levels[] = {
         "everything is recorded as asked",
         "tensors are recorded as histograms",
@@ -44,17 +44,17 @@ void td__overhead_step(td_deck *deck, uint64_t cost, uint64_t total) {
         budget->calm_limit = PATIENCE;
     }
     if (share > deck->overhead_limit && budget->level < HIGHEST) {
-        if (budget->lowered && budget->calm_limit < MOST_PATIENCE) {
+        if (budget->lowered && budget->calm_limit < MAX_WAIT) {
             budget->calm_limit *= 2;
         }
         budget->lowered = false;
-        change(deck, 1, share);
+        change_level(deck, 1, share);
         return;
     }
     budget->calm = share < 0.4 * deck->overhead_limit ? budget->calm + 1 : 0;
     if (budget->level > 0 && budget->calm >= budget->calm_limit) {
         budget->lowered = true;
-        change(deck, -1, share);
+        change_level(deck, -1, share);
     }
 }
 

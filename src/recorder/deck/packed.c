@@ -15,7 +15,7 @@ static td__item *next_item(td__packed *block) {
     return (td__item *)(block->items + block->used);
 }
 
-static bool fits(const td__packed *block, size_t bytes, const td__deck_batch *batch) {
+static bool fits_block(const td__packed *block, size_t bytes, const td__deck_batch *batch) {
     return block && sizeof *block + block->used + bytes <= block->size &&
            (!batch || !block->batch || block->batch == batch);
 }
@@ -23,16 +23,16 @@ static bool fits(const td__packed *block, size_t bytes, const td__deck_batch *ba
 static size_t block_size(const td_deck *deck, size_t bytes) {
     const td__packed *last = deck->packed_last;
     size_t wanted = last ? 2 * last->size : deck->packed_before;
-    size_t most = deck->queue_limit / 4 < LARGEST_BLOCK ? deck->queue_limit / 4 : LARGEST_BLOCK;
-    wanted = wanted < most ? wanted : most;
+    size_t max = deck->queue_limit / 4 < LARGEST_BLOCK ? deck->queue_limit / 4 : LARGEST_BLOCK;
+    wanted = wanted < max ? wanted : max;
     wanted = wanted > SMALLEST_BLOCK ? wanted : SMALLEST_BLOCK;
     bytes += sizeof(td__packed);
     return td__deck_pool_size(wanted > bytes ? wanted : bytes);
 }
 
-/* A block with room for an item; NULL when there is none to be had. May wait. */
+/* A block with room for an item; NULL when none is available. May wait. */
 static td__packed *room_for(td_deck *deck, uint32_t kind, size_t bytes, td__deck_batch *batch) {
-    if (fits(deck->packed_last, bytes, batch)) {
+    if (fits_block(deck->packed_last, bytes, batch)) {
         return deck->packed_last;
     }
     uint64_t serial = deck->serial;

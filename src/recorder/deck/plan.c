@@ -8,7 +8,7 @@
 
 size_t td__plan_bytes(const td__plan *p) {
     size_t bytes = sizeof(td__snapshot);
-    if (p->put_off || (p->forms & (TD__DATA_FORMS | TD_TEXT))) {
+    if (p->deferred || (p->forms & (TD__DATA_FORMS | TD_TEXT))) {
         bytes += p->takes_over ? p->data_bytes : td__deck_pool_size(p->data_bytes);
     }
     if (p->forms & TD_HISTOGRAM) {
@@ -207,7 +207,7 @@ void td__plan_stage(td_deck *deck, td__plan *p, td__snapshot *snapshot) {
     }
     if (snapshot->holds) {
         lose_unsure(deck, p);
-        td__history_let_go(deck, snapshot);
+        td__history_release(deck, snapshot);
     }
     td__unstage(deck, snapshot);
 }

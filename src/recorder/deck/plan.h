@@ -22,7 +22,7 @@ typedef struct td__plan {
     uint32_t forms;    /* all that they want */
     uint32_t wanted;   /* the form that did not fit, or 0 */
     bool summed_up;    /* the pass is done, without a copy */
-    bool put_off;      /* the pass is the writer's */
+    bool deferred;     /* the writer makes the pass */
     bool waited_for;   /* larger than the queue: written before the call returns */
     size_t bytes;      /* accounted for it, by the queue and by the history */
 } td__plan;
@@ -35,8 +35,8 @@ bool td__plan_has_sure(const td__plan *plan);
 size_t td__plan_bytes(const td__plan *plan);
 /* tensor -> histogram -> statistics; false at the end of the line. */
 bool td__plan_reduce(td__plan *plan);
-/* A snapshot with room and memory for what the plan says; may wait. NULL when nobody wants it after
- * all, or got no room; what was wanted is then counted. */
+/* Makes a snapshot with the room and memory that the plan needs; may wait. NULL when no track wants it
+ * any more, or there is no room; the records are then counted as dropped. */
 td__snapshot *td__plan_admit(td_deck *deck, td__plan *plan);
 /* Gives room back that a snapshot turned out not to need. */
 void td__plan_shrink(td_deck *deck, td__snapshot *snapshot, size_t spare);

@@ -26,7 +26,7 @@ size_t td__deck_pool_size(size_t size) {
     return class_size(class_of(size));
 }
 
-static void *pop(td__deck_pool *pool, int c) {
+static void *pop_block(td__deck_pool *pool, int c) {
     struct td__kept_buffers *kept = &pool->kept_of[c];
     if (kept->count == 0) {
         return NULL;
@@ -39,7 +39,7 @@ static void *pop(td__deck_pool *pool, int c) {
 static void make_room(td__deck_pool *pool, size_t bytes) {
     int c = TD__POOL_CLASSES - 1;
     while (c >= 0 && pool->used + pool->kept + bytes > pool->limit) {
-        void *buffer = pop(pool, c);
+        void *buffer = pop_block(pool, c);
         td__aligned_free(buffer);
         c -= !buffer;
     }
@@ -53,7 +53,7 @@ void *td__deck_pool_peek(const td__deck_pool *pool, size_t size) {
 void *td__deck_pool_take(td__deck_pool *pool, size_t size) {
     int c = class_of(size);
     size_t bytes = class_size(c);
-    void *buffer = bytes < size ? NULL : pop(pool, c);
+    void *buffer = bytes < size ? NULL : pop_block(pool, c);
     if (!buffer) {
         make_room(pool, bytes);
         buffer = bytes < size ? NULL : td__aligned_alloc(bytes);
@@ -81,7 +81,7 @@ void td__deck_pool_give(td__deck_pool *pool, void *buffer, size_t size) {
 void td__deck_pool_release(td__deck_pool *pool) {
     for (int c = 0; c < TD__POOL_CLASSES; c++) {
         void *buffer;
-        while ((buffer = pop(pool, c))) {
+        while ((buffer = pop_block(pool, c))) {
             td__aligned_free(buffer);
         }
         td__free(pool->kept_of[c].buffers);

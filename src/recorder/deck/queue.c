@@ -7,11 +7,12 @@
 #include "deck/deck.h"
 
 #include "base/clock.h"
+#include "tensor/element.h"
 #include "tensor/stats.h"
 
 #include <string.h>
 
-static int popcount(uint32_t bits) {
+static int count_bits(uint32_t bits) {
     return __builtin_popcount(bits);
 }
 
@@ -62,7 +63,7 @@ static td__snapshot *spill_list(td_deck *deck, td__snapshot *list, int64_t epoch
 }
 
 /* Sends on what is staged, or being closed, and wanted for certain. */
-static void spill(td_deck *deck) {
+static void submit_sure_snapshots(td_deck *deck) {
     for (td__closing *closing = deck->closing; closing; closing = closing->next) {
         td__packed_send(deck, closing->packed, closing->epoch, closing->step, td__wall_time());
         closing->packed = NULL;
@@ -115,7 +116,7 @@ bool td__queue_acquire(td_deck *deck, size_t bytes, bool wait) {
         return false;
     }
     while (deck->queue_used + bytes > deck->queue_limit) {
-        spill(deck);
+        submit_sure_snapshots(deck);
         if (deck->queue_used + bytes > deck->queue_limit) { /* spilling may have freed enough */
             wait_for_writer(deck);
         }
@@ -143,7 +144,7 @@ static void hand_through(td_deck *deck, td__snapshot *snapshot) {
     for (int w = 0; w < TD__TRACK_WORDS; w++) {
         certain[w] = snapshot->tracks[w] & snapshot->sure[w];
     }
-    spill(deck);
+    submit_sure_snapshots(deck);
     td__snapshot_label(snapshot, deck->epoch, deck->step, td__wall_time());
     td__submit(deck, snapshot, certain, false);
     td__unstage(deck, snapshot);
@@ -164,7 +165,7 @@ void td__stage(td_deck *deck, td__snapshot *snapshot) {
     }
     deck->staged_last = snapshot;
     if (deck->waiters) {
-        spill(deck);
+        submit_sure_snapshots(deck);
         td__queue_wake(deck);
     }
 }
@@ -188,7 +189,7 @@ int64_t td__forms_of(const td_deck *deck, uint32_t kind, bool single, const td__
         }
     }
     for (int32_t s = 0; s < deck->outlet_count; s++) {
-        count += popcount(forms[s]);
+        count += count_bits(forms[s]);
     }
     return count;
 }
@@ -205,7 +206,8 @@ typedef enum placement { PLACED, THERE_ALREADY, NOWHERE } placement;
 
 /* Gives the sink that wanted more (or, when it cannot write the form, another open one) the
  * stand-in, once. */
-static placement place(const td_deck *deck, td__forms forms, int32_t wanted_by, uint32_t form) {
+static placement place_form(const td_deck *deck, td__forms forms, int32_t wanted_by,
+                            uint32_t form) {
     for (int32_t k = 0; k <= deck->outlet_count; k++) {
         int32_t s = k == 0 ? wanted_by : k - 1;
         const td__outlet *outlet = &deck->outlets[s];
@@ -229,18 +231,18 @@ typedef struct fitting {
 } fitting;
 
 /* Cuts forms down to what the snapshot has. Several forms with one stand-in become one record. */
-static fitting fit(td_deck *deck, const td__snapshot *snapshot, td__forms forms) {
+static fitting fit_forms(td_deck *deck, const td__snapshot *snapshot, td__forms forms) {
     uint32_t form = stand_in(snapshot);
     fitting result = {0};
     uint32_t missing[TD__SINKS];
     for (int32_t s = 0; s < deck->outlet_count; s++) {
         missing[s] = forms[s] & ~snapshot->has;
         forms[s] = (uint16_t)(forms[s] & snapshot->has);
-        result.kept += popcount(forms[s]);
+        result.kept += count_bits(forms[s]);
     }
     for (int32_t s = 0; s < deck->outlet_count; s++) {
-        for (int k = popcount(missing[s]); k > 0; k--) {
-            placement placed = form ? place(deck, forms, s, form) : NOWHERE;
+        for (int k = count_bits(missing[s]); k > 0; k--) {
+            placement placed = form ? place_form(deck, forms, s, form) : NOWHERE;
             result.kept += placed == PLACED;
             result.lost += placed == NOWHERE;
             result.replaced |= placed == PLACED ? form : 0;
@@ -259,7 +261,7 @@ void td__count_dropped(td_deck *deck, int64_t records) {
 
 /* The snapshot without its elements: its histogram if that fits, otherwise its statistics, both
  * worked out with the lock free. NULL when nothing fits. */
-static td__snapshot *reduced(td_deck *deck, const td__snapshot *from) {
+static td__snapshot *make_reduced_snapshot(td_deck *deck, const td__snapshot *from) {
     size_t bins_size = sizeof(td_bin) * TD_HISTOGRAM_BINS;
     size_t with_bins = sizeof *from + td__deck_pool_size(bins_size);
     bool histogram = td__queue_acquire(deck, with_bins, false);
@@ -284,17 +286,14 @@ static td__snapshot *reduced(td_deck *deck, const td__snapshot *from) {
     to->bytes = to->queue_bytes = bytes;
     to->bins_size = bins ? bins_size : 0;
     td__deck_unlock(deck);
-    int64_t count = 1;
-    for (int32_t i = 0; i < from->view.shape.rank; i++) {
-        count *= from->view.shape.dims[i];
-    }
+    int64_t count = td__elements_from(&from->view.shape, 0);
     td__reduce(&from->view, count, &(td__reduction){&to->stats, bins, &to->histogram, NULL});
     td__deck_lock(deck);
     return to;
 }
 
-static bool enqueue(td_deck *deck, td__snapshot *snapshot, const td__forms forms, uint32_t replaced,
-                    int64_t deliveries, bool history) {
+static bool enqueue_snapshot(td_deck *deck, td__snapshot *snapshot, const td__forms forms,
+                             uint32_t replaced, int64_t deliveries, bool history) {
     td__ticket *ticket =
         snapshot->ticket_used ? td__ticket_create(&deck->recycler) : &snapshot->ticket;
     size_t bytes = snapshot->queue_bytes;
@@ -329,7 +328,7 @@ void td__submit(td_deck *deck, td__snapshot *snapshot, const td__tracks tracks, 
     td__forms forms;
     int64_t records = td__forms_of(deck, snapshot->kind, snapshot->single, tracks, forms);
     for (int32_t s = 0; s < deck->outlet_count; s++) {
-        records -= popcount((uint32_t)(forms[s] & snapshot->sent[s]));
+        records -= count_bits((uint32_t)(forms[s] & snapshot->sent[s]));
         forms[s] = (uint16_t)(forms[s] & ~snapshot->sent[s]);
     }
     if (records == 0) {
@@ -344,7 +343,7 @@ void td__submit(td_deck *deck, td__snapshot *snapshot, const td__tracks tracks, 
         } else if (block) { /* larger than the whole queue: it stays where it is until written */
             snapshot->waited_for = true;
         } else if (deck->policy == TD_POLICY_DEGRADE && (snapshot->has & TD__DATA_FORMS)) {
-            snapshot = made = reduced(deck, snapshot);
+            snapshot = made = make_reduced_snapshot(deck, snapshot);
         } else {
             snapshot = NULL;
         }
@@ -353,10 +352,11 @@ void td__submit(td_deck *deck, td__snapshot *snapshot, const td__tracks tracks, 
         td__count_dropped(deck, records);
         return;
     }
-    fitting fits = fit(deck, snapshot, forms);
+    fitting fits = fit_forms(deck, snapshot, forms);
     deck->counters.submitted += fits.kept + fits.lost;
     deck->counters.dropped += fits.lost;
-    bool queued = fits.kept && enqueue(deck, snapshot, forms, fits.replaced, fits.kept, history);
+    bool queued =
+        fits.kept && enqueue_snapshot(deck, snapshot, forms, fits.replaced, fits.kept, history);
     while (queued && snapshot->waited_for && !snapshot->delivered) {
         wait_for_writer(deck);
     }

@@ -20,7 +20,8 @@ static double first_element(const td_view *view, const td_stats *stats) {
 }
 
 /* Puts the summary, and the memory if it is taken over, into the snapshot. */
-static void fill(const td__plan *p, td__snapshot *snapshot, td_view *view, const td__summary *s) {
+static void fill_snapshot(const td__plan *p, td__snapshot *snapshot, td_view *view,
+                          const td__summary *s) {
     snapshot->hash = s->hash;
     if (p->forms & (TD_STATS | TD_HISTOGRAM | TD_SCALAR)) {
         snapshot->stats = s->stats;
@@ -45,8 +46,8 @@ static void fill(const td__plan *p, td__snapshot *snapshot, td_view *view, const
 }
 
 static size_t bins_size(int64_t count) {
-    int64_t most = count < TD_HISTOGRAM_BINS ? count : TD_HISTOGRAM_BINS;
-    return (size_t)(most ? most : 1) * sizeof(td_bin);
+    int64_t max = count < TD_HISTOGRAM_BINS ? count : TD_HISTOGRAM_BINS;
+    return (size_t)(max ? max : 1) * sizeof(td_bin);
 }
 
 /* Exact instead of the most it could have been. */
@@ -62,16 +63,16 @@ static void fit_bins(td_deck *deck, td__snapshot *snapshot, size_t size) {
     }
 }
 
-/* Whether the writer can do the pass over the tensor, which costs it more than memory does: when
- * there is a core for it, its memory can be kept, all of it is certain, and the queue is far from
+/* Returns true when the writer can make the pass over the tensor: it has a core of its own, the
+ * tensor's memory can be kept, every track is certain to write it, and the queue is at most half
  * full. */
-static bool can_put_off(const td_deck *deck, const td__plan *p, bool probe) {
-    const uint32_t dear = TD_STATS | TD_HISTOGRAM | TD_HASH;
+static bool can_defer(const td_deck *deck, const td__plan *p, bool probe) {
+    const uint32_t expensive = TD_STATS | TD_HISTOGRAM | TD_HASH;
     td__tracks unsure;
     for (int w = 0; w < TD__TRACK_WORDS; w++) {
         unsure[w] = p->tracks[w] & ~p->sure[w];
     }
-    return deck->core_to_spare && p->takes_over && !probe && (p->forms & dear) &&
+    return deck->core_to_spare && p->takes_over && !probe && (p->forms & expensive) &&
            !(p->forms & TD_SCALAR) && deck->policy == TD_POLICY_BLOCK && !td__tracks_any(unsure) &&
            deck->queue_used + td__plan_bytes(p) + p->data_bytes <= deck->queue_limit / 2;
 }
@@ -87,7 +88,7 @@ static void join_batch(td__snapshot *snapshot, td__deck_batch *batch, const td_v
  * and gives memory back before the next step asks for some. */
 enum { WORTH_WAKING = 512 << 10 };
 
-/* The writer's pass over the snapshot. The room that the elements take is given back with it, when nobody
+/* Queues the writer's pass over the snapshot. The pass releases the room of the elements when nothing
  * else needs them. */
 static void ask_to_sum_up(td_deck *deck, td__snapshot *snapshot, size_t bytes) {
     td__summing *summing = &snapshot->summing;
@@ -105,9 +106,9 @@ static void ask_to_sum_up(td_deck *deck, td__snapshot *snapshot, size_t bytes) {
     }
 }
 
-/* Keeps the tensor itself, for the writer to sum up. */
-static void put_off(td_deck *deck, td__plan *p, td_view *view, td__deck_batch *batch) {
-    p->put_off = true;
+/* Keeps the tensor itself; the writer computes its summary. */
+static void defer_summary(td_deck *deck, td__plan *p, td_view *view, td__deck_batch *batch) {
+    p->deferred = true;
     td__snapshot *snapshot = td__plan_admit(deck, p);
     if (snapshot) {
         join_batch(snapshot, batch, view);
@@ -128,8 +129,8 @@ static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
         p->forms &= ~(uint32_t)TD_HISTOGRAM; /* counted as dropped when it is submitted */
     }
     p->bins_bytes = bins_size(p->count);
-    if (can_put_off(deck, p, probe)) {
-        put_off(deck, p, view, batch);
+    if (can_defer(deck, p, probe)) {
+        defer_summary(deck, p, view, batch);
         return;
     }
     td__snapshot *snapshot = NULL;
@@ -165,7 +166,7 @@ static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
         fit_bins(deck, snapshot, exact);
     }
     join_batch(snapshot, batch, view);
-    fill(p, snapshot, view, &s);
+    fill_snapshot(p, snapshot, view, &s);
     td__plan_stage(deck, p, snapshot);
 }
 
@@ -174,7 +175,8 @@ static void record_tensor(td_deck *deck, td__plan *p, td_view *view, bool probe,
 /* Picks count of rows rows, in order (Knuth's selection sampling). A function of seed, step and
  * track alone: the signals of a track have the same rows in a step, and a run that was resumed has
  * those that it would have had. */
-static void pick(const td_deck *deck, int32_t track, int64_t rows, int64_t count, int64_t *picked) {
+static void pick_rows(const td_deck *deck, int32_t track, int64_t rows, int64_t count,
+                      int64_t *picked) {
     td__random random;
     td__random_seed(&random, deck->seed ^ (uint64_t)deck->step << 20, (uint64_t)track);
     int64_t found = 0;
@@ -186,11 +188,8 @@ static void pick(const td_deck *deck, int32_t track, int64_t rows, int64_t count
     }
 }
 
-static void gather(const td_view *from, const int64_t *rows, int64_t count, char *to) {
-    size_t row_bytes = td_dtype_size(from->dtype);
-    for (int32_t i = 1; i < from->shape.rank; i++) {
-        row_bytes *= (size_t)from->shape.dims[i];
-    }
+static void gather_rows(const td_view *from, const int64_t *rows, int64_t count, char *to) {
+    size_t row_bytes = td_dtype_size(from->dtype) * (size_t)td__elements_from(&from->shape, 1);
     for (int64_t i = 0; i < count; i++) {
         const char *row = (const char *)from->data + (size_t)rows[i] * row_bytes;
         memcpy(to + (size_t)i * row_bytes, row, row_bytes);
@@ -205,10 +204,9 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
     int64_t count = track->sample < rows ? track->sample : rows;
     size_t row_bytes = rows ? whole->data_bytes / (size_t)rows : 0;
     bool labelled = batch && batch->count == rows && batch->labels.data;
-    size_t label_bytes = labelled ? td_dtype_size(batch->labels.dtype) : 0;
-    for (int32_t i = 1; labelled && i < batch->labels.shape.rank; i++) {
-        label_bytes *= (size_t)batch->labels.shape.dims[i];
-    }
+    size_t label_bytes = labelled ? td_dtype_size(batch->labels.dtype) *
+                                        (size_t)td__elements_from(&batch->labels.shape, 1)
+                                  : 0;
     size_t index_bytes = 2 * (size_t)count * sizeof(int64_t);
     size_t size = index_bytes + (size_t)count * (row_bytes + label_bytes);
     int64_t *picked = td__deck_pool_take(&deck->recycler.pool, size);
@@ -219,8 +217,8 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
     }
     int64_t *samples = picked + count;
     char *elements = (char *)(samples + count), *labels = elements + (size_t)count * row_bytes;
-    pick(deck, index, rows, count, picked);
-    gather(view, picked, count, elements);
+    pick_rows(deck, index, rows, count, picked);
+    gather_rows(view, picked, count, elements);
     td_view sample = {view->dtype, view->shape, elements, NULL, NULL};
     sample.shape.dims[0] = count;
     td__deck_batch *part = NULL;
@@ -230,18 +228,16 @@ static void record_sample(td_deck *deck, const td__plan *whole, int32_t index, c
         }
         td_view part_labels = batch->labels;
         if (labelled) {
-            gather(&batch->labels, picked, count, labels);
+            gather_rows(&batch->labels, picked, count, labels);
             part_labels.data = labels;
             part_labels.shape.dims[0] = count;
         }
         part =
             td__deck_batch_create(&deck->recycler, samples, count, labelled ? &part_labels : NULL);
     }
-    td__plan p = {.signal = whole->signal, .kind = TD_TENSOR, .count = 1};
+    td__plan p = {.signal = whole->signal, .kind = TD_TENSOR};
     td__tracks_put(p.tracks, index, true);
-    for (int32_t i = 0; i < sample.shape.rank; i++) {
-        p.count *= sample.shape.dims[i];
-    }
+    p.count = td__elements_from(&sample.shape, 0);
     p.data_bytes = (size_t)count * row_bytes;
     record_tensor(deck, &p, &sample, false, part);
     td__deck_batch_unref(&deck->recycler, part);

@@ -54,7 +54,7 @@ static td_status choose_named(const td_sink_class *const *classes, uint32_t form
     return TD_OK;
 }
 
-/* A form that is asked for and that nobody writes would be lost without a word. */
+/* A requested form that no sink writes would be lost silently. */
 static td_status check_forms(const td_sink_class *const *classes, uint32_t form,
                              const bool chosen[TD__SINKS], td_error *error) {
     char names[LIST_SIZE] = "", lost[LIST_SIZE], can[LIST_SIZE];

@@ -1,8 +1,8 @@
 /* Scalars: what a training loop records most often.
  *
- * The thread that recorded the deck's first one leaves them in a ring, without the
- * lock; whoever takes the lock to record something or to change what is wanted (td__deck_enter) takes them
- * out first, so that everything happens in the order of the calls. All other threads take the lock. The ring
+ * The thread that recorded the deck's first scalar pushes its scalars to a ring without taking the lock.
+ * A thread that takes the lock to record something or to change the tracks (td__deck_enter) empties the
+ * ring first, so that everything happens in the order of the calls. All other threads take the lock. The ring
  * stays with its thread: a thread that leaves a scalar while another one takes its right to do so would need
  * a barrier in every call, which is most of what the lock costs. */
 #include "deck/deck.h"
@@ -18,7 +18,7 @@ static uintptr_t this_thread(void) {
 }
 
 /* False: not this thread's, or full. */
-static bool leave(td__scalars *ring, td_signal *signal, double value) {
+static bool ring_push(td__scalars *ring, td_signal *signal, double value) {
     if (atomic_load_explicit(&ring->owner, memory_order_relaxed) != this_thread()) {
         return false;
     }
@@ -31,7 +31,7 @@ static bool leave(td__scalars *ring, td_signal *signal, double value) {
     return true;
 }
 
-/* The sinks that get the signal's scalars in this step, whatever happens; unsure: somebody has yet to decide. */
+/* The sinks that get the signal's scalars in this step for certain; unsure: a condition is yet to decide. */
 static void find_sinks(td_deck *deck, td_signal *signal) {
     td__tracks tracks;
     td__values_due(signal, tracks);
@@ -46,7 +46,7 @@ static void find_sinks(td_deck *deck, td_signal *signal) {
     }
 }
 
-static void record(td_deck *deck, td_signal *signal, double value) {
+static void record_scalar(td_deck *deck, td_signal *signal, double value) {
     signal->value = value;
     signal->value_serial = deck->serial;
     signal->value_epoch = deck->epochs;
@@ -69,7 +69,7 @@ static void take_out(td_deck *deck, uint32_t end) {
     while (taken != end) {
         td__scalar scalar = ring->scalars[taken % TD__SCALARS];
         atomic_store_explicit(&ring->taken, ++taken, memory_order_release);
-        record(deck, scalar.signal, scalar.value); /* may wait for room, without the lock */
+        record_scalar(deck, scalar.signal, scalar.value); /* may wait for room, without the lock */
     }
     ring->taking = false;
     if (deck->flushers) {
@@ -108,7 +108,7 @@ static void record_locked(td_signal *signal, double value) {
         td__signal_found_to_be(signal, TD_SIGNAL_METRIC);
         atomic_store_explicit(&signal->scalar, true, memory_order_relaxed);
     }
-    record(deck, signal, value);
+    record_scalar(deck, signal, value);
     if (start) {
         deck->cost += ONE_IN * (td__ticks() - start);
     }
@@ -121,7 +121,7 @@ td_status td_signal_scalar(td_signal *signal, double value) {
     }
     if (atomic_load_explicit(&signal->used, memory_order_relaxed) &&
         !(atomic_load_explicit(&signal->scalar, memory_order_relaxed) &&
-          leave(&signal->deck->scalars, signal, value))) {
+          ring_push(&signal->deck->scalars, signal, value))) {
         record_locked(signal, value);
     }
     return TD_OK;

@@ -11,7 +11,7 @@ static size_t slot_of(const td_deck *deck, uint64_t hash) {
     return (size_t)hash & (deck->table_size - 1);
 }
 
-static void put(td_deck *deck, const td_signal *signal) {
+static void insert_in_table(td_deck *deck, const td_signal *signal) {
     size_t slot = slot_of(deck, signal->hash);
     while (deck->table[slot]) {
         slot = (slot + 1) & (deck->table_size - 1);
@@ -19,7 +19,7 @@ static void put(td_deck *deck, const td_signal *signal) {
     deck->table[slot] = (uint32_t)signal->index + 1;
 }
 
-static td_signal *find(const td_deck *deck, const char *name, uint64_t hash) {
+static td_signal *find_in_table(const td_deck *deck, const char *name, uint64_t hash) {
     if (!deck->table_size) {
         return NULL;
     }
@@ -46,7 +46,7 @@ static bool grow_table(td_deck *deck) {
     deck->table = table;
     deck->table_size = size;
     for (size_t i = 0; i < deck->signal_count; i++) {
-        put(deck, deck->signals[i]);
+        insert_in_table(deck, deck->signals[i]);
     }
     return true;
 }
@@ -85,8 +85,8 @@ td_status td__signal_meet(td_signal *signal, int32_t index) {
     return met ? TD_OK : td__deck_fail(deck, TD_MEMORY, "out of memory for a condition's signals");
 }
 
-static td_signal *create(td_deck *deck, const char *name, uint64_t hash) {
-    if (!td__grow(&deck->signals, &deck->signal_capacity, deck->signal_count + 1, TD__MOST_SIGNALS,
+static td_signal *create_signal(td_deck *deck, const char *name, uint64_t hash) {
+    if (!td__grow(&deck->signals, &deck->signal_capacity, deck->signal_count + 1, TD__MAX_SIGNALS,
                   sizeof *deck->signals) ||
         !grow_table(deck)) {
         return NULL;
@@ -103,7 +103,7 @@ static td_signal *create(td_deck *deck, const char *name, uint64_t hash) {
     signal->hash = hash;
     signal->index = (int32_t)deck->signal_count;
     deck->signals[deck->signal_count++] = signal;
-    put(deck, signal);
+    insert_in_table(deck, signal);
     for (int32_t i = 0; i < deck->track_count; i++) {
         (void)td__signal_meet(signal, i); /* a failure is kept by the deck */
     }
@@ -113,9 +113,9 @@ static td_signal *create(td_deck *deck, const char *name, uint64_t hash) {
 static td_signal *find_or_create(td_deck *deck, const char *name) {
     uint64_t hash = td__xxh64(name, strlen(name), 0);
     td__deck_lock(deck);
-    td_signal *signal = find(deck, name, hash);
+    td_signal *signal = find_in_table(deck, name, hash);
     if (!signal) {
-        signal = create(deck, name, hash);
+        signal = create_signal(deck, name, hash);
     }
     if (!signal) {
         (void)td__deck_fail(deck, TD_MEMORY, "out of memory for a signal, after %zu",

@@ -1,4 +1,4 @@
-/* A signal: its name, which tracks want it, and the latest values that conditions look at. */
+/* A signal: its name, which tracks want it, and the latest values that conditions read. */
 #ifndef TAPEDECK_DECK_SIGNAL_H
 #define TAPEDECK_DECK_SIGNAL_H
 
@@ -26,7 +26,7 @@ struct td_signal {
     /* Written under the deck's lock, read without it (relaxed: a track added meanwhile counts from
      * the next step on). */
     _Atomic uint64_t tracks[TD__TRACK_WORDS]; /* that want to write it */
-    _Atomic uint64_t probes[TD__TRACK_WORDS]; /* whose condition looks at its statistics */
+    _Atomic uint64_t probes[TD__TRACK_WORDS]; /* whose condition reads its statistics */
     atomic_bool used;                         /* some track or condition has to do with it */
     atomic_bool scalar;                       /* it has had one: nothing is to be found out */
     atomic_bool batched;                      /* its rows are the batch's examples */
@@ -52,7 +52,7 @@ struct td_signal {
     uint64_t form_set_of;         /* the deck's due_version for which that is so */
 };
 
-/* What the record's signal is: as it came with it, or as its name says. */
+/* What the record's signal is: as declared with it, or as guessed from its name. */
 td_signal_kind td__record_kind(const td_record *record);
 
 #endif

@@ -2,6 +2,7 @@
 #include "deck/snapshot.h"
 
 #include "base/memory.h"
+#include "tensor/element.h"
 #include "tensor/stats.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ td__snapshot *td__snapshot_create(td__recycler *recycler, td_signal *signal, uin
     return snapshot;
 }
 
-static void recycle(td__recycler *recycler, td__snapshot *snapshot) {
+static void recycle_snapshot(td__recycler *recycler, td__snapshot *snapshot) {
     snapshot->next = recycler->snapshots;
     recycler->snapshots = snapshot;
 }
@@ -44,15 +45,12 @@ void td__snapshot_unref(td__recycler *recycler, td__snapshot *snapshot) {
         snapshot->next = recycler->borrowed;
         recycler->borrowed = snapshot;
     } else {
-        recycle(recycler, snapshot);
+        recycle_snapshot(recycler, snapshot);
     }
 }
 
 void td__snapshot_sum_up(td__snapshot *snapshot) {
-    int64_t count = 1;
-    for (int32_t i = 0; i < snapshot->view.shape.rank; i++) {
-        count *= snapshot->view.shape.dims[i];
-    }
+    int64_t count = td__elements_from(&snapshot->view.shape, 0);
     td_bin *bins = (td_bin *)(uintptr_t)snapshot->histogram.bins; /* its own, pooled */
     td__reduction to = {&snapshot->stats, bins, &snapshot->histogram, NULL};
     td__reduce(&snapshot->view, count, &to);
@@ -66,7 +64,7 @@ void td__snapshot_sum_up(td__snapshot *snapshot) {
     }
 }
 
-void td__borrowed_tell(const td__snapshot *borrowed) {
+void td__borrowed_notify(const td__snapshot *borrowed) {
     for (; borrowed; borrowed = borrowed->next) {
         borrowed->view.release(borrowed->view.owner);
     }
@@ -75,7 +73,7 @@ void td__borrowed_tell(const td__snapshot *borrowed) {
 void td__borrowed_recycle(td__recycler *recycler, td__snapshot *borrowed) {
     while (borrowed) {
         td__snapshot *next = borrowed->next;
-        recycle(recycler, borrowed);
+        recycle_snapshot(recycler, borrowed);
         borrowed = next;
     }
 }

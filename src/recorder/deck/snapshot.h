@@ -55,8 +55,8 @@ typedef struct td__ticket {
     bool own; /* part of the snapshot */
 } td__ticket;
 
-/* A snapshot whose pass was put off: the writer makes it as soon as it can, while the step goes on. It is
- * in the queue before every ticket of that snapshot. */
+/* A snapshot whose pass is deferred: the writer makes it as soon as it can, while the step continues. It
+ * is in the queue before every ticket of that snapshot. */
 typedef struct td__summing {
     td__entry entry;
     td__snapshot *snapshot; /* referenced */
@@ -138,7 +138,7 @@ struct td__snapshot {
     int32_t holds;        /* reasons for history_bytes; the last one gone gives them back */
     bool delivered;       /* set by the writer, for a recorder that waits for it */
     td__forms sent;       /* what sinks have got of it, or will: a step has no record twice */
-    bool put_off; /* hash, stats and histogram are the writer's to find, from its td__summing */
+    bool deferred;        /* the writer computes hash, stats and histogram, from its td__summing */
 
     double value;
     uint64_t hash;
@@ -153,7 +153,7 @@ struct td__snapshot {
     int64_t number;    /* while its deck's state is saved */
     td__ticket ticket; /* the first; more are taken from the deck */
     bool ticket_used;
-    td__summing summing; /* when it was put off */
+    td__summing summing; /* when the pass is deferred */
 };
 
 /* A snapshot in a track's history. */
@@ -169,18 +169,19 @@ typedef struct td__recycler {
     td__ticket *tickets;
     td__message *messages;
     td__kept *kept;
-    td__snapshot *borrowed; /* done with, but their memory has an owner to be told */
+    td__snapshot *borrowed; /* no longer used; the owner of their memory is yet to be notified */
 } td__recycler;
 
 /* One reference. NULL when memory is exhausted, as below. */
 td__snapshot *td__snapshot_create(td__recycler *recycler, td_signal *signal, uint32_t kind);
 /* Drops a reference. After the last one it is recycled, or put on the list of the borrowed. */
 void td__snapshot_unref(td__recycler *recycler, td__snapshot *snapshot);
-/* Works out hash, statistics and histogram, as far as it has them, of a tensor that was put off, and gives
- * its memory back unless its elements are to be written too. Without the lock. */
+/* Computes the hash, statistics and histogram that a deferred snapshot needs, and releases the tensor's
+ * memory unless its elements are to be written too. The caller does not hold the lock. */
 void td__snapshot_sum_up(td__snapshot *snapshot);
-/* Recycles the borrowed ones, whose owners have been told; without the lock and with it. */
-void td__borrowed_tell(const td__snapshot *borrowed);
+/* Notifies the owners of borrowed memory (the caller does not hold the lock), then recycles the
+ * snapshots (the caller holds it). */
+void td__borrowed_notify(const td__snapshot *borrowed);
 void td__borrowed_recycle(td__recycler *recycler, td__snapshot *borrowed);
 
 td__ticket *td__ticket_create(td__recycler *recycler);

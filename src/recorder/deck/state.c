@@ -1,5 +1,5 @@
 /* What conditions remember, saved with a checkpoint and restored when the run goes on: the latest values
- * of the signals they look at, the windows of mean() and delta(), and the history of their tracks.
+ * of the signals they read, the windows of mean() and delta(), and the history of their tracks.
  *
  * One function passes each part in both directions, so that what is written is what is read:
  *
@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { VERSION = 1, MOST_NAME = 1 << 16 };
+enum { VERSION = 1, MAX_NAME = 1 << 16 };
 
 typedef struct stream {
     uint8_t *bytes; /* when writing: owned, grows */
@@ -86,7 +86,7 @@ static void pass_signal(stream *s, td_deck *deck, td_signal **signal) {
         pass_elements(s, (*signal)->name, (size_t)length, 1);
         return;
     }
-    char *name = length <= MOST_NAME ? td__calloc((size_t)length + 1, 1) : NULL;
+    char *name = length <= MAX_NAME ? td__calloc((size_t)length + 1, 1) : NULL;
     if (name) {
         pass_elements(s, name, (size_t)length, 1);
     }
@@ -317,7 +317,7 @@ static void pass_snapshot(stream *s, td_deck *deck, td__snapshot *snapshot,
 /* ---- Saving --------------------------------------------------------------------------------- */
 
 /* Another one when the state is not of these tracks: they may have been changed before resuming. */
-static uint64_t fingerprint(const td_deck *deck) {
+static uint64_t tracks_fingerprint(const td_deck *deck) {
     uint64_t hash = VERSION;
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         const char *name = deck->outlets[i].class->name;
@@ -391,7 +391,7 @@ static void write_track(stream *s, td__track *track) {
 }
 
 static void write_state(stream *s, td_deck *deck) {
-    uint64_t version = VERSION, tracks = fingerprint(deck);
+    uint64_t version = VERSION, tracks = tracks_fingerprint(deck);
     int64_t signals = 0;
     pass64(s, &version);
     pass64(s, &tracks);
@@ -437,7 +437,7 @@ td_status td__deck_save_state(td_deck *deck, uint8_t **bytes, size_t *size, td_e
 /* ---- Restoring ------------------------------------------------------------------------------ */
 
 /* As much of the history's limit as it takes; without, the tracks that keep it have lost it. */
-static void account(td_deck *deck, td__snapshot *snapshot) {
+static void account_history(td_deck *deck, td__snapshot *snapshot) {
     const size_t blocks[] = {snapshot->data_size, snapshot->bins_size, snapshot->text_size};
     snapshot->bytes = sizeof *snapshot;
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
@@ -460,7 +460,7 @@ static td__snapshot *read_snapshot(stream *s, td_deck *deck, td__deck_batch *bef
     }
     pass_snapshot(s, deck, snapshot, before);
     if (!s->failed) {
-        account(deck, snapshot);
+        account_history(deck, snapshot);
     }
     return snapshot;
 }
@@ -498,7 +498,7 @@ static void read_snapshots(stream *s, td_deck *deck, td__snapshot **snapshots, i
     }
     for (int64_t i = 0; i < count && snapshots[i]; i++) { /* the tracks hold them now */
         if (snapshots[i]->holds) {
-            td__history_let_go(deck, snapshots[i]);
+            td__history_release(deck, snapshots[i]);
         }
         td__snapshot_unref(&deck->recycler, snapshots[i]);
     }
@@ -529,7 +529,7 @@ td_status td__deck_restore_state(td_deck *deck, const uint8_t *bytes, size_t siz
     pass64(&s, &version);
     pass64(&s, &tracks);
     td__deck_enter(deck);
-    bool other = version != VERSION || tracks != fingerprint(deck);
+    bool other = version != VERSION || tracks != tracks_fingerprint(deck);
     if (!s.failed && !other) {
         read_state(&s, deck);
     }

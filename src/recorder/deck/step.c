@@ -16,7 +16,7 @@ typedef struct decision {
     td__tracks fired; /* of those, the ones whose condition holds */
 } decision;
 
-static void decide(td_deck *deck, const td__moment *now, bool epoch_end, decision *decided) {
+static void decide_tracks(td_deck *deck, const td__moment *now, bool epoch_end, decision *decided) {
     memset(decided, 0, sizeof *decided);
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__track *track = deck->tracks[i];
@@ -31,7 +31,7 @@ static void decide(td_deck *deck, const td__moment *now, bool epoch_end, decisio
     }
 }
 
-static void pack(td_deck *deck, td_signal *signal, uint32_t sinks, double value) {
+static void pack_scalar(td_deck *deck, td_signal *signal, uint32_t sinks, double value) {
     if (sinks) {
         td__pack_scalar(deck, signal, sinks, value);
     }
@@ -39,7 +39,7 @@ static void pack(td_deck *deck, td_signal *signal, uint32_t sinks, double value)
 
 /* Gives sinks the step's own value, which a snapshot that a condition may want later has too. */
 static void pack_own(td_deck *deck, td_signal *signal, uint32_t sinks) {
-    pack(deck, signal, sinks, signal->value);
+    pack_scalar(deck, signal, sinks, signal->value);
     for (td__snapshot *s = deck->staged_first; s && sinks; s = s->next) {
         for (int32_t i = 0; i < deck->outlet_count && s->signal == signal; i++) {
             s->sent[i] |= (sinks >> i) & 1 ? TD_SCALAR : 0;
@@ -49,7 +49,8 @@ static void pack_own(td_deck *deck, td_signal *signal, uint32_t sinks) {
 
 /* due: the tracks that an epoch's end concerns. A sink that some track gives the signal's steps has their
  * own values only, and each once. */
-static void carry(td_deck *deck, td_signal *signal, const td__tracks due, const decision *decided) {
+static void carry_values(td_deck *deck, td_signal *signal, const td__tracks due,
+                         const decision *decided) {
     td__tracks go, kept, steps, served;
     for (int w = 0; w < TD__TRACK_WORDS; w++) {
         uint64_t tracks = atomic_load_explicit(&signal->tracks[w], memory_order_relaxed);
@@ -63,7 +64,7 @@ static void carry(td_deck *deck, td_signal *signal, const td__tracks due, const 
     double value = of_epoch ? signal->epoch_value : signal->value;
     uint32_t sinks = td__scalar_sinks(deck, go), owned = td__scalar_sinks(deck, steps);
     td__tracks_add(deck->recorded, go);
-    pack(deck, signal, sinks & ~owned, value);
+    pack_scalar(deck, signal, sinks & ~owned, value);
     if (of_step) {
         pack_own(deck, signal, sinks & owned & ~td__scalar_sinks(deck, served));
     }
@@ -85,12 +86,12 @@ static void carry_scalars(td_deck *deck, int64_t epoch, int64_t step, const deci
     for (size_t k = 0; k < deck->signal_count && td__tracks_any(due); k++) {
         td_signal *signal = deck->signals[k];
         if (signal->value_serial && signal->value_epoch == deck->epochs) {
-            carry(deck, signal, due, decided);
+            carry_values(deck, signal, due, decided);
         }
     }
 }
 
-static void trigger(td_deck *deck, const decision *decided, int64_t step) {
+static void submit_triggered(td_deck *deck, const decision *decided, int64_t step) {
     for (int32_t i = 0; i < deck->track_count; i++) {
         if (!td__tracks_has(decided->fired, i)) {
             continue;
@@ -103,7 +104,7 @@ static void trigger(td_deck *deck, const decision *decided, int64_t step) {
 }
 
 /* Tracks that keep the snapshot because their condition may hold later. */
-static void keep(td_deck *deck, td__snapshot *snapshot, const decision *decided) {
+static void keep_in_history(td_deck *deck, td__snapshot *snapshot, const decision *decided) {
     for (int32_t i = 0; i < deck->track_count; i++) {
         td__track *track = deck->tracks[i];
         if (track->history && td__tracks_has(snapshot->tracks, i) &&
@@ -133,8 +134,8 @@ static void end_closing(td_deck *deck, const td__closing *closing) {
     *link = closing->next;
 }
 
-/* One after the other: what is left can be spilled by whoever waits for room meanwhile. */
-static void settle(td_deck *deck, td__closing *closing, const decision *decided) {
+/* One after the other, so that a thread that waits for room can submit the remaining ones. */
+static void settle_snapshots(td_deck *deck, td__closing *closing, const decision *decided) {
     if (!closing->snapshots && !closing->packed) {
         return;
     }
@@ -153,8 +154,8 @@ static void settle(td_deck *deck, td__closing *closing, const decision *decided)
         }
         td__submit(deck, snapshot, go, false);
         if (snapshot->holds) {
-            keep(deck, snapshot, decided);
-            td__history_let_go(deck, snapshot);
+            keep_in_history(deck, snapshot, decided);
+            td__history_release(deck, snapshot);
         }
         td__unstage(deck, snapshot);
     }
@@ -175,7 +176,7 @@ static void open_next(td_deck *deck, int64_t epoch, int64_t step, bool epoch_end
     td__tracks_open_step(deck);
 }
 
-static void account(td_deck *deck, uint64_t start) {
+static void account_step_cost(td_deck *deck, uint64_t start) {
     uint64_t end = td__ticks();
     deck->cost += end - start;
     if (deck->counters.steps++ > 0) {
@@ -198,7 +199,7 @@ td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epo
     td__moment now = {epoch, step, deck->serial};
     deck->epoch = deck->closing_epoch = epoch;
     deck->step = deck->closing_step = step;
-    decide(deck, &now, epoch_end, &decided);
+    decide_tracks(deck, &now, epoch_end, &decided);
     if (epoch_end) {
         carry_scalars(deck, epoch, step, &decided);
     }
@@ -206,14 +207,14 @@ td_status td_deck_step_with(td_deck *deck, int64_t epoch, int64_t step, bool epo
     begin_closing(deck, &closing, epoch, step);
     /* From here on submitting may wait; what others record meanwhile belongs to the next step. */
     open_next(deck, epoch, step, epoch_end);
-    trigger(deck, &decided, step);
-    settle(deck, &closing, &decided);
+    submit_triggered(deck, &decided, step);
+    settle_snapshots(deck, &closing, &decided);
     end_closing(deck, &closing);
-    td__deck_say_losses(deck, false);
+    td__deck_report_losses(deck, false);
     if (deck->queue_used > WORTH_WAKING || deck->queue_used > deck->queue_limit / 2) {
         td__queue_wake(deck);
     }
-    account(deck, start);
+    account_step_cost(deck, start);
     td_status status = deck->stop_on_error ? deck->sink_status : TD_OK;
     td__deck_unlock(deck);
     return status;

@@ -4,7 +4,7 @@
 
 #include "deck/plan.h"
 
-enum { TD__MOST_PARTS = 16 };
+enum { TD__MAX_PARTS = 16 };
 
 typedef struct td__summary {
     td_stats stats;

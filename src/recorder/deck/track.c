@@ -97,7 +97,7 @@ void td__track_destroy(td__track *track) {
     }
 }
 
-static td_status check(const td_track *given, td_error *error) {
+static td_status check_track(const td_track *given, td_error *error) {
     static const struct {
         const char *name;
         size_t offset;
@@ -173,8 +173,8 @@ static td_status copy_track(const td_track *given, td__track **made, td_error *e
 /* ---- Sinks ---------------------------------------------------------------------------------- */
 
 /* Chooses the outlets that the track goes to. */
-static td_status choose(const td_deck *deck, const td_track *given, bool chosen[TD__SINKS],
-                        td_error *error) {
+static td_status choose_outlets(const td_deck *deck, const td_track *given, bool chosen[TD__SINKS],
+                                td_error *error) {
     const td_sink_class *classes[TD__SINKS + 1] = {NULL};
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         classes[i] = deck->outlets[i].class;
@@ -214,8 +214,9 @@ static void set_forms(const td_deck *deck, td__track *track, const bool chosen[T
     }
 }
 
-/* Tells the sinks of the signals that the track names. */
-static td_status expect(td_deck *deck, const td__track *track, const bool chosen[TD__SINKS]) {
+/* Announces the signals that the track names to the sinks. */
+static td_status announce_signals(td_deck *deck, const td__track *track,
+                                  const bool chosen[TD__SINKS]) {
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         const td_sink_class *class = deck->outlets[i].class;
         uint32_t forms = track->form ? track->form & class->forms
@@ -243,9 +244,9 @@ static td_status expect(td_deck *deck, const td__track *track, const bool chosen
     return TD_OK;
 }
 
-static td_status install(td_deck *deck, td__track *track, const bool chosen[TD__SINKS]) {
+static td_status install_track(td_deck *deck, td__track *track, const bool chosen[TD__SINKS]) {
     set_forms(deck, track, chosen);
-    td_status status = expect(deck, track, chosen);
+    td_status status = announce_signals(deck, track, chosen);
     int32_t index = deck->track_count;
     deck->tracks[index] = track;
     deck->track_count++;
@@ -279,12 +280,12 @@ td_status td_deck_track_with(td_deck *deck, const td_track *given, td_error *err
     } else if (deck->track_count == TD__TRACKS) {
         status = td_error_set(&local, TD_RANGE, "track: a deck has at most %d", TD__TRACKS);
     }
-    status = status == TD_OK ? check(&full, &local) : status;
+    status = status == TD_OK ? check_track(&full, &local) : status;
     status = status == TD_OK ? copy_track(&full, &track, &local) : status;
-    status = status == TD_OK ? choose(deck, &full, chosen, &local) : status;
+    status = status == TD_OK ? choose_outlets(deck, &full, chosen, &local) : status;
     status = status == TD_OK ? open_outlets(deck, chosen, &local) : status;
     if (status == TD_OK) {
-        status = install(deck, track, chosen); /* from here on it is the deck's */
+        status = install_track(deck, track, chosen); /* from here on it is the deck's */
         local = deck->error;
     } else {
         td__track_destroy(track);

@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WARNINGS = 64, WARNING_SIZE = 600 };
+enum { MAX_WARNINGS = 64, WARNING_SIZE = 600 };
 
 typedef struct warnings {
     char (*texts)[WARNING_SIZE];
     size_t count;
 } warnings;
 
-static void warn(warnings *w, const char *format, ...) TD_PRINTF(2, 3);
-static void warn(warnings *w, const char *format, ...) {
-    if (w->count < MOST_WARNINGS) {
+static void add_warning(warnings *w, const char *format, ...) TD_PRINTF(2, 3);
+static void add_warning(warnings *w, const char *format, ...) {
+    if (w->count < MAX_WARNINGS) {
         va_list arguments;
         va_start(arguments, format);
         (void)vsnprintf(w->texts[w->count++], WARNING_SIZE, format, arguments);
@@ -83,8 +83,8 @@ static void check_names(td__track *track, const known *k, warnings *w) {
             continue;
         }
         const char *near = td_nearest_word(pattern, k->names, k->count);
-        warn(w, "track \"%.200s\": no signal has such a name%s%.200s%s", pattern,
-             near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+        add_warning(w, "track \"%.200s\": no signal has such a name%s%.200s%s", pattern,
+                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
         track->names_known = false;
     }
 }
@@ -94,10 +94,10 @@ static void check_condition(td__track *track, const known *k, warnings *w) {
     const char *idle = NULL;
     td_status status = td__condition_check(track->condition, k->signals, k->count, &idle, &error);
     if (status) {
-        warn(w, "%s", error.text);
+        add_warning(w, "%s", error.text);
     } else if (idle) {
-        warn(w, "condition \"%.200s\": no signal has a name such as %.200s",
-             td__condition_text(track->condition), idle);
+        add_warning(w, "condition \"%.200s\": no signal has a name such as %.200s",
+                    td__condition_text(track->condition), idle);
     }
     track->condition_known = !status && !idle;
 }
@@ -105,12 +105,13 @@ static void check_condition(td__track *track, const known *k, warnings *w) {
 static void check_schedule(const td_deck *deck, const td__track *track, warnings *w) {
     const char *what = track->patterns[0], *more = track->pattern_count > 1 ? ", …" : "";
     bool epochs = track->every_epochs > 0;
-    warn(w,
-         "track \"%.200s%s\", every %lld %s: nothing was recorded, because none of the run's %lld "
-         "steps %s",
-         what, more, (long long)(epochs ? track->every_epochs : track->every),
-         epochs ? "epochs" : "steps", (long long)deck->counters.steps,
-         epochs ? "was the last of such an epoch" : "was due");
+    add_warning(
+        w,
+        "track \"%.200s%s\", every %lld %s: nothing was recorded, because none of the run's %lld "
+        "steps %s",
+        what, more, (long long)(epochs ? track->every_epochs : track->every),
+        epochs ? "epochs" : "steps", (long long)deck->counters.steps,
+        epochs ? "was the last of such an epoch" : "was due");
 }
 
 static bool needs_check(const td__track *track) {
@@ -150,13 +151,13 @@ static void check_tracks(td_deck *deck, bool ending, warnings *w) {
 }
 
 void td_deck_warnings(td_deck *deck, bool ending, td_warning_function *each, void *user) {
-    warnings w = {.texts = td__calloc(MOST_WARNINGS, sizeof *w.texts)};
+    warnings w = {.texts = td__calloc(MAX_WARNINGS, sizeof *w.texts)};
     if (!w.texts) {
         return;
     }
     td__deck_enter(deck);
     if (deck->error.status) {
-        warn(&w, "%s", deck->error.text);
+        add_warning(&w, "%s", deck->error.text);
     }
     check_tracks(deck, ending, &w);
     td__deck_unlock(deck);

@@ -1,8 +1,8 @@
 /* The writer thread: takes entries off the queue and hands them to the sinks.
  *
  * It is never signalled for a small record (waking a sleeping thread costs the waker more than
- * the record does): it looks every few milliseconds, and is woken when much waits to be written,
- * for a large tensor that it is to sum up, when somebody waits, and for a flush. */
+ * the record does): it polls every few milliseconds, and is woken when much waits to be written,
+ * for a large tensor to summarize, when a thread waits for room, and for a flush. */
 #include "deck/deck.h"
 
 #include "base/clock.h"
@@ -72,14 +72,14 @@ static td_status call_once(const td__outlet *outlet, operation what, const void 
 }
 
 /* Calls the sink until it succeeds or fails for good; a failure is reported. */
-static td_status call(td_deck *deck, td__outlet *outlet, operation what, const void *subject) {
-    enum { MOST_TRIES = 4 };
+static td_status call_sink(td_deck *deck, td__outlet *outlet, operation what, const void *subject) {
+    enum { MAX_TRIES = 4 };
     td_error error; /* a kilobyte: not to be cleared for every record */
     error.status = TD_OK;
     error.text[0] = 0;
     td_status status = call_once(outlet, what, subject, &error);
     for (int tries = 1;
-         (status == TD_INTERRUPTED || status == TD_BUSY) && what != CLOSE && tries < MOST_TRIES;
+         (status == TD_INTERRUPTED || status == TD_BUSY) && what != CLOSE && tries < MAX_TRIES;
          tries++) {
         usleep(1000u << tries);
         status = call_once(outlet, what, subject, &error);
@@ -96,7 +96,7 @@ static td_status call(td_deck *deck, td__outlet *outlet, operation what, const v
     return status;
 }
 
-static bool resting(const td__outlet *outlet) {
+static bool is_paused(const td__outlet *outlet) {
     return outlet->retry_at > 0 && td__seconds() < outlet->retry_at;
 }
 
@@ -133,7 +133,7 @@ static td_record record_of(const td__ticket *ticket, td_form form) {
 
 /* Writes one record to one sink; false when that failed. */
 static bool write_one(td_deck *deck, td__outlet *outlet, const td_record *record) {
-    if (resting(outlet) || call(deck, outlet, WRITE, record) != TD_OK) {
+    if (is_paused(outlet) || call_sink(deck, outlet, WRITE, record) != TD_OK) {
         return false;
     }
     outlet->in_step = outlet->dirty = true;
@@ -145,7 +145,7 @@ typedef struct places {
     td_place tensor, image;
 } places;
 
-static void forget(places *where) {
+static void clear_places(places *where) {
     where->tensor.file[0] = where->image.file[0] = 0;
     where->tensor.record = where->image.record = 0;
 }
@@ -157,7 +157,7 @@ static td_place *place_of(places *where, td_form form) {
 /* All that write return how many records a sink could not write. */
 static int64_t write_snapshot(td_deck *deck, const td__ticket *ticket) {
     places where;
-    forget(&where);
+    clear_places(&where);
     int64_t failed = 0;
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         for (uint32_t rest = ticket->forms[i]; rest; rest &= rest - 1) {
@@ -178,7 +178,7 @@ static int64_t write_tensor_item(td_deck *deck, const td__packed *packed,
     record->samples = tensor->batched ? packed->batch->rows : NULL;
     record->labels = tensor->batched && packed->batch->labels.data ? &packed->batch->labels : NULL;
     places where;
-    forget(&where);
+    clear_places(&where);
     int64_t failed = 0;
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         for (uint32_t rest = tensor->item.set->forms[i]; rest; rest &= rest - 1) {
@@ -221,8 +221,8 @@ static int64_t write_packed(td_deck *deck, const td__packed *packed) {
 static void end_step(td_deck *deck, const place *at) {
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
-        if (outlet->in_step && !resting(outlet)) {
-            (void)call(deck, outlet, END_STEP, at);
+        if (outlet->in_step && !is_paused(outlet)) {
+            (void)call_sink(deck, outlet, END_STEP, at);
         }
         outlet->in_step = false;
     }
@@ -235,8 +235,8 @@ static void note_number(td_deck *deck, const char *key, int64_t value) {
     td__message message = {.entry.kind = TD__ENTRY_NOTE, .text = text};
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
-        if (outlet->live && outlet->class->note && !resting(outlet)) {
-            (void)call(deck, outlet, NOTE, &message);
+        if (outlet->live && outlet->class->note && !is_paused(outlet)) {
+            (void)call_sink(deck, outlet, NOTE, &message);
             outlet->dirty = true;
         }
     }
@@ -256,8 +256,8 @@ static void note_reached(td_deck *deck, const place *reached, place *noted) {
 static void hand_over(td_deck *deck, const place *at) {
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
-        if (outlet->dirty && !outlet->in_step && !resting(outlet)) {
-            (void)call(deck, outlet, END_STEP, at);
+        if (outlet->dirty && !outlet->in_step && !is_paused(outlet)) {
+            (void)call_sink(deck, outlet, END_STEP, at);
         }
     }
 }
@@ -266,12 +266,12 @@ static void flush_sinks(td_deck *deck) {
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
         if (outlet->dirty) {
-            outlet->dirty = call(deck, outlet, FLUSH, NULL) != TD_OK;
+            outlet->dirty = call_sink(deck, outlet, FLUSH, NULL) != TD_OK;
         }
     }
 }
 
-static void tell_all(td_deck *deck, td__message *message) {
+static void deliver_message(td_deck *deck, td__message *message) {
     message->event.signal = *message->text ? message->text : NULL;
     message->event.text = message->text + strlen(message->text) + 1;
     bool event = message->entry.kind == TD__ENTRY_EVENT;
@@ -280,7 +280,7 @@ static void tell_all(td_deck *deck, td__message *message) {
         bool listens = event ? outlet->class->event != NULL : outlet->class->note != NULL;
         /* Also to a sink that rests after a failure: it is rare, and would be lost otherwise. */
         if (outlet->live && listens) {
-            (void)call(deck, outlet, event ? EVENT : NOTE, message);
+            (void)call_sink(deck, outlet, event ? EVENT : NOTE, message);
             outlet->dirty = true;
         }
     }
@@ -306,7 +306,7 @@ static void move_to(td_deck *deck, place *at, place now) {
 }
 
 /* Returns how many records failed. */
-static int64_t process(td_deck *deck, td__entry *entry, place *at) {
+static int64_t process_entry(td_deck *deck, td__entry *entry, place *at) {
     int64_t failed = 0;
     switch (entry->kind) {
     case TD__ENTRY_RECORD: {
@@ -327,12 +327,12 @@ static int64_t process(td_deck *deck, td__entry *entry, place *at) {
     }
     case TD__ENTRY_EXPECT: {
         td__message *message = (td__message *)entry;
-        (void)call(deck, &deck->outlets[message->sink], EXPECT, message);
+        (void)call_sink(deck, &deck->outlets[message->sink], EXPECT, message);
         break;
     }
     case TD__ENTRY_EVENT:
     case TD__ENTRY_NOTE:
-        tell_all(deck, (td__message *)entry);
+        deliver_message(deck, (td__message *)entry);
         break;
     case TD__ENTRY_FLUSH:
         end_step(deck, at);
@@ -349,7 +349,7 @@ static int64_t process(td_deck *deck, td__entry *entry, place *at) {
 }
 
 /* The waiting thread learns of the first error since the last flush. */
-static void answer(td_deck *deck, td__flush *waiting) {
+static void complete_flush(td_deck *deck, td__flush *waiting) {
     waiting->error = deck->error;
     waiting->done = true;
     deck->error = (td_error){0};
@@ -379,7 +379,7 @@ static void count_lost(td_deck *deck) {
     td__deck_unlock(deck);
 }
 
-static void finish(td_deck *deck, done *so_far) {
+static void finish_entries(td_deck *deck, done *so_far) {
     td__deck_lock(deck);
     for (td__entry *entry = so_far->first, *next; entry; entry = next) {
         next = entry->next;
@@ -387,7 +387,7 @@ static void finish(td_deck *deck, done *so_far) {
         if (entry->kind == TD__ENTRY_RECORD) {
             ((td__ticket *)entry)->snapshot->delivered = true;
         } else if (entry->kind == TD__ENTRY_FLUSH) {
-            answer(deck, (td__flush *)entry);
+            complete_flush(deck, (td__flush *)entry);
         }
         td__entry_release(&deck->recycler, entry);
     }
@@ -405,14 +405,14 @@ static void finish(td_deck *deck, done *so_far) {
 }
 
 static void write_all(td_deck *deck, td__entry *entries, place *at) {
-    enum { MOST_ENTRIES = 64 };
+    enum { MAX_ENTRIES = 64 };
     uint64_t start = td__ticks();
     done so_far = {0};
     while (entries) {
         td__entry *entry = entries;
         entries = entry->next;
         entry->next = NULL;
-        int64_t failed = process(deck, entry, at);
+        int64_t failed = process_entry(deck, entry, at);
         so_far.failed += failed;
         so_far.written += entry->deliveries - failed;
         if (so_far.last) {
@@ -422,13 +422,13 @@ static void write_all(td_deck *deck, td__entry *entries, place *at) {
         }
         so_far.last = entry;
         so_far.bytes += entry->bytes;
-        /* Room is given back soon enough for somebody who waits, and not for every entry. */
-        if (++so_far.count >= MOST_ENTRIES || so_far.bytes >= deck->queue_limit / 8 ||
+        /* Room is released often enough for waiting threads, but not for every entry. */
+        if (++so_far.count >= MAX_ENTRIES || so_far.bytes >= deck->queue_limit / 8 ||
             entry->kind == TD__ENTRY_FLUSH || entry->bytes == 0 || !entries) {
             uint64_t now = td__ticks();
             so_far.ticks = now - start;
             start = now;
-            finish(deck, &so_far);
+            finish_entries(deck, &so_far);
         }
     }
 }
@@ -436,7 +436,7 @@ static void write_all(td_deck *deck, td__entry *entries, place *at) {
 /* ---- Thread --------------------------------------------------------------------------------- */
 
 /* Takes the whole queue; waits at most nap seconds for there to be one. *reached: the last closed step. */
-static td__entry *take(td_deck *deck, double nap, place *reached, bool *stop) {
+static td__entry *take_entries(td_deck *deck, double nap, place *reached, bool *stop) {
     td__deck_lock(deck);
     if (!deck->first && !deck->stopping) {
         struct timespec until = td__deadline(nap);
@@ -457,7 +457,7 @@ static td__entry *take(td_deck *deck, double nap, place *reached, bool *stop) {
 
 /* A compute library that binds threads to cores (OMP_PROC_BIND) has bound this one too, by
  * inheritance, to the core that trains. */
-static void settle(void) {
+static void allow_all_cores(void) {
     const char *bound = getenv("OMP_PROC_BIND");
     if (!bound || strcmp(bound, "false") == 0) {
         return;
@@ -473,11 +473,11 @@ static void settle(void) {
 
 void *td__writer_run(void *argument) {
     td_deck *deck = argument;
-    settle();
+    allow_all_cores();
     place at = {0}, reached = {0}, noted = {0};
     double nap = SHORTEST_NAP, busy = td__seconds(), handed_over = busy;
     for (bool stop = false; !stop;) {
-        td__entry *entries = take(deck, nap, &reached, &stop);
+        td__entry *entries = take_entries(deck, nap, &reached, &stop);
         if (entries) {
             write_all(deck, entries, &at);
         }
@@ -491,7 +491,7 @@ void *td__writer_run(void *argument) {
         }
         if (!stop && now - busy > IDLE_FLUSH) {
             flush_sinks(deck);
-            finish(deck, &(done){0});
+            finish_entries(deck, &(done){0});
             busy = now;
         }
     }
@@ -499,7 +499,7 @@ void *td__writer_run(void *argument) {
     for (int32_t i = 0; i < deck->outlet_count; i++) {
         td__outlet *outlet = &deck->outlets[i];
         if (outlet->live) {
-            (void)call(deck, outlet, CLOSE, NULL);
+            (void)call_sink(deck, outlet, CLOSE, NULL);
         }
     }
     count_lost(deck);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PATH = 512, MOST_FACTS = 1 << 20 };
+enum { MAX_PATH = 512, MAX_FACTS = 1 << 20 };
 
 /* ---- Settings ------------------------------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ typedef struct facts {
 
 static void add_fact(facts *f, const char *text) {
     char *line = td__strdup(text);
-    if (!line || !td__grow(&f->lines, &f->capacity, f->count + 1, MOST_FACTS, sizeof *f->lines)) {
+    if (!line || !td__grow(&f->lines, &f->capacity, f->count + 1, MAX_FACTS, sizeof *f->lines)) {
         td__free(line);
         f->failed = true;
         return;
@@ -37,18 +37,18 @@ static void add_lines(facts *f, const char *yaml) {
     enum { DEEPEST = 32 };
     int indents[DEEPEST], depth = 0;
     size_t lengths[DEEPEST]; /* of the path up to and with that level */
-    char path[MOST_PATH] = "";
+    char path[MAX_PATH] = "";
     for (size_t length; *yaml; yaml += length + (yaml[length] == '\n')) {
         length = strcspn(yaml, "\n");
         size_t indent = strspn(yaml, " ");
-        if (indent == length || yaml[indent] == '#' || indent > MOST_PATH) {
+        if (indent == length || yaml[indent] == '#' || indent > MAX_PATH) {
             continue;
         }
         while (depth > 0 && indents[depth - 1] >= (int)indent) {
             depth--;
         }
         size_t base = depth ? lengths[depth - 1] : 0;
-        size_t rest = length - indent < MOST_PATH ? length - indent : MOST_PATH;
+        size_t rest = length - indent < MAX_PATH ? length - indent : MAX_PATH;
         (void)snprintf(path + base, sizeof path - base, "%s%.*s", base ? " " : "", (int)rest,
                        yaml + indent);
         if (yaml[length - 1] != ':') {
@@ -64,12 +64,12 @@ static void add_lines(facts *f, const char *yaml) {
 /* A line of a value. One that is too long is cut, with a checksum of all of it: two that differ
  * only behind the cut differ. */
 static void keep_line(facts *f, const char *key, const char *line, size_t length) {
-    enum { MOST_LINE = MOST_PATH / 2 };
-    char text[MOST_PATH];
-    if (length < MOST_LINE) {
+    enum { MAX_LINE = MAX_PATH / 2 };
+    char text[MAX_PATH];
+    if (length < MAX_LINE) {
         (void)snprintf(text, sizeof text, "%.200s: %.*s", key, (int)length, line);
     } else {
-        (void)snprintf(text, sizeof text, "%.200s: %.*s… (%zu bytes, CRC %08x)", key, MOST_LINE / 2,
+        (void)snprintf(text, sizeof text, "%.200s: %.*s… (%zu bytes, CRC %08x)", key, MAX_LINE / 2,
                        line, length, td__crc32c(0, line, length));
     }
     add_fact(f, text);
@@ -98,8 +98,7 @@ static void keep_environment(void *user, const char *key, const char *value) {
     }
 }
 
-/* What a run says of its settings: an experiment's file, from which the other notes follow, or notes
- * alone. */
+/* A run's settings: an experiment's file, from which the other notes follow, or notes alone. */
 typedef struct settings {
     facts *facts;
     bool file;
@@ -115,7 +114,7 @@ static void keep_file(void *user, const char *key, const char *value) {
 
 static void keep_setting(void *user, const char *key, const char *value) {
     settings *s = user;
-    char name[MOST_PATH];
+    char name[MAX_PATH];
     (void)snprintf(name, sizeof name, "experiment.%.200s", key);
     keep_fact(s->facts, name, value);
 }
@@ -167,7 +166,7 @@ static bool add_missing(comparison *c, facts *from, const facts *in, int run) {
             continue;
         }
         if (!td__grow(&c->differences, &c->difference_capacity, c->base.difference_count + 1,
-                      MOST_FACTS, sizeof *c->differences)) {
+                      MAX_FACTS, sizeof *c->differences)) {
             return false;
         }
         c->differences[c->base.difference_count++] = (td_difference){run, td__strdup(*line)};
@@ -187,7 +186,7 @@ static bool compare_settings(comparison *c, td_run *a, td_run *b) {
     return good;
 }
 
-static bool differ(double a, double b, double tolerance) {
+static bool values_differ(double a, double b, double tolerance) {
     if (isnan(a) || isnan(b)) {
         return isnan(a) != isnan(b);
     }
@@ -220,7 +219,7 @@ static bool rows_differ(const manner *how, td__rows *a, td__rows *b, double tole
         found->by = how->columns[i].by;
         found->a = td__rows_real(a, how->columns[i].column);
         found->b = td__rows_real(b, how->columns[i].column);
-        if (differ(found->a, found->b, tolerance)) {
+        if (values_differ(found->a, found->b, tolerance)) {
             return true;
         }
     }

@@ -43,8 +43,8 @@ static const char *const plugin_names[] = {
 /* tag->user */
 enum { NOT_ASKED, WANTED, UNWANTED };
 
-static const size_t most_bytes = (size_t)1 << 30;
-static const int64_t most_repeated = (int64_t)1 << 22; /* elements of a tensor given by one value */
+static const size_t max_bytes = (size_t)1 << 30;
+static const int64_t max_repeated = (int64_t)1 << 22; /* elements of a tensor given by one value */
 
 /* Element types, and the field that lists their values where there is no content. */
 static const struct element {
@@ -65,7 +65,7 @@ typedef struct value {
     bool has_simple, has_audio;
 } value;
 
-static td_status malformed(td_error *error, const char *what) {
+static td_status event_malformed(td_error *error, const char *what) {
     return td_error_set(error, TD_FORMAT, "%s is malformed", what);
 }
 
@@ -88,7 +88,7 @@ static td_status hand_on_histogram(td__decoder *decoder, td_record *record, size
 
 static bool ranges_reach(td__decoder *decoder, size_t count) {
     return count <= INT32_MAX && td__grow(&decoder->ranges, &decoder->range_capacity, count + 1,
-                                          most_bytes / sizeof(td_range), sizeof(td_range));
+                                          max_bytes / sizeof(td_range), sizeof(td_range));
 }
 
 /* ---- Old style ------------------------------------------------------------------------------ */
@@ -131,7 +131,7 @@ static td_status decode_histo(td__decoder *decoder, const td__proto_field *messa
                               td_record *record, td_error *error) {
     size_t count = count_doubles(message, HISTOGRAM_LIMITS);
     if (count == SIZE_MAX || count != count_doubles(message, HISTOGRAM_COUNTS)) {
-        return malformed(error, "a histogram");
+        return event_malformed(error, "a histogram");
     }
     if (!ranges_reach(decoder, count)) {
         return out_of_memory(error);
@@ -181,7 +181,7 @@ static td_status decode_image(td__decoder *decoder, const td__proto_field *messa
     while (td__proto_next(&proto, &field)) {
         bytes = field.number == IMAGE_BYTES && field.wire == TD__BYTES ? field : bytes;
     }
-    return proto.bad ? malformed(error, "an image")
+    return proto.bad ? event_malformed(error, "an image")
                      : hand_on_picture(decoder, record, &bytes, error);
 }
 
@@ -238,7 +238,7 @@ static bool read_tensor(const td__proto_field *message, tensor *made) {
 }
 
 /* Element i of the output. */
-static void store(const struct element *element, uint8_t *out, size_t i, uint64_t bits) {
+static void store_element(const struct element *element, uint8_t *out, size_t i, uint64_t bits) {
     size_t size = td_dtype_size(element->dtype);
     uint8_t little[8];
     td__store64(little, bits);
@@ -247,28 +247,28 @@ static void store(const struct element *element, uint8_t *out, size_t i, uint64_
 
 /* The values that are listed one by one, at most `most`; how many there are. */
 static size_t list_values(const td__proto_field *message, const struct element *element,
-                          uint8_t *out, size_t most) {
+                          uint8_t *out, size_t max) {
     td__proto proto = td__proto_in(message);
     td__proto_field field;
     size_t count = 0;
-    while (count < most && td__proto_next(&proto, &field)) {
+    while (count < max && td__proto_next(&proto, &field)) {
         if (field.number != element->field) {
             continue;
         }
         if (field.wire == element->wire) {
-            store(element, out, count++, field.bits);
+            store_element(element, out, count++, field.bits);
         } else if (field.wire == TD__BYTES && element->wire == TD__VARINT) {
             td__proto packed = td__proto_in(&field);
-            for (uint64_t bits; count < most && packed.p < packed.end;) {
+            for (uint64_t bits; count < max && packed.p < packed.end;) {
                 if (td__proto_varint(&packed, &bits)) {
-                    store(element, out, count++, bits);
+                    store_element(element, out, count++, bits);
                 }
             }
         } else if (field.wire == TD__BYTES) {
             size_t size = element->wire == TD__FIXED32 ? 4 : 8;
-            for (size_t i = 0; count < most && i < field.size / size; i++) {
+            for (size_t i = 0; count < max && i < field.size / size; i++) {
                 const uint8_t *at = field.data + size * i;
-                store(element, out, count++, size == 4 ? td__load32(at) : td__load64(at));
+                store_element(element, out, count++, size == 4 ? td__load32(at) : td__load64(at));
             }
         }
     }
@@ -281,10 +281,10 @@ static td_status read_elements(td__decoder *decoder, const td__proto_field *mess
                                td_error *error) {
     size_t size = td_dtype_size(element->dtype), bytes = (size_t)count * size;
     if (t->content.data ? t->content.size != bytes
-                        : count > most_repeated + (int64_t)message->size) {
-        return malformed(error, "a tensor");
+                        : count > max_repeated + (int64_t)message->size) {
+        return event_malformed(error, "a tensor");
     }
-    if (!td__grow(&decoder->bytes, &decoder->bytes_capacity, bytes + 8, most_bytes, 1)) {
+    if (!td__grow(&decoder->bytes, &decoder->bytes_capacity, bytes + 8, max_bytes, 1)) {
         return out_of_memory(error);
     }
     if (t->content.data) {
@@ -329,7 +329,7 @@ static td_status decode_numbers(td__decoder *decoder, const td__proto_field *mes
                                 td_record *record, td_error *error) {
     int64_t count = 0;
     if (td_shape_check(&t->shape, element->dtype, &count, NULL)) {
-        return malformed(error, "a tensor's shape");
+        return event_malformed(error, "a tensor's shape");
     }
     td_status status = read_elements(decoder, message, t, element, count, error);
     if (status) {
@@ -357,7 +357,7 @@ static td_status decode_numbers(td__decoder *decoder, const td__proto_field *mes
 
 static td_status hand_on_text(td__decoder *decoder, td_record *record, const td__proto_field *text,
                               td_error *error) {
-    if (!td__grow(&decoder->bytes, &decoder->bytes_capacity, text->size + 1, most_bytes, 1)) {
+    if (!td__grow(&decoder->bytes, &decoder->bytes_capacity, text->size + 1, max_bytes, 1)) {
         return out_of_memory(error);
     }
     memcpy(decoder->bytes, text->data, text->size);
@@ -419,7 +419,7 @@ static td_status decode_tensor(td__decoder *decoder, const td__proto_field *mess
                                enum plugin plugin, td_record *record, td_error *error) {
     tensor t = {0};
     if (!read_tensor(message, &t)) {
-        return malformed(error, "a tensor");
+        return event_malformed(error, "a tensor");
     }
     if (t.dtype == DT_STRING && plugin != OTHER) {
         return decode_strings(decoder, message, plugin, record, error);
@@ -507,7 +507,7 @@ static td_status decode_value(td__decoder *decoder, const td__proto_field *messa
                               const td_record *at, td_error *error) {
     value v = {0};
     if (!read_value(message, &v)) {
-        return malformed(error, "a value");
+        return event_malformed(error, "a value");
     }
     const char *name = v.tag.data ? (const char *)v.tag.data : "";
     td__tag *tag = td__tags_find(&decoder->tags, name, v.tag.size);
@@ -560,7 +560,7 @@ td_status td__decode_event(td__decoder *decoder, const uint8_t *data, size_t siz
         }
     }
     if (event.bad) {
-        return malformed(error, "an event");
+        return event_malformed(error, "an event");
     }
     td__proto values = td__proto_in(&summary);
     td_status status = TD_OK;
@@ -569,7 +569,7 @@ td_status td__decode_event(td__decoder *decoder, const uint8_t *data, size_t siz
             status = decode_value(decoder, &value_field, &record, error);
         }
     }
-    return status || !values.bad ? status : malformed(error, "a summary");
+    return status || !values.bad ? status : event_malformed(error, "a summary");
 }
 
 void td__decoder_release(td__decoder *decoder) {

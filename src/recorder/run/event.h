@@ -8,8 +8,8 @@
 #include "store/tags.h"
 #include "tapedeck/run.h"
 
-/* Set what is marked; all else is zero at first. Goes from file to file: a tag's plugin is said
- * with its first value only. */
+/* Set the members that are marked; all others are zero at first. One decoder reads all files: a tag's
+ * plugin stands only with its first value. */
 typedef struct td__decoder {
     td_record_function *each; /* set; its error ends the reading and is returned */
     bool (*wants)(void *user, const char *name); /* set, or NULL: all; asked once a tag */

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HEAD = 12, FOOT = 4, FIRST_ROOM = 1 << 20, MOST_FILES = 1 << 20 };
-static const uint64_t most_record = (uint64_t)1 << 30;
+enum { HEAD = 12, FOOT = 4, FIRST_ROOM = 1 << 20, MAX_FILES = 1 << 20 };
+static const uint64_t max_record = (uint64_t)1 << 30;
 
 typedef struct stream {
     const char *name;
@@ -31,14 +31,14 @@ static uint32_t masked_crc(const void *data, size_t size) {
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-static void skip(stream *s, size_t size) {
+static void skip_bytes(stream *s, size_t size) {
     s->start += size;
     s->offset += (int64_t)size;
 }
 
-/* Reads until size bytes are there. *there says whether; memory grows with what was read, not with
- * what a length claims. */
-static td_status reach(stream *s, size_t size, bool *there, td_error *error) {
+/* Reads until size bytes are there; *there is false when the file ends before. Memory grows with what
+ * was read, not with what a length claims. */
+static td_status fill_buffer(stream *s, size_t size, bool *there, td_error *error) {
     while (s->end - s->start < size && !s->ended) {
         if (s->start > 0) {
             memmove(s->buffer, s->buffer + s->start, s->end - s->start);
@@ -47,7 +47,7 @@ static td_status reach(stream *s, size_t size, bool *there, td_error *error) {
         }
         if (s->end == s->capacity &&
             !td__grow(&s->buffer, &s->capacity, s->capacity ? 2 * s->capacity : FIRST_ROOM,
-                      2 * (size_t)most_record, 1)) {
+                      2 * (size_t)max_record, 1)) {
             return td_error_set(error, TD_MEMORY, "%s: out of memory for a record", s->name);
         }
         ssize_t got = s->read(s->source, s->buffer + s->end, s->capacity - s->end);
@@ -62,7 +62,7 @@ static td_status reach(stream *s, size_t size, bool *there, td_error *error) {
 }
 
 static bool is_head(const uint8_t *bytes) {
-    return td__load32(bytes + 8) == masked_crc(bytes, 8) && td__load64(bytes) <= most_record;
+    return td__load32(bytes + 8) == masked_crc(bytes, 8) && td__load64(bytes) <= max_record;
 }
 
 /* Goes on at the next head, or the end. */
@@ -71,11 +71,11 @@ static td_status find_head(stream *s, td__problems *problems, td_error *error) {
     bool there = true;
     td_status status = TD_OK;
     do {
-        skip(s, 1);
-        status = reach(s, HEAD, &there, error);
+        skip_bytes(s, 1);
+        status = fill_buffer(s, HEAD, &there, error);
     } while (!status && there && !is_head(s->buffer + s->start));
     if (!status && !there) {
-        skip(s, s->end - s->start);
+        skip_bytes(s, s->end - s->start);
     }
     if (!status) {
         td__run_problem(problems, "%s: bytes %lld to %lld are damaged%s", s->name, (long long)from,
@@ -89,7 +89,7 @@ static td_status read_record(td__decoder *decoder, stream *s, td_error *error) {
     uint64_t size = td__load64(s->buffer + s->start);
     size_t whole = HEAD + (size_t)size + FOOT;
     bool there = false;
-    td_status status = reach(s, whole, &there, error);
+    td_status status = fill_buffer(s, whole, &there, error);
     if (status) {
         return status;
     }
@@ -97,7 +97,7 @@ static td_status read_record(td__decoder *decoder, stream *s, td_error *error) {
         td__run_problem(decoder->problems,
                         "%s: the record at byte %lld is not all there: %zu of %zu bytes", s->name,
                         (long long)s->offset, s->end - s->start, whole);
-        skip(s, s->end - s->start);
+        skip_bytes(s, s->end - s->start);
         return TD_OK;
     }
     const uint8_t *data = s->buffer + s->start + HEAD;
@@ -118,7 +118,7 @@ static td_status read_record(td__decoder *decoder, stream *s, td_error *error) {
     } else if (status && error) {
         *error = reason;
     }
-    skip(s, whole);
+    skip_bytes(s, whole);
     return status;
 }
 
@@ -128,7 +128,7 @@ td_status td__events_read(td__decoder *decoder, const char *name, td__read_funct
     td_status status = TD_OK;
     bool there = true;
     while (!status) {
-        status = reach(&s, HEAD, &there, error);
+        status = fill_buffer(&s, HEAD, &there, error);
         if (status || !there) {
             break;
         }
@@ -185,7 +185,7 @@ td_status td__events_list(const char *folder, char ***paths, size_t *count, td_e
         }
         size_t size = strlen(folder) + strlen(entry->d_name) + 2;
         char *path = td__calloc(size, 1);
-        if (!path || !td__grow(&list, &capacity, used + 1, MOST_FILES, sizeof *list)) {
+        if (!path || !td__grow(&list, &capacity, used + 1, MAX_FILES, sizeof *list)) {
             td__free(path);
             status = td_error_set(error, TD_MEMORY, "out of memory for a list of files");
             break;

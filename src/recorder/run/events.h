@@ -2,8 +2,8 @@
  * grows with the largest record only.
  *
  * A record whose bytes do not match their checksum is left out. Where a length cannot be trusted,
- * reading goes on at the next place that is a record by its checksum. Both are said, with their
- * place, and so is a record at the end that is not all there. */
+ * reading goes on at the next place that is a record by its checksum. Both are reported
+ * with their place, and so is an incomplete record at the end. */
 #ifndef TAPEDECK_RUN_EVENTS_H
 #define TAPEDECK_RUN_EVENTS_H
 

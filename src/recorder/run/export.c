@@ -14,18 +14,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_SINKS = 3, MOST_LOOKED_AT = 100000 };
+enum { MAX_SINKS = 3, MAX_CHECKED = 100000 };
 
 #define ALONE (TD_SCALAR | TD_STATS | TD_HISTOGRAM | TD_IMAGE | TD_HASH | TD_TEXT)
 #define OF_TENSORS                                                                                 \
     (TD_TENSOR | TD_ROWS | TD_BATCH | TD_LONG | TD_UNITS | TD_STATS | TD_HISTOGRAM | TD_IMAGE)
 
-/* A sink as a target: what its class says, seen from here. */
+/* A sink as a target of an export: the properties of its class. */
 typedef struct target {
-    const char *name;                       /* for people */
-    const td_sink_class *sinks[MOST_SINKS]; /* the last gets everything, with the others' places */
-    uint32_t holds;                         /* forms as they are */
-    uint32_t tensors;                       /* what a tensor can become */
+    const char *name;                      /* for people */
+    const td_sink_class *sinks[MAX_SINKS]; /* the last gets everything, with the others' places */
+    uint32_t holds;                        /* forms as they are */
+    uint32_t tensors;                      /* what a tensor can become */
     uint32_t tensor_default;
     bool packed; /* into one file */
     bool arrays; /* and nothing else: histograms become some */
@@ -41,7 +41,7 @@ typedef struct exporting {
     td_form form; /* the one asked for, or 0 */
     const td_export_options *options;
     td_run_query query;
-    open_sink sinks[MOST_SINKS];
+    open_sink sinks[MAX_SINKS];
     size_t sink_count;
     int32_t expected;  /* signals whose column has been named */
     int64_t looked_at; /* records, to find them */
@@ -68,7 +68,7 @@ static td_status end_step(exporting *e, td_error *error) {
 }
 
 /* To every sink that takes the form. */
-static td_status put(exporting *e, td_record *record, td_error *error) {
+static td_status write_to_sinks(exporting *e, td_record *record, td_error *error) {
     td_place place = {0};
     td_status status = TD_OK;
     if (e->started && (record->step != e->step || record->epoch != e->epoch)) {
@@ -108,7 +108,7 @@ static td_status put_tensor(exporting *e, td_record *record, td_error *error) {
         record->histogram = &histogram;
     }
     record->form = form;
-    return status ? status : put(e, record, error);
+    return status ? status : write_to_sinks(e, record, error);
 }
 
 /* Arrays have no histograms: each bin is a record [left, right, count] of NAME.histogram, so that
@@ -130,7 +130,7 @@ static td_status put_ranges(exporting *e, td_record *record, td_error *error) {
     for (int32_t i = 0; i < record->histogram->bin_count && !status; i++) {
         td_range range = td_histogram_range(record->histogram, i);
         memcpy(numbers, (double[]){range.left, range.right, range.count}, sizeof numbers);
-        status = put(e, record, error);
+        status = write_to_sinks(e, record, error);
     }
     e->written = before + !status;
     return status;
@@ -153,7 +153,7 @@ static td_status export_record(void *user, const td_record *given, td_error *err
     if (record.form == TD_HISTOGRAM && e->target.arrays) {
         return put_ranges(e, &record, error);
     }
-    return put(e, &record, error);
+    return write_to_sinks(e, &record, error);
 }
 
 /* ---- One run -------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ static td_status expect_scalar(void *user, const td_record *record, td_error *er
     exporting *e = user;
     const open_sink *s = &e->sinks[0];
     if (record->signal_index < e->expected) {
-        return ++e->looked_at < MOST_LOOKED_AT ? TD_OK : TD_INTERRUPTED;
+        return ++e->looked_at < MAX_CHECKED ? TD_OK : TD_INTERRUPTED;
     }
     e->expected = record->signal_index + 1;
     return s->class->expect(s->sink, record->signal, TD_SCALAR, error);
@@ -198,7 +198,7 @@ static td_status expect_columns(exporting *e, td_run *run, td_error *error) {
 static td_status open_sinks(exporting *e, const char *folder, const char *name, td_error *error) {
     td_sink_options options = {.size = sizeof options, .folder = folder, .run = name};
     e->sink_count = 0;
-    for (size_t i = 0; i < MOST_SINKS && e->target.sinks[i]; i++) {
+    for (size_t i = 0; i < MAX_SINKS && e->target.sinks[i]; i++) {
         open_sink s = {.class = e->target.sinks[i]};
         td_status status = s.class->open(&options, &s.sink, error);
         if (status) {
@@ -263,7 +263,7 @@ typedef struct job {
     bool nested; /* several: each has a folder of its own below out */
 } job;
 
-static void say_problems(const td_export_options *options, const td_run *run) {
+static void report_problems(const td_export_options *options, const td_run *run) {
     const char *const *texts;
     size_t count = td_run_problems(run, &texts);
     for (size_t i = 0; options->problem && i < count; i++) {
@@ -306,7 +306,7 @@ static td_status export_found(void *user, const char *folder, td_error *error) {
         return status ? status : td_error_set(error, reason.status, "%s", reason.text);
     }
     status = export_run(j->exporting, run, out, error);
-    say_problems(j->exporting->options, run);
+    report_problems(j->exporting->options, run);
     td_run_close(run);
     j->runs++;
     return status;
@@ -374,7 +374,7 @@ static td_status export_npz(exporting *e, const char *from, const char *out, int
     return status;
 }
 
-/* The first sink that makes files of this form unless it is told otherwise. */
+/* The first sink that writes files of this form by default. */
 static const td_sink_class *keeper(td_form form) {
     const td_sink_class *const *class = td_sinks();
     while (*class && !((*class)->files && (*class)->default_forms & form)) {

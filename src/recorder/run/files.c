@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum { HEADER_ROOM = 4096, PATH_ROOM = 4096 };
-static const size_t most_bytes = (size_t)1 << 33;
+static const size_t max_bytes = (size_t)1 << 33;
 
 /* Whether a part of the path is "..". */
 static bool leads_up(const char *path) {
@@ -86,8 +86,8 @@ static td_status read_header(int file, const char *name, td__npy_array *a, td_dt
 }
 
 /* The record's view and place in the file. */
-static td_status locate(int file, const char *name, int64_t index, td_view *view, int64_t *offset,
-                        size_t *bytes, td_error *error) {
+static td_status locate_record(int file, const char *name, int64_t index, td_view *view,
+                               int64_t *offset, size_t *bytes, td_error *error) {
     td__npy_array a;
     td_status status = read_header(file, name, &a, &view->dtype, error);
     if (status) {
@@ -120,12 +120,12 @@ td_status td__run_load_tensor(td_run *run, const char *file, int64_t index, td_v
     if (opened < 0) {
         return error && error->status ? error->status : TD_IO;
     }
-    td_status status = locate(opened, file, index, view, &offset, &bytes, error);
+    td_status status = locate_record(opened, file, index, view, &offset, &bytes, error);
     if (!status && ((int64_t)bytes > size || offset > size - (int64_t)bytes)) {
         status = td_error_set(error, TD_FORMAT, "%s is cut short: record %lld is not all there",
                               file, (long long)index);
     }
-    if (!status && !td__grow(&run->bytes, &run->bytes_capacity, bytes + 1, most_bytes, 1)) {
+    if (!status && !td__grow(&run->bytes, &run->bytes_capacity, bytes + 1, max_bytes, 1)) {
         status = td_error_set(error, TD_MEMORY, "out of memory for a tensor");
     }
     if (!status && !read_at(opened, run->bytes, bytes, offset)) {
@@ -153,10 +153,10 @@ const int64_t *td__run_load_samples(td_run *run, const char *file, int64_t index
         return NULL;
     }
     td_view view = {0};
-    bool good = locate(opened, name, index, &view, &offset, &bytes, NULL) == TD_OK &&
+    bool good = locate_record(opened, name, index, &view, &offset, &bytes, NULL) == TD_OK &&
                 view.dtype == TD_INT64 && view.shape.rank == 1 && view.shape.dims[0] == count &&
                 td__grow(&run->samples, &run->sample_capacity, (size_t)count + 1,
-                         most_bytes / sizeof(int64_t), sizeof(int64_t)) &&
+                         max_bytes / sizeof(int64_t), sizeof(int64_t)) &&
                 read_at(opened, run->samples, bytes, offset);
     close(opened);
     if (!good) {
@@ -173,7 +173,7 @@ td_status td__run_load_file(td_run *run, const char *file, size_t *size, td_erro
         return error && error->status ? error->status : TD_IO;
     }
     td_status status = TD_OK;
-    if (!td__grow(&run->bytes, &run->bytes_capacity, (size_t)bytes + 1, most_bytes, 1)) {
+    if (!td__grow(&run->bytes, &run->bytes_capacity, (size_t)bytes + 1, max_bytes, 1)) {
         status = td_error_set(error, TD_MEMORY, "out of memory for %s", file);
     } else if (!read_at(opened, run->bytes, (size_t)bytes, 0)) {
         status = td_error_set(error, TD_IO, "%s cannot be read", file);

@@ -25,7 +25,7 @@ static int is_visible(const struct dirent *entry) {
 }
 
 /* Whether path is a folder that is not above. */
-static bool enter(const char *path, const level *above, level *entered) {
+static bool enter_folder(const char *path, const level *above, level *entered) {
     struct stat about;
     if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) {
         return false;
@@ -39,8 +39,8 @@ static bool enter(const char *path, const level *above, level *entered) {
     return true;
 }
 
-static td_status find(const char *folder, const level *here, td_folder_function *each, void *user,
-                      td_error *error);
+static td_status find_runs(const char *folder, const level *here, td_folder_function *each,
+                           void *user, td_error *error);
 
 /* What has event files may have more runs below it; what has a run.db is a run and nothing else. */
 static td_status look_into(const char *folder, struct dirent **entries, int count,
@@ -62,14 +62,15 @@ static td_status look_into(const char *folder, struct dirent **entries, int coun
         }
         (void)snprintf(path, size, "%s/%s", folder, entries[i]->d_name);
         level inside;
-        status = enter(path, here, &inside) ? find(path, &inside, each, user, error) : TD_OK;
+        status =
+            enter_folder(path, here, &inside) ? find_runs(path, &inside, each, user, error) : TD_OK;
         td__free(path);
     }
     return status;
 }
 
-static td_status find(const char *folder, const level *here, td_folder_function *each, void *user,
-                      td_error *error) {
+static td_status find_runs(const char *folder, const level *here, td_folder_function *each,
+                           void *user, td_error *error) {
     struct dirent **entries = NULL;
     int count = scandir(folder, &entries, is_visible, versionsort);
     if (count < 0) {
@@ -87,6 +88,6 @@ static td_status find(const char *folder, const level *here, td_folder_function 
 
 td_status td_runs_find(const char *folder, td_folder_function *each, void *user, td_error *error) {
     level top = {0};
-    (void)enter(folder, NULL, &top); /* what is no folder cannot be listed: find says why */
-    return find(folder, &top, each, user, error);
+    (void)enter_folder(folder, NULL, &top); /* find_runs reports why a path cannot be listed */
+    return find_runs(folder, &top, each, user, error);
 }

@@ -1,4 +1,4 @@
-/* What the deck did while it wrote the run, and what the diagnosis says of it. */
+/* The deck's events of a run, and the findings of its diagnosis. */
 #include "run/run.h"
 #include "store/writer.h"
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* The part of the time whose last histogram is looked for. */
+/* The part of the time whose last histogram is searched for. */
 typedef struct part {
     int64_t from;
     td_record_function *each;
@@ -33,18 +33,21 @@ td_status td_run_histograms(td_run *run, const td_run_signal *signal, int64_t fi
 }
 
 double td_histogram_quantile(const td_histogram *histogram, double share) {
-    double total = 0, so_far = 0, last = NAN;
+    double total = 0, below = 0, last = NAN;
     for (int32_t i = 0; i < histogram->bin_count; i++) {
         total += td_histogram_range(histogram, i).count;
     }
     for (int32_t i = 0; i < histogram->bin_count; i++) {
         td_range range = td_histogram_range(histogram, i);
-        if (range.count > 0 && so_far + range.count >= share * total) {
-            double along = (share * total - so_far) / range.count;
+        if (range.count <= 0) {
+            continue;
+        }
+        if (below + range.count >= share * total) {
+            double along = (share * total - below) / range.count;
             return range.left + (range.right - range.left) * along;
         }
-        so_far += range.count;
+        below += range.count;
         last = range.right;
     }
-    return last;
+    return last; /* NaN, or rounding left share * total above the sum */
 }

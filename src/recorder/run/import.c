@@ -12,7 +12,7 @@ typedef struct wish {
     void *user;
 } wish;
 
-static bool wants(void *user, const char *name) {
+static bool is_wanted(void *user, const char *name) {
     const wish *w = user;
     return td_run_matches(w->query->what, name);
 }
@@ -26,7 +26,7 @@ td_status td__run_read_events(td_run *run, const td_run_query *query, td_record_
                               void *user, td_error *error) {
     wish w = {query, each, user};
     td__decoder decoder = {.each = pass_on,
-                           .wants = wants,
+                           .wants = is_wanted,
                            .user = &w,
                            .first_step = query->first_step,
                            .last_step = query->last_step,

@@ -1,5 +1,5 @@
-/* A list of runs: of each what fits on a line. A run of this version keeps its metrics summed up, so
- * that neither its steps nor its signals need be looked at. */
+/* A list of runs, with one line of facts each. A run of this version stores a summary of its metrics,
+ * so that neither its steps nor its signals need to be read. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "run/run.h"
@@ -8,8 +8,7 @@
 
 enum { METRICS = sizeof((td_run_summary *)0)->metrics / sizeof(td_run_metric) };
 static const int64_t large_events = (int64_t)64 << 20;
-static const double most_seconds =
-    2; /* for reading one run.db, of processor time: takes far less */
+static const double max_seconds = 2; /* for reading one run.db, of processor time: takes far less */
 
 typedef struct listing {
     td_summary_function *each;
@@ -89,7 +88,7 @@ static td_status look_into(td_run *run, td_run_summary *summary, td_error *error
     } else {
         status = td__run_open_store(run, error);
         if (!status) {
-            run->store->cpu_until = td__cpu_seconds() + most_seconds;
+            run->store->cpu_until = td__cpu_seconds() + max_seconds;
         }
         if (!status && run->store->version >= WITH_SUMMARIES) {
             return sum_up_quickly(run, summary, error);
@@ -108,7 +107,7 @@ static td_status list_run(void *user, const char *folder, td_error *error) {
     td_run_summary summary = {.size = sizeof summary, .info.size = sizeof summary.info};
     td_run *run = td__run_begin(folder, &reason);
     td_status status = run ? look_into(run, &summary, &reason) : reason.status;
-    if (status) { /* it is said, and the others are listed */
+    if (status) { /* it is reported, and the others are listed */
         summary = (td_run_summary){.size = sizeof summary,
                                    .info = {.size = sizeof summary.info, .folder = folder},
                                    .error = reason.text};

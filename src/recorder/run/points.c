@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-/* A page looks at so many rows at most; of more, a share from each part of the time. */
-enum { MOST_ROWS = 400000 };
+/* A page reads at most this many rows; of more, a share from each part of the time. */
+enum { MAX_ROWS = 400000 };
 
-static void add(td_point *point, bool first, int64_t step, double value) {
+static void add_to_point(td_point *point, bool first, int64_t step, double value) {
     point->step = step;
     point->value = value;
     point->low = first ? value : fmin(point->low, value);
@@ -21,26 +21,27 @@ int64_t td__run_boundary(int64_t first, int64_t last, size_t part, size_t parts)
 }
 
 size_t td_run_points(td_run *run, const td_run_signal *signal, const char *statistic, int64_t first,
-                     int64_t last, td_point *points, size_t most, bool *sampled) {
+                     int64_t last, td_point *points, size_t max, bool *sampled) {
     first = first > signal->first_step ? first : signal->first_step;
     last = last < signal->last_step ? last : signal->last_step;
     td__query query = {.source = statistic ? TD__STATISTICS : TD__SCALARS, .column = statistic};
-    td__rows *rows = first <= last && most > 0 ? td__run_select(run, &query) : NULL;
+    td__rows *rows = first <= last && max > 0 ? td__run_select(run, &query) : NULL;
     size_t count = 0;
     if (sampled) {
         *sampled = false;
     }
-    int64_t share = MOST_ROWS / (int64_t)(most ? most : 1) + 1;
-    for (size_t i = 0; rows && i < most; i++) {
-        int64_t from = td__run_boundary(first, last, i, most);
-        int64_t to = i + 1 < most ? td__run_boundary(first, last, i + 1, most) - 1 : last;
+    int64_t share = MAX_ROWS / (int64_t)(max ? max : 1) + 1;
+    for (size_t i = 0; rows && i < max; i++) {
+        int64_t from = td__run_boundary(first, last, i, max);
+        int64_t to = i + 1 < max ? td__run_boundary(first, last, i + 1, max) - 1 : last;
         if (from > to) {
             continue;
         }
         td__rows_bind(rows, signal->id, from, to, share);
         int64_t seen = 0;
         for (; td__run_next(run, rows); seen++) {
-            add(&points[count], seen == 0, td__rows_integer(rows, 0), td__rows_real(rows, 1));
+            add_to_point(&points[count], seen == 0, td__rows_integer(rows, 0),
+                         td__rows_real(rows, 1));
         }
         count += seen > 0;
         if (sampled && seen == share && points[count - 1].step < to) {
@@ -118,16 +119,16 @@ static bool is_listed(const size_t *indices, size_t count, size_t index) {
     return false;
 }
 
-size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t most) {
+size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t max) {
     static const char *const known[] = {"loss", "val_loss", "accuracy", "val_accuracy"};
     size_t used = 0;
-    for (size_t k = 0; k < sizeof known / sizeof *known && used < most; k++) {
+    for (size_t k = 0; k < sizeof known / sizeof *known && used < max; k++) {
         const td_run_signal *signal = td_run_signal_find(run, known[k]);
         if (signal && signal->forms & TD_SCALAR) {
             indices[used++] = (size_t)(signal - run->signals);
         }
     }
-    for (size_t i = 0; i < run->signal_count && used < most; i++) {
+    for (size_t i = 0; i < run->signal_count && used < max; i++) {
         const td_run_signal *signal = &run->signals[i];
         bool setting = signal->info.kind == TD_SIGNAL_METRIC && /* learning_rate */
                        signal->info.better == TD_BETTER_NEITHER;

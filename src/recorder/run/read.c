@@ -46,8 +46,8 @@ static td_stats stats_of(td__rows *row) {
                       .first_nonfinite = td__rows_integer(row, 10)};
 }
 
-/* What a row of `tensor` speaks of; false, and a problem, when it cannot be had. */
-static bool load(td_run *run, td__rows *row, td_record *record, td_view *view) {
+/* Loads the tensor that a row of `tensor` describes; false, and a problem, when it cannot be read. */
+static bool load_tensor_row(td_run *run, td__rows *row, td_record *record, td_view *view) {
     const char *file = td__run_text(row, 2);
     int64_t index = td__rows_integer(row, 3);
     td_error error = {0};
@@ -110,7 +110,7 @@ static td_status hand_on(td_run *run, td__rows *row, td_record *record, td_recor
         break;
     default:
         record->form = (td_form)td_form_find(td__run_text(row, 1));
-        if (!(record->form & (TD_TENSOR | TD_IMAGE)) || !load(run, row, record, &view)) {
+        if (!(record->form & (TD_TENSOR | TD_IMAGE)) || !load_tensor_row(run, row, record, &view)) {
             return TD_OK;
         }
     }
@@ -142,22 +142,22 @@ static bool is_before(const cursor *a, const cursor *b) {
 
 static void sink_down(reading *r, size_t i) {
     for (;;) {
-        size_t least = i;
+        size_t smallest = i;
         for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < r->count; child++) {
-            least = is_before(&r->heap[child], &r->heap[least]) ? child : least;
+            smallest = is_before(&r->heap[child], &r->heap[smallest]) ? child : smallest;
         }
-        if (least == i) {
+        if (smallest == i) {
             return;
         }
         cursor kept = r->heap[i];
-        r->heap[i] = r->heap[least];
-        r->heap[least] = kept;
-        i = least;
+        r->heap[i] = r->heap[smallest];
+        r->heap[smallest] = kept;
+        i = smallest;
     }
 }
 
 /* The first cursor's next row, or its end. */
-static void advance(reading *r) {
+static void advance_cursor(reading *r) {
     cursor *c = &r->heap[0];
     if (td__run_next(r->run, c->rows)) {
         c->step = td__rows_integer(c->rows, 0);
@@ -211,7 +211,7 @@ static td_status read_all(reading *r, uint32_t forms, td_error *error) {
         if (wanted) {
             status = hand_on(r->run, c->rows, &record, r->each, r->user, error);
         }
-        advance(r);
+        advance_cursor(r);
     }
     return status;
 }

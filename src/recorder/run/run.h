@@ -40,7 +40,7 @@ void td__run_read_info(td_run *run);
 td_status td__run_open_store(td_run *run, td_error *error);
 /* Whether a process holds the lock that a deck takes on its folder. */
 bool td__run_is_written(const char *folder);
-/* NULL, and a problem, when there are none to be had. */
+/* NULL, and a problem, when they cannot be read. */
 td__rows *td__run_select(td_run *run, const td__query *query);
 /* All of a source that is not a signal's. */
 td__rows *td__run_select_all(td_run *run, td__source source);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SIGNALS = 1 << 24 };
+enum { MAX_SIGNALS = 1 << 24 };
 
 /* ---- Where they are ------------------------------------------------------------------------- */
 
@@ -20,7 +20,7 @@ static const struct {
                {TD__TEXTS, TD_TEXT}};
 enum { SOURCES = sizeof sources / sizeof *sources };
 
-static void extend(td_run_signal *signal, uint32_t forms, int64_t first, int64_t last) {
+static void extend_signal(td_run_signal *signal, uint32_t forms, int64_t first, int64_t last) {
     signal->first_step = signal->forms && signal->first_step < first ? signal->first_step : first;
     signal->last_step = signal->forms && signal->last_step > last ? signal->last_step : last;
     signal->forms |= forms;
@@ -38,7 +38,7 @@ static void look_up(td_run *run, td__source source, uint32_t form) {
                 forms = (td__rows_integer(ends, 2) ? TD_TENSOR : 0U) |
                         (td__rows_integer(ends, 3) ? TD_IMAGE : 0U);
             }
-            extend(signal, forms, td__rows_integer(ends, 0), td__rows_integer(ends, 1));
+            extend_signal(signal, forms, td__rows_integer(ends, 0), td__rows_integer(ends, 1));
         }
     }
     td__rows_end(ends);
@@ -46,8 +46,8 @@ static void look_up(td_run *run, td__source source, uint32_t form) {
 
 /* ---- What they are -------------------------------------------------------------------------- */
 
-/* As td_run_signal has it: whoever reads it may not change it. */
-static void let_go(const void *pointer) {
+/* Frees memory that td_run_signal shows to readers as const. */
+static void free_const(const void *pointer) {
     td__free((void *)(uintptr_t)pointer);
 }
 
@@ -55,12 +55,12 @@ void td__run_forget_signals(td_run *run) {
     for (size_t i = 0; i < run->signal_count; i++) {
         td_run_signal *signal = &run->signals[i];
         for (size_t k = 0; k < signal->info.unit_count; k++) {
-            let_go(signal->info.units[k]);
+            free_const(signal->info.units[k]);
         }
-        let_go(signal->info.units);
-        let_go(signal->info.layer);
-        let_go(signal->info.parameter);
-        let_go(signal->name);
+        free_const(signal->info.units);
+        free_const(signal->info.layer);
+        free_const(signal->info.parameter);
+        free_const(signal->name);
     }
     run->signal_count = 0;
     td__free(run->by_name);
@@ -84,7 +84,7 @@ static bool read_units(td_signal_info *info, const char *text) {
     return good;
 }
 
-/* A row of TD__SIGNALS; what an older run does not say is guessed from the name. */
+/* A row of TD__SIGNALS; what an older run does not store is guessed from the name. */
 static bool read_signal(td_run_signal *signal, td__rows *row) {
     static const char *const betters[] = {
         [TD_BETTER_SMALLER] = "smaller", [TD_BETTER_LARGER] = "larger"};
@@ -118,7 +118,7 @@ static bool read_signal(td_run_signal *signal, td__rows *row) {
 }
 
 static td_status add_signal(td_run *run, td__rows *row, td_error *error) {
-    if (!td__grow(&run->signals, &run->signal_capacity, run->signal_count + 1, MOST_SIGNALS,
+    if (!td__grow(&run->signals, &run->signal_capacity, run->signal_count + 1, MAX_SIGNALS,
                   sizeof *run->signals)) {
         return td_error_set(error, TD_MEMORY, "%s: out of memory for its signals", run->folder);
     }

@@ -6,20 +6,20 @@
 #include <math.h>
 #include <string.h>
 
-static const size_t most_numbers = (size_t)1 << 24;
+static const size_t max_numbers = (size_t)1 << 24;
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
 size_t td_run_values(td_run *run, const td_run_signal *signal, const char *statistic, int64_t first,
-                     int64_t last, td_run_value *values, size_t most) {
+                     int64_t last, td_run_value *values, size_t max) {
     td__query query = {.source = statistic ? TD__STATISTICS : TD__SCALARS, .column = statistic};
     td__rows *rows = td__run_select(run, &query);
     if (!rows) {
         return 0;
     }
-    td__rows_bind(rows, signal->id, first, last, (int64_t)(most < INT64_MAX ? most : INT64_MAX));
+    td__rows_bind(rows, signal->id, first, last, (int64_t)(max < INT64_MAX ? max : INT64_MAX));
     size_t count = 0;
-    while (count < most && td__run_next(run, rows)) {
+    while (count < max && td__run_next(run, rows)) {
         td_run_value v = {.step = td__rows_integer(rows, 0), .value = td__rows_real(rows, 1)};
         v.nonfinite = statistic ? td__rows_integer(rows, 2) : !isfinite(v.value);
         values[count++] = v;
@@ -71,7 +71,7 @@ static size_t parse_numbers(const char *text, double **numbers, size_t *capacity
         double number = NAN;
         const char *end =
             strncmp(text, "null", 4) == 0 ? text + 4 : td__parse_float64(text, &number);
-        if (!end || !td__grow(numbers, capacity, count + 1, most_numbers, sizeof **numbers)) {
+        if (!end || !td__grow(numbers, capacity, count + 1, max_numbers, sizeof **numbers)) {
             return SIZE_MAX;
         }
         (*numbers)[count++] = number;

@@ -70,7 +70,7 @@ static bool write_apart(td__append_set *set, piece *p) {
         }
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (child < 0) { /* no processes to be had */
+    if (child < 0) { /* no process could be created */
         return td__write_all(p->file, p->data, p->size, p->offset);
     }
     errno = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
@@ -98,8 +98,9 @@ static bool write_header(td__append *file, int fd) {
     return !file->header || !file->stale;
 }
 
-/* Cuts off what is behind end; first from the header, which never speaks of more than there is. */
-static bool trim(td__append *file, int fd) {
+/* Truncates the file at `end`. The header is updated first, so that it never counts records that are
+ * not there. */
+static bool truncate_at_end(td__append *file, int fd) {
     int result = -1;
     if (write_header(file, fd)) {
         do {
@@ -111,20 +112,20 @@ static bool trim(td__append *file, int fd) {
 }
 
 /* Appends data behind end; all of it, or the file stays as it was. */
-static td_status append(td__append *file, const void *data, size_t size, bool header,
-                        td_error *error) {
+static td_status append_bytes(td__append *file, const void *data, size_t size, bool header,
+                              td_error *error) {
     int fd = open_file(file);
     if (fd < 0) {
         return td__file_error(error, file->name, "open");
     }
-    bool good = (!file->torn || trim(file, fd)) && write_at_end(file, fd, data, size);
+    bool good = (!file->torn || truncate_at_end(file, fd)) && write_at_end(file, fd, data, size);
     int reason = errno;
     if (good) {
         file->end += (int64_t)size;
         file->dirty = true;
         file->stale = true;
     } else {
-        trim(file, fd);
+        truncate_at_end(file, fd);
     }
     if (good && header) {
         good = write_header(file, fd);
@@ -149,7 +150,7 @@ td_status td__append_commit(td__append *file, td_error *error) {
     }
     size_t size = file->whole;
     int64_t end = file->end;
-    td_status status = append(file, file->buffer, size, true, error);
+    td_status status = append_bytes(file, file->buffer, size, true, error);
     if (file->end != end) { /* the data is there, whatever became of the header */
         file->used -= size;
         file->whole = 0;
@@ -195,7 +196,7 @@ td_status td__append_row(td__append *file, td_error *error) {
 td_status td__append_through(td__append *file, const void *data, size_t size, td_error *error) {
     file->whole = file->used;
     td_status status = td__append_commit(file, error);
-    return status ? status : append(file, data, size, false, error);
+    return status ? status : append_bytes(file, data, size, false, error);
 }
 
 static td_status commit_all(td__append_set *set, td_error *error) {
@@ -238,13 +239,13 @@ td_status td__append_end(td__append *file, int64_t records, td_error *error) {
 }
 
 /* Cuts the file off at the beginning of a record. */
-static void cut(td__append *file, int64_t record) {
+static void truncate_at_record(td__append *file, int64_t record) {
     file->end = record;
     file->part = 0;
     file->torn = file->stale = true;
     int fd = open_file(file);
     if (fd >= 0) {
-        trim(file, fd);
+        truncate_at_end(file, fd);
         close(fd);
     }
 }
@@ -252,7 +253,7 @@ static void cut(td__append *file, int64_t record) {
 void td__append_cancel(td__append *file) {
     size_t keep = 0;
     if (file->record < file->end) { /* rows of it are in the file already */
-        cut(file, file->record);
+        truncate_at_record(file, file->record);
     } else {
         keep = (size_t)(file->record - file->end);
     }
@@ -275,7 +276,7 @@ td_status td__append_bytes(td__append *file, const void *data, size_t size, int6
 
 /* --- the set ---------------------------------------------------------------------------------- */
 
-void td__append_say(const td__append_set *set, const td_error *problem) {
+void td__append_report(const td__append_set *set, const td_error *problem) {
     if (set->say) {
         set->say(set->listener, problem);
     }
@@ -344,7 +345,7 @@ td_status td__append_set_close(td__append_set *set, td_error *error) {
         td__append *file = set->files;
         set->files = file->next;
         if (file->part) { /* the rest of it is lost with the buffer */
-            cut(file, file->part);
+            truncate_at_record(file, file->part);
         }
         td__free(file->buffer);
         td__free(file->name);
@@ -379,14 +380,14 @@ static void remove_newest(td__append_set *set) {
     td__free(file);
 }
 
-static td_status taken(const char *name, td_error *error) {
+static td_status name_taken(const char *name, td_error *error) {
     return td_error_set(error, TD_EXISTS, "%s exists already; files are never overwritten", name);
 }
 
 td_status td__append_create(td__append_set *set, const char *name, td__append_kind kind,
                             const void *header, size_t size, td__append **file, td_error *error) {
     if (faccessat(set->folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-        return taken(name, error);
+        return name_taken(name, error);
     }
     td__append *created = add_file(set, name, kind, (int64_t)size, error);
     if (!created) {
@@ -419,7 +420,7 @@ td_status td__append_adopt(td__append_set *set, const char *name, td__append_kin
                            const void *header, size_t size, td__append **file, td_error *error) {
     for (const td__append *other = set->files; other; other = other->next) {
         if (strcmp(other->name, name) == 0) {
-            return taken(name, error);
+            return name_taken(name, error);
         }
     }
     int fd = td__file_open(set->folder, name, O_RDONLY | O_NOFOLLOW);
@@ -431,7 +432,7 @@ td_status td__append_adopt(td__append_set *set, const char *name, td__append_kin
     bool same = begins_with(fd, header, size, &end);
     close(fd);
     if (!same) {
-        return taken(name, error);
+        return name_taken(name, error);
     }
     td__append *adopted = add_file(set, name, kind, end, error);
     if (!adopted) {

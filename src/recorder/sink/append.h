@@ -51,7 +51,7 @@ struct td__append {
     bool dirty;      /* written since the last sync */
     bool stale;      /* the header is to be written again */
     /* Optional: fills in the header for `end`, at most TD__HEADER_SIZE bytes, and returns its size.
-     * It is rewritten in place after the bytes it speaks of. */
+     * It is rewritten in place after the bytes that it describes. */
     size_t (*header)(const td__append *file, char *out);
     void *owner; /* whatever the header function needs */
 };
@@ -62,7 +62,7 @@ struct td__append {
 /* For a sink's options. resumed: files of an earlier session may be adopted. */
 TD_NODISCARD td_status td__append_set_open(td__append_set *set, const td_sink_options *options,
                                            bool resumed, td_error *error);
-void td__append_say(const td__append_set *set, const td_error *problem);
+void td__append_report(const td__append_set *set, const td_error *problem);
 /* Syncs and frees everything, whatever it returns. */
 td_status td__append_set_close(td__append_set *set, td_error *error);
 /* Hands everything to the system if that was last done a moment ago, so that a run can be read
@@ -94,7 +94,7 @@ void td__append_forget(td__append *file);
 
 /* A record is written between begin and end, or taken back by cancel. */
 void td__append_begin(td__append *file);
-/* Room for size more bytes, NULL when memory is exhausted; then say how many were used. */
+/* Room for size more bytes, NULL when memory is exhausted. The function below then takes the number of bytes used. */
 char *td__append_room(td__append *file, size_t size);
 void td__append_advance(td__append *file, size_t size);
 /* What was written so far may be handed to the system: a row of a long record ends here. */

@@ -68,7 +68,7 @@ static td_status shared_file(td_sink *sink, td__append **file, const char *name,
 enum { PREFIX_SIZE = 65 };
 
 /* What the columns of a record's values are called: "error" for hidden.error, "kernel" for
- * conv1.kernel; of a signal that nobody knows the last word of its name. */
+ * conv1.kernel; of an unknown signal the last word of its name. */
 static void make_prefix(char prefix[PREFIX_SIZE], const td_record *record) {
     td_signal_kind kind = td__record_kind(record);
     const char *dot = strrchr(record->signal, '.');
@@ -83,7 +83,7 @@ static void make_prefix(char prefix[PREFIX_SIZE], const td_record *record) {
                                           : last);
 }
 
-/* Room for a header with so many columns beside epoch and step; NULL when memory is exhausted. */
+/* Allocates a header with that many columns besides epoch and step; NULL when memory is exhausted. */
 static char *header_room(int64_t columns, td_error *error) {
     char *header = td__calloc((size_t)columns + 3, TD__CSV_CELL(PREFIX_SIZE + TD__NUMBER_TEXT));
     if (!header) {
@@ -369,7 +369,7 @@ static td_status append_stats(td__append *file, const td_record *record, int64_t
  * hundred others; a network of thousands of layers would fill its folder. NULL when it has none. */
 static td_status own_stats(td_sink *sink, const td_record *record, td__append **own,
                            td_error *error) {
-    enum { MOST_OWN = 300 };
+    enum { MAX_OWN = 300 };
     td__csv_table **signal = td__csv_tables_of(&sink->tables, record, error);
     if (!signal) {
         return TD_MEMORY;
@@ -380,7 +380,7 @@ static td_status own_stats(td_sink *sink, const td_record *record, td__append **
         *own = found->file;
         return TD_OK;
     }
-    if (sink->own_stats < MOST_OWN || td__csv_is_claimed(&sink->tables, record->signal)) {
+    if (sink->own_stats < MAX_OWN || td__csv_is_claimed(&sink->tables, record->signal)) {
         sink->own_stats++;
         return fixed_table(sink, record, STATS_HEADER, own, error);
     }

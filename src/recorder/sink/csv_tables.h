@@ -9,7 +9,7 @@ typedef struct td__csv_table {
     td_form form;
     int64_t columns;  /* ROWS, BATCH: values in a row; otherwise 0 */
     int64_t labels;   /* ROWS of predictions: label columns */
-    bool scores;      /* of classes; then a column says which class was predicted */
+    bool scores;      /* of classes; then a column has the predicted class */
     size_t name_room; /* bytes of a class's name */
     td__append *file;
 } td__csv_table;
@@ -30,8 +30,8 @@ TD_NODISCARD td_status td__csv_table_add(td__csv_tables *tables, const td_record
                                          td__csv_table **signal, const td__csv_table *wanted,
                                          const char *header, size_t size, td__csv_table **found,
                                          td_error *error);
-/* A track names the signal: the first to do so has the say what SIGNAL.csv is for; of several forms
- * the most detailed. */
+/* A track names the signal. The first track to do so decides the form of SIGNAL.csv; of several forms
+ * the most detailed one is used. */
 TD_NODISCARD td_status td__csv_claim(td__csv_tables *tables, const char *signal, uint32_t forms,
                                      td_error *error);
 /* Whether a track has named it so. */

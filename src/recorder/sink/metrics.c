@@ -197,10 +197,10 @@ static td_status set_aside(td__metrics *metrics, td_error *error) {
     for (size_t i = 0; i < metrics->count; i++) {
         metrics->columns[i].in_file = false;
     }
-    td_error said = {0};
-    td_error_set(&said, TD_FORMAT, FILE_NAME " is not as this run wrote it; it is set aside as %s",
-                 aside);
-    td__append_say(metrics->set, &said);
+    td_error problem = {0};
+    td_error_set(&problem, TD_FORMAT,
+                 FILE_NAME " is not as this run wrote it; it is set aside as %s", aside);
+    td__append_report(metrics->set, &problem);
     return TD_OK;
 }
 
@@ -222,8 +222,8 @@ static char *read_rows(const td__metrics *metrics, size_t size, td_error *error)
 }
 
 /* The file as it is, with the new header and columns; or none, when it is set aside. */
-static td_status widen(td__metrics *metrics, const char *header, size_t header_size,
-                       td_error *error) {
+static td_status widen_table(td__metrics *metrics, const char *header, size_t header_size,
+                             td_error *error) {
     td__append *file = metrics->file;
     td_status status = td__append_commit(file, error); /* rows in memory have the old width */
     if (status) {
@@ -271,7 +271,7 @@ static td_status fit_header(td__metrics *metrics, td_error *error) {
     if (!header) {
         return out_of_memory(error);
     }
-    td_status status = metrics->file ? widen(metrics, header, size, error)
+    td_status status = metrics->file ? widen_table(metrics, header, size, error)
                                      : td__append_create(metrics->set, FILE_NAME, TD__APPEND_LINES,
                                                          header, size, &metrics->file, error);
     if (!status && !metrics->file) {

@@ -4,8 +4,8 @@
  * Records of another shape or type than the signal's first (the last, short batch) make an array of
  * their own, SIGNAL@16x10.npy, with its own steps: every array is exactly what was recorded.
  *
- * The data is appended before the header says so, and steps and samples before the data: what a
- * header speaks of is there, and no record is without its step.
+ * Data is appended before the header counts it, and steps and samples before the data. So every
+ * record that a header counts is there, and no record is without its step.
  */
 #include "tensor/npy.h"
 #include "base/file.h"
@@ -51,7 +51,7 @@ struct td_sink {
 
 enum { COUNT_WIDTH = 21 }; /* of a header's first dimension */
 
-static int64_t records(const array *a) {
+static int64_t record_count(const array *a) {
     int64_t written = a->file->end - a->header_bytes;
     return a->bytes ? written / a->bytes : a->empty_records;
 }
@@ -71,7 +71,7 @@ static size_t format_header(char *out, const array *a, int64_t count) {
 
 static size_t current_header(const td__append *file, char *out) {
     const array *a = file->owner;
-    return format_header(out, a, records(a));
+    return format_header(out, a, record_count(a));
 }
 
 /* The file of an earlier session has the same header but for the count. */
@@ -126,7 +126,7 @@ static series **find_signal(td_sink *sink, const td_record *record, td_error *er
 }
 
 /* "" where that is free, then "@16x10", then "@16x10-float64". */
-static void variant(char *out, size_t size, const array *data, int attempt) {
+static void name_variant(char *out, size_t size, const array *data, int attempt) {
     *out = 0;
     if (attempt == 0) {
         return;
@@ -150,7 +150,7 @@ static td_status open_files(td_sink *sink, series *s, const td_record *record, t
     td__signal_file(base, record->signal);
     td_status status = TD_EXISTS;
     for (int attempt = s->attempt; status == TD_EXISTS && attempt < 3; attempt++) {
-        variant(shape, sizeof shape, &s->data, attempt);
+        name_variant(shape, sizeof shape, &s->data, attempt);
         snprintf(name, sizeof name, "%s%s.npy", base, shape);
         status = open_array(sink, &s->data, name, &adopted, error);
         s->attempt = attempt;
@@ -161,7 +161,7 @@ static td_status open_files(td_sink *sink, series *s, const td_record *record, t
     snprintf(name, sizeof name, "%s%s.steps.npy", base, shape);
     status = open_array(sink, &s->steps, name, &ignored, error);
     snprintf(name, sizeof name, "%s%s.samples.npy", base, shape);
-    if (adopted && records(&s->data) > 0) { /* there are samples for all records or for none */
+    if (adopted && record_count(&s->data) > 0) { /* there are samples for all records or for none */
         s->has_samples = s->samples.bytes > 0 && faccessat(sink->set.folder, name, F_OK, 0) == 0;
     }
     if (!status && s->has_samples) {
@@ -202,7 +202,7 @@ static td_status find_series(td_sink *sink, const td_record *record, const td_vi
 /* --- writing ---------------------------------------------------------------------------------- */
 
 /* Into the buffer, nothing written yet. */
-static td_status put(array *a, const void *data, size_t size, td_error *error) {
+static td_status buffer_bytes(array *a, const void *data, size_t size, td_error *error) {
     char *room = td__append_room(a->file, size);
     if (!room) {
         return td_error_set(error, TD_MEMORY, "%s: out of memory for %zu bytes", a->file->name,
@@ -217,7 +217,7 @@ static td_status put_samples(array *a, const int64_t *samples, td_error *error) 
     static const int64_t unknown = -1;
     int64_t count = a->shape.dims[0];
     if (samples) {
-        return put(a, samples, (size_t)a->bytes, error);
+        return buffer_bytes(a, samples, (size_t)a->bytes, error);
     }
     char *room = td__append_room(a->file, (size_t)a->bytes);
     if (!room) {
@@ -231,7 +231,7 @@ static td_status put_samples(array *a, const int64_t *samples, td_error *error) 
 }
 
 /* Makes the record of a steps or samples file whole, and visible if it must be before the data. */
-static td_status finish(array *a, bool commit, td_error *error) {
+static td_status finish_record(array *a, bool commit, td_error *error) {
     a->file->whole = a->file->used;
     return commit ? td__append_commit(a->file, error) : TD_OK;
 }
@@ -244,7 +244,7 @@ static td_status write_data(array *a, const void *data, td_error *error) {
         status = td__append_through(a->file, data, size, error);
         status = status ? status : td__append_commit(a->file, error);
     } else {
-        status = put(a, data, size, error);
+        status = buffer_bytes(a, data, size, error);
     }
     if (status) {
         td__append_cancel(a->file);
@@ -271,18 +271,18 @@ static td_status write_view(td_sink *sink, const td_record *record, const td_vie
         return status;
     }
     bool commit = bytes + (int64_t)s->data.file->used >= TD__APPEND_PIECE;
-    int64_t index =
-        bytes ? records(&s->data) + (int64_t)s->data.file->used / bytes : s->data.empty_records;
+    int64_t index = bytes ? record_count(&s->data) + (int64_t)s->data.file->used / bytes
+                          : s->data.empty_records;
     td__append_begin(s->steps.file);
     if (s->has_samples) {
         td__append_begin(s->samples.file);
     }
-    status = put(&s->steps, &record->step, sizeof record->step, error);
+    status = buffer_bytes(&s->steps, &record->step, sizeof record->step, error);
     if (s->has_samples) {
         status = status ? status : put_samples(&s->samples, record->samples, error);
-        status = status ? status : finish(&s->samples, commit, error);
+        status = status ? status : finish_record(&s->samples, commit, error);
     }
-    status = status ? status : finish(&s->steps, commit, error);
+    status = status ? status : finish_record(&s->steps, commit, error);
     status = status ? status : write_data(&s->data, view->data, error);
     if (status) {
         td__append_cancel(s->steps.file);

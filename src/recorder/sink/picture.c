@@ -113,7 +113,7 @@ static layout find_layout(const td_view *view, td__picture_kind kind, bool negat
 }
 
 /* Many tiles side by side become a grid that is about as high as wide. */
-static layout fold(layout l) {
+static layout fold_tiles(layout l) {
     enum { FEW = 8 };
     l.tiles = l.rows * l.columns;
     if (l.rows > 1 || l.columns <= FEW) {
@@ -125,7 +125,7 @@ static layout fold(layout l) {
     return l;
 }
 
-static uint8_t shade(const scale *s, double value) {
+static uint8_t grey_of(const scale *s, double value) {
     double share = (value - s->low) / (s->high - s->low);
     return (uint8_t)lrint(255 * fmin(fmax(share, 0), 1));
 }
@@ -135,7 +135,7 @@ static pixel colour_of(const scale *s, double value) {
         return (pixel){{0, 255, 0}};
     }
     if (!s->diverging) {
-        uint8_t grey = shade(s, value);
+        uint8_t grey = grey_of(s, value);
         return (pixel){{grey, grey, grey}};
     }
     double share = fmin(fmax(value / s->high, -1), 1);
@@ -153,7 +153,7 @@ static pixel pixel_at(const td_view *view, const layout *l, const scale *s, int6
         if (isnan(value)) {
             return colour_of(s, value);
         }
-        p.rgb[i] = shade(s, value);
+        p.rgb[i] = grey_of(s, value);
     }
     return p;
 }
@@ -176,7 +176,7 @@ static void draw_row(pixel *out, int32_t width, int32_t y, int64_t zoom, const t
     }
 }
 
-static int32_t side(int64_t tiles, int64_t size, int64_t zoom) {
+static int32_t side_pixels(int64_t tiles, int64_t size, int64_t zoom) {
     int64_t pixels;
     if (__builtin_mul_overflow(tiles, size * zoom + 1, &pixels) || pixels - 1 > TD__PICTURE_SIDE) {
         return TD__PICTURE_SIDE;
@@ -213,8 +213,8 @@ static void give_up(png_structp png, png_const_charp text) {
 
 /* The picture row by row; false when memory is exhausted. Nothing here changes between setjmp and
  * longjmp but what out points to. */
-static bool encode(output *out, pixel *row, int32_t width, int32_t height, int64_t zoom,
-                   const td_view *view, const layout *l, const scale *s) {
+static bool encode_png(output *out, pixel *row, int32_t width, int32_t height, int64_t zoom,
+                       const td_view *view, const layout *l, const scale *s) {
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, give_up, no_warning);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     if (!info || setjmp(png_jmpbuf(png))) {
@@ -250,20 +250,21 @@ td_status td__picture_make(const td_view *view, td__picture_kind kind, td__pictu
         return td_error_set(error, TD_BAD_SHAPE, "a tensor without elements has no picture");
     }
     scale s = find_scale(view, count, kind == TD__PICTURE_EXACT);
-    layout l = fold(find_layout(view, kind, s.diverging));
+    layout l = fold_tiles(find_layout(view, kind, s.diverging));
     s.grey = s.grey && !l.colour;
     int64_t largest = l.height > l.width ? l.height : l.width;
     int64_t zoom = ENLARGED / (l.rows * l.columns > 1 ? 4 : 1) / largest;
     zoom = zoom < 1 || kind == TD__PICTURE_EXACT ? 1 : zoom > MAXIMUM_ZOOM ? MAXIMUM_ZOOM : zoom;
-    int32_t width = side(l.columns, l.width, zoom), height = side(l.rows, l.height, zoom);
+    int32_t width = side_pixels(l.columns, l.width, zoom),
+            height = side_pixels(l.rows, l.height, zoom);
     while (zoom > 1 && (width == TD__PICTURE_SIDE || height == TD__PICTURE_SIDE)) {
         zoom--; /* rather than leaving examples out */
-        width = side(l.columns, l.width, zoom);
-        height = side(l.rows, l.height, zoom);
+        width = side_pixels(l.columns, l.width, zoom);
+        height = side_pixels(l.rows, l.height, zoom);
     }
     output out = {0};
     pixel *row = td__calloc((size_t)width, sizeof *row);
-    if (!row || !encode(&out, row, width, height, zoom, view, &l, &s)) {
+    if (!row || !encode_png(&out, row, width, height, zoom, view, &l, &s)) {
         td__free(out.bytes);
         td__free(row);
         return td_error_set(error, TD_MEMORY, "out of memory for a picture of %d x %d pixels",
@@ -274,7 +275,7 @@ td_status td__picture_make(const td_view *view, td__picture_kind kind, td__pictu
     return TD_OK;
 }
 
-enum { PNG_WIDTH = 16, PNG_HEIGHT = 20, PNG_HEAD = 24 }; /* where a PNG file says its size */
+enum { PNG_WIDTH = 16, PNG_HEIGHT = 20, PNG_HEAD = 24 }; /* where a PNG file has its size */
 
 static int32_t read_side(const uint8_t *bytes) {
     uint32_t side =

@@ -37,7 +37,7 @@ TD_NODISCARD td_status td__picture_make(const td_view *view, td__picture_kind ki
 /* A record's: what it brings along, or made of its view. */
 TD_NODISCARD td_status td__picture_of(const td_record *record, td__picture *picture,
                                       td_error *error);
-/* Whether the signal's name says that it is a kernel (or its gradient or update). */
+/* Returns true when the signal's name is that of a kernel (or of its gradient or update). */
 bool td__picture_is_kernel(const char *signal);
 
 #endif

@@ -29,7 +29,7 @@ static void print_name(FILE *stream, const char *name) {
     td__print_visible(stream, name, strlen(name));
 }
 
-static int format(char out[TD__NUMBER_ROOM + 1], double value) {
+static int format_number(char out[TD__NUMBER_ROOM + 1], double value) {
     size_t length = td__format_rounded(out, value, DIGITS);
     out[length] = 0;
     return (int)length;
@@ -37,7 +37,7 @@ static int format(char out[TD__NUMBER_ROOM + 1], double value) {
 
 static void print_number(FILE *stream, double value) {
     char text[TD__NUMBER_ROOM + 1];
-    format(text, value);
+    format_number(text, value);
     fprintf(stream, " %*s", WIDTH, text);
 }
 
@@ -87,7 +87,7 @@ static td_status print_scalar(td_sink *sink, const td_record *record, td_error *
         sink->step = record->step;
     }
     char text[TD__NUMBER_ROOM + 1];
-    int32_t length = format(text, record->value);
+    int32_t length = format_number(text, record->value);
     int32_t *width = &sink->widths[record->signal_index];
     *width = length > *width ? length : *width;
     fputs("  ", sink->stream);
@@ -134,19 +134,19 @@ static td_status print_histogram(td_sink *sink, const td_record *record, td_erro
     int32_t first = histogram->ranges ? 0 : histogram->bins[0].index;
     int32_t span = (histogram->ranges ? last : histogram->bins[last].index) - first + 1;
     int32_t bars = span < BARS ? span : BARS;
-    double counts[BARS] = {0}, most = 0;
+    double counts[BARS] = {0}, max = 0;
     for (int32_t i = 0; i < histogram->bin_count; i++) {
         int32_t index = histogram->ranges ? i : histogram->bins[i].index - first;
         int32_t bar = (int32_t)((int64_t)index * bars / span);
         counts[bar] += td_histogram_range(histogram, i).count;
-        most = counts[bar] > most ? counts[bar] : most;
+        max = counts[bar] > max ? counts[bar] : max;
     }
     char low[TD__NUMBER_ROOM + 1], high[TD__NUMBER_ROOM + 1];
-    format(low, td_histogram_range(histogram, 0).left);
-    format(high, td_histogram_range(histogram, last).right);
+    format_number(low, td_histogram_range(histogram, 0).left);
+    format_number(high, td_histogram_range(histogram, last).right);
     fprintf(sink->stream, ": %s |", low);
     for (int32_t i = 0; i < bars; i++) {
-        fputs(blocks[most > 0 ? (int)ceil(counts[i] * 8 / most) : 0], sink->stream);
+        fputs(blocks[max > 0 ? (int)ceil(counts[i] * 8 / max) : 0], sink->stream);
     }
     fprintf(sink->stream, "| %s\n", high);
     return TD_OK;

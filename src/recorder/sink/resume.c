@@ -280,11 +280,11 @@ static td_status set_aside(const td__append_set *set, int folder, const array ar
             status = td__file_set_aside(folder, arrays[i].name, aside, error);
         }
     }
-    td_error said = {0};
-    td_error_set(&said, TD_FORMAT, "%s; it is set aside as %s, with what belongs to it",
+    td_error problem = {0};
+    td_error_set(&problem, TD_FORMAT, "%s; it is set aside as %s, with what belongs to it",
                  reason->text, aside);
     if (!status) {
-        td__append_say(set, &said);
+        td__append_report(set, &problem);
     }
     return status;
 }

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Whether rows of so many columns are scores: one for each class, or one for two classes. */
+/* Returns true when rows of that many columns are scores: one per class, or one for two classes. */
 static inline bool td__are_scores(const td_signal_info *info, int64_t columns) {
     return info && info->classes > 1 &&
            (columns == info->classes || (columns == 1 && info->classes == 2));

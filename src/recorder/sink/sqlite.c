@@ -21,7 +21,7 @@ struct td_sink {
     int64_t unheard;
 };
 
-/* A file that has lost its name takes what is written and shows it to nobody. */
+/* A deleted file still accepts writes, but no reader can open it. */
 static td_status check_files(const td_sink *sink, td_error *error) {
     struct stat now;
     for (int i = 0; i < FILES; i++) {
@@ -38,7 +38,7 @@ static td_status check_files(const td_sink *sink, td_error *error) {
 }
 
 /* After whatever may have committed: everything or nothing. */
-static td_status settle(td_sink *sink, td_status status, td_error *error) {
+static td_status update_held_records(td_sink *sink, td_status status, td_error *error) {
     bool all = sink->writer.batch.rows == 0 && !sink->writer.batch.more;
     if (all && sink->committed != sink->taken) {
         td_status lost = check_files(sink, error);
@@ -52,12 +52,12 @@ static td_status settle(td_sink *sink, td_status status, td_error *error) {
 static td_status sqlite_write(td_sink *sink, const td_record *record, td_error *error) {
     td_status status = td__writer_record(&sink->writer, record, error);
     sink->taken += !status;
-    return settle(sink, status, error);
+    return update_held_records(sink, status, error);
 }
 
 static td_status sqlite_end_step(td_sink *sink, int64_t epoch, int64_t step, td_error *error) {
     (void)epoch, (void)step;
-    return settle(sink, td__batch_commit_if_old(&sink->writer.batch, error), error);
+    return update_held_records(sink, td__batch_commit_if_old(&sink->writer.batch, error), error);
 }
 
 static td_status sqlite_event(td_sink *sink, const td_event *event, td_error *error) {
@@ -69,7 +69,7 @@ static td_status sqlite_note(td_sink *sink, const char *key, const char *value, 
 }
 
 static td_status sqlite_flush(td_sink *sink, td_error *error) {
-    td_status status = settle(sink, td__batch_sync(&sink->writer.batch, error), error);
+    td_status status = update_held_records(sink, td__batch_sync(&sink->writer.batch, error), error);
     td_error lost;
     if (check_files(sink, &lost) == TD_OK) {
         return status;
@@ -79,7 +79,7 @@ static td_status sqlite_flush(td_sink *sink, td_error *error) {
     return td_error_set(error, TD_IO, "%s", lost.text);
 }
 
-static void release(td_sink *sink) {
+static void release_sqlite_sink(td_sink *sink) {
     td__writer_release(&sink->writer); /* its paths lead through the folder, which is closed last */
     if (sink->folder >= 0) {
         close(sink->folder);
@@ -89,7 +89,7 @@ static void release(td_sink *sink) {
 
 static td_status sqlite_close(td_sink *sink, td_error *error) {
     td_status status = sqlite_flush(sink, error);
-    release(sink);
+    release_sqlite_sink(sink);
     return status;
 }
 
@@ -124,7 +124,7 @@ static td_status sqlite_open(const td_sink_options *options, td_sink **sink, td_
     opened->folder = td__folder_open(options->folder, error);
     td_status status = opened->folder < 0 ? TD_IO : open_writer(opened, options, error);
     if (status) {
-        release(opened);
+        release_sqlite_sink(opened);
         return status;
     }
     *sink = opened;

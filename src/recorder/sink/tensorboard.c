@@ -1,7 +1,7 @@
 /* TensorBoard event files: scalars, histograms, pictures and texts.
  *
  * One file for each session, events.out.tfevents.SECONDS.HOST.PID.N; a run that goes on gets a new
- * one, whose first event says from which step on the older ones no longer count. TensorBoard
+ * one, whose first event has the step from which on the older ones no longer count. TensorBoard
  * waits for the rest of a record that is not all there, so records are simply appended. A value's
  * metadata goes with the first value of its tag.
  */
@@ -38,7 +38,7 @@ static const size_t record_maximum = (size_t)1 << 31;
 
 enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2 };
 
-static void put(td_sink *sink, const void *data, size_t size) {
+static void buffer_bytes(td_sink *sink, const void *data, size_t size) {
     sink->failed |= !td__grow(&sink->bytes, &sink->capacity, sink->size + size, record_maximum, 1);
     if (!sink->failed) {
         memcpy(sink->bytes + sink->size, data, size);
@@ -57,7 +57,7 @@ static size_t encode_varint(uint8_t out[10], uint64_t value) {
 
 static void put_varint(td_sink *sink, uint64_t value) {
     uint8_t bytes[10];
-    put(sink, bytes, encode_varint(bytes, value));
+    buffer_bytes(sink, bytes, encode_varint(bytes, value));
 }
 
 static void put_tag(td_sink *sink, uint32_t field, enum wire wire) {
@@ -73,13 +73,13 @@ static void put_double(td_sink *sink, uint32_t field, double value) {
     uint64_t bits;
     td__little_copy(&bits, &value, sizeof bits, sizeof bits);
     put_tag(sink, field, FIXED64);
-    put(sink, &bits, sizeof bits);
+    buffer_bytes(sink, &bits, sizeof bits);
 }
 
 static void put_bytes(td_sink *sink, uint32_t field, const void *data, size_t size) {
     put_tag(sink, field, BYTES);
     put_varint(sink, size);
-    put(sink, data, size);
+    buffer_bytes(sink, data, size);
 }
 
 static void put_string(td_sink *sink, uint32_t field, const char *text) {
@@ -89,7 +89,7 @@ static void put_string(td_sink *sink, uint32_t field, const char *text) {
 /* A message within: returns where its length goes, for close_message. */
 static size_t open_message(td_sink *sink, uint32_t field) {
     put_tag(sink, field, BYTES);
-    put(sink, "", 1);
+    buffer_bytes(sink, "", 1);
     return sink->size;
 }
 
@@ -100,7 +100,7 @@ static void close_message(td_sink *sink, size_t start) {
     uint8_t length[10];
     size_t size = sink->size - start;
     size_t length_size = encode_varint(length, size);
-    put(sink, length, length_size - 1); /* room; one byte is there */
+    buffer_bytes(sink, length, length_size - 1); /* room; one byte is there */
     if (!sink->failed) {
         memmove(sink->bytes + start + length_size - 1, sink->bytes + start, size);
         memcpy(sink->bytes + start - 1, length, length_size);
@@ -151,7 +151,7 @@ static void begin_event(td_sink *sink, double wall_time, int64_t step) {
     static const char head[FRAME_HEAD] = {0};
     sink->size = 0;
     sink->failed = false;
-    put(sink, head, sizeof head);
+    buffer_bytes(sink, head, sizeof head);
     put_double(sink, EVENT_WALL_TIME, wall_time);
     put_number(sink, EVENT_STEP, (uint64_t)step);
 }
@@ -163,7 +163,7 @@ static void store_crc(uint8_t *out, const void *data, size_t size) {
 
 /* Frames the event that was built. */
 static td_status end_event(td_sink *sink, td_error *error) {
-    put(sink, "\0\0\0", 4);
+    buffer_bytes(sink, "\0\0\0", 4);
     if (sink->failed) {
         return td_error_set(error, TD_MEMORY, "tensorboard: out of memory for an event");
     }
@@ -182,15 +182,15 @@ static size_t begin_value(td_sink *sink, const td_record *record, const char *pa
     size_t length = strlen(record->signal);
     char *clean = td__calloc(3 * length + 1, 1);
     if (clean && length > 0) {
-        put(sink, clean, td__clean_text(clean, record->signal, length));
+        buffer_bytes(sink, clean, td__clean_text(clean, record->signal, length));
     } else {
-        put(sink, "%00", 3);
+        buffer_bytes(sink, "%00", 3);
     }
     sink->failed |= !clean;
     td__free(clean);
     if (part) {
-        put(sink, "/", 1);
-        put(sink, part, strlen(part));
+        buffer_bytes(sink, "/", 1);
+        buffer_bytes(sink, part, strlen(part));
     }
     close_message(sink, tag);
     if (!described) {
@@ -264,7 +264,7 @@ static void put_histogram(td_sink *sink, const td_record *record, bool described
         }
         double row[3] = {bin.left, bin.right, bin.count};
         td__little_copy(row, row, sizeof row, sizeof *row);
-        put(sink, row, sizeof row);
+        buffer_bytes(sink, row, sizeof row);
     }
     close_message(sink, tensor);
     close_message(sink, message);
@@ -405,7 +405,7 @@ static td_status create_file(td_sink *sink, const td_sink_options *options, td_e
     return status ? status : td__append_bytes(sink->file, sink->bytes, sink->size, 0, error);
 }
 
-static td_status release(td_sink *sink, td_error *error) {
+static td_status release_tensorboard_sink(td_sink *sink, td_error *error) {
     td_status status = td__append_set_close(&sink->set, error);
     td__free(sink->described);
     td__free(sink->bytes);
@@ -425,7 +425,7 @@ static td_status tensorboard_open(const td_sink_options *options, td_sink **sink
     }
     status = create_file(opened, options, error);
     if (status) {
-        release(opened, NULL);
+        release_tensorboard_sink(opened, NULL);
         return status;
     }
     *sink = opened;
@@ -459,7 +459,7 @@ const td_sink_class td__sink_tensorboard = {
     .write = tensorboard_write,
     .end_step = tensorboard_end_step,
     .flush = tensorboard_flush,
-    .close = release,
+    .close = release_tensorboard_sink,
     .files = "events.out.tfevents.…",
     .estimate = tensorboard_estimate,
 };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static size_t escape(char *out, char c) {
+static size_t escape_character(char *out, char c) {
     static const char hex[] = "0123456789ABCDEF";
     out[0] = '%';
     out[1] = hex[(uint8_t)c >> 4];
@@ -57,7 +57,7 @@ char *td__signal_file(char out[TD__SIGNAL_FILE_SIZE], const char *signal) {
     }
     if (place) {
         memmove(place + 3, place + 1, strlen(place));
-        escape(place, *place);
+        escape_character(place, *place);
     }
     return out;
 }

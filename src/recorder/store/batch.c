@@ -13,7 +13,7 @@ static const double commit_seconds = 0.25;
 
 /* --- gathering -------------------------------------------------------------------------------- */
 
-static void put(td__batch *batch, const void *data, size_t size) {
+static void put_bytes(td__batch *batch, const void *data, size_t size) {
     batch->full |=
         !td__grow(&batch->pending, &batch->capacity, batch->size + size, pending_maximum, 1);
     if (!batch->full) {
@@ -25,20 +25,20 @@ static void put(td__batch *batch, const void *data, size_t size) {
 void td__batch_begin(td__batch *batch, td__store_table table) {
     batch->start = batch->size;
     batch->full = false;
-    put(batch, &(uint8_t){(uint8_t)table}, 1);
+    put_bytes(batch, &(uint8_t){(uint8_t)table}, 1);
 }
 
 void td__batch_int(td__batch *batch, int64_t value) {
-    put(batch, &value, sizeof value);
+    put_bytes(batch, &value, sizeof value);
 }
 void td__batch_real(td__batch *batch, double value) {
-    put(batch, &value, sizeof value);
+    put_bytes(batch, &value, sizeof value);
 }
 
 /* text may be NULL. */
 void td__batch_text(td__batch *batch, const char *text, size_t length) {
     td__batch_int(batch, text ? (int64_t)length : -1);
-    put(batch, text ? text : "", text ? length : 0);
+    put_bytes(batch, text ? text : "", text ? length : 0);
 }
 
 /* Cleaned to UTF-8, as readers expect of TEXT. */

@@ -97,10 +97,10 @@ static bool unpack_bins(td__bins *bins, const char *at, const char *end, td_hist
 }
 
 static bool parse_ranges(td__bins *bins, const char *text, td_histogram *histogram) {
-    static const size_t most = (size_t)1 << 24;
+    static const size_t max = (size_t)1 << 24;
     int32_t count = 0;
     if (*text++ != '[' ||
-        !td__grow(&bins->ranges, &bins->range_capacity, 1, most, sizeof *bins->ranges)) {
+        !td__grow(&bins->ranges, &bins->range_capacity, 1, max, sizeof *bins->ranges)) {
         return false;
     }
     while (*text == '[' || *text == ',') {
@@ -115,7 +115,7 @@ static bool parse_ranges(td__bins *bins, const char *text, td_histogram *histogr
             text = end;
         }
         if (*text++ != ']' || !td__grow(&bins->ranges, &bins->range_capacity, (size_t)count + 1,
-                                        most, sizeof *bins->ranges)) {
+                                        max, sizeof *bins->ranges)) {
             return false;
         }
         bins->ranges[count++] = (td_range){numbers[0], numbers[1], numbers[2]};

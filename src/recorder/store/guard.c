@@ -59,7 +59,7 @@ static void set_lock(int file, short type, int i) {
 }
 
 /* Opens what is under the name now: an index is another file when all had closed it meanwhile. */
-static void reopen(int *file, const char *name) {
+static void reopen_file(int *file, const char *name) {
     struct stat now, then;
     bool same = *file >= 0 && stat(name, &now) == 0 && fstat(*file, &then) == 0 &&
                 now.st_dev == then.st_dev && now.st_ino == then.st_ino;
@@ -74,7 +74,7 @@ void td__guard_hold(td__guard *guard, const char *path) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < FILES; i++) {
         (void)snprintf(name, sizeof name, "%s%s", path, locked[i].ending);
-        reopen(&guard->files[i], name);
+        reopen_file(&guard->files[i], name);
         if (guard->files[i] >= 0) {
             set_lock(guard->files[i], F_RDLCK, i);
         }
@@ -94,7 +94,7 @@ void td__guard_drop(td__guard *guard) {
     pthread_mutex_unlock(&lock);
 }
 
-static void destroy(td__guard *guard) {
+static void destroy_guard(td__guard *guard) {
     td__guard **at = &guards;
     while (*at != guard) {
         at = &(*at)->next;
@@ -114,7 +114,7 @@ void td__guard_leave(td__guard *guard) {
     }
     pthread_mutex_lock(&lock);
     if (--guard->connections == 0) {
-        destroy(guard);
+        destroy_guard(guard);
     }
     pthread_mutex_unlock(&lock);
 }

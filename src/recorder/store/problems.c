@@ -17,7 +17,7 @@ void td__run_problem(td__problems *problems, const char *format, ...) {
             return;
         }
     }
-    char *copy = problems->count < TD__MOST_PROBLEMS ? td__strdup(text) : NULL;
+    char *copy = problems->count < TD__MAX_PROBLEMS ? td__strdup(text) : NULL;
     if (copy) {
         problems->texts[problems->count++] = copy;
     } else {

@@ -4,11 +4,11 @@
 
 #include "tapedeck/base.h"
 
-enum { TD__MOST_PROBLEMS = 64 };
+enum { TD__MAX_PROBLEMS = 64 };
 
 /* All zero at first. */
 typedef struct td__problems {
-    char *texts[TD__MOST_PROBLEMS];
+    char *texts[TD__MAX_PROBLEMS];
     size_t count;
     size_t more; /* that found no room */
 } td__problems;

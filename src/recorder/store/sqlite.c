@@ -79,7 +79,7 @@ td_status td__sqlite_execute(td__sqlite *store, const char *sql, const char *ver
 }
 
 void td__sqlite_harden(td__sqlite *store, bool damaged) {
-    enum { MOST_BYTES = 128 << 20 };
+    enum { MAX_BYTES = 128 << 20 };
     static const struct {
         int option, value;
     } options[] = {{SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
@@ -90,7 +90,7 @@ void td__sqlite_harden(td__sqlite *store, bool damaged) {
     for (size_t i = 0; i < count - damaged; i++) {
         sqlite3_db_config(store->database, options[i].option, options[i].value, NULL);
     }
-    sqlite3_limit(store->database, SQLITE_LIMIT_LENGTH, MOST_BYTES);
+    sqlite3_limit(store->database, SQLITE_LIMIT_LENGTH, MAX_BYTES);
 }
 
 td_status td__sqlite_need_view(td__sqlite *store, td_error *error) {
@@ -132,7 +132,7 @@ void td__sqlite_close(td__store *base) {
 
 /* ---- Rows that go in ------------------------------------------------------------------------ */
 
-static sqlite3_stmt *insertion(td__sqlite *store, td__store_table table) {
+static sqlite3_stmt *insert_statement(td__sqlite *store, td__store_table table) {
     const td__table_facts *facts = &td__tables[table];
     if (!store->inserts[table]) {
         char sql[160];
@@ -172,7 +172,7 @@ static int bind_value(sqlite3_stmt *statement, int column, char type, const uint
                        : sqlite3_bind_blob(statement, column, text, (int)integer, SQLITE_STATIC);
 }
 
-static int clear(td__sqlite *store, const char *table) {
+static int clear_table(td__sqlite *store, const char *table) {
     char sql[64];
     (void)snprintf(sql, sizeof sql, "DELETE FROM %s", table);
     return sqlite3_exec(store->database, sql, NULL, NULL, NULL);
@@ -181,10 +181,10 @@ static int clear(td__sqlite *store, const char *table) {
 static int insert_row(td__sqlite *store, const uint8_t **at) {
     int number = *(*at)++;
     if (number >= TD__TABLES) {
-        return clear(store, td__tables[number - TD__TABLES].name);
+        return clear_table(store, td__tables[number - TD__TABLES].name);
     }
     td__store_table table = (td__store_table)number;
-    sqlite3_stmt *statement = insertion(store, table);
+    sqlite3_stmt *statement = insert_statement(store, table);
     if (!statement) {
         return sqlite3_errcode(store->database);
     }
@@ -240,8 +240,8 @@ static td_status sqlite_sync(td__store *base, td_error *error) {
 /* ---- Changing what is there ----------------------------------------------------------------- */
 
 /* All of it or nothing. */
-static td_status change(td__sqlite *store, const char *const *sql, size_t count, const char *verb,
-                        td_error *error) {
+static td_status run_transaction(td__sqlite *store, const char *const *sql, size_t count,
+                                 const char *verb, td_error *error) {
     td_status status = td__sqlite_execute(store, "BEGIN IMMEDIATE", verb, error);
     if (status) {
         return status;
@@ -257,9 +257,9 @@ static td_status change(td__sqlite *store, const char *const *sql, size_t count,
 }
 
 static td_status sqlite_rewind(td__store *base, int64_t step, td_error *error) {
-    enum { STATEMENTS = 3, MOST_TABLES = 16 };
-    char texts[STATEMENTS + MOST_TABLES][480];
-    const char *sql[STATEMENTS + MOST_TABLES];
+    enum { STATEMENTS = 3, MAX_TABLES = 16 };
+    char texts[STATEMENTS + MAX_TABLES][480];
+    const char *sql[STATEMENTS + MAX_TABLES];
     size_t count = 0;
     long long at = step;
     /* Arrays close up where records are taken out before others that stay (history). */
@@ -284,7 +284,7 @@ static td_status sqlite_rewind(td__store *base, int64_t step, td_error *error) {
     for (size_t i = 0; i < count; i++) {
         sql[i] = texts[i];
     }
-    return change((td__sqlite *)base, sql, count, "rewind", error);
+    return run_transaction((td__sqlite *)base, sql, count, "rewind", error);
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -313,7 +313,7 @@ static td_status make_database(const char *draft, const char *path, td_error *er
     return status;
 }
 
-static td_status migrate(td__sqlite *store, td_error *error) {
+static td_status migrate_schema(td__sqlite *store, td_error *error) {
     int version = td__sqlite_version(store);
     if (version < 1 || version > TD__SCHEMA_VERSION) {
         return td_error_set(error, TD_UNSUPPORTED,
@@ -323,7 +323,8 @@ static td_status migrate(td__sqlite *store, td_error *error) {
     td_status status = TD_OK;
     store->store.version = version;
     for (; version < TD__SCHEMA_VERSION && !status; version++) {
-        status = change(store, &td__migrations[version].write, 1, "bring up to date", error);
+        status =
+            run_transaction(store, &td__migrations[version].write, 1, "bring up to date", error);
     }
     return status;
 }
@@ -341,7 +342,7 @@ static td_status open_for_writing(const char *path, td__store **opened, td_error
                                 "configure", error);
     td__sqlite_harden(store, false);
     status = status ? status : td__sqlite_need_view(store, error); /* for rewinding */
-    status = status ? status : migrate(store, error);
+    status = status ? status : migrate_schema(store, error);
     if (status) {
         td__sqlite_close(&store->store);
         return status;
@@ -396,7 +397,7 @@ td_status td__store_open(const char *folder, td__store **store, td_error *error)
 
 td_status td__store_temporary(td__store **store, td_error *error) {
     td__sqlite *made = NULL;
-    /* A database without a name is in memory, and in a file that nobody sees when it grows. */
+    /* A database without a name is in memory, and in a private temporary file when it grows. */
     td_status status = td__sqlite_connect("", NULL, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
                                           NULL, &made, error);
     if (status) {

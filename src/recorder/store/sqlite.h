@@ -26,16 +26,15 @@ typedef struct td__sqlite {
 
 extern const td__store_class td__sqlite_class;
 
-/* A connection to path, or to the URI that stands for it where uri is not NULL; sqlite3_open_v2's
- * flags and VFS. */
+/* Opens a connection to path, or to uri when it is not NULL; flags and VFS as for sqlite3_open_v2. */
 td_status td__sqlite_connect(const char *path, const char *uri, int flags, const char *vfs,
                              td__sqlite **opened, td_error *error);
 td_status td__sqlite_execute(td__sqlite *store, const char *sql, const char *verb, td_error *error);
 /* "run.db: cannot VERB: …" */
 td_status td__sqlite_error(const td__sqlite *store, int code, const char *verb, td_error *error);
 /* Makes it safe to use whatever is in the file: its triggers and views do nothing, and texts have a
- * limit. Not for what is damaged: SQLite reads what there is of a file that is shorter than it says
- * only when it is not on its guard. */
+ * limit. A damaged file is left out: SQLite reads the rest of a file that is shorter than its header
+ * claims only without these settings. */
 void td__sqlite_harden(td__sqlite *store, bool damaged);
 /* Makes our own `tensor`, once: most readers need none. */
 td_status td__sqlite_need_view(td__sqlite *store, td_error *error);

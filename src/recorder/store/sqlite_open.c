@@ -26,8 +26,8 @@ static bool make_uri(char *out, size_t size, const char *path, const char *optio
     return !*path && (size_t)snprintf(out + used, size - used, "?%s", options) < size - used;
 }
 
-/* SQLite fills what is missing of a last page with zeros, and says nothing. Read through SQLite: a
- * descriptor of our own would drop its locks when it is closed. */
+/* SQLite silently fills the missing part of a last page with zeros. The file is read through SQLite,
+ * because closing a descriptor of our own would drop its locks. */
 static bool is_cut_short(td__sqlite *store, bool has_log) {
     uint8_t head[32];
     sqlite3_int64 size = 0;
@@ -97,7 +97,7 @@ __attribute__((destructor)) static void unregister_lockless(void) {
 
 /* ---- What is in it -------------------------------------------------------------------------- */
 
-enum { INSTRUCTIONS = 1000 }; /* between two looks at the budget */
+enum { INSTRUCTIONS = 1000 }; /* between two checks of the budget */
 
 static int out_of_budget(void *user) {
     td__sqlite *store = user;
@@ -153,12 +153,12 @@ static const manner shared = {"mode=ro", NULL, ""},
                     alone = {"mode=ro", "tapedeck-lockless", "PRAGMA locking_mode=EXCLUSIVE;"},
                     unchanging = {"immutable=1", NULL, ""};
 
-static const double most_seconds = 2; /* to open it, of processor time: takes far less */
+static const double max_seconds = 2; /* to open it, of processor time: takes far less */
 
 /* Opens and reads the schema, the first thing that can fail. */
 static td_status try_open(const char *path, const manner *how, bool has_log, td__sqlite **opened,
                           bool *damaged, td_error *error) {
-    static const char look[] = "SELECT count(*) FROM sqlite_schema";
+    static const char probe[] = "SELECT count(*) FROM sqlite_schema";
     char uri[3 * TD__SQLITE_PATH];
     td__sqlite *store = NULL;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -172,18 +172,18 @@ static td_status try_open(const char *path, const manner *how, bool has_log, td_
         return status;
     }
     store->budget = INT64_MAX;
-    store->store.cpu_until = td__cpu_seconds() + most_seconds;
+    store->store.cpu_until = td__cpu_seconds() + max_seconds;
     sqlite3_progress_handler(store->database, INSTRUCTIONS, out_of_budget, store);
     sqlite3_db_config(store->database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_exec(store->database, how->pragmas, NULL, NULL, NULL);
     sqlite3_exec(store->database, "PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON", NULL, NULL,
                  NULL);
-    int code = sqlite3_exec(store->database, look, NULL, NULL, NULL);
+    int code = sqlite3_exec(store->database, probe, NULL, NULL, NULL);
     *damaged = is_cut_short(store, has_log);
     if ((code & 0xff) == SQLITE_CORRUPT) {
         *damaged = true;
         sqlite3_exec(store->database, "PRAGMA writable_schema=ON", NULL, NULL, NULL);
-        code = sqlite3_exec(store->database, look, NULL, NULL, NULL);
+        code = sqlite3_exec(store->database, probe, NULL, NULL, NULL);
     }
     if (code != SQLITE_OK) {
         int kind = code & 0xff;

@@ -10,9 +10,9 @@ typedef struct rows {
     sqlite3_stmt *statement;
 } rows;
 
-/* A budget is refilled when nothing is being read: a statement that would run for ever, in a file
- * made for that or damaged, ends; one that looks at every row of a large run does not. */
-static void refill(td__sqlite *store) {
+/* The budget is refilled when nothing is being read. It ends a statement that would run forever in a
+ * hostile or damaged file, but not one that reads every row of a large run. */
+static void refill_budget(td__sqlite *store) {
     enum { LEAST = 50000000, A_BYTE = 64 };
     store->budget = LEAST + A_BYTE * store->bytes;
 }
@@ -33,7 +33,7 @@ td__rows *td__sqlite_select(td__store *base, const td__query *query, td_error *e
         return NULL;
     }
     if (store->open_statements == 0) {
-        refill(store);
+        refill_budget(store);
     }
     if (sqlite3_prepare_v2(store->database, sql, -1, &made->statement, NULL) != SQLITE_OK) {
         td_error_set(error, TD_FORMAT, "run.db: %s", sqlite3_errmsg(store->database));

@@ -142,11 +142,11 @@ TD_NODISCARD td_status td__store_create(const char *folder, td__store **store, t
 /* FOLDER/run.db, brought to this version when it is older. TD_NOT_FOUND when there is none. */
 TD_NODISCARD td_status td__store_open(const char *folder, td__store **store, td_error *error);
 /* FOLDER/run.db for reading only: nothing is changed, nothing is left beside it, and nothing in it
- * is trusted. writing: a deck writes it now. damaged: it is shorter than it says.
+ * is trusted. writing: a deck writes it now. damaged: it is shorter than its header claims.
  * TD_NOT_FOUND, TD_BUSY, TD_FORMAT. */
 TD_NODISCARD td_status td__store_read(const char *folder, bool writing, td__store **store,
                                       bool *damaged, td_error *error);
-/* One that nobody else sees and that is gone when it is closed. */
+/* A private store that is deleted when it is closed. */
 TD_NODISCARD td_status td__store_temporary(td__store **store, td_error *error);
 
 #endif

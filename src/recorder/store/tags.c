@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MOST_TAGS = 1 << 24 };
+enum { MAX_TAGS = 1 << 24 };
 
 /* Eight bytes at a time; the table does not leave this process. */
 static uint64_t hash_of(const char *name, size_t length) {
@@ -42,7 +42,7 @@ static bool is_named(const td__tag *tag, const char *name, size_t length) {
     return tag->length == length && memcmp(tag->name, name, length) == 0;
 }
 
-static bool rehash(td__tags *tags) {
+static bool rehash_tags(td__tags *tags) {
     size_t size = tags->table_size ? 2 * tags->table_size : 64;
     uint32_t *table = td__calloc(size, sizeof *table);
     if (!table) {
@@ -61,8 +61,8 @@ static bool rehash(td__tags *tags) {
     return true;
 }
 
-static td__tag *find(td__tags *tags, const char *name, size_t length, uint64_t hash,
-                     uint32_t **slot) {
+static td__tag *find_tag(td__tags *tags, const char *name, size_t length, uint64_t hash,
+                         uint32_t **slot) {
     size_t mask = tags->table_size - 1, at = hash & mask;
     for (; tags->table[at]; at = (at + 1) & mask) {
         td__tag *tag = &tags->tags[tags->table[at] - 1];
@@ -75,12 +75,12 @@ static td__tag *find(td__tags *tags, const char *name, size_t length, uint64_t h
 }
 
 td__tag *td__tags_find(td__tags *tags, const char *name, size_t length) {
-    if (2 * (tags->count + 1) > tags->table_size && !rehash(tags)) {
+    if (2 * (tags->count + 1) > tags->table_size && !rehash_tags(tags)) {
         return NULL;
     }
     uint32_t *slot = NULL;
     uint64_t hash = hash_of(name, length);
-    td__tag *known = find(tags, name, length, hash, &slot);
+    td__tag *known = find_tag(tags, name, length, hash, &slot);
     if (known) {
         return known;
     }
@@ -90,7 +90,7 @@ td__tag *td__tags_find(td__tags *tags, const char *name, size_t length) {
         td__free(clean);
         return tag;
     }
-    if (!td__grow(&tags->tags, &tags->capacity, tags->count + 1, MOST_TAGS, sizeof *tags->tags)) {
+    if (!td__grow(&tags->tags, &tags->capacity, tags->count + 1, MAX_TAGS, sizeof *tags->tags)) {
         return NULL;
     }
     char *copy = copy_name(name, length);

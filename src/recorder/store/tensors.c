@@ -20,7 +20,8 @@ static size_t format_shape(char out[TD_SHAPE_TEXT_SIZE], const td_shape *shape) 
     return length;
 }
 
-static td_status say(td__stretch *stretch, td_form form, td__batch *batch, td_error *error) {
+static td_status write_stretch(td__stretch *stretch, td_form form, td__batch *batch,
+                               td_error *error) {
     const char *name = td_form_name(form), *dtype = td_dtype_name(stretch->dtype);
     char shape[TD_SHAPE_TEXT_SIZE];
     td__batch_begin(batch, TD__TENSOR_SERIES_ROW);
@@ -34,12 +35,12 @@ static td_status say(td__stretch *stretch, td_form form, td__batch *batch, td_er
     td__batch_text(batch, stretch->file, strlen(stretch->file));
     td__batch_int(batch, stretch->record);
     td_status status = td__batch_end(batch, error);
-    stretch->unsaid = status != TD_OK;
+    stretch->unwritten = status != TD_OK;
     return status;
 }
 
-static bool continues(const td__stretch *stretch, const td_record *record, const td_view *view,
-                      const td_place *place) {
+static bool continues_stretch(const td__stretch *stretch, const td_record *record,
+                              const td_view *view, const td_place *place) {
     int64_t distance = record->step - stretch->last;
     return stretch->count && place->record == stretch->record + stretch->count && distance > 0 &&
            (stretch->count == 1 || distance == stretch->every) && stretch->dtype == view->dtype &&
@@ -58,12 +59,13 @@ td_status td__tensors_put(td__tensors *tensors, td__batch *batch, int64_t signal
         return td_error_set(error, TD_MEMORY, "run.db: out of memory");
     }
     td__stretch *stretch = &tensors->stretches[index];
-    if (continues(stretch, record, view, place)) {
+    if (continues_stretch(stretch, record, view, place)) {
         stretch->every = record->step - stretch->last;
         stretch->last = record->step;
         stretch->count++;
     } else {
-        td_status status = stretch->unsaid ? say(stretch, record->form, batch, error) : TD_OK;
+        td_status status =
+            stretch->unwritten ? write_stretch(stretch, record->form, batch, error) : TD_OK;
         if (status) {
             return status;
         }
@@ -76,7 +78,7 @@ td_status td__tensors_put(td__tensors *tensors, td__batch *batch, int64_t signal
         stretch->shape = view->shape;
         memcpy(stretch->file, place->file, strlen(place->file) + 1);
     }
-    stretch->unsaid = batch->more = true;
+    stretch->unwritten = batch->more = true;
     return TD_OK;
 }
 
@@ -85,8 +87,8 @@ td_status td__tensors_gather(void *owner, td__batch *batch, td_error *error) {
     td_status status = TD_OK;
     for (size_t i = 0; i < tensors->count && !status; i++) {
         td__stretch *stretch = &tensors->stretches[i];
-        if (stretch->unsaid) {
-            status = say(stretch, i % KINDS ? TD_IMAGE : TD_TENSOR, batch, error);
+        if (stretch->unwritten) {
+            status = write_stretch(stretch, i % KINDS ? TD_IMAGE : TD_TENSOR, batch, error);
         }
     }
     batch->more = status != TD_OK;

@@ -13,7 +13,7 @@ typedef struct td__stretch {
     td_dtype dtype;
     td_shape shape;
     char file[sizeof((td_place *)0)->file];
-    bool unsaid; /* has grown since it was last put into the batch */
+    bool unwritten; /* has grown since it was last put into the batch */
 } td__stretch;
 
 typedef struct td__tensors {

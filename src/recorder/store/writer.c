@@ -31,36 +31,27 @@ static td_status known_id(td__writer *writer, const char *name, int64_t *id, td_
     return TD_OK;
 }
 
-/* ["zero","one",…], or nothing when there are none. */
+/* Writes the names of the units as JSON, ["zero","one",…], or NULL when there are none. */
 static void put_units(td__writer *writer, const td_signal_info *info) {
-    size_t needed = 3;
+    char *list = NULL;
+    size_t size = 0;
     for (size_t i = 0; i < info->unit_count; i++) {
-        needed += 6 * strlen(info->units[i]) + 4;
-    }
-    if (info->unit_count == 0 ||
-        !td__grow(&writer->text, &writer->text_capacity, needed, text_maximum, 1)) {
-        td__batch_text(&writer->batch, NULL, 0);
-        return;
-    }
-    char *at = writer->text;
-    for (size_t i = 0; i < info->unit_count; i++) {
-        *at++ = i ? ',' : '[';
-        *at++ = '"';
-        for (const char *c = info->units[i]; *c; c++) {
-            uint8_t byte = (uint8_t)*c;
-            if (byte < 0x20) {
-                at += snprintf(at, 8, "\\u%04x", byte);
-                continue;
-            }
-            if (byte == '"' || byte == '\\') {
-                *at++ = '\\';
-            }
-            *at++ = *c;
+        char *unit = td__clean_copy(info->units[i]);
+        size_t needed = size + 3 + (unit ? TD__JSON_STRING_SIZE(strlen(unit)) : 0);
+        if (!unit || !td__grow(&writer->text, &writer->text_capacity, needed, text_maximum, 1)) {
+            td__free(unit);
+            list = NULL;
+            break;
         }
-        *at++ = '"';
+        list = writer->text;
+        list[size++] = i ? ',' : '[';
+        size += td__json_string(list + size, unit);
+        td__free(unit);
     }
-    *at++ = ']';
-    td__batch_clean(&writer->batch, writer->text, (size_t)(at - writer->text));
+    if (list) {
+        list[size++] = ']';
+    }
+    td__batch_text(&writer->batch, list, size);
 }
 
 static void put_info(td__writer *writer, const td_signal_info *info) {
@@ -156,7 +147,7 @@ static void take_up(td__summary *s, int64_t step, double value) {
         s->greatest = value;
         s->greatest_step = step;
     }
-    s->unsaid = true;
+    s->unwritten = true;
 }
 
 static td_status put_summary(td__writer *writer, td__written *signal, td_error *error) {
@@ -170,7 +161,7 @@ static td_status put_summary(td__writer *writer, td__written *signal, td_error *
     td__batch_int(&writer->batch, s->greatest_step);
     td__batch_real(&writer->batch, s->greatest);
     td_status status = td__batch_end(&writer->batch, error);
-    s->unsaid = status != TD_OK;
+    s->unwritten = status != TD_OK;
     return status;
 }
 
@@ -185,7 +176,7 @@ static td__rows *rows_of(td__writer *writer, td__source source, int64_t id, td_e
 }
 
 /* The summary that a run that goes on has of the signal; none when it has no scalars. */
-static td_status recall(td__writer *writer, td__written *signal, td_error *error) {
+static td_status read_summary(td__writer *writer, td__written *signal, td_error *error) {
     td__rows *rows = rows_of(writer, TD__SUMMARIES, signal->id, error);
     int next = rows ? td__rows_next(rows, error) : -1;
     if (next > 0) {
@@ -204,7 +195,7 @@ static td_status recall(td__writer *writer, td__written *signal, td_error *error
 /* Sums a signal up anew, where its summary was of later steps or there was none in its version. */
 static td_status sum_up(td__writer *writer, int64_t id, td_error *error) {
     td__written signal = {.id = id};
-    td_status status = recall(writer, &signal, error);
+    td_status status = read_summary(writer, &signal, error);
     if (status || signal.summary.any) {
         return status;
     }
@@ -223,7 +214,7 @@ static td_status sum_up(td__writer *writer, int64_t id, td_error *error) {
 static td_status put_scalar(td__writer *writer, const td_record *record, td__written *signal,
                             td_error *error) {
     bool first = !signal->summary.any && writer->known.count > 0;
-    td_status status = first ? recall(writer, signal, error) : TD_OK;
+    td_status status = first ? read_summary(writer, signal, error) : TD_OK;
     if (status) {
         return status;
     }
@@ -411,11 +402,11 @@ td_status td__writer_finding(td__writer *writer, const td_run_finding *finding, 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
 /* Before a transaction: what has grown since the last one. */
-static td_status gather(void *owner, td__batch *batch, td_error *error) {
+static td_status add_pending_rows(void *owner, td__batch *batch, td_error *error) {
     td__writer *writer = owner;
     td_status status = td__tensors_gather(&writer->tensors, batch, error);
     for (size_t i = 0; i < writer->signal_count && !status; i++) {
-        if (writer->signals[i].summary.unsaid) {
+        if (writer->signals[i].summary.unwritten) {
             status = put_summary(writer, &writer->signals[i], error);
         }
     }
@@ -459,7 +450,7 @@ static td_status learn_signals(td__writer *writer, td_error *error) {
 }
 
 td_status td__writer_init(td__writer *writer, td__store *store, int64_t resume, td_error *error) {
-    *writer = (td__writer){.batch = {.store = store, .gather = gather}, .next_id = 1};
+    *writer = (td__writer){.batch = {.store = store, .gather = add_pending_rows}, .next_id = 1};
     writer->batch.owner = writer;
     td_status status = resume ? store->class->rewind(store, resume, error) : TD_OK;
     return status || !resume ? status : learn_signals(writer, error);

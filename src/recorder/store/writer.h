@@ -7,11 +7,11 @@
 #include "store/tags.h"
 #include "store/tensors.h"
 
-/* A metric's last, least and greatest value so far, so that nobody need look at all of them. */
+/* A metric's last, smallest and largest value so far, so that a reader need not read all of them. */
 typedef struct td__summary {
     int64_t last_step, least_step, greatest_step;
     double last, least, greatest; /* least, greatest: NaN when there is no number yet */
-    bool any, unsaid;
+    bool any, unwritten;
 } td__summary;
 
 /* What is known of a signal, by td_record.signal_index. */

@@ -1,6 +1,7 @@
 /* Which files may be replaced without being asked for it: those that this library has written, as far
  * as their content shows. */
 #include "tapedeck/apply.h"
+#include "zip/zip.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -88,7 +89,7 @@ static bool is_npy(const char *text, size_t size) {
 }
 
 static bool is_zip(const char *text, size_t size) {
-    return size >= 4 && !memcmp(text, "PK\3\4", 4);
+    return td__is_zip(text, size);
 }
 
 static bool is_hdf5(const char *text, size_t size) {

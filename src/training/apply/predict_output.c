@@ -7,6 +7,7 @@
 #include "sink/picture.h"
 #include "sink/score.h"
 #include "tapedeck/apply.h"
+#include "tensor/element.h"
 #include "tensor/order.h"
 
 #include <inttypes.h>
@@ -40,11 +41,7 @@ struct td__predict_output {
 enum { TEXT_BYTES = 1 << 16 }; /* written at a time; a row behind them has room too */
 
 static int64_t row_elements(const td_view *view) {
-    int64_t count = 1;
-    for (int32_t i = 1; i < view->shape.rank; i++) {
-        count *= view->shape.dims[i];
-    }
-    return count;
+    return td__elements_from(&view->shape, 1);
 }
 
 static td_status stream_error(const td__predict_output *output, td_error *error) {

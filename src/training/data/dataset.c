@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "data/augment.h"
 #include "data/csv.h"
+#include "zip/zip.h"
 
 #include <errno.h>
 #include <math.h>
@@ -18,7 +19,7 @@ static bool is_npy(const uint8_t *b, size_t size) {
 }
 
 static bool is_npz(const uint8_t *b, size_t size) {
-    return size >= 4 && (memcmp(b, "PK\3\4", 4) == 0 || memcmp(b, "PK\5\6", 4) == 0);
+    return td__is_zip(b, size);
 }
 
 static bool is_idx(const uint8_t *b, size_t size) {

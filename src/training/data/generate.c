@@ -4,6 +4,7 @@
 #include "base/words.h"
 #include "data/streams.h"
 #include "data/table.h"
+#include "tensor/element.h"
 
 #include <math.h>
 #include <string.h>
@@ -265,10 +266,8 @@ static td_status fill_in(const struct recipe *recipe, const td_generate_options 
 static td_status allocate(td__table *table, const td__request *request, const struct recipe *recipe,
                           const td_generate_options *options, float **centres, td_error *error) {
     td_shape shape = recipe->shape(options);
-    int64_t count = 1, values, bytes;
-    for (int d = 0; d < shape.rank; d++) {
-        count *= shape.dims[d]; /* at most 1e6 * 2 or 4096^2 */
-    }
+    int64_t count = td__elements_from(&shape, 0); /* at most 1e6 * 2 or 4096^2 */
+    int64_t values, bytes;
     if (!td__multiply(options->examples, count, &values) ||
         !td__multiply(values, (int64_t)sizeof(float), &bytes) || bytes > request->options->memory) {
         return td_error_set(error, TD_RANGE,

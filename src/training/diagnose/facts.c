@@ -1,6 +1,7 @@
 #include "diagnose/facts.h"
 
 #include "base/memory.h"
+#include "tensor/element.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,14 +26,6 @@ static void add(td__column *column, double value) {
 
 static void settle(td__column *column) {
     column->deviation = column->count ? sqrt(column->deviation / (double)column->count) : 0;
-}
-
-static int64_t elements(const td_shape *shape) {
-    int64_t count = 1;
-    for (int32_t i = 0; i < shape->rank; i++) {
-        count *= shape->dims[i];
-    }
-    return count;
 }
 
 /* ---- Labels --------------------------------------------------------------------------------- */
@@ -351,14 +344,14 @@ td_status td__facts_gather(td__facts *facts, td_trainer *trainer, td_error *erro
     bool from_input = trainer->experiment->train.objective.target == TD__TARGET_INPUT;
     *facts = (td__facts){.rows = info->training,
                          .validation_rows = info->validation,
-                         .width = elements(&info->input),
+                         .width = td__elements_from(&info->input, 0),
                          .table = info->input.rank <= 1,
                          .indices = reads_indices(trainer),
                          .nonfinite_row = -1,
                          .nonfinite_column = -1};
     reader r = {.trainer = trainer,
                 .inputs = facts->width,
-                .labels = from_input ? facts->width : elements(&info->label),
+                .labels = from_input ? facts->width : td__elements_from(&info->label, 0),
                 .from_input = from_input};
     r.chunk = MOST_AT_ONCE / (r.inputs + r.labels + 1);
     r.chunk = r.chunk < 1 ? 1 : r.chunk > CHUNK ? CHUNK : r.chunk;

@@ -1,6 +1,7 @@
 #include "diagnose/task.h"
 
 #include "base/memory.h"
+#include "tensor/element.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -145,13 +146,8 @@ td_status td__marks_of(td_trainer *trainer, const td__task *task, td_part part, 
     const td_data_info *info = trainer->feed.info;
     int64_t all = part == TD_TRAINING ? info->training : info->validation;
     int64_t count = all < TD__MARKED_ROWS ? all : TD__MARKED_ROWS;
-    int64_t inputs = 1, labels = 1;
-    for (int32_t i = 0; i < info->input.rank; i++) {
-        inputs *= info->input.dims[i];
-    }
-    for (int32_t i = 0; i < info->label.rank; i++) {
-        labels *= info->label.dims[i];
-    }
+    int64_t inputs = td__elements_from(&info->input, 0);
+    int64_t labels = td__elements_from(&info->label, 0);
     *marks = (td__marks){.score = NAN, .loss = NAN};
     if (count == 0) {
         return TD_OK;

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "tensor/element.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -152,10 +153,7 @@ static td_batch scale_labels(state *s, const td_batch *batch) {
     if (!o->standardize_labels || batch->label.dtype != TD_FLOAT32 || !batch->label.data) {
         return scaled;
     }
-    int64_t count = 1;
-    for (int32_t i = 0; i < batch->label.shape.rank; i++) {
-        count *= batch->label.shape.dims[i];
-    }
+    int64_t count = td__elements_from(&batch->label.shape, 0);
     const float *from = batch->label.data;
     for (int64_t i = 0; i < count; i++) {
         s->room[i] = (float)(((double)from[i] - o->label_shift) / o->label_scale);
@@ -284,10 +282,7 @@ static double score_of(const td__trial *trial) {
 static td_status run(state *s, td_error *error) {
     const td__trial_options *o = s->options;
     td_trainer *trainer = s->trainer;
-    int64_t label = 1;
-    for (int32_t i = 0; i < trainer->feed.info->label.rank; i++) {
-        label *= trainer->feed.info->label.dims[i];
-    }
+    int64_t label = td__elements_from(&trainer->feed.info->label, 0);
     if (o->standardize_labels) {
         s->room = td__calloc((size_t)(trainer->feed.info->batch * label), sizeof(float));
         if (!s->room) {

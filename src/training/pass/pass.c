@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "nn/model.h"
+#include "tensor/element.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -40,10 +41,7 @@ static td_status set_input(td__pass *pass, td_error *error) {
     const td_batch *batch = pass->batch;
     td_view view = batch->input;
     if (is_short(pass)) {
-        size_t row = sizeof(float);
-        for (int32_t i = 1; i < view.shape.rank; i++) {
-            row *= (size_t)view.shape.dims[i];
-        }
+        size_t row = sizeof(float) * (size_t)td__elements_from(&view.shape, 1);
         pass->padded = pass->padded ? pass->padded : td__calloc((size_t)pass->fixed, row);
         if (!pass->padded) {
             return td_error_set(error, TD_MEMORY, "out of memory for a batch");
@@ -104,10 +102,7 @@ static void tell_batch(const td__pass_signals *signals, const td_batch *batch) {
 static td_view truth_of(const td__pass *pass, const td_tensor *prediction) {
     const td__objective *objective = pass->objective;
     td_view truth = objective->target == TD__TARGET_INPUT ? pass->batch->input : pass->batch->label;
-    int64_t count = 1;
-    for (int32_t i = 0; i < truth.shape.rank; i++) {
-        count *= truth.shape.dims[i];
-    }
+    int64_t count = td__elements_from(&truth.shape, 0);
     if (objective->loss != TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && truth.dtype == TD_FLOAT32 &&
         count == prediction->count) {
         truth.shape = prediction->shape;

@@ -19,8 +19,10 @@
 #include "deck/state.h"
 #include "experiment/notes.h"
 #include "model/architecture.h"
+#include "model/load.h"
 #include "model/safetensors.h"
 #include "store/store.h"
+#include "tensor/element.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -217,18 +219,13 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     return status;
 }
 
-static bool is_checkpoint(const char *name) {
-    size_t length = strlen(name);
-    return length > 17 && !strncmp(name, "step-", 5) && !strcmp(name + length - 12, ".safetensors");
-}
-
 /* The checkpoints in an opened folder: their number, and the name of the oldest. Names sort by step. */
 static int64_t count_checkpoints(int folder, char oldest[256]) {
     int64_t count = 0;
     int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = copy < 0 ? NULL : fdopendir(copy);
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
-        if (is_checkpoint(entry->d_name)) {
+        if (td__is_checkpoint(entry->d_name)) {
             if (count++ == 0 || strcmp(entry->d_name, oldest) < 0) {
                 (void)snprintf(oldest, 256, "%s", entry->d_name);
             }
@@ -348,24 +345,13 @@ td_status td__model_publish(td_trainer *trainer, td_error *error) {
 /* ---- Resuming -------------------------------------------------------------------------------- */
 
 static td_status find_last(const char *run, char *path, size_t size, td_error *error) {
-    char folder[4200], last[256] = "";
-    (void)snprintf(folder, sizeof folder, "%s/checkpoints", run);
-    DIR *listing = opendir(folder);
-    for (struct dirent *entry; listing && (entry = readdir(listing));) {
-        if (is_checkpoint(entry->d_name) && strcmp(entry->d_name, last) > 0) {
-            (void)snprintf(last, sizeof last, "%s", entry->d_name);
-        }
+    if (td__last_checkpoint(run, path, size)) {
+        return TD_OK;
     }
-    if (listing) {
-        closedir(listing);
-    }
-    if (!*last || (size_t)snprintf(path, size, "%s/%s", folder, last) >= size) {
-        return td_error_set(error, TD_NOT_FOUND,
-                            "%s: no checkpoint to resume from; expected a run's folder with "
-                            "checkpoints/step-….safetensors",
-                            run);
-    }
-    return TD_OK;
+    return td_error_set(error, TD_NOT_FOUND,
+                        "%s: no checkpoint to resume from; expected a run's folder with "
+                        "checkpoints/step-….safetensors",
+                        run);
 }
 
 static td_status read_tensor(const td__safetensors *file, const char *prefix, const char *name,
@@ -380,10 +366,7 @@ static td_status read_tensor(const td__safetensors *file, const char *prefix, co
                             "that the run was started with",
                             path, full);
     }
-    int64_t count = 1;
-    for (int32_t i = 0; i < into.shape.rank; i++) {
-        count *= into.shape.dims[i];
-    }
+    int64_t count = td__elements_from(&into.shape, 0);
     memcpy((void *)(uintptr_t)into.data, found->view.data,
            (size_t)count * td_dtype_size(into.dtype));
     td__safetensors_let_go(file, found);

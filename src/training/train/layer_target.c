@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "tape/op.h"
+#include "tensor/element.h"
 #include "tensor/tensor.h"
 
 /* LAYER.loss and LAYER.loss.error. */
@@ -41,13 +42,7 @@ td_status td__layer_target_add(td_trainer *trainer, size_t layer, const char *pa
     }
     const td_data_info *info = td_dataset_info(data);
     td_shape output = td_model_layer(trainer->model, layer)->output;
-    int64_t have = 1, want = 1;
-    for (int32_t i = 0; i < info->input.rank; i++) {
-        have *= info->input.dims[i];
-    }
-    for (int32_t i = 0; i < output.rank; i++) {
-        want *= output.dims[i];
-    }
+    int64_t have = td__elements_from(&info->input, 0), want = td__elements_from(&output, 0);
     if (have != want) {
         char a[TD_SHAPE_TEXT_SIZE], b[TD_SHAPE_TEXT_SIZE];
         td_status status =

@@ -21,14 +21,6 @@ typedef struct sample {
     td_shape output_shape; /* with count first */
 } sample;
 
-static int64_t elements(const td_shape *shape) {
-    int64_t count = 1;
-    for (int32_t i = 0; i < shape->rank; i++) {
-        count *= shape->dims[i];
-    }
-    return count;
-}
-
 static void release(sample *s) {
     td__free(s->rows);
     td__free(s->input);
@@ -63,9 +55,10 @@ static td_status draw(const td_trainer *trainer, sample *s, td_error *error) {
     s->part = trainer->feed.validation ? TD_VALIDATION : TD_TRAINING;
     int64_t all = s->part == TD_VALIDATION ? info->validation : info->training;
     int64_t wanted = trainer->sample ? trainer->sample : all;
-    size_t label = info->label_kind == TD_LABEL_NONE ? 0 : (size_t)elements(&info->label);
+    size_t label =
+        info->label_kind == TD_LABEL_NONE ? 0 : (size_t)td__elements_from(&info->label, 0);
     s->count = wanted < all ? wanted : all;
-    s->input = td__calloc((size_t)(s->count * elements(&info->input)), sizeof(float));
+    s->input = td__calloc((size_t)(s->count * td__elements_from(&info->input, 0)), sizeof(float));
     s->label = td__calloc((size_t)s->count * label + 1, sizeof(float)); /* or int32 */
     if (!s->input || !s->label || !choose_rows(trainer, s, all)) {
         return td_error_set(error, TD_MEMORY, "out of memory for a sample of predictions");
@@ -100,7 +93,7 @@ static td_status take_output(sample *s, int64_t first, const td_tensor *output, 
 /* Batch by batch, so that a sample of everything needs no more working memory than training. */
 static td_status predict(td_trainer *trainer, sample *s, td_error *error) {
     const td_data_info *info = trainer->feed.info;
-    int64_t each = elements(&info->input);
+    int64_t each = td__elements_from(&info->input, 0);
     td_status status = TD_OK;
     for (int64_t first = 0; !status && first < s->count; first += info->batch) {
         int64_t count = s->count - first < info->batch ? s->count - first : info->batch;

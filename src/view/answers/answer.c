@@ -1,7 +1,7 @@
 #include "answers/answer.h"
 
-#include "base/memory.h"
 #include "answers/page.h"
+#include "base/memory.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One row for each thing the page asks for. */
+/* One row per request of the page. */
 static const struct route {
     const char *path;
-    bool about_run; /* parameter "run" says which */
+    bool about_run; /* parameter "run" is its id */
     td__route_function *answer;
 } routes[] = {
     {"/api/runs", false, td__route_runs},      {"/api/run", true, td__route_run},
@@ -33,7 +33,7 @@ static int digit(char c) {
                                         : -1;
 }
 
-/* %XX and + in place. A zero byte ends the text, as it does for everybody in C. */
+/* Decodes %XX and + in place. A decoded zero byte ends the text. */
 static void decode(char *text) {
     char *to = text;
     for (const char *from = text; *from; from++) {
@@ -47,10 +47,10 @@ static void decode(char *text) {
     *to = 0;
 }
 
-/* Cuts "a=1&b=2" up in place; what is too much is left out. */
+/* Splits "a=1&b=2" in place; parameters beyond TD__MAX_PARAMETERS are ignored. */
 static void parse_query(td__call *call, char *query) {
     char *rest = query;
-    while (rest && *rest && call->parameter_count < TD__MOST_PARAMETERS) {
+    while (rest && *rest && call->parameter_count < TD__MAX_PARAMETERS) {
         char *name = strsep(&rest, "&"), *value = strchr(name, '=');
         if (value) {
             *value++ = 0;
@@ -73,20 +73,20 @@ const char *td__call_text(const td__call *call, const char *name) {
     return "";
 }
 
-int64_t td__call_number(const td__call *call, const char *name, int64_t least, int64_t most,
-                        int64_t otherwise) {
+int64_t td__call_number(const td__call *call, const char *name, int64_t min, int64_t max,
+                        int64_t fallback) {
     const char *text = td__call_text(call, name);
     char *end;
     long long number = strtoll(text, &end, 10);
     if (end == text || *end) {
-        return otherwise;
+        return fallback;
     }
-    return number < least ? least : number > most ? most : number;
+    return number < min ? min : number > max ? max : number;
 }
 
 const td_run_signal *td__call_signal(const td__call *call, td_error *error) {
     const td_run_signal *signal =
-        td__shelf_signal(call->run, td__call_number(call, "signal", 0, INT64_MAX, 0));
+        td__cached_run_signal(call->run, td__call_number(call, "signal", 0, INT64_MAX, 0));
     if (!signal) {
         td_error_set(error, TD_NOT_FOUND, "the run has no such signal");
     }
@@ -119,28 +119,28 @@ void td__call_binary(td__call *call, td__output *head) {
 
 /* ---- Who may ask ---------------------------------------------------------------------------- */
 
-/* Takes the same time wherever they differ. */
-static bool is_token(const td__desk *desk, const char *text, size_t length) {
-    size_t wanted = strlen(desk->token);
+/* The comparison takes the same time wherever the texts differ. */
+static bool is_token(const td__server_context *context, const char *text, size_t length) {
+    size_t wanted = strlen(context->token);
     unsigned char differ = (unsigned char)(length != wanted);
     for (size_t i = 0; i < wanted; i++) {
-        differ |= (unsigned char)(desk->token[i] ^ (i < length ? text[i] : 0));
+        differ |= (unsigned char)(context->token[i] ^ (i < length ? text[i] : 0));
     }
     return !differ;
 }
 
-static void cookie_name(const td__desk *desk, char name[32]) {
-    (void)snprintf(name, 32, "tapedeck-%d", desk->port);
+static void cookie_name(const td__server_context *context, char name[32]) {
+    (void)snprintf(name, 32, "tapedeck-%d", context->port);
 }
 
-static bool has_cookie(const td__desk *desk, const char *cookies) {
+static bool has_cookie(const td__server_context *context, const char *cookies) {
     char name[32];
-    cookie_name(desk, name);
+    cookie_name(context, name);
     for (const char *at = cookies; at && *at;) {
         at += strspn(at, "; ");
         size_t length = strcspn(at, ";"), named = strlen(name);
         if (length > named && strncmp(at, name, named) == 0 && at[named] == '=' &&
-            is_token(desk, at + named + 1, length - named - 1)) {
+            is_token(context, at + named + 1, length - named - 1)) {
             return true;
         }
         at += length;
@@ -148,7 +148,8 @@ static bool has_cookie(const td__desk *desk, const char *cookies) {
     return false;
 }
 
-/* An IPv4 address, or an IPv6 one in brackets: nobody's name, which could be made to lead here. */
+/* Returns true for an IPv4 address or an IPv6 one in brackets. A host name is refused: somebody else
+ * could make theirs resolve to this machine. */
 static bool is_address(const char *text, size_t length) {
     bool six = length > 2 && text[0] == '[' && text[length - 1] == ']';
     size_t dots = 0;
@@ -167,9 +168,9 @@ static bool is_name(const char *text, size_t length, const char *name) {
 }
 
 /* "127.0.0.1:6464", as Host and the end of Origin have it. */
-static bool is_host(const td__desk *desk, const char *text) {
+static bool is_host(const td__server_context *context, const char *text) {
     char port[16];
-    (void)snprintf(port, sizeof port, ":%d", desk->port);
+    (void)snprintf(port, sizeof port, ":%d", context->port);
     size_t length = strlen(text), ending = strlen(port);
     if (length <= ending || strcmp(text + length - ending, port) != 0) {
         return false;
@@ -181,25 +182,25 @@ static bool is_host(const td__desk *desk, const char *text) {
     }
     char own[256] = "";
     (void)gethostname(own, sizeof own - 1);
-    return *desk->host && (is_name(text, length, desk->host) || is_name(text, length, own) ||
-                           is_address(text, length));
+    return *context->host && (is_name(text, length, context->host) || is_name(text, length, own) ||
+                              is_address(text, length));
 }
 
-static bool is_origin(const td__desk *desk, const char *origin) {
-    return strncmp(origin, "http://", 7) == 0 && is_host(desk, origin + 7);
+static bool is_origin(const td__server_context *context, const char *origin) {
+    return strncmp(origin, "http://", 7) == 0 && is_host(context, origin + 7);
 }
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
-static void say(td__response *response, int status, const char *text) {
+static void respond_text(td__response *response, int status, const char *text) {
     td__output_release(&response->body);
     response->status = status;
     response->type = "text/plain; charset=utf-8";
     td__put_text(&response->body, text);
 }
 
-/* What is wrong as JSON: {"error": "…"}. */
-static void say_error(td__response *response, td_status status, const td_error *error) {
+/* Responds with an error as JSON: {"error": "…"}. */
+static void respond_error(td__response *response, td_status status, const td_error *error) {
     static const struct {
         td_status status;
         int code;
@@ -218,7 +219,7 @@ static void say_error(td__response *response, td_status status, const td_error *
 
 static td_status run_route(const struct route *route, td__call *call, td_error *error) {
     if (route->about_run) {
-        call->run = td__shelf_take(call->shelf, td__call_text(call, "run"), error);
+        call->run = td__cached_run_acquire(call->cache, td__call_text(call, "run"), error);
         if (!call->run) {
             return error->status;
         }
@@ -226,7 +227,7 @@ static td_status run_route(const struct route *route, td__call *call, td_error *
     call->type = "application/json";
     td_status status = route->answer(call, error);
     if (call->run) {
-        td__shelf_give(call->run);
+        td__cached_run_release(call->run);
     }
     if (!status && call->out->failed) {
         status = td_error_set(error, TD_RANGE, "the answer is too large");
@@ -234,7 +235,7 @@ static td_status run_route(const struct route *route, td__call *call, td_error *
     return status;
 }
 
-/* target is cut up. NULL when no route has that path. */
+/* Splits `target` in place. Returns NULL when no route has that path. */
 static const struct route *find_route(char *target, td__call *call) {
     char *question = strchr(target, '?');
     if (question) {
@@ -249,9 +250,10 @@ static const struct route *find_route(char *target, td__call *call) {
     return NULL;
 }
 
-td_status td__answer_route(td__shelf *shelf, const char *target, td__output *out, td_error *error) {
+td_status td__answer_route(td__run_cache *cache, const char *target, td__output *out,
+                           td_error *error) {
     char *copy = td__strdup(target);
-    td__call call = {.shelf = shelf, .out = out};
+    td__call call = {.cache = cache, .out = out};
     const struct route *route = copy ? find_route(copy, &call) : NULL;
     td_status status = route ? run_route(route, &call, error)
                              : td_error_set(error, TD_NOT_FOUND, "nothing is at %s", target);
@@ -259,37 +261,38 @@ td_status td__answer_route(td__shelf *shelf, const char *target, td__output *out
     return status;
 }
 
-static void serve_file(const td__desk *desk, const td__page_file *file,
+static void serve_file(const td__server_context *context, const td__page_file *file,
                        const td__http_request *request, bool by_token, td__response *response) {
     char name[32];
-    cookie_name(desk, name);
+    cookie_name(context, name);
     response->status = 200;
     response->type = file->type;
     response->gzip = request->gzip;
     if (request->gzip) {
         td__put(&response->body, file->data, file->size);
     } else if (!td__page_text(file, &response->body)) {
-        say(response, 500, "out of memory\n");
+        respond_text(response, 500, "out of memory\n");
     }
     if (by_token) {
         (void)snprintf(response->cookie, sizeof response->cookie,
-                       "%s=%s; Path=/; HttpOnly; SameSite=Strict", name, desk->token);
+                       "%s=%s; Path=/; HttpOnly; SameSite=Strict", name, context->token);
     }
 }
 
-static void answer_allowed(const td__desk *desk, const td__http_request *request, char *target,
-                           td__response *response) {
-    td__call call = {.shelf = desk->shelf, .out = &response->body};
+static void answer_allowed(const td__server_context *context, const td__http_request *request,
+                           char *target, td__response *response) {
+    td__call call = {.cache = context->cache, .out = &response->body};
     const struct route *route = find_route(target, &call);
     const char *token = td__call_text(&call, "token");
-    bool by_token = is_token(desk, token, strlen(token));
-    if (!by_token && !has_cookie(desk, request->cookie)) {
-        say(response, 403, "403: open the address that `tapedeck view` printed, token and all\n");
+    bool by_token = is_token(context, token, strlen(token));
+    if (!by_token && !has_cookie(context, request->cookie)) {
+        respond_text(response, 403,
+                     "403: open the address that `tapedeck view` printed, token and all\n");
         return;
     }
     const td__page_file *file = td__page_find(target);
     if (file) {
-        serve_file(desk, file, request, by_token, response);
+        serve_file(context, file, request, by_token, response);
     } else if (strcmp(target, "/api/follow") == 0) {
         response->status = 200;
         response->type = "text/event-stream";
@@ -300,30 +303,31 @@ static void answer_allowed(const td__desk *desk, const td__http_request *request
         response->status = 200;
         response->type = call.type;
         if (status == TD_NOT_FOUND && call.run) {
-            say(response, 204, ""); /* the run has no such record: nothing is wrong */
+            respond_text(response, 204, ""); /* the run has no such record: nothing is wrong */
         } else if (status) {
-            say_error(response, status, &error);
+            respond_error(response, status, &error);
         }
     } else {
-        say(response, 404, "404: nothing is here\n");
+        respond_text(response, 404, "404: nothing is here\n");
     }
 }
 
-void td__answer(const td__desk *desk, const td__http_request *request, td__response *response) {
+void td__answer(const td__server_context *context, const td__http_request *request,
+                td__response *response) {
     if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0) {
-        say(response, 405, "405: the viewer only shows\n");
+        respond_text(response, 405, "405: the viewer only shows\n");
         return;
     }
-    if (!request->host || !is_host(desk, request->host) ||
-        (request->origin && !is_origin(desk, request->origin))) {
-        say(response, 403, "403: this address is not the viewer's\n");
+    if (!request->host || !is_host(context, request->host) ||
+        (request->origin && !is_origin(context, request->origin))) {
+        respond_text(response, 403, "403: this address is not the viewer's\n");
         return;
     }
     char *target = td__strdup(request->target);
     if (!target) {
-        say(response, 500, "out of memory\n");
+        respond_text(response, 500, "out of memory\n");
         return;
     }
-    answer_allowed(desk, request, target, response);
+    answer_allowed(context, request, target, response);
     td__free(target);
 }

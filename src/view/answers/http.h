@@ -1,5 +1,5 @@
-/* Between the viewer and the engine that speaks HTTP, which is a plugin: the library itself needs
- * no web server. The engine knows connections, the viewer what they are told. */
+/* The interface between the viewer and the HTTP engine, which is a plugin: the library itself needs
+ * no web server. The engine handles connections, the viewer their content. */
 #ifndef TAPEDECK_VIEW_HTTP_H
 #define TAPEDECK_VIEW_HTTP_H
 

@@ -2,24 +2,27 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static const size_t most_bytes = (size_t)96 << 20;
+static const size_t max_bytes = (size_t)96 << 20;
+
+/* Returns false, and marks the output as failed, when there is no room for `size` more bytes. */
+static bool make_room(td__output *out, size_t size) {
+    out->failed = out->failed || size > max_bytes - out->size ||
+                  !td__grow(&out->data, &out->capacity, out->size + size, max_bytes, 1);
+    return !out->failed;
+}
 
 void td__put(td__output *out, const void *data, size_t size) {
-    if (out->failed || size > most_bytes - out->size ||
-        !td__grow(&out->data, &out->capacity, out->size + size, most_bytes, 1)) {
-        out->failed = true;
-        return;
-    }
-    if (size) {
+    if (make_room(out, size) && size) {
         memcpy(out->data + out->size, data, size);
+        out->size += size;
     }
-    out->size += size;
 }
 
 void td__put_text(td__output *out, const char *text) {
@@ -39,47 +42,11 @@ void td__put_format(td__output *out, const char *format, ...) {
     td__put(out, text, (size_t)length);
 }
 
-/* The length of the UTF-8 sequence at text, or 0 when there is none. */
-static size_t sequence(const unsigned char *text) {
-    static const struct {
-        unsigned char mask, lead, least_second, most_second;
-        size_t length;
-    } forms[] = {
-        {0xff, 0xe0, 0xa0, 0xbf, 3}, {0xff, 0xed, 0x80, 0x9f, 3}, {0xff, 0xf0, 0x90, 0xbf, 4},
-        {0xff, 0xf4, 0x80, 0x8f, 4}, {0xe0, 0xc0, 0x80, 0xbf, 2}, {0xf0, 0xe0, 0x80, 0xbf, 3},
-        {0xfc, 0xf0, 0x80, 0xbf, 4},
-    };
-    if (*text < 0x80) {
-        return 1;
-    }
-    for (size_t i = 0; *text > 0xc1 && i < sizeof forms / sizeof *forms; i++) {
-        if ((*text & forms[i].mask) != forms[i].lead) {
-            continue;
-        }
-        bool good = text[1] >= forms[i].least_second && text[1] <= forms[i].most_second;
-        for (size_t k = 2; good && k < forms[i].length; k++) {
-            good = (text[k] & 0xc0) == 0x80;
-        }
-        return good ? forms[i].length : 0;
-    }
-    return 0;
-}
-
 void td__put_json(td__output *out, const char *text) {
-    td__put(out, "\"", 1);
-    const unsigned char *at = (const unsigned char *)text;
-    while (*at) {
-        size_t length = sequence(at);
-        if (length == 0) {
-            td__put_text(out, "\\ufffd");
-        } else if (*at == '"' || *at == '\\' || *at < 0x20 || *at == '<') {
-            td__put_format(out, "\\u%04x", *at); /* '<': JSON stands inside of a report's page */
-        } else {
-            td__put(out, at, length);
-        }
-        at += length ? length : 1;
+    size_t size = TD__JSON_STRING_SIZE(strlen(text));
+    if (make_room(out, size)) {
+        out->size += td__json_string((char *)out->data + out->size, text);
     }
-    td__put(out, "\"", 1);
 }
 
 void td__put_number(td__output *out, double number) {

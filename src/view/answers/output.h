@@ -1,5 +1,5 @@
-/* Bytes that are put together for an answer: text, JSON, numbers. Grows to a maximum; what does not
- * fit sets `failed`, and the bytes are then of no use. */
+/* A growing buffer for an answer: text, JSON, numbers. When it exceeds its maximum size, `failed` is
+ * set and the bytes must not be used. */
 #ifndef TAPEDECK_VIEW_OUTPUT_H
 #define TAPEDECK_VIEW_OUTPUT_H
 

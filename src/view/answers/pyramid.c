@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static const size_t most_buckets = (size_t)1 << 32;
+static const size_t max_buckets = (size_t)1 << 32;
 
 td__bucket td__bucket_of(const td_run_value *value) {
     bool finite = isfinite(value->value);
@@ -48,7 +48,7 @@ bool td__pyramid_add(td__pyramid *pyramid, const td_run_value *value) {
             td__bucket_merge(&level->buckets[level->count - 1], &one);
             continue;
         }
-        if (!td__grow(&level->buckets, &level->capacity, level->count + 1, most_buckets,
+        if (!td__grow(&level->buckets, &level->capacity, level->count + 1, max_buckets,
                       sizeof *level->buckets)) {
             return false;
         }
@@ -59,7 +59,7 @@ bool td__pyramid_add(td__pyramid *pyramid, const td_run_value *value) {
 }
 
 /* The first bucket that ends at or after step. */
-static size_t find(const td__pyramid_level *level, int64_t step) {
+static size_t find_bucket(const td__pyramid_level *level, int64_t step) {
     size_t low = 0, high = level->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -73,32 +73,32 @@ static size_t find(const td__pyramid_level *level, int64_t step) {
 }
 
 /* Buckets *begin … *end - 1 hold the steps from first to last. */
-static void cover(const td__pyramid_level *level, int64_t first, int64_t last, size_t *begin,
-                  size_t *end) {
-    *begin = find(level, first);
-    *end = find(level, last);
+static void find_covering_buckets(const td__pyramid_level *level, int64_t first, int64_t last,
+                                  size_t *begin, size_t *end) {
+    *begin = find_bucket(level, first);
+    *end = find_bucket(level, last);
     *end += *end < level->count && level->buckets[*end].first <= last;
     *end = *end > *begin ? *end : *begin;
 }
 
 uint64_t td__pyramid_rows(const td__pyramid *pyramid, int64_t first, int64_t last) {
     size_t begin, end;
-    cover(&pyramid->levels[0], first, last, &begin, &end);
+    find_covering_buckets(&pyramid->levels[0], first, last, &begin, &end);
     return (uint64_t)(end - begin) * TD__PYRAMID_FACTOR;
 }
 
 size_t td__pyramid_query(const td__pyramid *pyramid, int64_t first, int64_t last,
-                         td__bucket *buckets, size_t most) {
+                         td__bucket *buckets, size_t max) {
     size_t begin = 0, end = 0;
     int i = 0;
     for (; i < TD__PYRAMID_LEVELS; i++) {
-        cover(&pyramid->levels[i], first, last, &begin, &end);
-        if (end - begin <= most * TD__PYRAMID_FACTOR) {
+        find_covering_buckets(&pyramid->levels[i], first, last, &begin, &end);
+        if (end - begin <= max * TD__PYRAMID_FACTOR) {
             break;
         }
     }
     i = i < TD__PYRAMID_LEVELS ? i : TD__PYRAMID_LEVELS - 1;
-    size_t total = end - begin, made = total < most ? total : most;
+    size_t total = end - begin, made = total < max ? total : max;
     for (size_t k = 0; k < made; k++) {
         size_t from = begin + total * k / made, to = begin + total * (k + 1) / made;
         buckets[k] = pyramid->levels[i].buckets[from];

@@ -30,15 +30,15 @@ typedef struct td__pyramid {
 
 /* Values come by step. False when memory is exhausted; the pyramid is then of no use. */
 bool td__pyramid_add(td__pyramid *pyramid, const td_run_value *value);
-/* How many values there are from first to last, at most a bucket at either end too many. */
+/* The number of values from first to last. It may count up to one bucket too many at each end. */
 uint64_t td__pyramid_rows(const td__pyramid *pyramid, int64_t first, int64_t last);
-/* At most `most` buckets that cover first to last; their number. */
+/* Writes at most `max` buckets that cover first to last and returns their number. */
 size_t td__pyramid_query(const td__pyramid *pyramid, int64_t first, int64_t last,
-                         td__bucket *buckets, size_t most);
+                         td__bucket *buckets, size_t max);
 size_t td__pyramid_bytes(const td__pyramid *pyramid);
 void td__pyramid_release(td__pyramid *pyramid);
 
-/* A bucket of one value, and one more bucket into another; they follow each other. */
+/* Makes a bucket of one value; adds the bucket that follows to another one. */
 td__bucket td__bucket_of(const td_run_value *value);
 void td__bucket_merge(td__bucket *bucket, const td__bucket *next);
 

@@ -1,33 +1,33 @@
 /* Reports: the page with the answers to what it will ask, in one file.
  *
  * An answer is what a browser would have got, compressed on its own and written as base64, so that
- * the page unpacks only what it shows. They are asked for in the order of their worth until the
- * file is full; what found no room is counted and said on the page. */
+ * the page unpacks only what it shows. The most useful answers come
+ * first, until the file is full; the page shows how many answers were left out. */
 #include "tapedeck/view.h"
 
+#include "answers/answer.h"
+#include "answers/page.h"
 #include "base/base64.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "answers/answer.h"
-#include "answers/page.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
-static const size_t most_bytes = (size_t)4500 << 10; /* of all answers */
-enum { MOST_STEPS = 6, TARGET = 256, MOST_COMPARED = 4 };
+static const size_t max_bytes = (size_t)4500 << 10; /* of all answers */
+enum { MAX_STEPS = 6, TARGET = 256, MAX_COMPARED = 4 };
 
 typedef struct report {
-    td__shelf *shelf;
+    td__run_cache *cache;
     td__output out;
     size_t answers, left_out, budget;
     td_error unread; /* the first thing that is there and could not be read */
 } report;
 
 /* gzip; false when memory is exhausted. */
-static bool pack(const td__output *plain, td__output *packed) {
+static bool gzip_answer(const td__output *plain, td__output *packed) {
     size_t room = compressBound((uLong)plain->size) + 64;
     uint8_t *data = td__calloc(room, 1);
     z_stream stream = {.next_in = plain->data,
@@ -45,14 +45,14 @@ static bool pack(const td__output *plain, td__output *packed) {
     return good && !packed->failed;
 }
 
-/* That there is no answer is no problem; that it could not be read is one. */
+/* Keeps the first read error. A missing answer is not an error. */
 static void note_unread(report *r, const char *run, td_status status, const char *text) {
     if (!r->unread.status && (status == TD_IO || status == TD_FORMAT)) {
         td_error_set(&r->unread, status, "%s%s%s", run ? run : "", run ? ": " : "", text);
     }
 }
 
-static void note_problems(void *user, const td__shelf_run *run, bool loading) {
+static void note_problems(void *user, const td__cached_run *run, bool loading) {
     const char *const *texts;
     if (!loading && run->error.status) {
         note_unread(user, NULL, TD_IO, run->error.text);
@@ -61,12 +61,13 @@ static void note_problems(void *user, const td__shelf_run *run, bool loading) {
     }
 }
 
-/* Adds an answer under its key; one that there is none to is not asked for by the page either. */
-static td_status keep(report *r, const char *key, const char *target, td_error *error) {
+/* Adds the answer to `target` under its key. A request without an answer is skipped: the page does
+ * not send it either. */
+static td_status keep_answer(report *r, const char *key, const char *target, td_error *error) {
     td__output plain = {0}, packed = {0};
     td_error reason = {0};
-    td_status status = td__answer_route(r->shelf, target, &plain, &reason);
-    if (!status && plain.size && !pack(&plain, &packed)) {
+    td_status status = td__answer_route(r->cache, target, &plain, &reason);
+    if (!status && plain.size && !gzip_answer(&plain, &packed)) {
         status = td_error_set(error, TD_MEMORY, "out of memory for a report");
     } else if (status) {
         note_unread(r, NULL, status, reason.text);
@@ -89,10 +90,10 @@ static td_status keep(report *r, const char *key, const char *target, td_error *
     return status;
 }
 
-/* What is asked about each signal, the most telling first. */
+/* The requests for each signal, the most useful first. */
 static const struct wish {
     uint32_t forms;
-    const char *key, *more; /* the page asks with the key, a report is filled with more */
+    const char *key, *more; /* the page requests `key`; the report requests key + more */
     bool steps;             /* at several of them */
 } wishes[] = {
     {TD_SCALAR, "/api/series?run=%s&signals=%lld&stat=", "&points=768", false},
@@ -123,13 +124,13 @@ static td_status keep_wish(report *r, const struct wish *wish, const char *id,
     }
     if (!wish->steps) {
         (void)snprintf(target, sizeof target, "%s%s", key, wish->more);
-        return keep(r, key, target, error);
+        return keep_answer(r, key, target, error);
     }
-    for (int64_t i = 0; !status && i < MOST_STEPS; i++) { /* the last one first */
+    for (int64_t i = 0; !status && i < MAX_STEPS; i++) { /* the last one first */
         double span = (double)signal->last_step - (double)signal->first_step;
-        int64_t step = signal->last_step - (int64_t)(span * (double)i / (MOST_STEPS - 1));
+        int64_t step = signal->last_step - (int64_t)(span * (double)i / (MAX_STEPS - 1));
         (void)snprintf(stepped, sizeof stepped, "%s&step=%lld", key, (long long)step);
-        status = keep(r, stepped, stepped, error);
+        status = keep_answer(r, stepped, stepped, error);
     }
     return status;
 }
@@ -141,15 +142,15 @@ static td_status keep_run(report *r, const char *id, td_error *error) {
     for (size_t i = 0; !status && i < sizeof about / sizeof *about; i++) {
         char target[TARGET];
         (void)snprintf(target, sizeof target, about[i], id); // NOLINT: a table's
-        status = keep(r, target, target, error);
+        status = keep_answer(r, target, target, error);
     }
-    td__shelf_run *run = status ? NULL : td__shelf_take(r->shelf, id, error);
+    td__cached_run *run = status ? NULL : td__cached_run_acquire(r->cache, id, error);
     if (!run) {
         return status ? status : error->status;
     }
     const td_run_signal *signals;
     size_t count = td_run_signals(run->run, &signals);
-    td__shelf_give(run); /* nobody else is there: the signals stay */
+    td__cached_run_release(run); /* nobody else is there: the signals stay */
     for (size_t k = 0; !status && k < sizeof wishes / sizeof *wishes; k++) {
         for (size_t i = 0; !status && i < count; i++) {
             if (signals[i].forms & wishes[k].forms) {
@@ -163,7 +164,7 @@ static td_status keep_run(report *r, const char *id, td_error *error) {
 static td_status keep_comparison(report *r, const char *a, const char *b, td_error *error) {
     char target[TARGET];
     (void)snprintf(target, sizeof target, "/api/compare?run=%s&other=%s", a, b);
-    return keep(r, target, target, error);
+    return keep_answer(r, target, target, error);
 }
 
 typedef struct ids {
@@ -171,20 +172,20 @@ typedef struct ids {
     size_t count;
 } ids;
 
-static void keep_id(void *user, const td__shelf_run *run, bool loading) {
+static void keep_id(void *user, const td__cached_run *run, bool loading) {
     (void)loading;
     ids *list = user;
     memcpy(list->ids[list->count++], run->id, TD__ID_SIZE);
 }
 
-/* Opens each run, so that the list of runs says all of them. */
+/* Opens each run, so that the list of runs is complete. */
 static td_status open_runs(report *r, ids *list, td_error *error) {
-    td__shelf_each(r->shelf, keep_id, list);
+    td__run_cache_each(r->cache, keep_id, list);
     for (size_t i = 0; i < list->count; i++) {
-        td__shelf_run *run = td__shelf_take(r->shelf, list->ids[i], error);
-        td_status status = run ? td__shelf_read(run, error) : error->status;
+        td__cached_run *run = td__cached_run_acquire(r->cache, list->ids[i], error);
+        td_status status = run ? td__cached_run_read(run, error) : error->status;
         if (run) {
-            td__shelf_give(run);
+            td__cached_run_release(run);
         }
         if (status) {
             return status;
@@ -227,20 +228,20 @@ static bool put_page(report *r, const td__output *answers) {
     return good && !r->out.failed;
 }
 
-static td_status fill(report *r, size_t count, td_error *error) {
+static td_status fill_report(report *r, size_t count, td_error *error) {
     ids list = {td__calloc(count, TD__ID_SIZE), 0};
     td_status status = list.ids ? open_runs(r, &list, error)
                                 : td_error_set(error, TD_MEMORY, "out of memory for a report");
     td__put_text(&r->out, "{\"answers\":{");
     if (!status) {
-        status = keep(r, "/api/runs", "/api/runs", error);
+        status = keep_answer(r, "/api/runs", "/api/runs", error);
     }
-    for (size_t i = 0; !status && list.count <= MOST_COMPARED && i < list.count * list.count; i++) {
+    for (size_t i = 0; !status && list.count <= MAX_COMPARED && i < list.count * list.count; i++) {
         size_t a = i / list.count, b = i % list.count;
         status = a == b ? TD_OK : keep_comparison(r, list.ids[a], list.ids[b], error);
     }
     for (size_t i = 0; !status && i < list.count; i++) {
-        r->budget += most_bytes / list.count;
+        r->budget += max_bytes / list.count;
         status = keep_run(r, list.ids[i], error);
     }
     td__put_format(&r->out, "},\"leftOut\":%zu}", r->left_out);
@@ -257,9 +258,9 @@ static td_status fill(report *r, size_t count, td_error *error) {
 td_status td_report(const char *const *runs, size_t count, const char *path, td_error *error) {
     td_error reason = {0};
     const char *name;
-    report r = {.budget = (size_t)1 << 18}; /* for what runs say of themselves */
-    r.shelf = td__shelf_of(runs, count, &reason);
-    td_status status = r.shelf ? fill(&r, count, &reason) : reason.status;
+    report r = {.budget = (size_t)1 << 18}; /* for the descriptions of the runs */
+    r.cache = td__run_cache_create_of(runs, count, &reason);
+    td_status status = r.cache ? fill_report(&r, count, &reason) : reason.status;
     int folder = status ? -1 : td__folder_of(path, &name, &reason);
     if (!status && folder < 0) {
         status = reason.status;
@@ -271,7 +272,7 @@ td_status td_report(const char *const *runs, size_t count, const char *path, td_
         close(folder);
     }
     if (!status) {
-        td__shelf_each(r.shelf, note_problems, &r);
+        td__run_cache_each(r.cache, note_problems, &r);
     }
     if (!status && r.unread.status) {
         status =
@@ -279,6 +280,6 @@ td_status td_report(const char *const *runs, size_t count, const char *path, td_
                          "%s is written, without what could not be read: %s", path, r.unread.text);
     }
     td__output_release(&r.out);
-    td__shelf_destroy(r.shelf);
+    td__run_cache_destroy(r.cache);
     return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }

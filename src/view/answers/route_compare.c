@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-enum { MOST_PARTINGS = 500, MOST_SETTINGS = 500 };
+enum { MAX_PARTINGS = 500, MAX_SETTINGS = 500 };
 
 static void put_partings(td__output *out, const td_comparison *comparison) {
-    for (size_t i = 0; i < comparison->parting_count && i < MOST_PARTINGS; i++) {
+    for (size_t i = 0; i < comparison->parting_count && i < MAX_PARTINGS; i++) {
         const td_parting *parting = &comparison->partings[i];
         td__put_format(out, "%s{\"step\":%lld,\"by\":\"%s\",\"signal\":", i ? "," : "",
                        (long long)parting->step, parting->by);
@@ -20,7 +20,7 @@ static void put_partings(td__output *out, const td_comparison *comparison) {
 }
 
 static void put_settings(td__output *out, const td_comparison *comparison) {
-    for (size_t i = 0; i < comparison->difference_count && i < MOST_SETTINGS; i++) {
+    for (size_t i = 0; i < comparison->difference_count && i < MAX_SETTINGS; i++) {
         td__put_format(out, "%s{\"run\":%d,\"text\":", i ? "," : "",
                        comparison->differences[i].run);
         td__put_json(out, comparison->differences[i].text);
@@ -29,13 +29,13 @@ static void put_settings(td__output *out, const td_comparison *comparison) {
 }
 
 /* run=…&other=…: two that compare each other at once wait for each other, but not for ever: see
- * td__shelf_take. */
+ * td__cached_run_acquire. */
 td_status td__route_compare(td__call *call, td_error *error) {
     const char *id = td__call_text(call, "other");
     if (strcmp(id, call->run->id) == 0) {
         return td_error_set(error, TD_INVALID, "a run is compared with another one");
     }
-    td__shelf_run *other = td__shelf_take(call->shelf, id, error);
+    td__cached_run *other = td__cached_run_acquire(call->cache, id, error);
     if (!other) {
         return error->status;
     }
@@ -49,6 +49,6 @@ td_status td__route_compare(td__call *call, td_error *error) {
         td__put_text(call->out, "]}");
     }
     td_comparison_destroy(comparison);
-    td__shelf_give(other);
+    td__cached_run_release(other);
     return comparison ? TD_OK : error->status;
 }

@@ -1,28 +1,28 @@
 /* /api/series, /api/heat, /api/stats: numbers over time, at any zoom. */
-#include "base/memory.h"
 #include "answers/answer.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_POINTS = 8192, MOST_SIGNALS = 64, MOST_COLUMNS = 4096, MOST_ROWS = 64 };
+enum { MAX_POINTS = 8192, MAX_SIGNALS = 64, MAX_COLUMNS = 4096, MAX_ROWS = 64 };
 
 /* ---- Lines ---------------------------------------------------------------------------------- */
 
 /* Buckets of a signal from first to last: the values themselves where they are few enough. */
-static size_t load(td__call *call, const td_run_signal *signal, const char *statistic,
-                   int64_t first, int64_t last, td__bucket *buckets, size_t most) {
-    const td__pyramid *pyramid = td__shelf_pyramid(call->run, signal, statistic);
+static size_t load_buckets(td__call *call, const td_run_signal *signal, const char *statistic,
+                           int64_t first, int64_t last, td__bucket *buckets, size_t max) {
+    const td__pyramid *pyramid = td__cached_run_pyramid(call->run, signal, statistic);
     if (!pyramid) {
         return 0;
     }
-    if (td__pyramid_rows(pyramid, first, last) > most) {
-        return td__pyramid_query(pyramid, first, last, buckets, most);
+    if (td__pyramid_rows(pyramid, first, last) > max) {
+        return td__pyramid_query(pyramid, first, last, buckets, max);
     }
-    td_run_value *values = td__calloc(most, sizeof *values);
+    td_run_value *values = td__calloc(max, sizeof *values);
     size_t count =
-        values ? td_run_values(call->run->run, signal, statistic, first, last, values, most) : 0;
+        values ? td_run_values(call->run->run, signal, statistic, first, last, values, max) : 0;
     for (size_t i = 0; i < count; i++) {
         buckets[i] = td__bucket_of(&values[i]);
     }
@@ -61,7 +61,7 @@ static void range_of(const td__call *call, int64_t *first, int64_t *last) {
 }
 
 /* signals=1,2,3: for each six arrays (first and last step of each point, mean, min, max, values
- * that are not finite); the head says how many points, and how many values they stand for. */
+ * that are not finite); the head has the number of points and of the values they summarise. */
 td_status td__route_series(td__call *call, td_error *error) {
     const char *statistic;
     td_status status = td__call_statistic(call, &statistic, error);
@@ -70,19 +70,20 @@ td_status td__route_series(td__call *call, td_error *error) {
     }
     int64_t first, last;
     range_of(call, &first, &last);
-    size_t most = (size_t)td__call_number(call, "points", 2, MOST_POINTS, 1024);
-    td__bucket *buckets = td__calloc(most, sizeof *buckets);
+    size_t max = (size_t)td__call_number(call, "points", 2, MAX_POINTS, 1024);
+    td__bucket *buckets = td__calloc(max, sizeof *buckets);
     if (!buckets) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     td__output head = {0}, arrays = {0};
     td__put_text(&head, "{\"series\":[");
     const char *list = td__call_text(call, "signals");
-    for (int n = 0; *list && n < MOST_SIGNALS; n++) {
+    for (int n = 0; *list && n < MAX_SIGNALS; n++) {
         char *end;
         int64_t id = strtoll(list, &end, 10);
-        const td_run_signal *signal = end > list ? td__shelf_signal(call->run, id) : NULL;
-        size_t count = signal ? load(call, signal, statistic, first, last, buckets, most) : 0;
+        const td_run_signal *signal = end > list ? td__cached_run_signal(call->run, id) : NULL;
+        size_t count =
+            signal ? load_buckets(call, signal, statistic, first, last, buckets, max) : 0;
         uint64_t values = 0;
         for (size_t i = 0; i < count; i++) {
             values += buckets[i].rows;
@@ -116,7 +117,7 @@ static size_t column_of(const grid *g, int64_t step) {
 }
 
 /* The value of greatest magnitude stays: a spike is seen at any zoom. */
-static void fill(const grid *g, const td__bucket *bucket) {
+static void fill_column(const grid *g, const td__bucket *bucket) {
     size_t to = column_of(g, bucket->last < g->last ? bucket->last : g->last);
     double value = fabs(bucket->min) > fabs(bucket->max) ? bucket->min : bucket->max;
     for (size_t c = column_of(g, bucket->first > g->first ? bucket->first : g->first); c <= to;
@@ -134,31 +135,32 @@ td_status td__route_heat(td__call *call, td_error *error) {
     if (status) {
         return status;
     }
-    grid g = {.columns = (size_t)td__call_number(call, "columns", 1, MOST_COLUMNS, 256)};
+    grid g = {.columns = (size_t)td__call_number(call, "columns", 1, MAX_COLUMNS, 256)};
     g.first = td__call_number(call, "from", INT64_MIN / 2, INT64_MAX / 2, 0);
     g.last = td__call_number(call, "to", g.first, INT64_MAX / 2, g.first);
-    size_t most = 4 * g.columns;
-    td__bucket *buckets = td__calloc(most, sizeof *buckets);
+    size_t max = 4 * g.columns;
+    td__bucket *buckets = td__calloc(max, sizeof *buckets);
     g.values = td__calloc(2 * g.columns, sizeof *g.values);
     td__output head = {0}, arrays = {0};
     size_t rows = 0;
     for (const char *list = td__call_text(call, "signals"); buckets && g.values && *list;) {
         char *end;
         int64_t id = strtoll(list, &end, 10);
-        const td_run_signal *signal = end > list ? td__shelf_signal(call->run, id) : NULL;
+        const td_run_signal *signal = end > list ? td__cached_run_signal(call->run, id) : NULL;
         g.bad = g.values + g.columns;
         for (size_t c = 0; c < g.columns; c++) {
             g.values[c] = NAN;
             g.bad[c] = -1;
         }
-        size_t count = signal ? load(call, signal, statistic, g.first, g.last, buckets, most) : 0;
+        size_t count =
+            signal ? load_buckets(call, signal, statistic, g.first, g.last, buckets, max) : 0;
         for (size_t i = 0; i < count; i++) {
-            fill(&g, &buckets[i]);
+            fill_column(&g, &buckets[i]);
         }
         for (size_t c = 0; c < 2 * g.columns; c++) {
             td__put_double(&arrays, g.values[c]);
         }
-        list = ++rows < MOST_ROWS && end > list && *end == ',' ? end + 1 : "";
+        list = ++rows < MAX_ROWS && end > list && *end == ',' ? end + 1 : "";
     }
     td__put_format(&head, "{\"rows\":%zu,\"columns\":%zu,\"from\":%lld,\"to\":%lld}", rows,
                    g.columns, (long long)g.first, (long long)g.last);
@@ -208,9 +210,9 @@ td_status td__route_stats(td__call *call, td_error *error) {
     table t = {call->out, 0};
     td__put_text(call->out, "{\"stats\":[");
     const char *list = td__call_text(call, "signals");
-    for (int n = 0; *list && n < MOST_SIGNALS; n++) {
+    for (int n = 0; *list && n < MAX_SIGNALS; n++) {
         char *end;
-        const td_run_signal *signal = td__shelf_signal(call->run, strtoll(list, &end, 10));
+        const td_run_signal *signal = td__cached_run_signal(call->run, strtoll(list, &end, 10));
         if (signal && signal->forms & (TD_STATS | TD_HISTOGRAM)) {
             td_status status =
                 td_run_at(call->run->run, signal, TD_STATS, step, put_stats, &t, error);

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_STEPS = 4096, MOST_FILES = 4096, DEEPEST = 8 };
-enum { MOST_UNITS = 256, MOST_EVENTS = 2000, MOST_FINDINGS = 200 };
+enum { MAX_STEPS = 4096, MAX_FILES = 4096, DEEPEST = 8 };
+enum { MAX_UNITS = 256, MAX_EVENTS = 2000, MAX_FINDINGS = 200 };
 
 /* ---- All runs ------------------------------------------------------------------------------- */
 
@@ -18,7 +18,7 @@ typedef struct listing {
     size_t count;
 } listing;
 
-static void put_metric(td__output *out, const td__shelf_summary *metric) {
+static void put_metric(td__output *out, const td__metric_summary *metric) {
     td__put_text(out, "{\"name\":");
     td__put_json(out, metric->name);
     td__put_text(out, ",\"last\":");
@@ -28,7 +28,7 @@ static void put_metric(td__output *out, const td__shelf_summary *metric) {
     td__put_format(out, ",\"bestStep\":%lld}", (long long)metric->best_step);
 }
 
-static void put_about(td__output *out, const td__shelf_run *run) {
+static void put_about(td__output *out, const td__cached_run *run) {
     const td_run_info *info = &run->info;
     td__put_format(out,
                    ",\"state\":\"%s\",\"events\":%s,\"step\":%lld,\"epoch\":%lld,\"bytes\":%lld,"
@@ -41,7 +41,7 @@ static void put_about(td__output *out, const td__shelf_run *run) {
     td__put_number(out, info->last_record);
 }
 
-static void put_run(void *user, const td__shelf_run *run, bool loading) {
+static void put_run(void *user, const td__cached_run *run, bool loading) {
     listing *l = user;
     td__output *out = l->out;
     td__put_format(out, "%s{\"id\":\"%s\",\"name\":", l->count++ ? "," : "", run->id);
@@ -72,17 +72,17 @@ static void put_run(void *user, const td__shelf_run *run, bool loading) {
 
 td_status td__route_runs(td__call *call, td_error *error) {
     (void)error;
-    const char *folder = td__shelf_folder(call->shelf);
+    const char *folder = td__run_cache_folder(call->cache);
     char problem[256];
     td__put_text(call->out, "{\"folder\":");
     td__put_json(call->out, folder ? folder : "");
     td__put_text(call->out, ",\"problem\":");
-    td__put_json(call->out, td__shelf_problem(call->shelf, problem));
+    td__put_json(call->out, td__run_cache_problem(call->cache, problem));
     td__put_text(call->out, ",\"version\":");
     td__put_json(call->out, td_version());
     td__put_text(call->out, ",\"runs\":[");
     listing l = {call->out, 0};
-    td__shelf_each(call->shelf, put_run, &l);
+    td__run_cache_each(call->cache, put_run, &l);
     td__put_text(call->out, "]}");
     return TD_OK;
 }
@@ -129,7 +129,7 @@ static void put_signal(td__output *out, const td_run_signal *signal) {
                    (long long)info->classes);
     td__put_number(out, info->threshold);
     td__put_format(out, ",\"better\":%d,\"units\":[", (int)info->better);
-    for (size_t i = 0; i < info->unit_count && i < MOST_UNITS; i++) {
+    for (size_t i = 0; i < info->unit_count && i < MAX_UNITS; i++) {
         td__put_text(out, i ? "," : "");
         td__put_json(out, info->units[i] ? info->units[i] : "");
     }
@@ -138,7 +138,7 @@ static void put_signal(td__output *out, const td_run_signal *signal) {
 
 static td_status put_event(void *user, const td_event *event, td_error *error) {
     listing *l = user;
-    if (l->count >= MOST_EVENTS) {
+    if (l->count >= MAX_EVENTS) {
         return td_error_set(error, TD_RANGE, "enough");
     }
     const char *kind = td_event_name(event->kind);
@@ -155,7 +155,7 @@ static td_status put_event(void *user, const td_event *event, td_error *error) {
 
 static td_status put_finding(void *user, const td_run_finding *finding, td_error *error) {
     listing *l = user;
-    if (l->count >= MOST_FINDINGS) {
+    if (l->count >= MAX_FINDINGS) {
         return td_error_set(error, TD_RANGE, "enough");
     }
     td__put_format(l->out, "%s{\"unit\":%lld,\"since\":%lld", l->count++ ? "," : "",
@@ -172,7 +172,8 @@ static td_status put_finding(void *user, const td_run_finding *finding, td_error
     return TD_OK;
 }
 
-/* What the deck did, and what is wrong: the first so many of each. */
+/* Writes what the deck did and what is wrong: the first MAX_EVENTS events and MAX_FINDINGS
+ * findings. */
 static td_status put_events(td__call *call, td_error *error) {
     listing l = {call->out, 0};
     td__put_text(call->out, ",\"events_\":[");
@@ -221,8 +222,8 @@ td_status td__route_run(td__call *call, td_error *error) {
 /* Three arrays: step, epoch, seconds since 1970; evenly over the run, at most `points`. */
 td_status td__route_steps(td__call *call, td_error *error) {
     (void)error;
-    int64_t points = td__call_number(call, "points", 2, MOST_STEPS, 256);
-    td_run_step steps[MOST_STEPS];
+    int64_t points = td__call_number(call, "points", 2, MAX_STEPS, 256);
+    td_run_step steps[MAX_STEPS];
     td_run_step first, last;
     size_t count = 0;
     if (td_run_when(call->run->run, INT64_MIN, &first) &&
@@ -260,7 +261,7 @@ static void put_files(listing *l, int folder, const char *below, int depth) {
         return;
     }
     const struct dirent *entry;
-    while (l->count < MOST_FILES && (entry = readdir(entries))) {
+    while (l->count < MAX_FILES && (entry = readdir(entries))) {
         char path[1024];
         struct stat about;
         int length = snprintf(path, sizeof path, "%s%s%s", below, *below ? "/" : "", entry->d_name);
@@ -291,6 +292,6 @@ td_status td__route_files(td__call *call, td_error *error) {
     listing l = {call->out, 0};
     td__put_text(call->out, "{\"files\":[");
     put_files(&l, folder, "", 0);
-    td__put_format(call->out, "],\"all\":%s}", l.count < MOST_FILES ? "true" : "false");
+    td__put_format(call->out, "],\"all\":%s}", l.count < MAX_FILES ? "true" : "false");
     return TD_OK;
 }

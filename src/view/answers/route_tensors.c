@@ -1,28 +1,28 @@
 /* /api/histograms, /api/tensor, /api/units, /api/image, /api/texts, /api/examples, /api/batch: what
  * was inside of a tensor. */
-#include "base/memory.h"
 #include "answers/answer.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_HISTOGRAMS = 512, MOST_SIDE = 1024, MOST_UNITS = 1024, MOST_RECORDS = 128 };
-enum { MOST_BINS = 4096, MOST_EXAMPLES = 4096, MOST_VALUES = 256, MOST_TEXTS = 64 };
-static const int64_t most_read = (int64_t)256 << 20; /* bytes of tensors for one answer */
+enum { MAX_HISTOGRAMS = 512, MAX_SIDE = 1024, MAX_UNITS = 1024, MAX_RECORDS = 128 };
+enum { MAX_BINS = 4096, MAX_EXAMPLES = 4096, MAX_VALUES = 256, MAX_TEXTS = 64 };
+static const int64_t max_read = (int64_t)256 << 20; /* bytes of tensors for one answer */
 
-/* Calls each with the records at up to `most` steps, evenly from first to last. */
-static void sample(td__call *call, const td_run_signal *signal, td_form form, int64_t most,
-                   int64_t *previous, td_record_function *each, void *user) {
+/* Calls each with the records at up to `max` steps, evenly from first to last. */
+static void sample_records(td__call *call, const td_run_signal *signal, td_form form, int64_t max,
+                           int64_t *previous, td_record_function *each, void *user) {
     int64_t first =
         td__call_number(call, "from", signal->first_step, signal->last_step, signal->first_step);
     int64_t last = td__call_number(call, "to", first, signal->last_step, signal->last_step);
     double span = (double)last - (double)first;
-    for (int64_t i = 0; i < most; i++) {
-        double at = (double)first + (most > 1 ? span * (double)i / (double)(most - 1) : span);
+    for (int64_t i = 0; i < max; i++) {
+        double at = (double)first + (max > 1 ? span * (double)i / (double)(max - 1) : span);
         td_error error = {0};
-        td_status status = td_run_at(call->run->run, signal, form,
-                                     i + 1 < most ? (int64_t)at : last, each, user, &error);
+        td_status status = td_run_at(call->run->run, signal, form, i + 1 < max ? (int64_t)at : last,
+                                     each, user, &error);
         if (status == TD_RANGE) {
             break;
         }
@@ -44,20 +44,6 @@ typedef struct histograms {
     bool bins;
 } histograms;
 
-/* Where so much of the whole is below, as if the values of a bin lay evenly in it. */
-static double quantile(const td_histogram *h, double total, double share) {
-    double below = 0, wanted = share * total;
-    for (int32_t i = 0; i < h->bin_count; i++) {
-        td_range r = td_histogram_range(h, i);
-        if (r.count > 0 && (below + r.count >= wanted)) {
-            double inside = fmin(fmax((wanted - below) / r.count, 0), 1);
-            return r.left + inside * (r.right - r.left);
-        }
-        below += r.count;
-    }
-    return NAN;
-}
-
 static td_status put_histogram(void *user, const td_record *record, td_error *error) {
     (void)error;
     histograms *to = user;
@@ -66,15 +52,11 @@ static td_status put_histogram(void *user, const td_record *record, td_error *er
         return TD_OK;
     }
     to->previous = record->step;
-    double total = 0;
-    int32_t bins = h->bin_count < MOST_BINS ? h->bin_count : MOST_BINS;
-    for (int32_t i = 0; i < h->bin_count; i++) {
-        total += td_histogram_range(h, i).count;
-    }
+    int32_t bins = h->bin_count < MAX_BINS ? h->bin_count : MAX_BINS;
     td__put_format(to->head, "%s[%lld,%d]", to->count++ ? "," : "", (long long)record->step,
                    to->bins ? bins : 0);
     for (int i = 0; i < SHARES; i++) {
-        td__put_double(to->out, quantile(h, total, shares[i]));
+        td__put_double(to->out, td_histogram_quantile(h, shares[i]));
     }
     for (int32_t i = 0; to->bins && i < bins; i++) {
         td_range r = td_histogram_range(h, i);
@@ -94,10 +76,10 @@ td_status td__route_histograms(td__call *call, td_error *error) {
     td__output head = {0}, out = {0};
     histograms to = {.head = &head, .out = &out, .previous = INT64_MIN};
     to.bins = td__call_number(call, "bins", 0, 1, 0) == 1;
-    int64_t most = td__call_number(call, "most", 1, MOST_HISTOGRAMS, 64);
+    int64_t max = td__call_number(call, "most", 1, MAX_HISTOGRAMS, 64);
     td__put_text(&head, "{\"records\":[");
     if (signal->forms & TD_HISTOGRAM) {
-        sample(call, signal, TD_HISTOGRAM, most, &to.previous, put_histogram, &to);
+        sample_records(call, signal, TD_HISTOGRAM, max, &to.previous, put_histogram, &to);
     }
     td__put_text(&head, "]}");
     td__call_binary(call, &head);
@@ -152,7 +134,7 @@ typedef struct tensor {
 static void put_samples(td__output *out, const td_record *record) {
     td__put_text(out, ",\"samples\":[");
     int64_t count = record->samples ? record->view->shape.dims[0] : 0;
-    for (int64_t i = 0; i < count && i < MOST_EXAMPLES; i++) {
+    for (int64_t i = 0; i < count && i < MAX_EXAMPLES; i++) {
         td__put_format(out, "%s%lld", i ? "," : "", (long long)record->samples[i]);
     }
     td__put_text(out, "]");
@@ -182,8 +164,8 @@ static td_status put_tensor(void *user, const td_record *record, td_error *error
     if (status) {
         return status;
     }
-    int64_t shown_rows = rows < MOST_SIDE ? rows : MOST_SIDE;
-    int64_t shown_columns = columns < MOST_SIDE ? columns : MOST_SIDE;
+    int64_t shown_rows = rows < MAX_SIDE ? rows : MAX_SIDE;
+    int64_t shown_columns = columns < MAX_SIDE ? columns : MAX_SIDE;
     td__output head = {0};
     td__put_format(&head,
                    "{\"step\":%lld,\"dtype\":\"%s\",\"rows\":%lld,\"columns\":%lld,\"rowAxis\":%d,"
@@ -247,7 +229,7 @@ static td_status put_units(void *user, const td_record *record, td_error *error)
     if (total == 0 || width != to->width) {
         return TD_OK;
     }
-    int64_t shown = width < MOST_UNITS ? width : MOST_UNITS, each = total / width;
+    int64_t shown = width < MAX_UNITS ? width : MAX_UNITS, each = total / width;
     td__put_format(to->head, "%s%lld", to->count++ ? "," : "", (long long)record->step);
     for (int64_t u = 0; u < shown; u++) {
         double magnitude = 0, zeros = 0;
@@ -260,7 +242,7 @@ static td_status put_units(void *user, const td_record *record, td_error *error)
         td__put_double(to->out, zeros / (double)each);
     }
     to->read += total * (int64_t)td_dtype_size(view->dtype);
-    return to->read > most_read ? td_error_set(error, TD_RANGE, "enough") : TD_OK;
+    return to->read > max_read ? td_error_set(error, TD_RANGE, "enough") : TD_OK;
 }
 
 td_status td__route_units(td__call *call, td_error *error) {
@@ -272,10 +254,10 @@ td_status td__route_units(td__call *call, td_error *error) {
     units to = {.head = &head, .out = &out, .previous = INT64_MIN};
     td__put_text(&head, "{\"steps\":[");
     if (signal->forms & TD_TENSOR) {
-        sample(call, signal, TD_TENSOR, MOST_RECORDS, &to.previous, put_units, &to);
+        sample_records(call, signal, TD_TENSOR, MAX_RECORDS, &to.previous, put_units, &to);
     }
     td__put_format(&head, "],\"units\":%lld,\"shown\":%lld}", (long long)to.width,
-                   (long long)(to.width < MOST_UNITS ? to.width : MOST_UNITS));
+                   (long long)(to.width < MAX_UNITS ? to.width : MAX_UNITS));
     td__call_binary(call, &head);
     td__put(call->out, out.data, out.size);
     call->out->failed |= out.failed;
@@ -328,7 +310,7 @@ typedef struct examples {
 
 static td_status put_example(void *user, const td_example *example, td_error *error) {
     examples *e = user;
-    if (e->count == MOST_EXAMPLES) {
+    if (e->count == MAX_EXAMPLES) {
         return td_error_set(error, TD_RANGE, "enough");
     }
     e->step = example->step;
@@ -336,7 +318,7 @@ static td_status put_example(void *user, const td_example *example, td_error *er
                    (long long)example->sample);
     td__put_number(e->out, example->label);
     td__put_text(e->out, ",\"values\":[");
-    for (size_t i = 0; i < example->count && i < MOST_VALUES; i++) {
+    for (size_t i = 0; i < example->count && i < MAX_VALUES; i++) {
         td__put_text(e->out, i ? "," : "");
         td__put_number(e->out, example->values[i]);
     }
@@ -375,8 +357,8 @@ static td_status put_batch(void *user, const td_record *record, td_error *error)
     return TD_OK;
 }
 
-/* The rows of the data set that a step was about, as far as a tensor recorded at or before it
- * says. */
+/* The rows of the data set that a step used, from a tensor that was recorded at or before that
+ * step. */
 td_status td__route_batch(td__call *call, td_error *error) {
     int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
     const td_run_signal *signals;

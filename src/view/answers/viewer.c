@@ -1,10 +1,11 @@
-/* A viewer: the shelf, the engine that speaks HTTP, and a thread that looks after both. */
+/* A viewer: the run cache, the HTTP engine, and a thread that refreshes the runs and publishes
+ * changes. */
+#include "answers/answer.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/plugin.h"
 #include "tapedeck/view.h"
-#include "answers/answer.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,17 +13,18 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Messages are kept for those who are a little late; who is later is told to look at everything. */
+/* The last RING messages are kept for slow clients; a client that is further behind gets a reset
+ * message and reloads everything. */
 enum { RING = 64, DEFAULT_PORT = 6464 };
 static const double pause_seconds = 0.25, heartbeat_seconds = 15, awake_seconds = 20;
 
 struct td_viewer {
-    td__desk desk;
+    td__server_context context;
     td__http_engine engine;
     td__http_server *server;
     char url[512];
-    pthread_t tender;
-    bool tending;
+    pthread_t refresher;
+    bool refresher_started;
     pthread_mutex_t lock;
     pthread_cond_t ending;
     bool ended;                /* lock */
@@ -31,7 +33,7 @@ struct td_viewer {
     _Atomic double last_asked;
 };
 
-/* ---- What is told --------------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------- */
 
 static void publish(td_viewer *viewer, const void *text, size_t size) {
     pthread_mutex_lock(&viewer->lock);
@@ -72,7 +74,7 @@ static size_t next_message(void *user, uint64_t *sequence, char *text, size_t si
 
 static void answer(void *user, const td__http_request *request, td__response *response) {
     td_viewer *viewer = user;
-    td__answer(&viewer->desk, request, response);
+    td__answer(&viewer->context, request, response);
     if (response->status < 400) {
         atomic_store(&viewer->last_asked, td__seconds());
     }
@@ -85,7 +87,7 @@ static void release(void *user, td__response *response) {
 
 /* ---- The thread ----------------------------------------------------------------------------- */
 
-static bool wait(td_viewer *viewer) {
+static bool wait_for_next_refresh(td_viewer *viewer) {
     struct timespec until = td__deadline(pause_seconds);
     pthread_mutex_lock(&viewer->lock);
     if (!viewer->ended) {
@@ -96,30 +98,30 @@ static bool wait(td_viewer *viewer) {
     return going_on;
 }
 
-/* Nothing is looked at while nobody looks. */
-static void *tend(void *user) {
+/* Runs are refreshed only while a client asks or follows. */
+static void *refresh_runs(void *user) {
     td_viewer *viewer = user;
     double last_message = td__seconds();
     do {
         double now = td__seconds();
         bool awake = now - atomic_load(&viewer->last_asked) < awake_seconds ||
                      viewer->engine.followed(viewer->server);
-        td__output news = {0}, message = {0};
-        if (awake && td__shelf_tend(viewer->desk.shelf, &news)) {
+        td__output changes = {0}, message = {0};
+        if (awake && td__run_cache_refresh(viewer->context.cache, &changes)) {
             td__put_text(&message, "data: ");
-            td__put(&message, news.data, news.size);
+            td__put(&message, changes.data, changes.size);
             td__put_text(&message, "\n\n");
-            message.failed |= news.failed;
+            message.failed |= changes.failed;
         } else if (now - last_message > heartbeat_seconds) {
-            td__put_text(&message, ":\n\n"); /* finds out who has gone */
+            td__put_text(&message, ":\n\n"); /* a heartbeat: detects closed connections */
         }
         if (message.size && !message.failed) {
             publish(viewer, message.data, message.size);
             last_message = now;
         }
         td__output_release(&message);
-        td__output_release(&news);
-    } while (wait(viewer));
+        td__output_release(&changes);
+    } while (wait_for_next_refresh(viewer));
     return NULL;
 }
 
@@ -144,11 +146,12 @@ static td_status listen_at(td_viewer *viewer, const char *host, int port, td_err
                                 .release = release,
                                 .message = next_message};
     /* The port has to be known before the first request is answered: Host is checked against it. */
-    viewer->desk.port = options.port;
-    td_status status = viewer->engine.start(&options, &viewer->server, &viewer->desk.port, error);
+    viewer->context.port = options.port;
+    td_status status =
+        viewer->engine.start(&options, &viewer->server, &viewer->context.port, error);
     if (status && !port) {
         options.port = 0;
-        status = viewer->engine.start(&options, &viewer->server, &viewer->desk.port, error);
+        status = viewer->engine.start(&options, &viewer->server, &viewer->context.port, error);
     }
     return status;
 }
@@ -167,19 +170,19 @@ static td_status load_engine(td_viewer *viewer, td_error *error) {
     return TD_OK;
 }
 
-static td_status start(td_viewer *viewer, const char *folder, const td_viewer_options *options,
-                       td_error *error) {
+static td_status start_viewer(td_viewer *viewer, const char *folder,
+                              const td_viewer_options *options, td_error *error) {
     td_status status = load_engine(viewer, error);
     if (status) {
         return status;
     }
     const char *host = options->host;
-    (void)snprintf(viewer->desk.host, sizeof viewer->desk.host, "%s", host ? host : "");
-    viewer->desk.shelf = td__shelf_create(folder, error);
-    if (!viewer->desk.shelf) {
+    (void)snprintf(viewer->context.host, sizeof viewer->context.host, "%s", host ? host : "");
+    viewer->context.cache = td__run_cache_create(folder, error);
+    if (!viewer->context.cache) {
         return error && error->status ? error->status : TD_NOT_FOUND;
     }
-    if (!make_token(viewer->desk.token)) {
+    if (!make_token(viewer->context.token)) {
         return td_error_set(error, TD_IO, "no random numbers for a token: %s", strerror(errno));
     }
     status = listen_at(viewer, host, options->port, error);
@@ -190,11 +193,11 @@ static td_status start(td_viewer *viewer, const char *folder, const td_viewer_op
     const char *shown = host && !any ? host : "127.0.0.1";
     bool six = strchr(shown, ':') != NULL;
     (void)snprintf(viewer->url, sizeof viewer->url, "http://%s%s%s:%d/?token=%s", six ? "[" : "",
-                   shown, six ? "]" : "", viewer->desk.port, viewer->desk.token);
-    if (pthread_create(&viewer->tender, NULL, tend, viewer) != 0) {
+                   shown, six ? "]" : "", viewer->context.port, viewer->context.token);
+    if (pthread_create(&viewer->refresher, NULL, refresh_runs, viewer) != 0) {
         return td_error_set(error, TD_MEMORY, "no thread to look after the runs");
     }
-    viewer->tending = true;
+    viewer->refresher_started = true;
     return TD_OK;
 }
 
@@ -213,8 +216,8 @@ td_viewer *td_viewer_open(const char *folder, const td_viewer_options *options, 
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&viewer->lock, NULL);
     atomic_store(&viewer->last_asked,
-                 td__seconds()); /* the first look is before the first request */
-    if (start(viewer, folder, &full, error)) {
+                 td__seconds()); /* the first refresh is before the first request */
+    if (start_viewer(viewer, folder, &full, error)) {
         td_viewer_close(viewer);
         return NULL;
     }
@@ -229,17 +232,17 @@ void td_viewer_close(td_viewer *viewer) {
     if (!viewer) {
         return;
     }
-    if (viewer->tending) {
+    if (viewer->refresher_started) {
         pthread_mutex_lock(&viewer->lock);
         viewer->ended = true;
         pthread_cond_signal(&viewer->ending);
         pthread_mutex_unlock(&viewer->lock);
-        pthread_join(viewer->tender, NULL);
+        pthread_join(viewer->refresher, NULL);
     }
     if (viewer->server) {
         viewer->engine.stop(viewer->server);
     }
-    td__shelf_destroy(viewer->desk.shelf);
+    td__run_cache_destroy(viewer->context.cache);
     for (int i = 0; i < RING; i++) {
         td__output_release(&viewer->messages[i]);
     }

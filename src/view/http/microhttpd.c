@@ -1,7 +1,7 @@
 /* The engine that speaks HTTP, on libmicrohttpd: a plugin of its own (libtapedeck-http.so).
  *
- * Four threads share the connections (epoll); a connection that says nothing is closed after a
- * while, and costs a few kilobytes until then. Followers are suspended while there is nothing new.
+ * Four threads share the connections (epoll); an idle connection is closed after a
+ * while and takes a few kilobytes until then. Followers are suspended while there is nothing new.
  * Lock: a server's, of its followers; MHD's functions for suspending may be called under it. */
 #include "answers/http.h"
 
@@ -16,8 +16,8 @@
 
 enum {
     THREADS = 4,
-    MOST_CONNECTIONS = 768,
-    MOST_FOLLOWERS = 256,
+    MAX_CONNECTIONS = 768,
+    MAX_FOLLOWERS = 256,
     IDLE_SECONDS = 30,
     HEADER_BYTES = 48 << 10,
     MESSAGE_BYTES = 64 << 10,
@@ -61,7 +61,7 @@ static ssize_t read_messages(void *user, uint64_t position, char *buffer, size_t
     return length;
 }
 
-static void forget(void *user) {
+static void remove_follower(void *user) {
     follower *f = user;
     struct td__http_server *server = f->server;
     pthread_mutex_lock(&server->lock);
@@ -84,7 +84,7 @@ static struct MHD_Response *follow(struct td__http_server *server,
     }
     *f = (follower){.server = server, .connection = connection};
     pthread_mutex_lock(&server->lock);
-    bool room = server->follower_count < MOST_FOLLOWERS;
+    bool room = server->follower_count < MAX_FOLLOWERS;
     if (room) {
         f->next = server->followers;
         server->followers = f;
@@ -93,10 +93,10 @@ static struct MHD_Response *follow(struct td__http_server *server,
     pthread_mutex_unlock(&server->lock);
     struct MHD_Response *made =
         room ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, MESSAGE_BYTES, read_messages, f,
-                                                 forget)
+                                                 remove_follower)
              : NULL;
     if (!made) {
-        forget(f);
+        remove_follower(f);
     }
     return made;
 }
@@ -208,7 +208,7 @@ static struct MHD_Daemon *start_daemon(struct td__http_server *server, struct so
     return MHD_start_daemon(
         flags, 0, NULL, NULL, handle, server, MHD_OPTION_SOCK_ADDR, address,
         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+        (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_URI_LOG_CALLBACK, keep_target, NULL, MHD_OPTION_NOTIFY_COMPLETED, drop_target,
         NULL, MHD_OPTION_END);

@@ -230,6 +230,11 @@ static void histograms_are_the_last_of_each_part(void **state) {
     assert_int_equal(k.count, 2);
     td_histogram empty = {0};
     assert_true(isnan(td_histogram_quantile(&empty, 0.5)));
+    td_range zeros[] = {{0, 1, 0}, {1, 2, 0}}, half[] = {{0, 1, 4}, {1, 2, 0}};
+    td_histogram empty_bins = {.ranges = zeros, .bin_count = 2};
+    assert_true(isnan(td_histogram_quantile(&empty_bins, 0.5)));
+    td_histogram half_empty = {.ranges = half, .bin_count = 2};
+    assert_close(td_histogram_quantile(&half_empty, 1), 1, 0, 0);
     td_run_close(run);
 }
 

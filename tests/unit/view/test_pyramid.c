@@ -114,7 +114,7 @@ static void extremes_know_their_steps(void **state) {
 
 static void answers_need_a_host_and_a_token(void **state) {
     (void)state;
-    td__desk desk = {.token = "0123456789", .port = 80};
+    td__server_context context = {.token = "0123456789", .port = 80};
     static const struct {
         const char *host, *origin, *cookie, *target;
         int status;
@@ -130,7 +130,7 @@ static void answers_need_a_host_and_a_token(void **state) {
         td__http_request request = {"GET",           cases[i].target, cases[i].host,
                                     cases[i].origin, cases[i].cookie, false};
         td__response response = {0};
-        td__answer(&desk, &request, &response);
+        td__answer(&context, &request, &response);
         assert_int_equal(response.status, cases[i].status);
         td__output_release(&response.body);
     }

@@ -4,6 +4,7 @@
  * along one axis does not depend on the others.
  */
 #include "tape/pick.h"
+#include "tensor/element.h"
 
 #include <string.h>
 
@@ -45,11 +46,9 @@ static void each_row(const td__move_map *map, const void *x, char *y, size_t ste
     static const int64_t scalar[] = {0};
     int32_t last = map->shape.rank - 1;
     const int64_t *inner = last >= 0 ? map->offsets[last] : scalar;
-    int64_t width = last >= 0 ? map->shape.dims[last] : 1, rows = 1;
+    int64_t width = last >= 0 ? map->shape.dims[last] : 1;
+    int64_t rows = td__elements_between(&map->shape, 0, last);
     int64_t index[TD_MAX_RANK] = {0};
-    for (int32_t i = 0; i < last; i++) {
-        rows *= map->shape.dims[i];
-    }
     for (int64_t r = 0; r < rows; r++, y += step * (size_t)width) {
         int64_t row = 0;
         for (int32_t i = 0; i < last && row >= 0; i++) {

@@ -3,6 +3,7 @@
 #include "tape/resample.h"
 
 #include "tape/parallel.h"
+#include "tensor/element.h"
 
 #include <string.h>
 
@@ -84,12 +85,9 @@ td_tensor *td__resample(td_tape *tape, td_tensor *x, int32_t axis, const td__res
     *kept = *taps;
     *work = (resample_work){.taps = kept,
                             .size = x->shape.dims[axis],
-                            .inner = 1,
+                            .inner = td__elements_from(&shape, axis + 1),
                             .from = td__floats(x),
                             .to = td__floats(y)};
-    for (int32_t i = axis + 1; i < shape.rank; i++) {
-        work->inner *= shape.dims[i];
-    }
     if (y->count > 0) {
         td__parallel(y->count / work->inner, 1, TD__GRAIN / work->inner + 1, forward_part, work);
     }

@@ -4,6 +4,7 @@
 
 #include "onnx/operator.h"
 #include "tape/pick.h"
+#include "tensor/element.h"
 
 #define TD__REDUCE(...) (&(td_reduce_options){.size = sizeof(td_reduce_options), __VA_ARGS__})
 

@@ -82,7 +82,7 @@ static int64_t size_of(const term *t, char label) {
 static bool take_diagonal(td__onnx_call *call, term *t) {
     char labels[TD_MAX_RANK + 1] = "";
     td_shape shape = {0};
-    int64_t strides[TD_MAX_RANK], steps[TD_MAX_RANK] = {0}, count = 1;
+    int64_t strides[TD_MAX_RANK], steps[TD_MAX_RANK] = {0};
     td__strides(&t->x->shape, strides);
     for (int32_t i = 0; i < t->x->shape.rank; i++) {
         const char *seen = strchr(labels, t->labels[i]);
@@ -98,9 +98,7 @@ static bool take_diagonal(td__onnx_call *call, term *t) {
     if (shape.rank == t->x->shape.rank) {
         return true;
     }
-    for (int32_t i = 0; i < shape.rank; i++) {
-        count *= shape.dims[i];
-    }
+    int64_t count = td__elements_from(&shape, 0);
     int64_t *places = td__scratch(call->tape, (size_t)count * sizeof *places);
     for (int64_t i = 0; places && i < count; i++) {
         int64_t rest = i;

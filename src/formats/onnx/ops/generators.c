@@ -49,14 +49,14 @@ static bool one_hot(td__onnx_call *call) {
         return false;
     }
     td_shape shape = {.rank = indices->shape.rank + 1};
-    int64_t size = td__onnx_integer(depth, 0), inner = 1;
+    int64_t size = td__onnx_integer(depth, 0);
     if (values->count != 2 || size < 0 || shape.rank > TD_MAX_RANK) {
         return td__onnx_fail(call, TD_BAD_SHAPE, "two values and a depth are needed");
     }
     for (int32_t i = 0; i < shape.rank; i++) {
         shape.dims[i] = i == axis ? size : indices->shape.dims[i < axis ? i : i - 1];
-        inner *= i > axis ? shape.dims[i] : 1;
     }
+    int64_t inner = td__elements_from(&shape, axis + 1);
     td__onnx_type type = td__onnx_input(call, 2)->type;
     td_tensor *y = td__onnx_new(call, type, shape);
     for (int64_t i = 0; y && i < y->count; i++) {

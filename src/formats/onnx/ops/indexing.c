@@ -237,16 +237,14 @@ static bool slices_shape(td__onnx_call *call, const td_shape *x, const td_shape 
 static bool find_slices(td__onnx_call *call, const td_tensor *x, const td_tensor *indices,
                         int64_t batch_dims, slice_list *slices) {
     int32_t batch = batch_dims < 0 || batch_dims > TD_MAX_RANK ? -1 : (int32_t)batch_dims;
-    int64_t strides[TD_MAX_RANK], batches = 1;
+    int64_t strides[TD_MAX_RANK];
     *slices = (slice_list){.size = 0};
     if (!slices_shape(call, &x->shape, &indices->shape, batch, slices) ||
         !(slices->places = new_places(call, &slices->shape))) {
         return false;
     }
     td__strides(&x->shape, strides);
-    for (int32_t i = 0; i < batch; i++) {
-        batches *= x->shape.dims[i];
-    }
+    int64_t batches = td__elements_between(&x->shape, 0, batch);
     int64_t count = indices->count / slices->depth;
     int64_t each = batches ? count / batches : 0; /* slices of one batch */
     int64_t stride = batch ? strides[batch - 1] : 0;

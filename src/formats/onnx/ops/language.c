@@ -119,11 +119,8 @@ static bool tensor_scatter(td__onnx_call *call) {
         (at && (at->dtype != TD_INT64 || at->count != batch))) {
         return td__onnx_fail(call, TD_BAD_SHAPE, "what is written does not fit the cache");
     }
-    int64_t inner = 1, outer = 1;
-    for (int32_t i = 0; i < wanted.rank; i++) {
-        inner *= i > axis ? wanted.dims[i] : 1;
-        outer *= i < axis ? wanted.dims[i] : 1;
-    }
+    int64_t inner = td__elements_from(&wanted, axis + 1);
+    int64_t outer = td__elements_between(&wanted, 0, axis);
     /* A row of the cache is one of its own or one of the new ones, which lie behind it. */
     td_tensor *parts[2] = {td__onnx_view(call->tape, x[0], TD_SHAPE(outer * places, inner)),
                            td__onnx_view(call->tape, x[1], TD_SHAPE(outer * steps, inner))};

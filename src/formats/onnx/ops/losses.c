@@ -38,10 +38,8 @@ static bool find_places(td__onnx_call *call, const td_tensor *scores, const td_t
         return false;
     }
     const td__onnx_attribute *ignored = td__onnx_attribute_of(call->node, "ignore_index");
-    int64_t count = scores->shape.dims[1], inner = 1;
-    for (int32_t i = 2; i < scores->shape.rank; i++) {
-        inner *= scores->shape.dims[i];
-    }
+    int64_t count = scores->shape.dims[1];
+    int64_t inner = td__elements_from(&scores->shape, 2);
     for (int64_t i = 0; i < classes->count; i++) {
         int64_t class = td__onnx_integer(classes, i);
         bool skipped = ignored && ignored->integer == class;

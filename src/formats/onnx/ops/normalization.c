@@ -137,9 +137,9 @@ static bool layer_normalization(td__onnx_call *call) {
         return false;
     }
     td_shape kept = x->shape;
-    int64_t rows = 1, width = 1;
+    int64_t rows = td__elements_between(&x->shape, 0, axis);
+    int64_t width = td__elements_from(&x->shape, axis);
     for (int32_t i = 0; i < x->shape.rank; i++) {
-        *(i < axis ? &rows : &width) *= x->shape.dims[i];
         kept.dims[i] = i < axis ? x->shape.dims[i] : 1;
     }
     if (scale->count != width || (bias && bias->count != width)) {

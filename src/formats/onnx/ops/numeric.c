@@ -9,11 +9,7 @@
 
 /* Elements along an axis, as in other files: line i begins at start, its elements stride apart. */
 static int64_t axis_stride(const td_shape *shape, int32_t axis) {
-    int64_t stride = 1;
-    for (int32_t i = axis + 1; i < shape->rank; i++) {
-        stride *= shape->dims[i];
-    }
-    return stride;
+    return td__elements_from(shape, axis + 1);
 }
 
 /* A running sum: what it runs along, and how. */

@@ -98,10 +98,9 @@ static bool hardmax(td__onnx_call *call) {
         return false;
     }
     if (call->opset < 13) {
-        lines = (line_set){.count = 1, .length = lines.length * lines.stride, .stride = 1};
-        for (int32_t i = 0; i < axis; i++) {
-            lines.count *= x->shape.dims[i];
-        }
+        lines = (line_set){.count = td__elements_between(&x->shape, 0, axis),
+                           .length = lines.length * lines.stride,
+                           .stride = 1};
     }
     td__onnx_type type = td__onnx_input(call, 0)->type;
     td_tensor *y = td__onnx_new(call, type, x->shape);

@@ -29,9 +29,7 @@ static bool read_per_axis(td__onnx_call *call, size_t input, const td_shape *sha
     if (block < 0 || !td__onnx_axis(call, axis, shape->rank, &resolved)) {
         return block >= 0 ? false : td__onnx_fail(call, TD_RANGE, "a negative block_size");
     }
-    for (int32_t i = resolved + 1; i < shape->rank; i++) {
-        out->inner *= shape->dims[i];
-    }
+    out->inner = td__elements_from(shape, resolved + 1);
     out->size = shape->dims[resolved];
     if (!block) {
         return x->count == out->size ||

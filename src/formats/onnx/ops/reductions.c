@@ -177,10 +177,7 @@ static bool normalize(td__onnx_call *call, normalizer *function) {
         return td__onnx_output_either(call, 0, type, function(tape, x, axis), last);
     }
     td_tensor *x = td__onnx_plain(call, 0);
-    int64_t rows = 1;
-    for (int32_t i = 0; i < axis; i++) {
-        rows *= x ? x->shape.dims[i] : 1;
-    }
+    int64_t rows = x ? td__elements_between(&x->shape, 0, axis) : 1;
     td_tensor *y = x ? td_reshape(tape, x, TD_SHAPE(rows, rows ? x->count / rows : 0)) : NULL;
     y = function(tape, y, 1);
     return td__onnx_output(call, 0, type, y ? td_reshape(tape, y, x->shape) : NULL);

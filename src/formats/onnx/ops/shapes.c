@@ -146,11 +146,8 @@ static bool reshape(td__onnx_call *call) {
     if (to.rank > 0 && from.rank > 0 && from.dims[0] == td__onnx_batch_for(call, to.dims[0])) {
         to.dims[0] = from.dims[0];
     }
-    int64_t total = 1, known = 1;
+    int64_t total = td__elements_from(&from, 0), known = 1;
     int32_t open = -1;
-    for (int32_t i = 0; i < from.rank; i++) {
-        total *= from.dims[i];
-    }
     for (int32_t i = 0; i < to.rank; i++) {
         if (to.dims[i] == 0 && keep && i < from.rank) {
             to.dims[i] = from.dims[i];

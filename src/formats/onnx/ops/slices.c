@@ -31,9 +31,7 @@ static td_tensor *join(td__onnx_call *call, size_t count, td_tensor *const *part
     if (!y || y->count == 0) {
         return y;
     }
-    for (int32_t i = axis + 1; i < to.rank; i++) {
-        inner *= (size_t)to.dims[i];
-    }
+    inner *= (size_t)td__elements_from(&to, axis + 1);
     size_t whole = (size_t)to.dims[axis] * inner, rows = (size_t)y->count * size / whole;
     for (size_t i = 0; i < count; i++) {
         size_t own = (size_t)parts[i]->shape.dims[axis] * inner;
