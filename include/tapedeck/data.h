@@ -92,8 +92,6 @@ typedef struct td_generate_options {
     double spread;    /* standard deviation within a blob; 1 */
 } td_generate_options;
 
-/* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
- * pointers are borrowed for the duration of the call. */
 /* Where images and sequences have their channels. Pictures in folders have them last anyway. */
 typedef enum td_layout {
     TD_LAYOUT_AS_IS, /* nothing is known of it, nothing is moved */
@@ -119,6 +117,8 @@ typedef struct td_augment {
     td_fill fill;
 } td_augment;
 
+/* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
+ * pointers are borrowed for the duration of the call. */
 typedef struct td_data_options {
     size_t size;                   /* sizeof(td_data_options); TD_DATA fills it in */
     const char *train;             /* file or folder */

@@ -277,7 +277,7 @@ TD_API td_tensor *td_loss_compute(td_tape *tape, td_loss loss, td_tensor *predic
                                   td_tensor *truth, const td_loss_options *options);
 TD_API td_tensor *td_mse(td_tape *tape, td_tensor *prediction, td_tensor *truth,
                          const td_loss_options *options);
-/* flags for the short form below */
+/* Options for td_sparse_categorical_crossentropy and its like: predictions are logits. */
 #define TD_FROM_LOGITS TD_OPTIONS(td_loss_options, .from_logits = true)
 TD_API td_tensor *td_sparse_categorical_crossentropy(td_tape *tape, td_tensor *prediction,
                                                      td_tensor *classes,
