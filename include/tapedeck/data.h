@@ -58,7 +58,13 @@ typedef struct td_pieces {
     size_t count; /* 0: there is just one, and nothing to be said of it */
 } td_pieces;
 
-typedef enum td_part { TD_TRAINING, TD_VALIDATION } td_part;
+typedef enum td_part {
+    TD_PART_TRAINING,
+    TD_PART_VALIDATION,
+    /* Short names. */
+    TD_TRAINING = TD_PART_TRAINING,
+    TD_VALIDATION = TD_PART_VALIDATION
+} td_part;
 
 /* What a label is. Values are part of the binary interface: only ever append. */
 typedef enum td_label_kind {
