@@ -6,8 +6,16 @@
 # for public ones of these and of those that they use in turn. An include of anything else does not compile.
 
 # The module that owns each public header; a header not listed here belongs to the module of its name.
+set(TD_HEADER_OWNER_catalog nn)
+set(TD_HEADER_OWNER_initializers nn)
+set(TD_HEADER_OWNER_layers nn)
 set(TD_HEADER_OWNER_literal base)
+set(TD_HEADER_OWNER_losses tape)
+set(TD_HEADER_OWNER_metrics nn)
+set(TD_HEADER_OWNER_network nn)
+set(TD_HEADER_OWNER_optimizers nn)
 set(TD_HEADER_OWNER_ops tape)
+set(TD_HEADER_OWNER_settings base)
 set(TD_HEADER_OWNER_stats tensor)
 set(TD_HEADER_OWNER_view answers)
 

@@ -10,6 +10,34 @@ check_format() {
     sources | xargs clang-format --dry-run -Werror
 }
 
+# javascript: makes Biome, which formats and checks web/, available once, outside of the checkout as Python's
+# environments are, and sets biome to its program.
+biome_version=2.6.7
+javascript() {
+    folder=$cache/biome-$biome_version
+    biome=$folder/node_modules/.bin/biome
+    command -v npm >/dev/null || need nodejs npm
+    [ ! -f "$folder/complete" ] || return 0
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    echo "installing Biome $biome_version into $folder"
+    quietly npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder" "@biomejs/biome@$biome_version" ||
+        fail "npm could not install @biomejs/biome@$biome_version"
+    touch "$folder/complete"
+}
+
+check_javascript() (
+    cd web && "$biome" check --error-on-warnings .
+)
+
+# ./dev format
+format_sources() {
+    sources | xargs clang-format -i
+    javascript
+    # Twice: where it joins a chain of calls, Biome sees only then that more fits into a line.
+    (cd web && quietly "$biome" format --write . && quietly "$biome" format --write .)
+}
+
 check_tidy() {
     cmake --preset asan >/dev/null || return 1
     sources | grep -E '^(src|cli)/.*\.cc?$' |
@@ -31,4 +59,6 @@ command_lint() {
     check "clang-tidy" check_tidy
     check "cppcheck" check_cpp
     check "shellcheck" check_shell
+    javascript
+    check "biome" check_javascript
 }

@@ -10,7 +10,7 @@ fail() {
 for_build="cmake ninja-build pkg-config gcc g++ libsqlite3-dev libjansson-dev libyaml-dev
     libpng-dev libturbojpeg0-dev zlib1g-dev libmicrohttpd-dev"
 for_format="clang-format"
-for_lint="clang-tidy cppcheck shellcheck"
+for_lint="clang-tidy cppcheck shellcheck" # and npm: javascript in tools/lint.sh
 for_test="chromium chromium-driver clang hdf5-tools libcmocka-dev libonnx-testdata mypy python3 python3-dev python3-h5py python3-numpy python3-pandas sqlite3 tmux
     binutils valgrind"
 for_interop="binutils python3 python3-dev python3-venv"

@@ -2,7 +2,7 @@
 import { el, replace, message, nameText, code } from "./dom.js";
 import { whole, duration } from "./format.js";
 import { fetchRuns, fetchRun, fetchSteps, follow, isReport, leftOut } from "./source.js";
-import { state, go, link, onstate, value, set } from "./state.js";
+import { state, go, link, onstate } from "./state.js";
 import { Time, scrubber } from "./time.js";
 import { runsPage } from "./runs.js";
 import { layersPage } from "./layers.js";
@@ -15,49 +15,114 @@ import { comparePage } from "./compare.js";
 import { findingsPage } from "./findings.js";
 import { recorderPage } from "./recorder.js";
 
-const pages = [layersPage, layerPage, networkPage, tensorPage, triggersPage, examplesPage, comparePage, findingsPage, recorderPage];
+const pages = [
+    layersPage,
+    layerPage,
+    networkPage,
+    tensorPage,
+    triggersPage,
+    examplesPage,
+    comparePage,
+    findingsPage,
+    recorderPage,
+];
 const all = [runsPage, ...pages];
 
 const app = document.getElementById("app");
-const header = el("header", {}), main = el("main", { id: "main", tabindex: -1 }), footer = el("footer", {});
+const header = el("header", {}),
+    main = el("main", { id: "main", tabindex: -1 }),
+    footer = el("footer", {});
 replace(app, header, main, footer);
-document.body.prepend(el("a", { class: "skip", href: "#main", onclick: (event) => {
-    event.preventDefault();
-    main.focus();
-} }, "skip to the content"));
+document.body.prepend(
+    el(
+        "a",
+        {
+            class: "skip",
+            href: "#main",
+            onclick: (event) => {
+                event.preventDefault();
+                main.focus();
+            },
+        },
+        "skip to the content",
+    ),
+);
 
-let listing = { runs: [], folder: "", problem: "" }, current = null, connection = "";
+let listing = { runs: [], folder: "", problem: "" },
+    current = null,
+    connection = "";
 
 // ---- The head --------------------------------------------------------------------------------------------
 
 function stateText(run) {
-    const texts = { running: "training", finished: "finished", interrupted: "interrupted", failed: "failed", crashed: "crashed", unknown: "event files" };
+    const texts = {
+        running: "training",
+        finished: "finished",
+        interrupted: "interrupted",
+        failed: "failed",
+        crashed: "crashed",
+        unknown: "event files",
+    };
     const rate = current && current.table && current.table.time.length > 1 ? speed(current.table) : NaN;
-    return [el("span", { class: `dot ${run.state}` }), `${texts[run.state] || run.state}, step ${whole(run.step)}`, Number.isFinite(rate) ? `, ${duration(rate)}/step` : "",
-        run.state === "running" ? (connection === "gone" ? " · the viewer has gone" : " · live") : ""];
+    return [
+        el("span", { class: `dot ${run.state}` }),
+        `${texts[run.state] || run.state}, step ${whole(run.step)}`,
+        Number.isFinite(rate) ? `, ${duration(rate)}/step` : "",
+        run.state === "running" ? (connection === "gone" ? " · the viewer has gone" : " · live") : "",
+    ];
 }
 
 function speed(table) {
-    const last = table.step.length - 1, first = Math.max(0, last - 32);
+    const last = table.step.length - 1,
+        first = Math.max(0, last - 32);
     return (table.time[last] - table.time[first]) / (table.step[last] - table.step[first]);
 }
 
 function drawHeader() {
     const run = current && current.run;
-    replace(header, el("h1", {}, el("a", { href: link("runs", ""), "aria-current": run ? null : "page" }, "tapedeck")),
-        run ? el("a", { class: "run-name plain", href: link("layers", run.id) }, nameText(run.name, 60)) : el("span", { class: "quiet" }, nameText(listing.folder, 60)),
-        run ? el("nav", { "aria-label": "pages" }, pages.map((page) => el("a", { href: link(page.name, run.id), "aria-current": page === current.page ? "page" : null }, page.title))) : "",
-        el("span", { class: "state", role: "status" }, run ? stateText(run) : connection === "gone" ? "the viewer has gone" : "",
-            isReport ? el("span", { class: "quiet" }, ` report${leftOut ? `: ${whole(leftOut)} items found no room` : ""}`) : "",
-            el("button", { class: "plain", type: "button", "aria-label": "keys", onclick: showKeys }, " ?")));
+    replace(
+        header,
+        el("h1", {}, el("a", { href: link("runs", ""), "aria-current": run ? null : "page" }, "tapedeck")),
+        run
+            ? el("a", { class: "run-name plain", href: link("layers", run.id) }, nameText(run.name, 60))
+            : el("span", { class: "quiet" }, nameText(listing.folder, 60)),
+        run
+            ? el(
+                  "nav",
+                  { "aria-label": "pages" },
+                  pages.map((page) =>
+                      el(
+                          "a",
+                          { href: link(page.name, run.id), "aria-current": page === current.page ? "page" : null },
+                          page.title,
+                      ),
+                  ),
+              )
+            : "",
+        el(
+            "span",
+            { class: "state", role: "status" },
+            run ? stateText(run) : connection === "gone" ? "the viewer has gone" : "",
+            isReport
+                ? el("span", { class: "quiet" }, ` report${leftOut ? `: ${whole(leftOut)} items found no room` : ""}`)
+                : "",
+            el("button", { class: "plain", type: "button", "aria-label": "keys", onclick: showKeys }, " ?"),
+        ),
+    );
 }
 
 // ---- Opening a page --------------------------------------------------------------------------------------
 
 function fail(error) {
     if (error && error.name !== "AbortError") {
-        replace(main, message("This could not be shown", error.message || String(error),
-            el("p", {}, el("button", { type: "button", onclick: () => open() }, "try again"))));
+        replace(
+            main,
+            message(
+                "This could not be shown",
+                error.message || String(error),
+                el("p", {}, el("button", { type: "button", onclick: () => open() }, "try again")),
+            ),
+        );
     }
 }
 
@@ -70,25 +135,42 @@ function close() {
 }
 
 function contextOf(page) {
-    const closers = [], newsListeners = [];
-    return { page, main, closers, newsListeners, list: () => listing, fail, marks: () => marksOf(current), again: () => open(),
-        onclose: (closer) => closers.push(closer), onnews: (listener) => newsListeners.push(listener),
+    const closers = [],
+        newsListeners = [];
+    return {
+        page,
+        main,
+        closers,
+        newsListeners,
+        list: () => listing,
+        fail,
+        marks: () => marksOf(current),
+        again: () => open(),
+        onclose: (closer) => closers.push(closer),
+        onnews: (listener) => newsListeners.push(listener),
         onrange: (listener) => {
             let waiting = 0;
-            closers.push(current.time.on((kind) => {
-                if (kind === "range") {
-                    clearTimeout(waiting);
-                    waiting = setTimeout(listener, 60);
-                }
-            }));
-        } };
+            closers.push(
+                current.time.on((kind) => {
+                    if (kind === "range") {
+                        clearTimeout(waiting);
+                        waiting = setTimeout(listener, 60);
+                    }
+                }),
+            );
+        },
+    };
 }
 
 // Findings and triggers, as marks on the time axis.
 function marksOf(context) {
     const run = context.run;
-    return [...(run.events_ || []).filter((event) => event.kind === "trigger").map((event) => ({ step: event.step, colour: "#e69f00" })),
-        ...(run.findings || []).map((finding) => ({ step: finding.since, colour: "#d55e00" }))];
+    return [
+        ...(run.events_ || [])
+            .filter((event) => event.kind === "trigger")
+            .map((event) => ({ step: event.step, colour: "#e69f00" })),
+        ...(run.findings || []).map((finding) => ({ step: finding.since, colour: "#d55e00" })),
+    ];
 }
 
 function learn(run) {
@@ -103,7 +185,8 @@ function learn(run) {
 let turn = 0;
 
 async function open() {
-    const mine = ++turn, page = all.find((candidate) => candidate.name === state.page) || runsPage;
+    const mine = ++turn,
+        page = all.find((candidate) => candidate.name === state.page) || runsPage;
     close();
     current = contextOf(page);
     if (page === runsPage) {
@@ -113,7 +196,8 @@ async function open() {
         return;
     }
     replace(main, el("p", { class: "quiet", role: "status" }, "reading the run…"));
-    const context = current, [run, table] = await Promise.all([fetchRun(state.run), fetchSteps(state.run)]);
+    const context = current,
+        [run, table] = await Promise.all([fetchRun(state.run), fetchSteps(state.run)]);
     if (mine !== turn) {
         return;
     }
@@ -135,11 +219,27 @@ async function open() {
 function banners(run) {
     const made = [];
     if (run.state === "crashed") {
-        made.push(el("div", { class: "banner warn", role: "alert" }, el("p", {}, `The program that wrote this run ended without closing it, after step ${whole(run.step)}. Everything until then is here. To go on:`),
-            code(`tapedeck train --resume ${run.folder}`)));
+        made.push(
+            el(
+                "div",
+                { class: "banner warn", role: "alert" },
+                el(
+                    "p",
+                    {},
+                    `The program that wrote this run ended without closing it, after step ${whole(run.step)}. Everything until then is here. To go on:`,
+                ),
+                code(`tapedeck train --resume ${run.folder}`),
+            ),
+        );
     }
     if (run.problems.length) {
-        made.push(el("div", { class: "banner warn" }, run.problems.slice(0, 5).map((text) => el("p", {}, nameText(text, 300)))));
+        made.push(
+            el(
+                "div",
+                { class: "banner warn" },
+                run.problems.slice(0, 5).map((text) => el("p", {}, nameText(text, 300))),
+            ),
+        );
     }
     main.prepend(...made);
 }
@@ -150,7 +250,8 @@ function show() {
 
 // ---- News ------------------------------------------------------------------------------------------------
 
-let refreshing = null, again = false;
+let refreshing = null,
+    again = false;
 
 async function refresh(news) {
     if (refreshing) {
@@ -164,7 +265,11 @@ async function refresh(news) {
             if (current && current.page === runsPage) {
                 current.newsListeners.forEach((listener) => listener(news));
                 drawHeader();
-            } else if (current && current.run && (news.reset || (news.runs || []).some((run) => run.id === current.run.id))) {
+            } else if (
+                current &&
+                current.run &&
+                (news.reset || (news.runs || []).some((run) => run.id === current.run.id))
+            ) {
                 await refreshRun(news);
             }
             // A page that asks all the time takes from the training that it shows.
@@ -183,11 +288,15 @@ async function refresh(news) {
 
 // The page stays as it is; charts are told that there is more.
 async function refreshRun(news) {
-    const context = current, run = await fetchRun(context.run.id), table = await fetchSteps(run.id);
+    const context = current,
+        run = await fetchRun(context.run.id),
+        table = await fetchSteps(run.id);
     if (context !== current) {
         return;
     }
-    const grown = run.step !== context.run.step, more = run.signals.length !== context.run.signals.length, state = run.state !== context.run.state;
+    const grown = run.step !== context.run.step,
+        more = run.signals.length !== context.run.signals.length,
+        state = run.state !== context.run.state;
     Object.assign(context.run, learn(run));
     context.table = context.time.table = table;
     drawHeader();
@@ -201,8 +310,18 @@ async function refreshRun(news) {
 
 // ---- Keys ------------------------------------------------------------------------------------------------
 
-const keys = [["← →", "one step back, on"], ["Shift + ← →", "a hundredth of the range"], ["Home, End", "first, last step"], ["Space", "play, pause"],
-    ["0", "show the whole run"], ["/", "search signals, or filter runs"], ["1 … 9", "the pages of a run"], ["r", "all runs"], ["Esc", "close"], ["?", "this list"]];
+const keys = [
+    ["← →", "one step back, on"],
+    ["Shift + ← →", "a hundredth of the range"],
+    ["Home, End", "first, last step"],
+    ["Space", "play, pause"],
+    ["0", "show the whole run"],
+    ["/", "search signals, or filter runs"],
+    ["1 … 9", "the pages of a run"],
+    ["r", "all runs"],
+    ["Esc", "close"],
+    ["?", "this list"],
+];
 
 function dialog(...children) {
     const box = el("dialog", { onclose: () => box.remove() }, children);
@@ -212,22 +331,58 @@ function dialog(...children) {
 }
 
 function showKeys() {
-    dialog(el("h2", {}, "Keys"), el("dl", {}, keys.map(([key, text]) => [el("dt", {}, key), el("dd", {}, text)])),
-        el("p", { class: "quiet" }, "In charts: point to read values, click to go to a step, drag to zoom, double click for the whole run."));
+    dialog(
+        el("h2", {}, "Keys"),
+        el(
+            "dl",
+            {},
+            keys.map(([key, text]) => [el("dt", {}, key), el("dd", {}, text)]),
+        ),
+        el(
+            "p",
+            { class: "quiet" },
+            "In charts: point to read values, click to go to a step, drag to zoom, double click for the whole run.",
+        ),
+    );
 }
 
 function showSearch() {
-    const run = current.run, list = el("ul", { class: "found" });
-    const input = el("input", { type: "search", "aria-label": "search signals", placeholder: `search ${whole(run.signals.length)} signals` });
-    const target = (signal) => signal.layer ? link("layer", run.id, { layer: signal.layer, signal: signal.id })
-        : signal.forms & 64 ? link("layers", run.id, { find: signal.name.slice(0, 200) }) : link("tensor", run.id, { signal: signal.id });
+    const run = current.run,
+        list = el("ul", { class: "found" });
+    const input = el("input", {
+        type: "search",
+        "aria-label": "search signals",
+        placeholder: `search ${whole(run.signals.length)} signals`,
+    });
+    const target = (signal) =>
+        signal.layer
+            ? link("layer", run.id, { layer: signal.layer, signal: signal.id })
+            : signal.forms & 64
+              ? link("layers", run.id, { find: signal.name.slice(0, 200) })
+              : link("tensor", run.id, { signal: signal.id });
     const box = dialog(el("h2", {}, "Signals"), input, list);
     const find = () => {
         const words = input.value.toLowerCase().split(/\s+/);
         const found = run.signals.filter((signal) => words.every((word) => signal.name.toLowerCase().includes(word)));
-        replace(list, found.slice(0, 100).map((signal) => el("li", {}, el("a", { href: target(signal), onclick: () => box.close() }, nameText(signal.name, 70),
-            el("span", { class: "quiet" }, ` ${signal.kind}`)))), found.length > 100 ? el("li", { class: "quiet" }, `and ${whole(found.length - 100)} more`) : "",
-            found.length ? "" : el("li", { class: "quiet" }, "none"));
+        replace(
+            list,
+            found
+                .slice(0, 100)
+                .map((signal) =>
+                    el(
+                        "li",
+                        {},
+                        el(
+                            "a",
+                            { href: target(signal), onclick: () => box.close() },
+                            nameText(signal.name, 70),
+                            el("span", { class: "quiet" }, ` ${signal.kind}`),
+                        ),
+                    ),
+                ),
+            found.length > 100 ? el("li", { class: "quiet" }, `and ${whole(found.length - 100)} more`) : "",
+            found.length ? "" : el("li", { class: "quiet" }, "none"),
+        );
     };
     input.addEventListener("input", find);
     input.addEventListener("keydown", (event) => {
@@ -241,8 +396,14 @@ function showSearch() {
 
 function pressTime(event, time) {
     const by = event.shiftKey ? Math.max(1, Math.round((time.to - time.from) / 100)) : 1;
-    const moves = { ArrowLeft: () => time.scrub(time.step - by, true), ArrowRight: () => time.scrub(time.step + by), Home: () => time.scrub(time.first, true),
-        End: () => time.scrub(time.last), " ": () => time.play(), 0: () => time.unzoom() };
+    const moves = {
+        ArrowLeft: () => time.scrub(time.step - by, true),
+        ArrowRight: () => time.scrub(time.step + by),
+        Home: () => time.scrub(time.first, true),
+        End: () => time.scrub(time.last),
+        " ": () => time.play(),
+        0: () => time.unzoom(),
+    };
     if (moves[event.key]) {
         moves[event.key]();
         event.preventDefault();
@@ -257,7 +418,13 @@ addEventListener("keydown", (event) => {
         return;
     }
     const onButton = event.target.matches("button, a") && (event.key === " " || event.key === "Enter");
-    if (current && current.time && !onButton && !event.target.matches("input[type=range]") && pressTime(event, current.time)) {
+    if (
+        current &&
+        current.time &&
+        !onButton &&
+        !event.target.matches("input[type=range]") &&
+        pressTime(event, current.time)
+    ) {
         return;
     }
     if (event.key === "?") {

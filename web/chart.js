@@ -7,7 +7,10 @@ import { Screen } from "./surface.js";
 import { exportMenu } from "./export.js";
 import { timeGestures } from "./time.js";
 
-const LEFT = 58, RIGHT = 10, TOP = 8, BOTTOM = 22;
+const LEFT = 58,
+    RIGHT = 10,
+    TOP = 8,
+    BOTTOM = 22;
 
 // lines: { name, colour, dash, x (Float64Array, on the axis), mean, min, max, bad }
 export class Chart {
@@ -24,10 +27,27 @@ export class Chart {
         this.legend = el("div", { class: "legend" });
         this.box = el("div", { class: "plot" }, this.canvas, this.over);
         this.box.style.height = `${options.height || 180}px`;
-        this.element = el("figure", { class: "chart" },
-            el("figcaption", {}, options.heading || nameText(options.title), el("span", { class: "note" }), exportMenu(this)), this.box, this.legend);
+        this.element = el(
+            "figure",
+            { class: "chart" },
+            el(
+                "figcaption",
+                {},
+                options.heading || nameText(options.title),
+                el("span", { class: "note" }),
+                exportMenu(this),
+            ),
+            this.box,
+            this.legend,
+        );
         this.note = this.element.querySelector(".note");
-        timeGestures(this.over, time, () => ({ left: LEFT, width: this.width - LEFT - RIGHT }), (x) => this.stepAt(x), options.onclick);
+        timeGestures(
+            this.over,
+            time,
+            () => ({ left: LEFT, width: this.width - LEFT - RIGHT }),
+            (x) => this.stepAt(x),
+            options.onclick,
+        );
         this.over.addEventListener("brush", (event) => {
             this.brush = event.detail;
             this.drawOver();
@@ -62,25 +82,31 @@ export class Chart {
     // ---- Scales ----
 
     xOf(place) {
-        const [a, b] = this.time.domain(), width = this.width - LEFT - RIGHT;
+        const [a, b] = this.time.domain(),
+            width = this.width - LEFT - RIGHT;
         if (this.time.log) {
-            const low = Math.log10(Math.max(a, 1)), high = Math.log10(Math.max(b, 2));
-            return LEFT + (Math.log10(Math.max(place, 1e-9)) - low) / (high - low || 1) * width;
+            const low = Math.log10(Math.max(a, 1)),
+                high = Math.log10(Math.max(b, 2));
+            return LEFT + ((Math.log10(Math.max(place, 1e-9)) - low) / (high - low || 1)) * width;
         }
-        return LEFT + (place - a) / (b - a || 1) * width;
+        return LEFT + ((place - a) / (b - a || 1)) * width;
     }
 
     stepAt(x) {
-        const [a, b] = this.time.domain(), share = (x - LEFT) / (this.width - LEFT - RIGHT);
+        const [a, b] = this.time.domain(),
+            share = (x - LEFT) / (this.width - LEFT - RIGHT);
         if (this.time.log) {
-            const low = Math.log10(Math.max(a, 1)), high = Math.log10(Math.max(b, 2));
+            const low = Math.log10(Math.max(a, 1)),
+                high = Math.log10(Math.max(b, 2));
             return this.time.fromAxis(10 ** (low + share * (high - low)));
         }
         return this.time.fromAxis(a + share * (b - a));
     }
 
     range() {
-        let low = Infinity, high = -Infinity, least = Infinity;
+        let low = Infinity,
+            high = -Infinity,
+            least = Infinity;
         const [a, b] = this.time.domain();
         for (const line of this.lines) {
             for (let i = 0; i < line.x.length; i++) {
@@ -105,11 +131,13 @@ export class Chart {
     }
 
     yOf(value) {
-        const r = this.scale, height = this.height - TOP - BOTTOM;
+        const r = this.scale,
+            height = this.height - TOP - BOTTOM;
         if (Number.isNaN(value)) {
             return NaN;
         }
-        const share = r.log ? (Math.log10(Math.max(value, r.low * 1e-3)) - Math.log10(r.low)) / (Math.log10(r.high) - Math.log10(r.low))
+        const share = r.log
+            ? (Math.log10(Math.max(value, r.low * 1e-3)) - Math.log10(r.low)) / (Math.log10(r.high) - Math.log10(r.low))
             : (value - r.low) / (r.high - r.low);
         return TOP + (1 - share) * height;
     }
@@ -125,7 +153,9 @@ export class Chart {
     }
 
     draw(surface) {
-        const colours = theme(), width = this.width, height = this.height;
+        const colours = theme(),
+            width = this.width,
+            height = this.height;
         this.scale = this.range();
         surface.begin(width, height);
         this.drawAxes(surface, colours, width, height);
@@ -139,7 +169,8 @@ export class Chart {
     }
 
     drawAxes(surface, colours, width, height) {
-        const r = this.scale, [a, b] = this.time.domain();
+        const r = this.scale,
+            [a, b] = this.time.domain();
         const across = r.log ? logTicks(r.low, r.high, 5) : ticks(r.low, r.high, 4);
         for (const tick of across) {
             const y = Math.round(this.yOf(tick)) + 0.5;
@@ -151,8 +182,16 @@ export class Chart {
         const most = Math.max(2, Math.floor((width - LEFT) / 90));
         const along = this.time.log ? logTicks(Math.max(a, 1), Math.max(b, 2), most) : ticks(a, b, most);
         for (const tick of along) {
-            const x = this.xOf(tick), edge = x > width - 30;
-            surface.text(edge ? width - 2 : x, height - 9, tickText(tick), colours.quiet, edge ? "right" : "center", 12);
+            const x = this.xOf(tick),
+                edge = x > width - 30;
+            surface.text(
+                edge ? width - 2 : x,
+                height - 9,
+                tickText(tick),
+                colours.quiet,
+                edge ? "right" : "center",
+                12,
+            );
         }
     }
 
@@ -170,7 +209,11 @@ export class Chart {
             for (let i = count - 1; i >= 0; i--) {
                 points.push(this.xOf(line.x[i]), this.yOf(line.min[i]));
             }
-            surface.area(points.filter((v, i) => !Number.isNaN(points[i | 1])), line.colour, 0.25 * alpha);
+            surface.area(
+                points.filter((v, i) => !Number.isNaN(points[i | 1])),
+                line.colour,
+                0.25 * alpha,
+            );
         }
         const points = [];
         const shown = line.smooth || line.mean;
@@ -202,10 +245,19 @@ export class Chart {
     }
 
     drawOver() {
-        const colours = theme(), height = this.height, time = this.time;
+        const colours = theme(),
+            height = this.height,
+            time = this.time;
         this.overlay.begin(this.width, height);
         if (this.brush) {
-            this.overlay.rect(Math.min(...this.brush), TOP, Math.abs(this.brush[1] - this.brush[0]), height - TOP - BOTTOM, colours.accent, 0.15);
+            this.overlay.rect(
+                Math.min(...this.brush),
+                TOP,
+                Math.abs(this.brush[1] - this.brush[0]),
+                height - TOP - BOTTOM,
+                colours.accent,
+                0.15,
+            );
         }
         if (!this.options.timeless) {
             const x = this.xOf(time.toAxis(time.step));
@@ -231,14 +283,30 @@ export class Chart {
 
     drawLegend() {
         this.values = [];
-        replace(this.legend, this.lines.map((line) => {
-            const text = el("button", { class: "value plain", type: "button", title: "copy", onclick: () => copy(text.textContent, text) });
-            this.values.push(text);
-            const entry = el("span", { class: "entry" + (line.hidden ? " off" : ""),
-                onpointerenter: () => this.emphasise(line), onpointerleave: () => this.emphasise(null) },
-                el("span", { class: "swatch" + (line.dash ? " dashed" : ""), style: { borderColor: line.colour } }), nameText(line.name, 40), text);
-            return entry;
-        }));
+        replace(
+            this.legend,
+            this.lines.map((line) => {
+                const text = el("button", {
+                    class: "value plain",
+                    type: "button",
+                    title: "copy",
+                    onclick: () => copy(text.textContent, text),
+                });
+                this.values.push(text);
+                const entry = el(
+                    "span",
+                    {
+                        class: "entry" + (line.hidden ? " off" : ""),
+                        onpointerenter: () => this.emphasise(line),
+                        onpointerleave: () => this.emphasise(null),
+                    },
+                    el("span", { class: "swatch" + (line.dash ? " dashed" : ""), style: { borderColor: line.colour } }),
+                    nameText(line.name, 40),
+                    text,
+                );
+                return entry;
+            }),
+        );
         this.drawValues();
     }
 
@@ -250,15 +318,19 @@ export class Chart {
     }
 
     drawValues() {
-        const time = this.time, place = time.toAxis(time.hover ?? time.step);
+        const time = this.time,
+            place = time.toAxis(time.hover ?? time.step);
         (this.values || []).forEach((node, i) => {
-            const line = this.lines[i], at = line ? nearest(line.x, this.options.timeless && time.hover === null ? Infinity : place) : -1;
+            const line = this.lines[i],
+                at = line ? nearest(line.x, this.options.timeless && time.hover === null ? Infinity : place) : -1;
             if (at < 0) {
                 node.textContent = "–";
                 return;
             }
             const one = line.min[at] === line.max[at] || Number.isNaN(line.min[at]);
-            const text = one ? exact(line.mean[at]) : `${short(line.mean[at])} (${short(line.min[at])} … ${short(line.max[at])})`;
+            const text = one
+                ? exact(line.mean[at])
+                : `${short(line.mean[at])} (${short(line.min[at])} … ${short(line.max[at])})`;
             node.textContent = line.bad[at] > 0 && Number.isNaN(line.mean[at]) ? "NaN" : text;
             node.classList.toggle("bad", line.bad[at] > 0);
         });
@@ -277,7 +349,8 @@ export class Chart {
 
 // The index of the x nearest to a place; -1 when there is none.
 function nearest(xs, place) {
-    let low = 0, high = xs.length - 1;
+    let low = 0,
+        high = xs.length - 1;
     if (high < 0) {
         return -1;
     }
@@ -307,7 +380,8 @@ export function smoothed(mean, weight) {
         return null;
     }
     const made = new Float64Array(mean.length);
-    let sum = 0, total = 0;
+    let sum = 0,
+        total = 0;
     for (let i = 0; i < mean.length; i++) {
         if (!Number.isNaN(mean[i])) {
             sum = weight * sum + (1 - weight) * mean[i];

@@ -11,9 +11,11 @@ function parse(text) {
 
 // 256 colours of a scale, as bytes.
 function table(text) {
-    const stops = parse(text), made = new Uint8Array(256 * 3);
+    const stops = parse(text),
+        made = new Uint8Array(256 * 3);
     for (let i = 0; i < 256; i++) {
-        const at = (i / 255) * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2);
+        const at = (i / 255) * (stops.length - 1),
+            low = Math.min(Math.floor(at), stops.length - 2);
         for (let k = 0; k < 3; k++) {
             made[3 * i + k] = stops[low][k] + (at - low) * (stops[low + 1][k] - stops[low][k]);
         }
@@ -51,20 +53,35 @@ export function colouring(low, high, least, name) {
     }
     const scale = scales[name || "viridis"];
     if (low >= 0 && high > 0 && least > 0 && high / least > 30) {
-        const a = Math.log10(least), b = Math.log10(high);
-        return { kind: "log", scale, low: least, high, share: (v) => v <= 0 ? 0 : Math.max(0, (Math.log10(v) - a) / (b - a || 1)) };
+        const a = Math.log10(least),
+            b = Math.log10(high);
+        return {
+            kind: "log",
+            scale,
+            low: least,
+            high,
+            share: (v) => (v <= 0 ? 0 : Math.max(0, (Math.log10(v) - a) / (b - a || 1))),
+        };
     }
-    return { kind: "linear", scale, low, high, share: (v) => high > low ? (v - low) / (high - low) : 0.5 };
+    return { kind: "linear", scale, low, high, share: (v) => (high > low ? (v - low) / (high - low) : 0.5) };
 }
-
 
 let known = null;
 
 // The page's own colours, as the style sheet has them now. Asked for with every frame, so kept.
 export function theme() {
     if (!known || known.dark !== isDark()) {
-        const style = getComputedStyle(document.documentElement), get = (name) => style.getPropertyValue(name).trim();
-        known = { dark: isDark(), text: get("--text"), quiet: get("--quiet"), line: get("--line"), accent: get("--accent"), back: get("--back"), none: get("--none") };
+        const style = getComputedStyle(document.documentElement),
+            get = (name) => style.getPropertyValue(name).trim();
+        known = {
+            dark: isDark(),
+            text: get("--text"),
+            quiet: get("--quiet"),
+            line: get("--line"),
+            accent: get("--accent"),
+            back: get("--back"),
+            none: get("--none"),
+        };
     }
     return known;
 }

@@ -9,7 +9,9 @@ import { FORMS } from "./layers.js";
 
 function others(context) {
     const known = context.list().runs.filter((run) => run.id !== context.run.id && !run.loading && !run.error);
-    const wanted = value("with", "").split(",").filter((id) => known.some((run) => run.id === id));
+    const wanted = value("with", "")
+        .split(",")
+        .filter((id) => known.some((run) => run.id === id));
     return { known, chosen: wanted.length ? wanted[0] : known[0]?.id };
 }
 
@@ -17,19 +19,102 @@ function settings(comparison, names) {
     if (!comparison.settings.length) {
         return el("p", { class: "quiet" }, "Their experiments are the same.");
     }
-    return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, names.map((name) => el("th", { class: "left" }, "only ", nameText(name, 40))))),
-        el("tbody", {}, el("tr", {}, names.map((name, run) => el("td", { class: "left" }, comparison.settings.filter((s) => s.run === run).map((s) => el("div", {}, nameText(s.text, 120)))))))));
+    return el(
+        "div",
+        { class: "scroll" },
+        el(
+            "table",
+            {},
+            el(
+                "thead",
+                {},
+                el(
+                    "tr",
+                    {},
+                    names.map((name) => el("th", { class: "left" }, "only ", nameText(name, 40))),
+                ),
+            ),
+            el(
+                "tbody",
+                {},
+                el(
+                    "tr",
+                    {},
+                    names.map((name, run) =>
+                        el(
+                            "td",
+                            { class: "left" },
+                            comparison.settings
+                                .filter((s) => s.run === run)
+                                .map((s) => el("div", {}, nameText(s.text, 120))),
+                        ),
+                    ),
+                ),
+            ),
+        ),
+    );
 }
 
 function partings(comparison, context, names) {
     if (!comparison.partings.length) {
-        return el("p", {}, comparison.compared ? `All ${whole(comparison.compared)} signals that both recorded are the same, bit for bit.` : "They have no signal in common.");
+        return el(
+            "p",
+            {},
+            comparison.compared
+                ? `All ${whole(comparison.compared)} signals that both recorded are the same, bit for bit.`
+                : "They have no signal in common.",
+        );
     }
     const first = comparison.partings[0];
-    return [el("p", {}, "They part at step ", el("strong", {}, whole(first.step)), ", first in ", nameText(first.signal), `; ${whole(comparison.count)} of ${whole(comparison.compared)} common signals part.`),
-        el("div", { class: "scroll low", tabindex: 0, "aria-label": "where signals part" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "signal"), el("th", {}, "step"), el("th", {}, "by"), names.map((name) => el("th", {}, nameText(name, 24))))),
-            el("tbody", {}, comparison.partings.map((p) => el("tr", {}, el("td", {}, nameText(p.signal, 60)), el("td", {}, el("a", { href: link("layers", context.run.id, { step: p.step }) }, whole(p.step))), el("td", {}, p.by),
-                [p.a, p.b].map((v) => el("td", { title: exact(v) }, v === null ? "–" : short(v))))))))];
+    return [
+        el(
+            "p",
+            {},
+            "They part at step ",
+            el("strong", {}, whole(first.step)),
+            ", first in ",
+            nameText(first.signal),
+            `; ${whole(comparison.count)} of ${whole(comparison.compared)} common signals part.`,
+        ),
+        el(
+            "div",
+            { class: "scroll low", tabindex: 0, "aria-label": "where signals part" },
+            el(
+                "table",
+                {},
+                el(
+                    "thead",
+                    {},
+                    el(
+                        "tr",
+                        {},
+                        el("th", {}, "signal"),
+                        el("th", {}, "step"),
+                        el("th", {}, "by"),
+                        names.map((name) => el("th", {}, nameText(name, 24))),
+                    ),
+                ),
+                el(
+                    "tbody",
+                    {},
+                    comparison.partings.map((p) =>
+                        el(
+                            "tr",
+                            {},
+                            el("td", {}, nameText(p.signal, 60)),
+                            el(
+                                "td",
+                                {},
+                                el("a", { href: link("layers", context.run.id, { step: p.step }) }, whole(p.step)),
+                            ),
+                            el("td", {}, p.by),
+                            [p.a, p.b].map((v) => el("td", { title: exact(v) }, v === null ? "–" : short(v))),
+                        ),
+                    ),
+                ),
+            ),
+        ),
+    ];
 }
 
 // The difference of two lines, where both have a value.
@@ -45,38 +130,98 @@ function difference(a, b) {
 }
 
 export const comparePage = {
-    name: "compare", title: "Compare",
+    name: "compare",
+    title: "Compare",
     async open(context) {
-        const { run, time } = context, { known, chosen } = others(context);
+        const { run, time } = context,
+            { known, chosen } = others(context);
         if (!chosen) {
-            replace(context.main, message("No other run here", "Train once more, with another seed or setting, and see where they part:", code("tapedeck train examples/demo/demo.yaml --set seed=8")));
+            replace(
+                context.main,
+                message(
+                    "No other run here",
+                    "Train once more, with another seed or setting, and see where they part:",
+                    code("tapedeck train examples/demo/demo.yaml --set seed=8"),
+                ),
+            );
             return;
         }
-        const bar = el("div", { class: "controls" }, choice("with", known.map((entry) => [entry.id, entry.name.slice(0, 60)]), chosen, (id) => {
-            set({ with: id });
-            context.again();
-        }));
-        const other = await fetchRun(chosen), names = [run.name, other.name];
-        const said = el("section", { "aria-label": "where they part" }), differ = el("section", { "aria-label": "settings" }), charts = el("section", { "aria-label": "differences over time" });
+        const bar = el(
+            "div",
+            { class: "controls" },
+            choice(
+                "with",
+                known.map((entry) => [entry.id, entry.name.slice(0, 60)]),
+                chosen,
+                (id) => {
+                    set({ with: id });
+                    context.again();
+                },
+            ),
+        );
+        const other = await fetchRun(chosen),
+            names = [run.name, other.name];
+        const said = el("section", { "aria-label": "where they part" }),
+            differ = el("section", { "aria-label": "settings" }),
+            charts = el("section", { "aria-label": "differences over time" });
         replace(context.main, bar, said, differ, charts);
         const comparison = await fetchComparison(run.id, chosen).catch((error) => ({ failed: error.message }));
-        replace(said, el("h2", {}, "Where they part"), comparison.failed ? el("p", { class: "quiet" }, comparison.failed) : partings(comparison, context, names));
-        replace(differ, comparison.failed ? "" : [el("h2", {}, "What differs in the experiments"), settings(comparison, names)]);
-        const common = run.signals.map((s) => [s, other.signals.find((o) => o.name === s.name)]).filter(([s, o]) => o && s.forms & o.forms & (FORMS.scalar | FORMS.stats))
-            .sort((a, b) => (b[0].forms & FORMS.scalar) - (a[0].forms & FORMS.scalar)).slice(0, 24);
-        const made = common.map(([signal, twin]) => ({ signal, twin, stat: signal.forms & FORMS.scalar ? "" : "norm", chart: new Chart(time, { title: signal.name + (signal.forms & FORMS.scalar ? "" : " norm"), height: 150 }),
-            apart: new Chart(time, { title: `${signal.name} difference`, heading: el("span", { class: "quiet" }, "difference"), height: 90, log: false }) }));
-        replace(charts, el("h2", {}, "Over time"), el("div", { class: "multiples" }, made.map(({ chart, apart }) => el("div", {}, chart.element, apart.element))));
-        context.onclose(() => made.forEach(({ chart, apart }) => {
-            chart.remove();
-            apart.remove();
+        replace(
+            said,
+            el("h2", {}, "Where they part"),
+            comparison.failed ? el("p", { class: "quiet" }, comparison.failed) : partings(comparison, context, names),
+        );
+        replace(
+            differ,
+            comparison.failed ? "" : [el("h2", {}, "What differs in the experiments"), settings(comparison, names)],
+        );
+        const common = run.signals
+            .map((s) => [s, other.signals.find((o) => o.name === s.name)])
+            .filter(([s, o]) => o && s.forms & o.forms & (FORMS.scalar | FORMS.stats))
+            .sort((a, b) => (b[0].forms & FORMS.scalar) - (a[0].forms & FORMS.scalar))
+            .slice(0, 24);
+        const made = common.map(([signal, twin]) => ({
+            signal,
+            twin,
+            stat: signal.forms & FORMS.scalar ? "" : "norm",
+            chart: new Chart(time, { title: signal.name + (signal.forms & FORMS.scalar ? "" : " norm"), height: 150 }),
+            apart: new Chart(time, {
+                title: `${signal.name} difference`,
+                heading: el("span", { class: "quiet" }, "difference"),
+                height: 90,
+                log: false,
+            }),
         }));
-        const load = () => Promise.all(made.map(async ({ signal, twin, stat, chart, apart }) => {
-            const range = [stat, Math.floor(time.from), Math.ceil(time.to), Math.round(chart.width * 2)];
-            const [[a], [b]] = await Promise.all([fetchSeries(run.id, [signal.id], ...range), fetchSeries(chosen, [twin.id], ...range)]);
-            chart.set([lineOf(a, time, { name: run.name, colour: categories[0] }), lineOf(b, time, { name: other.name, colour: categories[1], dash: [5, 3] })]);
-            apart.set([lineOf(difference(a, b), time, { name: "difference", colour: categories[3] })]);
-        }));
+        replace(
+            charts,
+            el("h2", {}, "Over time"),
+            el(
+                "div",
+                { class: "multiples" },
+                made.map(({ chart, apart }) => el("div", {}, chart.element, apart.element)),
+            ),
+        );
+        context.onclose(() =>
+            made.forEach(({ chart, apart }) => {
+                chart.remove();
+                apart.remove();
+            }),
+        );
+        const load = () =>
+            Promise.all(
+                made.map(async ({ signal, twin, stat, chart, apart }) => {
+                    const range = [stat, Math.floor(time.from), Math.ceil(time.to), Math.round(chart.width * 2)];
+                    const [[a], [b]] = await Promise.all([
+                        fetchSeries(run.id, [signal.id], ...range),
+                        fetchSeries(chosen, [twin.id], ...range),
+                    ]);
+                    chart.set([
+                        lineOf(a, time, { name: run.name, colour: categories[0] }),
+                        lineOf(b, time, { name: other.name, colour: categories[1], dash: [5, 3] }),
+                    ]);
+                    apart.set([lineOf(difference(a, b), time, { name: "difference", colour: categories[3] })]);
+                }),
+            );
         context.onrange(() => load().catch(context.fail));
         await load();
     },

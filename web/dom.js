@@ -29,7 +29,9 @@ export function svg(tag, properties, ...children) {
 }
 
 export function replace(node, ...children) {
-    node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+    node.replaceChildren(
+        ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+    );
     return node;
 }
 
@@ -41,8 +43,11 @@ export function nameText(text, most) {
 
 // A labelled choice: options are [value, text].
 export function choice(label, options, value, onchange) {
-    const select = el("select", { "aria-label": label, onchange: () => onchange(select.value) },
-        options.map(([key, text]) => el("option", { value: key, selected: key === value }, text)));
+    const select = el(
+        "select",
+        { "aria-label": label, onchange: () => onchange(select.value) },
+        options.map(([key, text]) => el("option", { value: key, selected: key === value }, text)),
+    );
     return el("label", { class: "choice" }, el("span", {}, label), select);
 }
 
@@ -54,8 +59,12 @@ export function toggle(label, on, onchange) {
 
 // A state that was designed: nothing yet, something went wrong, it is being read.
 export function message(title, ...lines) {
-    return el("section", { class: "message", role: "status" }, el("h2", {}, title), lines.map((line) =>
-        typeof line === "string" ? el("p", {}, line) : line));
+    return el(
+        "section",
+        { class: "message", role: "status" },
+        el("h2", {}, title),
+        lines.map((line) => (typeof line === "string" ? el("p", {}, line) : line)),
+    );
 }
 
 export function code(text) {

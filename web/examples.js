@@ -8,7 +8,7 @@ import { FORMS } from "./layers.js";
 import { pictureOf } from "./tensor.js";
 
 function greatest(values) {
-    return values.reduce((best, v, i) => v > values[best] ? i : best, 0);
+    return values.reduce((best, v, i) => (v > values[best] ? i : best), 0);
 }
 
 // What a row of scores says, and its crossentropy: of the softmax where the scores are no shares yet.
@@ -18,28 +18,78 @@ function judge(example, signal) {
         const predicted = values[0] > signal.threshold ? 1 : 0;
         return { predicted, loss: Math.abs(values[0] - label) };
     }
-    const predicted = greatest(values), sum = values.reduce((a, b) => a + b, 0);
-    if (values.every((v) => v >= 0 && v <= 1) && Math.abs(sum - 1) < 1e-3) { // shares already
+    const predicted = greatest(values),
+        sum = values.reduce((a, b) => a + b, 0);
+    if (values.every((v) => v >= 0 && v <= 1) && Math.abs(sum - 1) < 1e-3) {
+        // shares already
         return { predicted, loss: -Math.log(values[label] ?? NaN) };
     }
-    const top = Math.max(...values), total = values.reduce((all, v) => all + Math.exp(v - top), 0);
-    return { predicted, loss: label !== null && values[label] !== undefined ? Math.log(total) + top - values[label] : NaN };
+    const top = Math.max(...values),
+        total = values.reduce((all, v) => all + Math.exp(v - top), 0);
+    return {
+        predicted,
+        loss: label !== null && values[label] !== undefined ? Math.log(total) + top - values[label] : NaN,
+    };
 }
 
 function confusion(rows, names) {
-    const size = names.length, counts = Array.from({ length: size }, () => new Array(size).fill(0));
-    rows.forEach(({ label, predicted }) => label >= 0 && label < size && predicted < size && counts[label][predicted]++);
+    const size = names.length,
+        counts = Array.from({ length: size }, () => new Array(size).fill(0));
+    rows.forEach(
+        ({ label, predicted }) => label >= 0 && label < size && predicted < size && counts[label][predicted]++,
+    );
     const most = Math.max(1, ...counts.flat());
-    return el("figure", {}, el("figcaption", {}, el("strong", {}, "Confusion"), el("span", { class: "quiet" }, "rows are labels, columns what was said")), el("div", { class: "scroll" }, el("table", { class: "grid" },
-        el("thead", {}, el("tr", {}, el("th", {}), names.map((name) => el("th", { scope: "col" }, nameText(name, 10))))),
-        el("tbody", {}, counts.map((line, r) => el("tr", {}, el("th", { scope: "row" }, nameText(names[r], 10)), line.map((count, c) => {
-            const cell = el("td", { title: `${names[r]} taken for ${names[c]}: ${count}` }, count ? String(count) : "·");
-            if (count) {
-                cell.style.background = css(scales.cividis, count / most);
-                cell.style.color = count / most > 0.55 ? "#111" : "#fff";
-            }
-            return cell;
-        })))))));
+    return el(
+        "figure",
+        {},
+        el(
+            "figcaption",
+            {},
+            el("strong", {}, "Confusion"),
+            el("span", { class: "quiet" }, "rows are labels, columns what was said"),
+        ),
+        el(
+            "div",
+            { class: "scroll" },
+            el(
+                "table",
+                { class: "grid" },
+                el(
+                    "thead",
+                    {},
+                    el(
+                        "tr",
+                        {},
+                        el("th", {}),
+                        names.map((name) => el("th", { scope: "col" }, nameText(name, 10))),
+                    ),
+                ),
+                el(
+                    "tbody",
+                    {},
+                    counts.map((line, r) =>
+                        el(
+                            "tr",
+                            {},
+                            el("th", { scope: "row" }, nameText(names[r], 10)),
+                            line.map((count, c) => {
+                                const cell = el(
+                                    "td",
+                                    { title: `${names[r]} taken for ${names[c]}: ${count}` },
+                                    count ? String(count) : "·",
+                                );
+                                if (count) {
+                                    cell.style.background = css(scales.cividis, count / most);
+                                    cell.style.color = count / most > 0.55 ? "#111" : "#fff";
+                                }
+                                return cell;
+                            }),
+                        ),
+                    ),
+                ),
+            ),
+        ),
+    );
 }
 
 // The rows of a batch as pictures, where `input` was recorded as a tensor.
@@ -52,9 +102,15 @@ async function batchPictures(context, step) {
     if (!first || first.shape.length < 3) {
         return "";
     }
-    const made = [], count = Math.min(first.shape[0], 24);
+    const made = [],
+        count = Math.min(first.shape[0], 24);
     for (let i = 0; i < count; i++) {
-        const part = await fetchTensor(context.run.id, signal.id, step, first.shape.length === 4 ? `${i},:,:,0` : `${i},:,:`).catch(() => null);
+        const part = await fetchTensor(
+            context.run.id,
+            signal.id,
+            step,
+            first.shape.length === 4 ? `${i},:,:,0` : `${i},:,:`,
+        ).catch(() => null);
         if (part) {
             made.push(el("figure", {}, pictureOf(part, 64), el("figcaption", {}, `row ${first.samples[i] ?? i}`)));
         }
@@ -63,33 +119,128 @@ async function batchPictures(context, step) {
 }
 
 export const examplesPage = {
-    name: "examples", title: "Examples",
+    name: "examples",
+    title: "Examples",
     async open(context) {
-        const { run, time } = context, signals = run.signals.filter((s) => s.forms & FORMS.rows).sort((a, b) => (b.kind === "prediction") - (a.kind === "prediction"));
+        const { run, time } = context,
+            signals = run.signals
+                .filter((s) => s.forms & FORMS.rows)
+                .sort((a, b) => (b.kind === "prediction") - (a.kind === "prediction"));
         const signal = signals.find((s) => s.id === Number(value("signal"))) || signals[0];
-        const bar = el("div", { class: "controls" }), box = el("div", {}), batch = el("section", { "aria-label": "batch" });
-        const hint = message("No examples in this run's database", "Rows of predictions that go to sqlite are shown here, with a confusion matrix and the worst of them first:",
-            code("record:\n  - {what: prediction, every: 1 epoch, form: rows, to: [csv, sqlite]}"));
+        const bar = el("div", { class: "controls" }),
+            box = el("div", {}),
+            batch = el("section", { "aria-label": "batch" });
+        const hint = message(
+            "No examples in this run's database",
+            "Rows of predictions that go to sqlite are shown here, with a confusion matrix and the worst of them first:",
+            code("record:\n  - {what: prediction, every: 1 epoch, form: rows, to: [csv, sqlite]}"),
+        );
         const drawExamples = async () => {
-            const got = await fetchExamples(run.id, signal.id, time.step), classes = Math.max(0, ...got.examples.map((e) => e.values.length));
-            const width = signal.classes || classes, isClass = (label) => Number.isInteger(label) && label >= 0 && label < width;
-            const scores = signal.kind === "prediction" && (signal.classes > 0 || (classes > 1 && got.examples.every((e) => isClass(e.label))));
+            const got = await fetchExamples(run.id, signal.id, time.step),
+                classes = Math.max(0, ...got.examples.map((e) => e.values.length));
+            const width = signal.classes || classes,
+                isClass = (label) => Number.isInteger(label) && label >= 0 && label < width;
+            const scores =
+                signal.kind === "prediction" &&
+                (signal.classes > 0 || (classes > 1 && got.examples.every((e) => isClass(e.label))));
             const names = signal.units.length ? signal.units : Array.from({ length: width }, (unused, i) => String(i));
             const rows = got.examples.map((example) => ({ ...example, ...(scores ? judge(example, signal) : {}) }));
-            const said = (index) => names[index] ?? String(index), wrong = rows.filter((row) => scores && row.label !== null && row.predicted !== row.label);
+            const said = (index) => names[index] ?? String(index),
+                wrong = rows.filter((row) => scores && row.label !== null && row.predicted !== row.label);
             rows.sort((a, b) => (b.loss || 0) - (a.loss || 0));
-            replace(box, el("p", { class: "quiet" }, `${whole(rows.length)}${got.all ? "" : " (the first)"} examples at step ${whole(got.step)}${scores ? `, ${whole(wrong.length)} wrong` : ""}; the worst first`),
-                el("div", { class: "columns" }, el("div", { class: "scroll low", tabindex: 0, "aria-label": "examples" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "row of the data"), el("th", {}, "label"), scores ? el("th", {}, "said") : "", scores ? el("th", {}, "loss") : "", el("th", { class: "left" }, "values"))),
-                    el("tbody", {}, rows.slice(0, 200).map((row) => el("tr", {}, el("td", {}, whole(row.sample)), el("td", {}, row.label === null ? "–" : scores ? nameText(said(row.label), 20) : short(row.label)),
-                        scores ? el("td", { class: row.label !== null && row.predicted !== row.label ? "wrong" : "" }, nameText(said(row.predicted), 20)) : "", scores ? el("td", { title: exact(row.loss) }, short(row.loss)) : "",
-                        el("td", { class: "left quiet" }, row.values.slice(0, 6).map(short).join("  ") + (row.values.length > 6 ? " …" : ""))))))),
-                scores && width > 1 && width <= 40 ? confusion(rows, names.slice(0, width)) : ""));
+            replace(
+                box,
+                el(
+                    "p",
+                    { class: "quiet" },
+                    `${whole(rows.length)}${got.all ? "" : " (the first)"} examples at step ${whole(got.step)}${scores ? `, ${whole(wrong.length)} wrong` : ""}; the worst first`,
+                ),
+                el(
+                    "div",
+                    { class: "columns" },
+                    el(
+                        "div",
+                        { class: "scroll low", tabindex: 0, "aria-label": "examples" },
+                        el(
+                            "table",
+                            {},
+                            el(
+                                "thead",
+                                {},
+                                el(
+                                    "tr",
+                                    {},
+                                    el("th", {}, "row of the data"),
+                                    el("th", {}, "label"),
+                                    scores ? el("th", {}, "said") : "",
+                                    scores ? el("th", {}, "loss") : "",
+                                    el("th", { class: "left" }, "values"),
+                                ),
+                            ),
+                            el(
+                                "tbody",
+                                {},
+                                rows.slice(0, 200).map((row) =>
+                                    el(
+                                        "tr",
+                                        {},
+                                        el("td", {}, whole(row.sample)),
+                                        el(
+                                            "td",
+                                            {},
+                                            row.label === null
+                                                ? "–"
+                                                : scores
+                                                  ? nameText(said(row.label), 20)
+                                                  : short(row.label),
+                                        ),
+                                        scores
+                                            ? el(
+                                                  "td",
+                                                  {
+                                                      class:
+                                                          row.label !== null && row.predicted !== row.label
+                                                              ? "wrong"
+                                                              : "",
+                                                  },
+                                                  nameText(said(row.predicted), 20),
+                                              )
+                                            : "",
+                                        scores ? el("td", { title: exact(row.loss) }, short(row.loss)) : "",
+                                        el(
+                                            "td",
+                                            { class: "left quiet" },
+                                            row.values.slice(0, 6).map(short).join("  ") +
+                                                (row.values.length > 6 ? " …" : ""),
+                                        ),
+                                    ),
+                                ),
+                            ),
+                        ),
+                    ),
+                    scores && width > 1 && width <= 40 ? confusion(rows, names.slice(0, width)) : "",
+                ),
+            );
         };
         const drawBatch = async () => {
-            const got = await fetchBatch(run.id, time.step), rows = got.samples || [];
-            replace(batch, el("h2", {}, "The batch of a step"), rows.length ? [el("p", { class: "quiet" }, `step ${whole(got.step)}: ${whole(rows.length)} rows of the data set, known from `, nameText(got.signal || "")),
-                el("p", {}, rows.slice(0, 256).map(whole).join(", ")), await batchPictures(context, time.step)]
-                : el("p", { class: "quiet" }, "No tensor with its examples was recorded at or before this step."));
+            const got = await fetchBatch(run.id, time.step),
+                rows = got.samples || [];
+            replace(
+                batch,
+                el("h2", {}, "The batch of a step"),
+                rows.length
+                    ? [
+                          el(
+                              "p",
+                              { class: "quiet" },
+                              `step ${whole(got.step)}: ${whole(rows.length)} rows of the data set, known from `,
+                              nameText(got.signal || ""),
+                          ),
+                          el("p", {}, rows.slice(0, 256).map(whole).join(", ")),
+                          await batchPictures(context, time.step),
+                      ]
+                    : el("p", { class: "quiet" }, "No tensor with its examples was recorded at or before this step."),
+            );
         };
         const draw = async () => {
             if (signal) {
@@ -98,19 +249,29 @@ export const examplesPage = {
             await drawBatch().catch(() => replace(batch));
         };
         if (signals.length > 1) {
-            replace(bar, choice("signal", signals.map((s) => [String(s.id), s.name.slice(0, 60)]), String(signal.id), (id) => {
-                set({ signal: id });
-                context.again();
-            }));
+            replace(
+                bar,
+                choice(
+                    "signal",
+                    signals.map((s) => [String(s.id), s.name.slice(0, 60)]),
+                    String(signal.id),
+                    (id) => {
+                        set({ signal: id });
+                        context.again();
+                    },
+                ),
+            );
         }
         replace(context.main, bar, signal ? box : hint, batch);
         let waiting = 0;
-        context.onclose(time.on((kind) => {
-            if (kind === "step") {
-                clearTimeout(waiting);
-                waiting = setTimeout(draw, 90);
-            }
-        }));
+        context.onclose(
+            time.on((kind) => {
+                if (kind === "step") {
+                    clearTimeout(waiting);
+                    waiting = setTimeout(draw, 90);
+                }
+            }),
+        );
         await draw();
     },
 };

@@ -27,7 +27,8 @@ export function exportMenu(chart) {
     const makers = {
         CSV: () => save(fileName(chart.title, ".csv"), new Blob([csvText(chart.rows())], { type: "text/csv" })),
         PNG: () => {
-            const copy = document.createElement("canvas"), context = copy.getContext("2d");
+            const copy = document.createElement("canvas"),
+                context = copy.getContext("2d");
             copy.width = chart.canvas.width;
             copy.height = chart.canvas.height;
             context.fillStyle = theme().back;
@@ -41,6 +42,15 @@ export function exportMenu(chart) {
             save(fileName(chart.title, ".svg"), new Blob([picture.text_of(theme().back)], { type: "image/svg+xml" }));
         },
     };
-    return el("span", { class: "exports", role: "group", "aria-label": `save ${chart.title}` }, Object.entries(makers).map(([name, make]) =>
-        el("button", { class: "plain", type: "button", title: `save what is shown as ${name}`, onclick: make }, name)));
+    return el(
+        "span",
+        { class: "exports", role: "group", "aria-label": `save ${chart.title}` },
+        Object.entries(makers).map(([name, make]) =>
+            el(
+                "button",
+                { class: "plain", type: "button", title: `save what is shown as ${name}`, onclick: make },
+                name,
+            ),
+        ),
+    );
 }

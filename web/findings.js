@@ -13,25 +13,92 @@ function list(text) {
 }
 
 function evidence(context, item) {
-    const { run } = context, signal = run.signals.find((s) => s.name === item.signal);
-    const target = signal && (signal.layer ? link("layer", run.id, { layer: signal.layer, signal: signal.id, step: item.step || undefined }) : link("layers", run.id, { step: item.step || undefined }));
-    return el("li", {}, nameText(item.text || "", 400), item.value !== undefined && item.value !== null ? ` (${short(item.value)})` : "",
-        target ? [" ", el("a", { href: target }, item.step ? `step ${whole(item.step)}` : "see")] : "");
+    const { run } = context,
+        signal = run.signals.find((s) => s.name === item.signal);
+    const target =
+        signal &&
+        (signal.layer
+            ? link("layer", run.id, { layer: signal.layer, signal: signal.id, step: item.step || undefined })
+            : link("layers", run.id, { step: item.step || undefined }));
+    return el(
+        "li",
+        {},
+        nameText(item.text || "", 400),
+        item.value !== undefined && item.value !== null ? ` (${short(item.value)})` : "",
+        target ? [" ", el("a", { href: target }, item.step ? `step ${whole(item.step)}` : "see")] : "",
+    );
 }
 
 export const findingsPage = {
-    name: "findings", title: "Findings", timeless: true,
+    name: "findings",
+    title: "Findings",
+    timeless: true,
     open(context) {
         const { run } = context;
         if (!(run.findings || []).length) {
-            replace(context.main, message("No findings are kept in this run", "The diagnosis looks for what goes wrong inside of networks, with evidence:", code(`tapedeck diagnose ${run.folder}`)));
+            replace(
+                context.main,
+                message(
+                    "No findings are kept in this run",
+                    "The diagnosis looks for what goes wrong inside of networks, with evidence:",
+                    code(`tapedeck diagnose ${run.folder}`),
+                ),
+            );
             return;
         }
-        replace(context.main, run.findings.map((finding) => el("article", { class: "finding" },
-            el("h2", {}, nameText(finding.cause.replaceAll("_", " ")), finding.layer ? [" in ", el("a", { href: link("layer", run.id, { layer: finding.layer, step: finding.since || undefined }) }, nameText(finding.layer))] : "",
-                finding.unit >= 0 ? `, unit ${finding.unit}` : ""),
-            el("p", { class: "quiet" }, [finding.severity, finding.confidence, finding.since ? `since step ${whole(finding.since)}` : ""].filter(Boolean).join(" · ")),
-            el("ul", {}, list(finding.evidence).map((item) => evidence(context, item))), finding.remedy ? el("p", {}, el("strong", {}, "What to do: "), nameText(finding.remedy, 600)) : "",
-            list(finding.symptoms).length ? el("p", { class: "quiet" }, `symptoms: ${list(finding.symptoms).join(", ").replaceAll("_", " ")}`) : "")));
+        replace(
+            context.main,
+            run.findings.map((finding) =>
+                el(
+                    "article",
+                    { class: "finding" },
+                    el(
+                        "h2",
+                        {},
+                        nameText(finding.cause.replaceAll("_", " ")),
+                        finding.layer
+                            ? [
+                                  " in ",
+                                  el(
+                                      "a",
+                                      {
+                                          href: link("layer", run.id, {
+                                              layer: finding.layer,
+                                              step: finding.since || undefined,
+                                          }),
+                                      },
+                                      nameText(finding.layer),
+                                  ),
+                              ]
+                            : "",
+                        finding.unit >= 0 ? `, unit ${finding.unit}` : "",
+                    ),
+                    el(
+                        "p",
+                        { class: "quiet" },
+                        [
+                            finding.severity,
+                            finding.confidence,
+                            finding.since ? `since step ${whole(finding.since)}` : "",
+                        ]
+                            .filter(Boolean)
+                            .join(" · "),
+                    ),
+                    el(
+                        "ul",
+                        {},
+                        list(finding.evidence).map((item) => evidence(context, item)),
+                    ),
+                    finding.remedy ? el("p", {}, el("strong", {}, "What to do: "), nameText(finding.remedy, 600)) : "",
+                    list(finding.symptoms).length
+                        ? el(
+                              "p",
+                              { class: "quiet" },
+                              `symptoms: ${list(finding.symptoms).join(", ").replaceAll("_", " ")}`,
+                          )
+                        : "",
+                ),
+            ),
+        );
     },
 };

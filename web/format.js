@@ -64,8 +64,11 @@ export function duration(seconds) {
         return `${Number(seconds.toPrecision(3))} s`;
     }
     const minutes = Math.floor(seconds / 60);
-    return minutes < 60 ? `${minutes} min` : minutes < 2880 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min`
-        : `${Math.floor(minutes / 1440)} days`;
+    return minutes < 60
+        ? `${minutes} min`
+        : minutes < 2880
+          ? `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+          : `${Math.floor(minutes / 1440)} days`;
 }
 
 export function when(seconds) {
@@ -78,8 +81,10 @@ export function ticks(low, high, most) {
     if (!(span > 0) || !Number.isFinite(span)) {
         return [low];
     }
-    const rough = span / Math.max(most, 1), power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => span / candidate <= most) || 10 * power;
+    const rough = span / Math.max(most, 1),
+        power = 10 ** Math.floor(Math.log10(rough));
+    const step =
+        [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => span / candidate <= most) || 10 * power;
     const made = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9 && made.length < 100; k++) {
         made.push(k === 0 ? 0 : Number((k * step).toPrecision(12)));
@@ -90,12 +95,15 @@ export function ticks(low, high, most) {
 // A round number, without digits that say nothing.
 export function tickText(number) {
     const size = Math.abs(number);
-    return size !== 0 && (size < 1e-3 || size >= 1e6) ? number.toExponential().replace("e+", "e").replaceAll("-", "−") : short(number);
+    return size !== 0 && (size < 1e-3 || size >= 1e6)
+        ? number.toExponential().replace("e+", "e").replaceAll("-", "−")
+        : short(number);
 }
 
 // Powers of ten between two positive numbers; 2 and 5 too where there are few.
 export function logTicks(low, high, most) {
-    const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
+    const first = Math.floor(Math.log10(low)),
+        last = Math.ceil(Math.log10(high));
     const every = Math.max(1, Math.ceil((last - first) / Math.max(most, 1)));
     const made = [];
     for (let power = first; power <= last; power += every) {

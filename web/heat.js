@@ -1,12 +1,14 @@
 // A heat map: rows over time, one colour a cell. What is not finite has a colour of its own and is counted.
 import { el, replace, nameText } from "./dom.js";
-import { short, exact, whole, ticks, logTicks } from "./format.js";
-import { theme, colouring, css, BAD, BAD_TEXT } from "./colour.js";
+import { short, exact, whole, ticks } from "./format.js";
+import { theme, colouring, css, BAD } from "./colour.js";
 import { Screen } from "./surface.js";
 import { exportMenu } from "./export.js";
 import { timeGestures } from "./time.js";
 
-const RIGHT = 10, BOTTOM = 24, MARKS = 14;
+const RIGHT = 10,
+    BOTTOM = 24,
+    MARKS = 14;
 
 // rows: { name, values, bad } from top to bottom; columns go evenly from time.from to time.to.
 // options: { title, label: what a number is, onopen(row, step), scale }
@@ -19,8 +21,12 @@ export class Heat {
         this.marks = [];
         this.row = -1;
         this.canvas = el("canvas", { class: "base" });
-        this.over = el("canvas", { class: "over", tabindex: 0, role: "application",
-            "aria-label": `${options.title}: arrow keys move, Enter opens` });
+        this.over = el("canvas", {
+            class: "over",
+            tabindex: 0,
+            role: "application",
+            "aria-label": `${options.title}: arrow keys move, Enter opens`,
+        });
         this.screen = new Screen(this.canvas);
         this.overlay = new Screen(this.over);
         this.readout = el("output", { class: "readout" });
@@ -28,15 +34,25 @@ export class Heat {
         this.box = el("div", { class: "plot heat" }, this.canvas, this.over);
         this.scroll = el("div", { class: "heat-scroll" }, this.box);
         this.caption = el("span", {}, options.title);
-        this.element = el("figure", { class: "chart" },
-            el("figcaption", {}, this.caption, exportMenu(this)), el("div", { class: "heat-head" }, this.readout, this.key), this.scroll);
+        this.element = el(
+            "figure",
+            { class: "chart" },
+            el("figcaption", {}, this.caption, exportMenu(this)),
+            el("div", { class: "heat-head" }, this.readout, this.key),
+            this.scroll,
+        );
         this.listen();
     }
 
     listen() {
         const time = this.time;
-        timeGestures(this.over, time, () => ({ left: this.left, width: this.width - this.left - RIGHT }), (x) => this.stepAt(x),
-            (step, event) => this.click(step, event));
+        timeGestures(
+            this.over,
+            time,
+            () => ({ left: this.left, width: this.width - this.left - RIGHT }),
+            (x) => this.stepAt(x),
+            (step, event) => this.click(step, event),
+        );
         this.over.addEventListener("pointermove", (event) => this.pointRow(this.rowAt(event.offsetY)));
         this.over.addEventListener("pointerleave", () => this.pointRow(-1));
         this.over.addEventListener("brush", (event) => {
@@ -97,7 +113,11 @@ export class Heat {
     }
 
     get left() {
-        return Math.min(190, this.width * 0.3, 24 + 7 * Math.max(4, ...this.rows_.map((row) => Math.min(row.name.length, 26))));
+        return Math.min(
+            190,
+            this.width * 0.3,
+            24 + 7 * Math.max(4, ...this.rows_.map((row) => Math.min(row.name.length, 26))),
+        );
     }
 
     // Between a line of three pixels for a thousand layers and a comfortable bar for a few.
@@ -115,7 +135,10 @@ export class Heat {
     }
 
     xOf(step) {
-        return this.left + (step - this.time.from) / (this.time.to - this.time.from + 1) * (this.width - this.left - RIGHT);
+        return (
+            this.left +
+            ((step - this.time.from) / (this.time.to - this.time.from + 1)) * (this.width - this.left - RIGHT)
+        );
     }
 
     stepAt(x) {
@@ -125,7 +148,7 @@ export class Heat {
 
     columnAt(step) {
         const count = this.rows_.length ? this.rows_[0].values.length : 0;
-        const column = Math.floor((step - this.time.from) / (this.time.to - this.time.from + 1) * count);
+        const column = Math.floor(((step - this.time.from) / (this.time.to - this.time.from + 1)) * count);
         return Math.max(0, Math.min(count - 1, column));
     }
 
@@ -142,7 +165,10 @@ export class Heat {
     }
 
     measure() {
-        let low = Infinity, high = -Infinity, least = Infinity, bad = 0;
+        let low = Infinity,
+            high = -Infinity,
+            least = Infinity,
+            bad = 0;
         for (const row of this.rows_) {
             for (let i = 0; i < row.values.length; i++) {
                 const value = row.values[i];
@@ -159,14 +185,18 @@ export class Heat {
     }
 
     draw(surface) {
-        const page = theme(), width = this.width, columns = this.rows_.length ? this.rows_[0].values.length : 0;
+        const page = theme(),
+            width = this.width,
+            columns = this.rows_.length ? this.rows_[0].values.length : 0;
         surface.begin(width, this.height);
         this.measure();
         if (!columns) {
             return;
         }
-        const plot = width - this.left - RIGHT, tall = this.rowHeight;
-        const pixels = new ImageData(columns, this.rows_.length), none = parseColour(page.none);
+        const plot = width - this.left - RIGHT,
+            tall = this.rowHeight;
+        const pixels = new ImageData(columns, this.rows_.length),
+            none = parseColour(page.none);
         this.rows_.forEach((row, r) => this.paint(pixels, row, r, none));
         surface.image(pixels, this.left, MARKS, plot, tall * this.rows_.length);
         if (tall >= 8) {
@@ -188,7 +218,8 @@ export class Heat {
 
     paint(pixels, row, r, none) {
         for (let c = 0; c < row.values.length; c++) {
-            const at = 4 * (r * pixels.width + c), value = row.values[c];
+            const at = 4 * (r * pixels.width + c),
+                value = row.values[c];
             let colour = none;
             if (row.bad[c] > 0 || value === Infinity || value === -Infinity) {
                 colour = BAD;
@@ -207,33 +238,67 @@ export class Heat {
         const every = Math.max(1, Math.ceil(13 / tall));
         this.rows_.forEach((row, r) => {
             if (r % every === 0) {
-                const most = Math.floor((this.left - 10) / 6.6), name = row.name.length > most ? row.name.slice(0, most - 1) + "…" : row.name;
-                surface.text(this.left - 8, MARKS + (r + (every > 1 ? 0.5 : 0.5)) * tall, name.replace(/[\u0000-\u001f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "·"), page.text, "right", 12);
+                const most = Math.floor((this.left - 10) / 6.6),
+                    name = row.name.length > most ? row.name.slice(0, most - 1) + "…" : row.name;
+                surface.text(
+                    this.left - 8,
+                    MARKS + (r + (every > 1 ? 0.5 : 0.5)) * tall,
+                    name.replace(/[\u0000-\u001f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "·"),
+                    page.text,
+                    "right",
+                    12,
+                );
             }
         });
     }
 
     drawKey() {
-        const key = [], c = this.colours;
+        const key = [],
+            c = this.colours;
         if (c) {
-            const bar = el("canvas", { width: 128, height: 10, class: "bar" }), context = bar.getContext("2d");
+            const bar = el("canvas", { width: 128, height: 10, class: "bar" }),
+                context = bar.getContext("2d");
             for (let i = 0; i < 128; i++) {
                 context.fillStyle = css(c.scale, i / 127);
                 context.fillRect(i, 0, 1, 10);
             }
-            key.push(el("span", {}, short(c.low)), bar, el("span", {}, short(c.high)),
-                el("span", { class: "quiet" }, `${this.options.label} · ${{ log: "logarithmic", linear: "linear", signed: "about zero" }[c.kind]}`));
+            key.push(
+                el("span", {}, short(c.low)),
+                bar,
+                el("span", {}, short(c.high)),
+                el(
+                    "span",
+                    { class: "quiet" },
+                    `${this.options.label} · ${{ log: "logarithmic", linear: "linear", signed: "about zero" }[c.kind]}`,
+                ),
+            );
         }
-        key.push(el("span", { class: "bad-key" + (this.badCount ? " some" : "") },
-            el("span", { class: "bad-swatch" }), this.badCount ? `${whole(this.badCount)} × NaN or ∞` : "no NaN or ∞"));
+        key.push(
+            el(
+                "span",
+                { class: "bad-key" + (this.badCount ? " some" : "") },
+                el("span", { class: "bad-swatch" }),
+                this.badCount ? `${whole(this.badCount)} × NaN or ∞` : "no NaN or ∞",
+            ),
+        );
         replace(this.key, key);
     }
 
     drawOver() {
-        const page = theme(), time = this.time, height = this.height, tall = this.rowHeight;
+        const page = theme(),
+            time = this.time,
+            height = this.height,
+            tall = this.rowHeight;
         this.overlay.begin(this.width, height);
         if (this.brush) {
-            this.overlay.rect(Math.min(...this.brush), MARKS, Math.abs(this.brush[1] - this.brush[0]), height - BOTTOM - MARKS, page.back, 0.4);
+            this.overlay.rect(
+                Math.min(...this.brush),
+                MARKS,
+                Math.abs(this.brush[1] - this.brush[0]),
+                height - BOTTOM - MARKS,
+                page.back,
+                0.4,
+            );
         }
         const scrubbed = this.xOf(time.step + 0.5);
         if (scrubbed >= this.left && scrubbed <= this.width - RIGHT + 1) {
@@ -247,7 +312,11 @@ export class Heat {
         }
         if (this.row >= 0) {
             const y = MARKS + this.row * tall;
-            this.overlay.line([this.left, y, this.width - RIGHT, y, this.width - RIGHT, y + tall, this.left, y + tall, this.left, y], page.text, 1.5);
+            this.overlay.line(
+                [this.left, y, this.width - RIGHT, y, this.width - RIGHT, y + tall, this.left, y + tall, this.left, y],
+                page.text,
+                1.5,
+            );
         }
         this.say(step);
     }
@@ -258,23 +327,41 @@ export class Heat {
             replace(this.readout, el("span", { class: "quiet" }, this.options.hint || "point at a cell"));
             return;
         }
-        const column = this.columnAt(step), bad = row.bad[column];
-        replace(this.readout, nameText(row.name, 48), ` · step ${whole(Math.round(row.steps ? row.steps[column] : step))} · ${this.options.label} `,
-            el("strong", { class: bad > 0 ? "bad" : "" }, bad > 0 ? `not finite (${exact(row.values[column])} of the rest)` : exact(row.values[column])));
+        const column = this.columnAt(step),
+            bad = row.bad[column];
+        replace(
+            this.readout,
+            nameText(row.name, 48),
+            ` · step ${whole(Math.round(row.steps ? row.steps[column] : step))} · ${this.options.label} `,
+            el(
+                "strong",
+                { class: bad > 0 ? "bad" : "" },
+                bad > 0 ? `not finite (${exact(row.values[column])} of the rest)` : exact(row.values[column]),
+            ),
+        );
     }
 
     rows() {
-        const head = ["row"], count = this.rows_.length ? this.rows_[0].values.length : 0;
+        const head = ["row"],
+            count = this.rows_.length ? this.rows_[0].values.length : 0;
         for (let c = 0; c < count; c++) {
-            head.push(Math.round(this.time.from + c / count * (this.time.to - this.time.from + 1)));
+            head.push(Math.round(this.time.from + (c / count) * (this.time.to - this.time.from + 1)));
         }
-        return [head, ...this.rows_.map((row) => [row.name, ...Array.from(row.values, (value, c) => row.bad[c] > 0 ? "nonfinite" : value)])];
+        return [
+            head,
+            ...this.rows_.map((row) => [
+                row.name,
+                ...Array.from(row.values, (value, c) => (row.bad[c] > 0 ? "nonfinite" : value)),
+            ]),
+        ];
     }
 }
 
 // A value holds until the next one: a layer that is recorded every hundred steps is no row of dots.
 function held(row) {
-    const values = Float64Array.from(row.values), bad = Float64Array.from(row.bad), own = new Uint8Array(values.length);
+    const values = Float64Array.from(row.values),
+        bad = Float64Array.from(row.bad),
+        own = new Uint8Array(values.length);
     let last = values.length - 1;
     while (last >= 0 && bad[last] < 0) {
         last--;

@@ -6,17 +6,42 @@ import { Heat } from "./heat.js";
 import { fetchHeat, fetchSeries } from "./source.js";
 import { go, set, value, number } from "./state.js";
 
-export const FORMS = { tensor: 1, rows: 2, long: 4, stats: 8, histogram: 16, image: 32, scalar: 64, hash: 128, text: 256 };
+export const FORMS = {
+    tensor: 1,
+    rows: 2,
+    long: 4,
+    stats: 8,
+    histogram: 16,
+    image: 32,
+    scalar: 64,
+    hash: 128,
+    text: 256,
+};
 
-export const statistics = [["norm", "norm"], ["mean", "mean"], ["std", "standard deviation"], ["max", "maximum"], ["min", "minimum"],
-    ["zeros", "zeros"], ["nan", "NaN"], ["inf", "infinities"]];
-export const kinds = [["error", "errors"], ["output", "outputs"], ["preactivation", "pre-activations"], ["gradient", "gradients"],
-    ["parameter", "weights"], ["update", "updates"]];
+export const statistics = [
+    ["norm", "norm"],
+    ["mean", "mean"],
+    ["std", "standard deviation"],
+    ["max", "maximum"],
+    ["min", "minimum"],
+    ["zeros", "zeros"],
+    ["nan", "NaN"],
+    ["inf", "infinities"],
+];
+export const kinds = [
+    ["error", "errors"],
+    ["output", "outputs"],
+    ["preactivation", "pre-activations"],
+    ["gradient", "gradients"],
+    ["parameter", "weights"],
+    ["update", "updates"],
+];
 
 // Names of layers from the input on: as the network has them, or else as they were recorded, outputs on the way
 // there and errors on the way back.
 export function layerNames(run) {
-    const known = new Map(), forward = ["output", "preactivation", "parameter"];
+    const known = new Map(),
+        forward = ["output", "preactivation", "parameter"];
     (run.network || []).forEach((layer, i) => known.set(layer.name, i));
     for (const signal of run.signals) {
         if (signal.layer && signal.order && !known.has(signal.layer)) {
@@ -24,15 +49,20 @@ export function layerNames(run) {
         }
     }
     const seen = (wanted) => [...new Set(run.signals.filter((s) => s.layer && wanted(s)).map((s) => s.layer))];
-    const ahead = seen((s) => forward.includes(s.kind)), back = seen((s) => !forward.includes(s.kind)).reverse();
+    const ahead = seen((s) => forward.includes(s.kind)),
+        back = seen((s) => !forward.includes(s.kind)).reverse();
     const order = back.length > ahead.length ? [...back, ...ahead] : [...ahead, ...back];
-    return [...new Set(order)].map((name, i) => [known.get(name) ?? 1e9 + i, name]).sort((a, b) => a[0] - b[0]).map(([, name]) => name);
+    return [...new Set(order)]
+        .map((name, i) => [known.get(name) ?? 1e9 + i, name])
+        .sort((a, b) => a[0] - b[0])
+        .map(([, name]) => name);
 }
 
 // Signals of a kind from the output (top) to the input (bottom).
 export function layerSignals(run, kind) {
     const place = new Map(layerNames(run).map((name, i) => [name, i]));
-    return run.signals.filter((s) => s.kind === kind && s.layer && s.forms & (FORMS.stats | FORMS.histogram))
+    return run.signals
+        .filter((s) => s.kind === kind && s.layer && s.forms & (FORMS.stats | FORMS.histogram))
         .sort((a, b) => place.get(b.layer) - place.get(a.layer) || a.id - b.id);
 }
 
@@ -41,7 +71,8 @@ export function layerSignals(run, kind) {
 // Train and validation of a metric belong together: { title, signals }
 export function metricGroups(signals) {
     const groups = new Map();
-    for (const signal of signals.filter((s) => s.forms & FORMS.scalar && !s.layer)) { // of a tensor it is the mean: see its layer
+    for (const signal of signals.filter((s) => s.forms & FORMS.scalar && !s.layer)) {
+        // of a tensor it is the mean: see its layer
         const base = signal.name.replace(/^(val|valid|validation|test|eval|train)[_/.-]/, "");
         groups.set(base, [...(groups.get(base) || []), signal]);
     }
@@ -51,46 +82,89 @@ export function metricGroups(signals) {
 const isValidation = (name) => /^(val|valid|validation|test|eval)[_/.-]/.test(name);
 
 export function metricsPanel(context, filter) {
-    const { run, time } = context, box = el("div", { class: "multiples" }), charts = new Map();
+    const { run, time } = context,
+        box = el("div", { class: "multiples" }),
+        charts = new Map();
     const shown = el("p", { class: "quiet" });
     let most = 12;
     const load = async (entry) => {
-        const { chart, group } = entry, ids = group.signals.map((s) => s.id);
-        const all = await fetchSeries(run.id, ids, "", Math.floor(time.from), Math.ceil(time.to), Math.max(200, Math.round(chart.width * 2)));
-        chart.set(all.map((series, i) => {
-            const name = group.signals[i].name, line = lineOf(series, time, { name, colour: isValidation(name) ? categories[1] : categories[i ? (i % 8 || 2) : 0] });
-            return { ...line, dash: isValidation(name) ? [5, 3] : null, smooth: smoothed(line.mean, number("smooth", 0)) };
-        }));
+        const { chart, group } = entry,
+            ids = group.signals.map((s) => s.id);
+        const all = await fetchSeries(
+            run.id,
+            ids,
+            "",
+            Math.floor(time.from),
+            Math.ceil(time.to),
+            Math.max(200, Math.round(chart.width * 2)),
+        );
+        chart.set(
+            all.map((series, i) => {
+                const name = group.signals[i].name,
+                    line = lineOf(series, time, {
+                        name,
+                        colour: isValidation(name) ? categories[1] : categories[i ? i % 8 || 2 : 0],
+                    });
+                return {
+                    ...line,
+                    dash: isValidation(name) ? [5, 3] : null,
+                    smooth: smoothed(line.mean, number("smooth", 0)),
+                };
+            }),
+        );
     };
-    const watcher = new IntersectionObserver((entries) => {
-        for (const seen of entries) {
-            const entry = charts.get(seen.target);
-            if (entry) {
-                entry.visible = seen.isIntersecting;
-                if (entry.visible && entry.stale) {
-                    entry.stale = false;
-                    load(entry).catch(context.fail);
+    const watcher = new IntersectionObserver(
+        (entries) => {
+            for (const seen of entries) {
+                const entry = charts.get(seen.target);
+                if (entry) {
+                    entry.visible = seen.isIntersecting;
+                    if (entry.visible && entry.stale) {
+                        entry.stale = false;
+                        load(entry).catch(context.fail);
+                    }
                 }
             }
-        }
-    }, { rootMargin: "200px" });
+        },
+        { rootMargin: "200px" },
+    );
     const build = () => {
-        const groups = metricGroups(run.signals.filter((s) => !filter() || s.name.toLowerCase().includes(filter().toLowerCase())));
+        const groups = metricGroups(
+            run.signals.filter((s) => !filter() || s.name.toLowerCase().includes(filter().toLowerCase())),
+        );
         for (const [, { chart }] of charts) {
             chart.remove();
         }
         charts.clear();
-        replace(box, groups.slice(0, most).map((group) => {
-            const chart = new Chart(time, { title: group.title, height: 150 });
-            charts.set(chart.element, { chart, group, stale: true });
-            watcher.observe(chart.element);
-            return chart.element;
-        }));
-        replace(shown, groups.length > most ? [`${most} of ${groups.length} metrics. `,
-            el("button", { type: "button", onclick: () => {
-                most += 48;
-                build();
-            } }, "show more"), " or search with /"] : "");
+        replace(
+            box,
+            groups.slice(0, most).map((group) => {
+                const chart = new Chart(time, { title: group.title, height: 150 });
+                charts.set(chart.element, { chart, group, stale: true });
+                watcher.observe(chart.element);
+                return chart.element;
+            }),
+        );
+        replace(
+            shown,
+            groups.length > most
+                ? [
+                      `${most} of ${groups.length} metrics. `,
+                      el(
+                          "button",
+                          {
+                              type: "button",
+                              onclick: () => {
+                                  most += 48;
+                                  build();
+                              },
+                          },
+                          "show more",
+                      ),
+                      " or search with /",
+                  ]
+                : "",
+        );
     };
     const reload = () => {
         for (const [, entry] of charts) {
@@ -117,38 +191,65 @@ export function heatPanel(context) {
     if (!present.length) {
         return { element: nothing(run), reload: () => {} };
     }
-    const kind = () => present.some(([name]) => name === value("kind")) ? value("kind") : present[0][0];
-    const heat = new Heat(time, { title: "layers × time", label: value("stat", "norm"), height: 430, hint: "point at a cell; click to open its layer at that step; drag to zoom",
-        onopen: (row, step) => go("layer", run.id, { layer: row.layer, step, kind: kind() }) });
+    const kind = () => (present.some(([name]) => name === value("kind")) ? value("kind") : present[0][0]);
+    const heat = new Heat(time, {
+        title: "layers × time",
+        label: value("stat", "norm"),
+        height: 430,
+        hint: "point at a cell; click to open its layer at that step; drag to zoom",
+        onopen: (row, step) => go("layer", run.id, { layer: row.layer, step, kind: kind() }),
+    });
     const bar = el("div", { class: "controls" });
-    const controls = () => replace(bar,
-        choice("of", present, kind(), (name) => {
-            set({ kind: name });
-            controls();
-            load();
-        }),
-        choice("show", statistics, value("stat", "norm"), (name) => {
-            set({ stat: name });
-            controls();
-            load();
-        }),
-        toggle("cividis", value("scale") === "cividis", (on) => {
-            set({ scale: on ? "cividis" : "" });
-            load();
-        }));
+    const controls = () =>
+        replace(
+            bar,
+            choice("of", present, kind(), (name) => {
+                set({ kind: name });
+                controls();
+                load();
+            }),
+            choice("show", statistics, value("stat", "norm"), (name) => {
+                set({ stat: name });
+                controls();
+                load();
+            }),
+            toggle("cividis", value("scale") === "cividis", (on) => {
+                set({ scale: on ? "cividis" : "" });
+                load();
+            }),
+        );
     let turn = 0;
     const load = async () => {
-        const mine = ++turn, signals = layerSignals(run, kind()), stat = value("stat", "norm");
-        const from = Math.floor(time.from), to = Math.ceil(time.to), columns = Math.max(1, Math.min(to - from + 1, Math.round(heat.width - heat.left), 1200));
+        const mine = ++turn,
+            signals = layerSignals(run, kind()),
+            stat = value("stat", "norm");
+        const from = Math.floor(time.from),
+            to = Math.ceil(time.to),
+            columns = Math.max(1, Math.min(to - from + 1, Math.round(heat.width - heat.left), 1200));
         const rows = [];
         for (let i = 0; i < signals.length && mine === turn; i += 32) {
-            const part = signals.slice(i, i + 32), got = await fetchHeat(run.id, part.map((s) => s.id), stat, from, to, columns);
+            const part = signals.slice(i, i + 32),
+                got = await fetchHeat(
+                    run.id,
+                    part.map((s) => s.id),
+                    stat,
+                    from,
+                    to,
+                    columns,
+                );
             got.forEach((row, k) => rows.push({ ...row, name: label(part[k]), layer: part[k].layer, signal: part[k] }));
             if (mine === turn) {
                 heat.options.label = stat;
                 heat.options.scale = value("scale", "viridis");
-                replace(heat.caption, el("strong", {}, "Layers × time"), el("span", { class: "quiet" },
-                    ` ${stat} of ${Object.fromEntries(kinds)[kind()]}, output on top, input at the bottom`));
+                replace(
+                    heat.caption,
+                    el("strong", {}, "Layers × time"),
+                    el(
+                        "span",
+                        { class: "quiet" },
+                        ` ${stat} of ${Object.fromEntries(kinds)[kind()]}, output on top, input at the bottom`,
+                    ),
+                );
                 heat.set(rows, context.marks());
             }
         }
@@ -164,25 +265,65 @@ function label(signal) {
 
 function nothing(run) {
     if (run.events && !run.signals.some((s) => s.forms & FORMS.histogram)) {
-        return message("No layers in these event files", "They hold scalars only. What happens inside of the network is seen when histograms are written, or when Tapedeck records the run.");
+        return message(
+            "No layers in these event files",
+            "They hold scalars only. What happens inside of the network is seen when histograms are written, or when Tapedeck records the run.",
+        );
     }
-    return message("No layer signals in this run", "Two lines in the experiment file show what happens inside of the network:",
-        code("record:\n  - {what: [\"*.error\", \"*.output\", \"*.gradient\"], every: 10 steps, form: stats}"));
+    return message(
+        "No layer signals in this run",
+        "Two lines in the experiment file show what happens inside of the network:",
+        code('record:\n  - {what: ["*.error", "*.output", "*.gradient"], every: 10 steps, form: stats}'),
+    );
 }
 
 export const layersPage = {
-    name: "layers", title: "Layers",
+    name: "layers",
+    title: "Layers",
     open(context) {
         const find = () => value("find", "");
-        const metrics = metricsPanel(context, find), heat = heatPanel(context);
-        const axis = el("div", { class: "controls" },
-            choice("over", [["step", "step"], ["epoch", "epoch"], ["time", "wall time"]], context.time.axis, (name) => context.time.setAxis(name)),
+        const metrics = metricsPanel(context, find),
+            heat = heatPanel(context);
+        const axis = el(
+            "div",
+            { class: "controls" },
+            choice(
+                "over",
+                [
+                    ["step", "step"],
+                    ["epoch", "epoch"],
+                    ["time", "wall time"],
+                ],
+                context.time.axis,
+                (name) => context.time.setAxis(name),
+            ),
             toggle("log x", context.time.log, (on) => context.time.setLog(on)),
-            smoothing(() => metrics.reload()));
-        replace(context.main, find() ? el("p", {}, "metrics with ", nameText(find()), " ", el("button", { type: "button", onclick: () => {
-            set({ find: "" });
-            context.again();
-        } }, "show all")) : "", heat.heat ? [heat.element, axis, metrics.element] : [axis, metrics.element, heat.element]);
+            smoothing(() => metrics.reload()),
+        );
+        replace(
+            context.main,
+            find()
+                ? el(
+                      "p",
+                      {},
+                      "metrics with ",
+                      nameText(find()),
+                      " ",
+                      el(
+                          "button",
+                          {
+                              type: "button",
+                              onclick: () => {
+                                  set({ find: "" });
+                                  context.again();
+                              },
+                          },
+                          "show all",
+                      ),
+                  )
+                : "",
+            heat.heat ? [heat.element, axis, metrics.element] : [axis, metrics.element, heat.element],
+        );
         context.onrange(() => {
             metrics.reload();
             heat.reload();
@@ -193,10 +334,17 @@ export const layersPage = {
 };
 
 export function smoothing(onchange) {
-    const slider = el("input", { type: "range", min: 0, max: 0.99, step: 0.01, "aria-label": "smoothing", oninput: () => {
-        set({ smooth: Number(slider.value) || "" }, true);
-        onchange();
-    } });
+    const slider = el("input", {
+        type: "range",
+        min: 0,
+        max: 0.99,
+        step: 0.01,
+        "aria-label": "smoothing",
+        oninput: () => {
+            set({ smooth: Number(slider.value) || "" }, true);
+            onchange();
+        },
+    });
     slider.value = number("smooth", 0);
     return el("label", { class: "choice" }, el("span", {}, "smooth"), slider);
 }

@@ -16,12 +16,21 @@ function picked() {
 }
 
 function spark(run) {
-    const canvas = el("canvas", { class: "spark", role: "img", "aria-label": run.metrics.length ? `${run.metrics[0].name} over time` : "no metric" });
-    const screen = new Screen(canvas), values = (run.spark || []).filter((v) => v !== null && Number.isFinite(v));
-    const low = Math.min(...values), high = Math.max(...values);
+    const canvas = el("canvas", {
+        class: "spark",
+        role: "img",
+        "aria-label": run.metrics.length ? `${run.metrics[0].name} over time` : "no metric",
+    });
+    const screen = new Screen(canvas),
+        values = (run.spark || []).filter((v) => v !== null && Number.isFinite(v));
+    const low = Math.min(...values),
+        high = Math.max(...values);
     requestAnimationFrame(() => {
         screen.begin(96, 22);
-        const points = values.flatMap((v, i) => [2 + i / Math.max(values.length - 1, 1) * 92, high > low ? 19 - (v - low) / (high - low) * 16 : 11]);
+        const points = values.flatMap((v, i) => [
+            2 + (i / Math.max(values.length - 1, 1)) * 92,
+            high > low ? 19 - ((v - low) / (high - low)) * 16 : 11,
+        ]);
         screen.line(points, theme().accent, 1.5);
     });
     return canvas;
@@ -34,7 +43,11 @@ function metricNames(runs) {
             names.set(metric.name, (names.get(metric.name) || 0) + 1);
         }
     }
-    return [...names].sort((a, b) => b[1] - a[1]).map(([name]) => name).filter((name) => name !== "learning_rate").slice(0, 4);
+    return [...names]
+        .sort((a, b) => b[1] - a[1])
+        .map(([name]) => name)
+        .filter((name) => name !== "learning_rate")
+        .slice(0, 4);
 }
 
 const columns = [
@@ -50,47 +63,126 @@ function metricOf(run, name) {
 }
 
 function sorted(runs, metrics) {
-    const key = value("sort", "started"), down = value("down", "1") === "1";
+    const key = value("sort", "started"),
+        down = value("down", "1") === "1";
     const column = columns.find((c) => c.key === key);
     const of = column ? column.of : (run) => metricOf(run, key)?.best ?? (down ? -Infinity : Infinity);
     return [...runs].sort((a, b) => {
-        const x = of(a), y = of(b), less = typeof x === "string" ? x.localeCompare(y ?? "", [], { numeric: true }) : (x ?? 0) - (y ?? 0);
+        const x = of(a),
+            y = of(b),
+            less = typeof x === "string" ? x.localeCompare(y ?? "", [], { numeric: true }) : (x ?? 0) - (y ?? 0);
         return down ? -less : less;
     });
 }
 
 function table(context, runs) {
-    const metrics = metricNames(runs), key = value("sort", "started"), down = value("down", "1") === "1";
-    const sorter = (name, text) => el("th", { scope: "col", "aria-sort": name === key ? (down ? "descending" : "ascending") : null, class: name === "name" || name === "state" ? "left" : "" },
-        el("button", { type: "button", onclick: () => {
-            set({ sort: name, down: name === key ? (down ? "0" : "1") : (name === "name" ? "0" : "1") });
-            context.redraw();
-        } }, nameText(text, 24), name === key ? (down ? " ↓" : " ↑") : ""));
+    const metrics = metricNames(runs),
+        key = value("sort", "started"),
+        down = value("down", "1") === "1";
+    const sorter = (name, text) =>
+        el(
+            "th",
+            {
+                scope: "col",
+                "aria-sort": name === key ? (down ? "descending" : "ascending") : null,
+                class: name === "name" || name === "state" ? "left" : "",
+            },
+            el(
+                "button",
+                {
+                    type: "button",
+                    onclick: () => {
+                        set({ sort: name, down: name === key ? (down ? "0" : "1") : name === "name" ? "0" : "1" });
+                        context.redraw();
+                    },
+                },
+                nameText(text, 24),
+                name === key ? (down ? " ↓" : " ↑") : "",
+            ),
+        );
     const chosen = picked();
     const row = (run) => {
-        const at = chosen.indexOf(run.id), box = el("input", { type: "checkbox", "aria-label": `overlay ${run.name.slice(0, 60)}`, disabled: at < 0 && chosen.length >= MOST_PICKED,
-            onchange: () => {
-                set({ pick: (box.checked ? [...chosen, run.id] : chosen.filter((id) => id !== run.id)).join(",") });
-                context.redraw(true);
-            } });
+        const at = chosen.indexOf(run.id),
+            box = el("input", {
+                type: "checkbox",
+                "aria-label": `overlay ${run.name.slice(0, 60)}`,
+                disabled: at < 0 && chosen.length >= MOST_PICKED,
+                onchange: () => {
+                    set({ pick: (box.checked ? [...chosen, run.id] : chosen.filter((id) => id !== run.id)).join(",") });
+                    context.redraw(true);
+                },
+            });
         box.checked = at >= 0;
-        const cells = run.loading || run.error ? [el("td", { class: "left quiet", colspan: 5 + metrics.length }, run.error ? `cannot be read: ${run.error}` : "is being read…")] : [
-            el("td", { class: "left" }, el("span", { class: `dot ${run.state}` }), run.events ? "event files" : run.state),
-            el("td", {}, whole(run.step)), el("td", {}, when(run.started)), el("td", {}, bytes(run.bytes)),
-            metrics.map((name) => {
-                const metric = metricOf(run, name);
-                return el("td", { title: metric ? `last ${exact(metric.last)}, best ${exact(metric.best)} at step ${metric.bestStep}` : "" },
-                    metric ? [short(metric.last), " ", el("small", {}, short(metric.best))] : "–");
-            }), el("td", {}, spark(run))];
-        const made = el("tr", { class: at >= 0 ? "picked" : "" }, el("td", {}, box, " ", el("a", { href: link("layers", run.id) }, nameText(run.name, 60))), cells);
+        const cells =
+            run.loading || run.error
+                ? [
+                      el(
+                          "td",
+                          { class: "left quiet", colspan: 5 + metrics.length },
+                          run.error ? `cannot be read: ${run.error}` : "is being read…",
+                      ),
+                  ]
+                : [
+                      el(
+                          "td",
+                          { class: "left" },
+                          el("span", { class: `dot ${run.state}` }),
+                          run.events ? "event files" : run.state,
+                      ),
+                      el("td", {}, whole(run.step)),
+                      el("td", {}, when(run.started)),
+                      el("td", {}, bytes(run.bytes)),
+                      metrics.map((name) => {
+                          const metric = metricOf(run, name);
+                          return el(
+                              "td",
+                              {
+                                  title: metric
+                                      ? `last ${exact(metric.last)}, best ${exact(metric.best)} at step ${metric.bestStep}`
+                                      : "",
+                              },
+                              metric ? [short(metric.last), " ", el("small", {}, short(metric.best))] : "–",
+                          );
+                      }),
+                      el("td", {}, spark(run)),
+                  ];
+        const made = el(
+            "tr",
+            { class: at >= 0 ? "picked" : "" },
+            el("td", {}, box, " ", el("a", { href: link("layers", run.id) }, nameText(run.name, 60))),
+            cells,
+        );
         made.style.setProperty("--mark", at >= 0 ? categories[at] : "");
         return made;
     };
     const find = value("find", "").toLowerCase();
-    const rows = sorted(runs.filter((run) => !find || run.name.toLowerCase().includes(find) || (run.state || "").includes(find)), metrics);
-    return el("div", { class: "scroll" }, el("table", {},
-        el("thead", {}, el("tr", {}, columns.map((c) => sorter(c.key, c.text)), metrics.map((name) => sorter(name, name)), el("th", {}, ""))),
-        el("tbody", {}, rows.slice(0, 2000).map(row))), rows.length > 2000 ? el("p", { class: "quiet" }, `2 000 of ${whole(rows.length)} runs: filter to see the others`) : "");
+    const rows = sorted(
+        runs.filter((run) => !find || run.name.toLowerCase().includes(find) || (run.state || "").includes(find)),
+        metrics,
+    );
+    return el(
+        "div",
+        { class: "scroll" },
+        el(
+            "table",
+            {},
+            el(
+                "thead",
+                {},
+                el(
+                    "tr",
+                    {},
+                    columns.map((c) => sorter(c.key, c.text)),
+                    metrics.map((name) => sorter(name, name)),
+                    el("th", {}, ""),
+                ),
+            ),
+            el("tbody", {}, rows.slice(0, 2000).map(row)),
+        ),
+        rows.length > 2000
+            ? el("p", { class: "quiet" }, `2 000 of ${whole(rows.length)} runs: filter to see the others`)
+            : "",
+    );
 }
 
 // ---- Overlays --------------------------------------------------------------------------------------------
@@ -107,9 +199,14 @@ class OverlayTime extends Time {
 }
 
 async function overlay(context, box, runs) {
-    const chosen = picked().map((id) => runs.find((run) => run.id === id)).filter((run) => run && !run.loading && !run.error);
+    const chosen = picked()
+        .map((id) => runs.find((run) => run.id === id))
+        .filter((run) => run && !run.loading && !run.error);
     if (!chosen.length) {
-        replace(box, el("p", { class: "quiet" }, "Pick runs to see their metrics over each other; a name opens a run."));
+        replace(
+            box,
+            el("p", { class: "quiet" }, "Pick runs to see their metrics over each other; a name opens a run."),
+        );
         return () => {};
     }
     const details = await Promise.all(chosen.map((run) => fetchRun(run.id)));
@@ -128,55 +225,130 @@ async function overlay(context, box, runs) {
         own.table = tables[i];
         return own.fromAxis(at);
     };
-    const firsts = details.map((run, i) => place(i, tables[i].step[0] ?? 1)), lasts = details.map((run, i) => place(i, run.step));
+    const firsts = details.map((run, i) => place(i, tables[i].step[0] ?? 1)),
+        lasts = details.map((run, i) => place(i, run.step));
     Object.assign(time, { first: Math.min(...firsts), last: Math.max(...lasts), axis });
     time.from = number("from", time.first);
     time.to = number("to", time.last);
     const names = new Map();
-    details.forEach((run, i) => metricGroups(run.signals).forEach((group) => group.signals.forEach((signal) => {
-        const entry = names.get(group.title) || [];
-        names.set(group.title, [...entry, { run: i, signal }]);
-    })));
+    details.forEach((run, i) =>
+        metricGroups(run.signals).forEach((group) =>
+            group.signals.forEach((signal) => {
+                const entry = names.get(group.title) || [];
+                names.set(group.title, [...entry, { run: i, signal }]);
+            }),
+        ),
+    );
     const charts = [...names].slice(0, 24).map(([title, members]) => {
         const chart = new Chart(time, { title, height: 190, timeless: true, onclick: () => {} });
         return { chart, members };
     });
-    const load = () => charts.forEach(async ({ chart, members }) => {
-        const lines = await Promise.all(members.map(async ({ run, signal }) => {
-            const [series] = await fetchSeries(details[run].id, [signal.id], "", Math.floor(step(run, time.from)), Math.ceil(step(run, time.to)), Math.round(chart.width * 2));
-            const validation = /^(val|valid|validation|test|eval)[_/.-]/.test(signal.name);
-            return { name: `${chosen[run].name} ${members.length > chosen.length ? signal.name : ""}`.trim(), colour: categories[picked().indexOf(chosen[run].id)],
-                dash: validation ? [5, 3] : null, x: Float64Array.from(series.last, (last, k) => place(run, (last + series.first[k]) / 2)),
-                mean: series.mean, min: series.min, max: series.max, bad: series.bad, smooth: smoothed(series.mean, number("smooth", 0)) };
-        }));
-        chart.set(lines);
-    });
+    const load = () =>
+        charts.forEach(async ({ chart, members }) => {
+            const lines = await Promise.all(
+                members.map(async ({ run, signal }) => {
+                    const [series] = await fetchSeries(
+                        details[run].id,
+                        [signal.id],
+                        "",
+                        Math.floor(step(run, time.from)),
+                        Math.ceil(step(run, time.to)),
+                        Math.round(chart.width * 2),
+                    );
+                    const validation = /^(val|valid|validation|test|eval)[_/.-]/.test(signal.name);
+                    return {
+                        name: `${chosen[run].name} ${members.length > chosen.length ? signal.name : ""}`.trim(),
+                        colour: categories[picked().indexOf(chosen[run].id)],
+                        dash: validation ? [5, 3] : null,
+                        x: Float64Array.from(series.last, (last, k) => place(run, (last + series.first[k]) / 2)),
+                        mean: series.mean,
+                        min: series.min,
+                        max: series.max,
+                        bad: series.bad,
+                        smooth: smoothed(series.mean, number("smooth", 0)),
+                    };
+                }),
+            );
+            chart.set(lines);
+        });
     time.on((kind) => kind === "range" && load());
-    replace(box, el("div", { class: "controls" },
-        choice("over", [["step", "step"], ["epoch", "epoch"], ["time", "wall time"]], axis, (name) => {
-            set({ x: name === "step" ? "" : name, from: "", to: "" });
-            context.redraw(true);
-        }), toggle("log x", time.log, (on) => time.setLog(on)), smoothing(load),
-        chosen.length > 1 ? el("a", { href: link("compare", chosen[0].id, { with: chosen.slice(1).map((run) => run.id).join(",") }) }, "compare these") : ""),
-        el("div", { class: "multiples" }, charts.map(({ chart }) => chart.element)));
+    replace(
+        box,
+        el(
+            "div",
+            { class: "controls" },
+            choice(
+                "over",
+                [
+                    ["step", "step"],
+                    ["epoch", "epoch"],
+                    ["time", "wall time"],
+                ],
+                axis,
+                (name) => {
+                    set({ x: name === "step" ? "" : name, from: "", to: "" });
+                    context.redraw(true);
+                },
+            ),
+            toggle("log x", time.log, (on) => time.setLog(on)),
+            smoothing(load),
+            chosen.length > 1
+                ? el(
+                      "a",
+                      {
+                          href: link("compare", chosen[0].id, {
+                              with: chosen
+                                  .slice(1)
+                                  .map((run) => run.id)
+                                  .join(","),
+                          }),
+                      },
+                      "compare these",
+                  )
+                : "",
+        ),
+        el(
+            "div",
+            { class: "multiples" },
+            charts.map(({ chart }) => chart.element),
+        ),
+    );
     load();
     return () => charts.forEach(({ chart }) => chart.remove());
 }
 
 export function emptyFolder(folder) {
-    return message("No run yet", el("p", {}, "Nothing that was recorded is in ", nameText(folder || "this folder"), ". Start one, and it appears here by itself:"),
-        code("tapedeck train examples/demo/demo.yaml"), "TensorBoard's event files are shown as well.");
+    return message(
+        "No run yet",
+        el(
+            "p",
+            {},
+            "Nothing that was recorded is in ",
+            nameText(folder || "this folder"),
+            ". Start one, and it appears here by itself:",
+        ),
+        code("tapedeck train examples/demo/demo.yaml"),
+        "TensorBoard's event files are shown as well.",
+    );
 }
 
 export const runsPage = {
-    name: "runs", title: "Runs",
+    name: "runs",
+    title: "Runs",
     async open(context) {
-        const box = el("section", { "aria-label": "metrics of the picked runs" }), list = el("section", { "aria-label": "runs" });
+        const box = el("section", { "aria-label": "metrics of the picked runs" }),
+            list = el("section", { "aria-label": "runs" });
         let close = () => {};
-        const find = el("input", { type: "search", placeholder: "filter runs", "aria-label": "filter runs", value: value("find", ""), oninput: () => {
-            set({ find: find.value });
-            context.redraw();
-        } });
+        const find = el("input", {
+            type: "search",
+            placeholder: "filter runs",
+            "aria-label": "filter runs",
+            value: value("find", ""),
+            oninput: () => {
+                set({ find: find.value });
+                context.redraw();
+            },
+        });
         context.redraw = async (overlays) => {
             const { runs, folder, problem } = context.list();
             document.title = "tapedeck";

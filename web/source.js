@@ -12,7 +12,8 @@ export class Missing extends Error {}
 // ---- Bytes -----------------------------------------------------------------------------------------------
 
 async function unpack(base64) {
-    const text = atob(base64), data = new Uint8Array(text.length);
+    const text = atob(base64),
+        data = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++) {
         data[i] = text.charCodeAt(i);
     }
@@ -22,17 +23,21 @@ async function unpack(base64) {
 
 // A report has one answer for each signal, for the whole run; records of single steps are kept for a few.
 async function fromReport(target) {
-    const [path, query] = target.split("?"), asked = new URLSearchParams(query);
+    const [path, query] = target.split("?"),
+        asked = new URLSearchParams(query);
     const wanted = Number(asked.get("step") ?? Infinity);
     for (const name of ["from", "to", "points", "columns", "most", "bins", "step"]) {
         asked.delete(name);
     }
-    const rest = asked.toString().replaceAll("%2C", ","), key = path + (rest ? "?" + rest : "");
+    const rest = asked.toString().replaceAll("%2C", ","),
+        key = path + (rest ? "?" + rest : "");
     if (report.answers[key]) {
         return unpack(report.answers[key]);
     }
-    const steps = Object.keys(report.answers).filter((name) => name.startsWith(key + "&step="))
-        .map((name) => [Number(name.slice(key.length + 6)), name]).sort((a, b) => a[0] - b[0]);
+    const steps = Object.keys(report.answers)
+        .filter((name) => name.startsWith(key + "&step="))
+        .map((name) => [Number(name.slice(key.length + 6)), name])
+        .sort((a, b) => a[0] - b[0]);
     const found = steps.filter(([step]) => step <= wanted).pop() || steps[0];
     if (found) {
         return unpack(report.answers[found[1]]);
@@ -53,7 +58,10 @@ async function fromServer(target, signal) {
         try {
             text = (await response.json()).error;
         } catch {
-            text = response.status === 403 ? "this page's token is of another viewer: open the address it printed" : response.statusText;
+            text =
+                response.status === 403
+                    ? "this page's token is of another viewer: open the address it printed"
+                    : response.statusText;
         }
         if (response.status !== 503 || attempt > 120) {
             throw new Error(text);
@@ -63,8 +71,10 @@ async function fromServer(target, signal) {
 }
 
 function get(path, parameters, signal) {
-    const query = Object.entries(parameters || {}).filter(([, value]) => value !== undefined && value !== null)
-        .map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`).join("&");
+    const query = Object.entries(parameters || {})
+        .filter(([, value]) => value !== undefined && value !== null)
+        .map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%3A", ":")}`)
+        .join("&");
     const target = `/api/${path}${query ? "?" + query : ""}`;
     return isReport ? fromReport(target) : fromServer(target, signal);
 }
@@ -97,7 +107,11 @@ export async function fetchFiles(run) {
 
 export async function fetchSteps(run) {
     const { head, data } = await binary("steps", { run, points: isReport ? undefined : 512 });
-    return { step: data.subarray(0, head.count), epoch: data.subarray(head.count, 2 * head.count), time: data.subarray(2 * head.count) };
+    return {
+        step: data.subarray(0, head.count),
+        epoch: data.subarray(head.count, 2 * head.count),
+        time: data.subarray(2 * head.count),
+    };
 }
 
 function cut(data, start, count) {
@@ -108,7 +122,8 @@ function cut(data, start, count) {
 // Lines of several signals: { first, last, mean, min, max, bad, values } each, in the order of signals.
 export async function fetchSeries(run, signals, stat, from, to, points) {
     if (isReport || signals.length > 64) {
-        const size = isReport ? 1 : 64, parts = [];
+        const size = isReport ? 1 : 64,
+            parts = [];
         for (let i = 0; i < signals.length; i += size) {
             parts.push(fetchPart(run, signals.slice(i, i + size), stat, from, to, points));
         }
@@ -140,22 +155,34 @@ export async function fetchHeat(run, signals, stat, from, to, columns) {
     if (isReport) {
         return (await fetchSeries(run, signals, stat)).map((series) => heatOf(series, from, to, columns));
     }
-    const { head, data } = await binary("heat", { run, signals: signals.join(","), stat: stat || "", from, to, columns });
+    const { head, data } = await binary("heat", {
+        run,
+        signals: signals.join(","),
+        stat: stat || "",
+        from,
+        to,
+        columns,
+    });
     const rows = [];
     for (let i = 0; i < head.rows; i++) {
         const at = 2 * i * head.columns;
-        rows.push({ values: data.slice(at, at + head.columns), bad: data.slice(at + head.columns, at + 2 * head.columns) });
+        rows.push({
+            values: data.slice(at, at + head.columns),
+            bad: data.slice(at + head.columns, at + 2 * head.columns),
+        });
     }
     return rows;
 }
 
 function heatOf(series, from, to, columns) {
-    const values = new Float64Array(columns).fill(NaN), bad = new Float64Array(columns).fill(-1);
+    const values = new Float64Array(columns).fill(NaN),
+        bad = new Float64Array(columns).fill(-1);
     for (let i = 0; i < series.count; i++) {
         if (series.last[i] < from || series.first[i] > to) {
             continue;
         }
-        const column = (step) => Math.max(0, Math.min(columns - 1, Math.floor((step - from) / (to - from + 1) * columns)));
+        const column = (step) =>
+            Math.max(0, Math.min(columns - 1, Math.floor(((step - from) / (to - from + 1)) * columns)));
         const value = Math.abs(series.min[i]) > Math.abs(series.max[i]) ? series.min[i] : series.max[i];
         for (let c = column(series.first[i]); c <= column(series.last[i]); c++) {
             values[c] = !(Math.abs(value) <= Math.abs(values[c])) && !Number.isNaN(value) ? value : values[c];
@@ -172,13 +199,28 @@ export async function fetchStats(run, signals, step) {
     if (!isReport) {
         const made = [];
         for (let i = 0; i < signals.length; i += 64) {
-            made.push(...(await json("stats", { run, signals: signals.slice(i, i + 64).map((s) => s.id).join(","), step })).stats);
+            made.push(
+                ...(
+                    await json("stats", {
+                        run,
+                        signals: signals
+                            .slice(i, i + 64)
+                            .map((s) => s.id)
+                            .join(","),
+                        step,
+                    })
+                ).stats,
+            );
         }
         return made;
     }
     const made = signals.map((signal) => ({ name: signal.name }));
     for (const stat of names) {
-        const all = await fetchSeries(run, signals.map((signal) => signal.id), stat);
+        const all = await fetchSeries(
+            run,
+            signals.map((signal) => signal.id),
+            stat,
+        );
         all.forEach((series, i) => {
             let at = 0;
             while (at + 1 < series.count && series.first[at + 1] <= step) {
@@ -195,11 +237,17 @@ export async function fetchStats(run, signals, step) {
 export async function fetchHistograms(run, signal, from, to, most, bins) {
     const { head, data } = await binary("histograms", { run, signal, from, to, most, bins: bins ? 1 : 0 });
     let at = 0;
-    return head.records.map(([step, count]) => {
-        const record = { step, quantiles: data.subarray(at, at + 7), bins: data.subarray(at + 7, at + 7 + 3 * count) };
-        at += 7 + 3 * count;
-        return record;
-    }).filter((record) => (from === undefined || record.step >= from) && (to === undefined || record.step <= to));
+    return head.records
+        .map(([step, count]) => {
+            const record = {
+                step,
+                quantiles: data.subarray(at, at + 7),
+                bins: data.subarray(at + 7, at + 7 + 3 * count),
+            };
+            at += 7 + 3 * count;
+            return record;
+        })
+        .filter((record) => (from === undefined || record.step >= from) && (to === undefined || record.step <= to));
 }
 
 export async function fetchTensor(run, signal, step, at) {

@@ -10,7 +10,8 @@ export class Screen {
     // In CSS pixels; clears.
     begin(width, height) {
         const ratio = Math.min(devicePixelRatio || 1, 3);
-        const w = Math.max(1, Math.round(width * ratio)), h = Math.max(1, Math.round(height * ratio));
+        const w = Math.max(1, Math.round(width * ratio)),
+            h = Math.max(1, Math.round(height * ratio));
         if (this.canvas.width !== w || this.canvas.height !== h) {
             this.canvas.width = w;
             this.canvas.height = h;
@@ -107,7 +108,9 @@ export class Picture {
 
     clip(x, y, width, height) {
         this.clips++;
-        this.add(`<clipPath id="c${this.clips}"><rect x="${x}" y="${y}" width="${width}" height="${height}"/></clipPath><g clip-path="url(#c${this.clips})">`);
+        this.add(
+            `<clipPath id="c${this.clips}"><rect x="${x}" y="${y}" width="${width}" height="${height}"/></clipPath><g clip-path="url(#c${this.clips})">`,
+        );
     }
 
     unclip() {
@@ -115,11 +118,14 @@ export class Picture {
     }
 
     rect(x, y, width, height, fill, alpha) {
-        this.add(`<rect x="${x}" y="${y}" width="${width}" height="${height}" fill="${fill}" opacity="${alpha ?? 1}"/>`);
+        this.add(
+            `<rect x="${x}" y="${y}" width="${width}" height="${height}" fill="${fill}" opacity="${alpha ?? 1}"/>`,
+        );
     }
 
     trace(points) {
-        let down = false, made = "";
+        let down = false,
+            made = "";
         for (let i = 0; i < points.length; i += 2) {
             if (Number.isNaN(points[i + 1])) {
                 down = false;
@@ -132,7 +138,9 @@ export class Picture {
     }
 
     line(points, stroke, width, dash, alpha) {
-        this.add(`<path d="${this.trace(points)}" fill="none" stroke="${stroke}" stroke-width="${width || 1}" stroke-dasharray="${(dash || []).join(" ")}" opacity="${alpha ?? 1}"/>`);
+        this.add(
+            `<path d="${this.trace(points)}" fill="none" stroke="${stroke}" stroke-width="${width || 1}" stroke-dasharray="${(dash || []).join(" ")}" opacity="${alpha ?? 1}"/>`,
+        );
     }
 
     area(points, fill, alpha) {
@@ -142,7 +150,9 @@ export class Picture {
     text(x, y, text, fill, align, size, weight) {
         const anchor = { left: "start", right: "end", center: "middle" }[align || "left"];
         const plain = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-        this.add(`<text x="${x}" y="${y}" fill="${fill}" text-anchor="${anchor}" dominant-baseline="middle" font-size="${size || 12}" font-weight="${weight || 400}">${plain}</text>`);
+        this.add(
+            `<text x="${x}" y="${y}" fill="${fill}" text-anchor="${anchor}" dominant-baseline="middle" font-size="${size || 12}" font-weight="${weight || 400}">${plain}</text>`,
+        );
     }
 
     image(pixels, x, y, width, height) {
@@ -150,7 +160,9 @@ export class Picture {
         canvas.width = pixels.width;
         canvas.height = pixels.height;
         canvas.getContext("2d").putImageData(pixels, 0, 0);
-        this.add(`<image x="${x}" y="${y}" width="${width}" height="${height}" preserveAspectRatio="none" style="image-rendering:pixelated" href="${canvas.toDataURL()}"/>`);
+        this.add(
+            `<image x="${x}" y="${y}" width="${width}" height="${height}" preserveAspectRatio="none" style="image-rendering:pixelated" href="${canvas.toDataURL()}"/>`,
+        );
     }
 
     // background: the page's, so that light text stays readable.

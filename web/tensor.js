@@ -4,11 +4,13 @@ import { short, exact, whole } from "./format.js";
 import { colouring, BAD, css } from "./colour.js";
 import { exportMenu } from "./export.js";
 import { fetchTensor, fetchRun, Missing } from "./source.js";
-import { link, set, value, number } from "./state.js";
+import { set, value, number } from "./state.js";
 import { FORMS } from "./layers.js";
 
 function rangeOf(values) {
-    let low = Infinity, high = -Infinity, least = Infinity;
+    let low = Infinity,
+        high = -Infinity,
+        least = Infinity;
     for (const v of values) {
         if (Number.isFinite(v)) {
             low = Math.min(low, v);
@@ -22,7 +24,8 @@ function rangeOf(values) {
 function pixelsOf(tensor, colours) {
     const pixels = new ImageData(Math.max(1, tensor.columns), Math.max(1, tensor.rows));
     for (let i = 0; i < tensor.rows * tensor.columns; i++) {
-        const v = tensor.values[i], finite = Number.isFinite(v) && colours;
+        const v = tensor.values[i],
+            finite = Number.isFinite(v) && colours;
         const at = finite ? 3 * Math.max(0, Math.min(255, Math.round(colours.share(v) * 255))) : 0;
         for (let k = 0; k < 3; k++) {
             pixels.data[4 * i + k] = finite ? colours.scale[at + k] : BAD[k];
@@ -34,25 +37,62 @@ function pixelsOf(tensor, colours) {
 
 // A slice as a picture, about so many pixels wide.
 export function pictureOf(tensor, size) {
-    const canvas = el("canvas", { class: "pixel", width: Math.max(1, tensor.columns), height: Math.max(1, tensor.rows), role: "img",
-        "aria-label": `${tensor.rows} by ${tensor.columns} values from ${short(tensor.min)} to ${short(tensor.max)}` });
+    const canvas = el("canvas", {
+        class: "pixel",
+        width: Math.max(1, tensor.columns),
+        height: Math.max(1, tensor.rows),
+        role: "img",
+        "aria-label": `${tensor.rows} by ${tensor.columns} values from ${short(tensor.min)} to ${short(tensor.max)}`,
+    });
     canvas.getContext("2d").putImageData(pixelsOf(tensor, rangeOf(tensor.values)), 0, 0);
-    const longest = Math.max(tensor.columns, tensor.rows), scale = longest > size ? size / longest : Math.floor(size / longest);
+    const longest = Math.max(tensor.columns, tensor.rows),
+        scale = longest > size ? size / longest : Math.floor(size / longest);
     canvas.style.width = `${tensor.columns * scale}px`;
     return canvas;
 }
 
 function numbers(tensor, top, left) {
-    const rows = Math.min(tensor.rows - top, 24), columns = Math.min(tensor.columns - left, 16), colours = rangeOf(tensor.values);
+    const rows = Math.min(tensor.rows - top, 24),
+        columns = Math.min(tensor.columns - left, 16),
+        colours = rangeOf(tensor.values);
     const index = (k) => Array.from({ length: k }, (unused, i) => i);
-    return el("div", { class: "scroll" }, el("table", { class: "grid" }, el("thead", {}, el("tr", {}, el("th", {}), index(columns).map((c) => el("th", {}, String(left + c))))),
-        el("tbody", {}, index(rows).map((r) => el("tr", {}, el("th", { scope: "row" }, String(top + r)), index(columns).map((c) => {
-            const v = tensor.values[(top + r) * tensor.columns + left + c], cell = el("td", { title: exact(v), class: Number.isFinite(v) ? "" : "bad" }, short(v));
-            if (colours && Number.isFinite(v)) {
-                cell.style.boxShadow = `inset 0 -3px 0 ${css(colours.scale, colours.share(v))}`;
-            }
-            return cell;
-        }))))));
+    return el(
+        "div",
+        { class: "scroll" },
+        el(
+            "table",
+            { class: "grid" },
+            el(
+                "thead",
+                {},
+                el(
+                    "tr",
+                    {},
+                    el("th", {}),
+                    index(columns).map((c) => el("th", {}, String(left + c))),
+                ),
+            ),
+            el(
+                "tbody",
+                {},
+                index(rows).map((r) =>
+                    el(
+                        "tr",
+                        {},
+                        el("th", { scope: "row" }, String(top + r)),
+                        index(columns).map((c) => {
+                            const v = tensor.values[(top + r) * tensor.columns + left + c],
+                                cell = el("td", { title: exact(v), class: Number.isFinite(v) ? "" : "bad" }, short(v));
+                            if (colours && Number.isFinite(v)) {
+                                cell.style.boxShadow = `inset 0 -3px 0 ${css(colours.scale, colours.share(v))}`;
+                            }
+                            return cell;
+                        }),
+                    ),
+                ),
+            ),
+        ),
+    );
 }
 
 function minus(a, b) {
@@ -61,11 +101,18 @@ function minus(a, b) {
     }
     const values = a.values.map((v, i) => v - b.values[i]);
     const finite = values.filter(Number.isFinite);
-    return { ...a, values, min: Math.min(...finite), max: Math.max(...finite), norm: Math.hypot(...finite.slice(0, 100000)) };
+    return {
+        ...a,
+        values,
+        min: Math.min(...finite),
+        max: Math.max(...finite),
+        norm: Math.hypot(...finite.slice(0, 100000)),
+    };
 }
 
 async function otherOf(context, signal, at) {
-    const step = number("minus"), run = value("other");
+    const step = number("minus"),
+        run = value("other");
     if (!step && !run) {
         return null;
     }
@@ -80,37 +127,62 @@ async function otherOf(context, signal, at) {
 }
 
 export const tensorPage = {
-    name: "tensor", title: "Tensor",
+    name: "tensor",
+    title: "Tensor",
     async open(context) {
-        const { run, time } = context, signals = run.signals.filter((s) => s.forms & FORMS.tensor);
+        const { run, time } = context,
+            signals = run.signals.filter((s) => s.forms & FORMS.tensor);
         if (!signals.length) {
-            replace(context.main, message("No tensors in this run", "A track with the form tensor keeps all values:",
-                code("record:\n  - {what: \"*.kernel\", every: 1 epoch, form: tensor, to: [npy]}")));
+            replace(
+                context.main,
+                message(
+                    "No tensors in this run",
+                    "A track with the form tensor keeps all values:",
+                    code('record:\n  - {what: "*.kernel", every: 1 epoch, form: tensor, to: [npy]}'),
+                ),
+            );
             return;
         }
         const signal = signals.find((s) => s.id === Number(value("signal"))) || signals[0];
-        const bar = el("div", { class: "controls" }), axes = el("div", { class: "controls" }), about = el("p", { class: "quiet" }), box = el("div", {}), grid = el("div", {});
-        const canvas = el("canvas", { class: "pixel", tabindex: 0 }), said = el("output", { class: "readout" });
-        let shown = null, top = 0, left = 0;
-        const chart = { title: signal.name, canvas, draw: (surface) => {
-            surface.begin(canvas.width, canvas.height);
-            surface.image(pixelsOf(shown, rangeOf(shown.values)), 0, 0, canvas.width, canvas.height);
-        }, rows: () => Array.from({ length: shown.rows }, (unused, r) => Array.from(shown.values.subarray(r * shown.columns, (r + 1) * shown.columns))) };
+        const bar = el("div", { class: "controls" }),
+            axes = el("div", { class: "controls" }),
+            about = el("p", { class: "quiet" }),
+            box = el("div", {}),
+            grid = el("div", {});
+        const canvas = el("canvas", { class: "pixel", tabindex: 0 }),
+            said = el("output", { class: "readout" });
+        let shown = null,
+            top = 0,
+            left = 0;
+        const chart = {
+            title: signal.name,
+            canvas,
+            draw: (surface) => {
+                surface.begin(canvas.width, canvas.height);
+                surface.image(pixelsOf(shown, rangeOf(shown.values)), 0, 0, canvas.width, canvas.height);
+            },
+            rows: () =>
+                Array.from({ length: shown.rows }, (unused, r) =>
+                    Array.from(shown.values.subarray(r * shown.columns, (r + 1) * shown.columns)),
+                ),
+        };
         const drawNumbers = () => replace(grid, numbers(shown, top, left));
         canvas.addEventListener("pointermove", (event) => {
-            const c = Math.floor(event.offsetX / canvas.clientWidth * shown.columns), r = Math.floor(event.offsetY / canvas.clientHeight * shown.rows);
+            const c = Math.floor((event.offsetX / canvas.clientWidth) * shown.columns),
+                r = Math.floor((event.offsetY / canvas.clientHeight) * shown.rows);
             if (r >= 0 && r < shown.rows && c >= 0 && c < shown.columns) {
                 said.textContent = `[${r}, ${c}] = ${exact(shown.values[r * shown.columns + c])}`;
             }
         });
         canvas.addEventListener("click", (event) => {
-            left = Math.max(0, Math.floor(event.offsetX / canvas.clientWidth * shown.columns) - 4);
-            top = Math.max(0, Math.floor(event.offsetY / canvas.clientHeight * shown.rows) - 4);
+            left = Math.max(0, Math.floor((event.offsetX / canvas.clientWidth) * shown.columns) - 4);
+            top = Math.max(0, Math.floor((event.offsetY / canvas.clientHeight) * shown.rows) - 4);
             drawNumbers();
         });
         const load = async () => {
             const at = value("at", "");
-            let tensor = null, other = null;
+            let tensor = null,
+                other = null;
             try {
                 tensor = await fetchTensor(run.id, signal.id, time.step, at || undefined);
                 other = await otherOf(context, signal, at || undefined);
@@ -127,11 +199,23 @@ export const tensorPage = {
             canvas.width = Math.max(1, shown.columns);
             canvas.height = Math.max(1, shown.rows);
             canvas.getContext("2d").putImageData(pixelsOf(shown, rangeOf(shown.values)), 0, 0);
-            const scale = Math.max(1, Math.min(32, Math.floor(Math.min(640, context.main.clientWidth - 40) / Math.max(shown.columns, shown.rows * 0.8))));
+            const scale = Math.max(
+                1,
+                Math.min(
+                    32,
+                    Math.floor(
+                        Math.min(640, context.main.clientWidth - 40) / Math.max(shown.columns, shown.rows * 0.8),
+                    ),
+                ),
+            );
             canvas.style.width = `${shown.columns * scale}px`;
             canvas.setAttribute("aria-label", `${shown.rows} by ${shown.columns} values`);
-            about.textContent = `${tensor.dtype} (${tensor.shape.join(", ")}), recorded at step ${whole(tensor.step)}${other ? ` minus step ${whole(other.step)}` : ""}: from ${short(shown.min)} to ${short(shown.max)}, norm ${short(shown.norm)}`
-                + (tensor.nan + tensor.inf ? `, ${whole(tensor.nan)} NaN, ${whole(tensor.inf)} infinite` : "") + (tensor.rows < tensor.shape[tensor.rowAxis] || tensor.columns < tensor.shape[tensor.columnAxis] ? "; the first 1 024 of an axis are shown" : "");
+            about.textContent =
+                `${tensor.dtype} (${tensor.shape.join(", ")}), recorded at step ${whole(tensor.step)}${other ? ` minus step ${whole(other.step)}` : ""}: from ${short(shown.min)} to ${short(shown.max)}, norm ${short(shown.norm)}` +
+                (tensor.nan + tensor.inf ? `, ${whole(tensor.nan)} NaN, ${whole(tensor.inf)} infinite` : "") +
+                (tensor.rows < tensor.shape[tensor.rowAxis] || tensor.columns < tensor.shape[tensor.columnAxis]
+                    ? "; the first 1 024 of an axis are shown"
+                    : "");
             about.classList.toggle("bad", tensor.nan + tensor.inf > 0);
             replace(box, el("figure", { class: "chart" }, el("figcaption", {}, said, exportMenu(chart)), canvas));
             top = Math.min(top, Math.max(0, shown.rows - 1));
@@ -139,38 +223,111 @@ export const tensorPage = {
             drawNumbers();
         };
         const controls = (tensor) => {
-            replace(bar, choice("tensor", signals.slice(0, 2000).map((s) => [String(s.id), s.name.slice(0, 80)]), String(signal.id), (id) => {
-                set({ signal: id, at: "" });
-                context.again();
-            }), choice("minus", [["", "nothing"], ["step", "another step"], ...context.list().runs.filter((other) => other.id !== run.id && !other.loading).slice(0, 50).map((other) => [other.id, other.name.slice(0, 60)])],
-                value("other") || (value("minus") ? "step" : ""), (other) => {
-                    set(other === "" ? { minus: "", other: "" } : other === "step" ? { minus: signal.first, other: "" } : { other, minus: "" });
-                    load().catch(context.fail);
-                }), value("minus") ? el("label", { class: "choice" }, "step", el("input", { type: "number", value: value("minus"), "aria-label": "step to subtract", onchange: (event) => {
-                    set({ minus: event.target.value });
-                    load().catch(context.fail);
-                } })) : "");
-            const parts = value("at") ? value("at").split(",") : tensor.shape.map((size, axis) => axis === tensor.rowAxis || axis === tensor.columnAxis ? ":" : "0");
-            replace(axes, tensor.shape.length > 1 ? tensor.shape.map((size, axis) => el("label", { class: "choice" }, el("span", {}, `axis ${axis}`), el("select", { "aria-label": `axis ${axis}`, onchange: (event) => {
-                const next = [...parts];
-                next[axis] = event.target.value;
-                const open = next.map((part, i) => part === ":" ? i : -1).filter((i) => i >= 0);
-                if (open.length > 2) {
-                    next[open.find((i) => i !== axis)] = "0";
-                }
-                set({ at: next.join(",") });
-                load().catch(context.fail);
-            } }, el("option", { value: ":", selected: parts[axis] === ":" }, `all ${size}`), Array.from({ length: Math.min(size, 512) }, (unused, i) => el("option", { value: String(i), selected: parts[axis] === String(i) },
-                axis === 0 && tensor.samples[i] !== undefined ? `${i} (row ${tensor.samples[i]})` : String(i)))))) : "");
+            replace(
+                bar,
+                choice(
+                    "tensor",
+                    signals.slice(0, 2000).map((s) => [String(s.id), s.name.slice(0, 80)]),
+                    String(signal.id),
+                    (id) => {
+                        set({ signal: id, at: "" });
+                        context.again();
+                    },
+                ),
+                choice(
+                    "minus",
+                    [
+                        ["", "nothing"],
+                        ["step", "another step"],
+                        ...context
+                            .list()
+                            .runs.filter((other) => other.id !== run.id && !other.loading)
+                            .slice(0, 50)
+                            .map((other) => [other.id, other.name.slice(0, 60)]),
+                    ],
+                    value("other") || (value("minus") ? "step" : ""),
+                    (other) => {
+                        set(
+                            other === ""
+                                ? { minus: "", other: "" }
+                                : other === "step"
+                                  ? { minus: signal.first, other: "" }
+                                  : { other, minus: "" },
+                        );
+                        load().catch(context.fail);
+                    },
+                ),
+                value("minus")
+                    ? el(
+                          "label",
+                          { class: "choice" },
+                          "step",
+                          el("input", {
+                              type: "number",
+                              value: value("minus"),
+                              "aria-label": "step to subtract",
+                              onchange: (event) => {
+                                  set({ minus: event.target.value });
+                                  load().catch(context.fail);
+                              },
+                          }),
+                      )
+                    : "",
+            );
+            const parts = value("at")
+                ? value("at").split(",")
+                : tensor.shape.map((size, axis) => (axis === tensor.rowAxis || axis === tensor.columnAxis ? ":" : "0"));
+            replace(
+                axes,
+                tensor.shape.length > 1
+                    ? tensor.shape.map((size, axis) =>
+                          el(
+                              "label",
+                              { class: "choice" },
+                              el("span", {}, `axis ${axis}`),
+                              el(
+                                  "select",
+                                  {
+                                      "aria-label": `axis ${axis}`,
+                                      onchange: (event) => {
+                                          const next = [...parts];
+                                          next[axis] = event.target.value;
+                                          const open = next
+                                              .map((part, i) => (part === ":" ? i : -1))
+                                              .filter((i) => i >= 0);
+                                          if (open.length > 2) {
+                                              next[open.find((i) => i !== axis)] = "0";
+                                          }
+                                          set({ at: next.join(",") });
+                                          load().catch(context.fail);
+                                      },
+                                  },
+                                  el("option", { value: ":", selected: parts[axis] === ":" }, `all ${size}`),
+                                  Array.from({ length: Math.min(size, 512) }, (unused, i) =>
+                                      el(
+                                          "option",
+                                          { value: String(i), selected: parts[axis] === String(i) },
+                                          axis === 0 && tensor.samples[i] !== undefined
+                                              ? `${i} (row ${tensor.samples[i]})`
+                                              : String(i),
+                                      ),
+                                  ),
+                              ),
+                          ),
+                      )
+                    : "",
+            );
         };
         replace(context.main, bar, el("h1", {}, nameText(signal.name)), about, axes, box, grid);
         let waiting = 0;
-        context.onclose(time.on((kind) => {
-            if (kind === "step") {
-                clearTimeout(waiting);
-                waiting = setTimeout(() => load().catch(context.fail), 90);
-            }
-        }));
+        context.onclose(
+            time.on((kind) => {
+                if (kind === "step") {
+                    clearTimeout(waiting);
+                    waiting = setTimeout(() => load().catch(context.fail), 90);
+                }
+            }),
+        );
         await load();
     },
 };

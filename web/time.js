@@ -144,7 +144,8 @@ export class Time {
 }
 
 function interpolate(xs, ys, x) {
-    let low = 0, high = xs.length - 1;
+    let low = 0,
+        high = xs.length - 1;
     if (x <= xs[0]) {
         return ys[0] + (x - xs[0]) * slope(xs, ys, 0);
     }
@@ -168,14 +169,44 @@ function slope(xs, ys, i) {
 
 // The bar at the bottom: play, a slider, the step.
 export function scrubber(time) {
-    const slider = el("input", { type: "range", min: time.first, max: time.last, step: 1, "aria-label": "step", class: "slider",
-        oninput: () => time.scrub(Number(slider.value)) });
+    const slider = el("input", {
+        type: "range",
+        min: time.first,
+        max: time.last,
+        step: 1,
+        "aria-label": "step",
+        class: "slider",
+        oninput: () => time.scrub(Number(slider.value)),
+    });
     const button = el("button", { type: "button", class: "play", onclick: () => time.play() });
     const label = el("output", { class: "step" });
-    const zoomed = el("button", { type: "button", class: "plain", title: "show the whole run (double click in a chart)", onclick: () => time.unzoom() });
-    const move = (by) => el("button", { type: "button", class: "plain", "aria-label": by < 0 ? "one step back" : "one step on",
-        onclick: () => time.scrub(time.step + by, true) }, by < 0 ? "◀" : "▶");
-    const bar = el("div", { class: "scrubber", role: "group", "aria-label": "time" }, move(-1), button, move(1), slider, label, zoomed);
+    const zoomed = el("button", {
+        type: "button",
+        class: "plain",
+        title: "show the whole run (double click in a chart)",
+        onclick: () => time.unzoom(),
+    });
+    const move = (by) =>
+        el(
+            "button",
+            {
+                type: "button",
+                class: "plain",
+                "aria-label": by < 0 ? "one step back" : "one step on",
+                onclick: () => time.scrub(time.step + by, true),
+            },
+            by < 0 ? "◀" : "▶",
+        );
+    const bar = el(
+        "div",
+        { class: "scrubber", role: "group", "aria-label": "time" },
+        move(-1),
+        button,
+        move(1),
+        slider,
+        label,
+        zoomed,
+    );
     const show = () => {
         slider.min = time.first;
         slider.max = time.last;
@@ -197,7 +228,8 @@ export function scrubber(time) {
 export function timeGestures(node, time, plot, step, onclick) {
     let start = null;
     node.addEventListener("pointermove", (event) => {
-        const x = event.offsetX, area = plot();
+        const x = event.offsetX,
+            area = plot();
         if (start !== null) {
             node.dispatchEvent(new CustomEvent("brush", { detail: [start, x] }));
         }
@@ -214,7 +246,8 @@ export function timeGestures(node, time, plot, step, onclick) {
         if (start === null) {
             return;
         }
-        const from = start, x = event.offsetX;
+        const from = start,
+            x = event.offsetX;
         start = null;
         node.dispatchEvent(new CustomEvent("brush", { detail: null }));
         if (Math.abs(x - from) > 6) {

@@ -58,7 +58,13 @@ typedef struct td_pieces {
     size_t count; /* 0: there is just one, and nothing to be said of it */
 } td_pieces;
 
-typedef enum td_part { TD_TRAINING, TD_VALIDATION } td_part;
+typedef enum td_part {
+    TD_PART_TRAINING,
+    TD_PART_VALIDATION,
+    /* Short names. */
+    TD_TRAINING = TD_PART_TRAINING,
+    TD_VALIDATION = TD_PART_VALIDATION
+} td_part;
 
 /* What a label is. Values are part of the binary interface: only ever append. */
 typedef enum td_label_kind {
@@ -92,8 +98,6 @@ typedef struct td_generate_options {
     double spread;    /* standard deviation within a blob; 1 */
 } td_generate_options;
 
-/* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
- * pointers are borrowed for the duration of the call. */
 /* Where images and sequences have their channels. Pictures in folders have them last anyway. */
 typedef enum td_layout {
     TD_LAYOUT_AS_IS, /* nothing is known of it, nothing is moved */
@@ -119,6 +123,8 @@ typedef struct td_augment {
     td_fill fill;
 } td_augment;
 
+/* Everything the `data:` section of an experiment file can say. Zero is each field's default; all
+ * pointers are borrowed for the duration of the call. */
 typedef struct td_data_options {
     size_t size;                   /* sizeof(td_data_options); TD_DATA fills it in */
     const char *train;             /* file or folder */

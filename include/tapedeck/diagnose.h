@@ -20,7 +20,15 @@
 extern "C" {
 #endif
 
-typedef enum td_confidence { TD_MAYBE, TD_LIKELY, TD_SURE } td_confidence;
+typedef enum td_confidence {
+    TD_CONFIDENCE_MAYBE,
+    TD_CONFIDENCE_LIKELY,
+    TD_CONFIDENCE_SURE,
+    /* Short names. */
+    TD_MAYBE = TD_CONFIDENCE_MAYBE,
+    TD_LIKELY = TD_CONFIDENCE_LIKELY,
+    TD_SURE = TD_CONFIDENCE_SURE
+} td_confidence;
 /* "maybe", "likely", "sure"; never NULL. */
 TD_API const char *td_confidence_name(td_confidence confidence);
 

@@ -14,6 +14,9 @@
 #ifndef TAPEDECK_LITERAL_H
 #define TAPEDECK_LITERAL_H
 
+/* To pass an explicit zero in a field of options where 0 selects a default that is another number. */
+#define TD_ZERO (-0.0)
+
 #ifndef __cplusplus
 
 /* A pointer to a struct whose first field, size, is filled in. */

@@ -7,6 +7,7 @@
 #ifndef TAPEDECK_OPS_H
 #define TAPEDECK_OPS_H
 
+#include "tapedeck/losses.h"
 #include "tapedeck/tape.h"
 
 #ifdef __cplusplus
@@ -66,10 +67,13 @@ TD_API td_tensor *td_stop_gradient(td_tape *tape, td_tensor *x);
     X(SPARSE_SIGMOID, "sparse_sigmoid")
 
 typedef enum td_activation {
-#define TD_ACTIVATION_MEMBER(name, text) TD_##name,
+#define TD_ACTIVATION_MEMBER(name, text) TD_ACTIVATION_##name,
     TD_ACTIVATION_LIST(TD_ACTIVATION_MEMBER)
 #undef TD_ACTIVATION_MEMBER
-        TD_ACTIVATION_COUNT
+        TD_ACTIVATION_COUNT,
+#define TD_ACTIVATION_SHORT(name, text) TD_##name = TD_ACTIVATION_##name, /* the short name */
+    TD_ACTIVATION_LIST(TD_ACTIVATION_SHORT)
+#undef TD_ACTIVATION_SHORT
 } td_activation;
 
 /* "relu"; NULL for a value that is no activation. */
@@ -159,7 +163,13 @@ TD_API td_tensor *td_average_pool2d(td_tape *tape, td_tensor *x, const td_pool_o
 TD_API td_tensor *td_global_average_pool2d(td_tape *tape, td_tensor *x);
 TD_API td_tensor *td_global_max_pool2d(td_tape *tape, td_tensor *x);
 
-typedef enum td_interpolation { TD_NEAREST, TD_BILINEAR } td_interpolation;
+typedef enum td_interpolation {
+    TD_INTERPOLATION_NEAREST,
+    TD_INTERPOLATION_BILINEAR,
+    /* Short names. */
+    TD_NEAREST = TD_INTERPOLATION_NEAREST,
+    TD_BILINEAR = TD_INTERPOLATION_BILINEAR
+} td_interpolation;
 TD_API td_tensor *td_up_sampling2d(td_tape *tape, td_tensor *x, const int64_t factor[2],
                                    td_interpolation interpolation);
 
@@ -226,62 +236,6 @@ typedef struct td_attention_options {
 } td_attention_options;
 TD_API td_tensor *td_attention(td_tape *tape, td_tensor *q, td_tensor *k, td_tensor *v,
                                const td_attention_options *options);
-
-/* Losses. prediction first, then the truth. The result is a scalar: the mean over the batch (after
- * sample weights), as Keras's sum_over_batch_size; with per_example, one value per example. */
-#define TD_LOSS_LIST(X)                                                                            \
-    X(MSE, "mse")                                                                                  \
-    X(MAE, "mae")                                                                                  \
-    X(HUBER, "huber")                                                                              \
-    X(BINARY_CROSSENTROPY, "binary_crossentropy")                                                  \
-    X(CATEGORICAL_CROSSENTROPY, "categorical_crossentropy")                                        \
-    X(SPARSE_CATEGORICAL_CROSSENTROPY, "sparse_categorical_crossentropy")                          \
-    X(KL_DIVERGENCE, "kl_divergence")                                                              \
-    X(MAPE, "mape") /* mean absolute error in percent of the truth */                              \
-    X(MSLE, "msle") /* mean squared error of ln(1 + x) */                                          \
-    X(LOG_COSH, "log_cosh")                                                                        \
-    X(POISSON, "poisson")                                                                          \
-    X(HINGE, "hinge") /* truths are -1 and 1; where all of a batch are 0 and 1, 0 stands for -1 */ \
-    X(SQUARED_HINGE, "squared_hinge")                                                              \
-    X(CATEGORICAL_HINGE, "categorical_hinge")                                                      \
-    X(COSINE_SIMILARITY, "cosine_similarity") /* from -1, the same direction, to 1 */              \
-    X(BINARY_FOCAL_CROSSENTROPY, "binary_focal_crossentropy")                                      \
-    X(CATEGORICAL_FOCAL_CROSSENTROPY, "categorical_focal_crossentropy")
-
-typedef enum td_loss {
-#define TD_LOSS_MEMBER(name, text) TD_LOSS_##name,
-    TD_LOSS_LIST(TD_LOSS_MEMBER)
-#undef TD_LOSS_MEMBER
-        TD_LOSS_COUNT
-} td_loss;
-
-typedef struct td_loss_options {
-    size_t size;
-    bool from_logits;         /* cross-entropies: predictions are not probabilities yet */
-    bool per_example;         /* shape (batch, …) without the last axis, instead of the mean */
-    td_tensor *sample_weight; /* (batch,) or the shape of the per-example values; NULL: 1 */
-    float delta;              /* huber; 0: 1 */
-    float label_smoothing;    /* binary and categorical cross-entropy */
-    float gamma;              /* focal: the power of 1 - p; 0: 2; -0.0f: none */
-    float alpha;   /* focal: weight of class 1 (binary, when balanced), or of all; 0: 0.25 */
-    bool balanced; /* binary focal: weigh class 1 with alpha, class 0 with 1 - alpha */
-} td_loss_options;
-TD_API const char *td_loss_name(td_loss loss);
-/* Whether these options mean something for this loss: TD_INVALID when they do not. */
-TD_API TD_NODISCARD td_status td_loss_check(td_loss loss, const td_loss_options *options,
-                                            td_error *error);
-TD_API TD_NODISCARD td_status td_loss_find(const char *name, td_loss *loss, td_error *error);
-/* truth: like prediction, in float32; for sparse_categorical_crossentropy int32, int64 or uint8
- * class numbers, shaped like prediction without its last axis. */
-TD_API td_tensor *td_loss_compute(td_tape *tape, td_loss loss, td_tensor *prediction,
-                                  td_tensor *truth, const td_loss_options *options);
-TD_API td_tensor *td_mse(td_tape *tape, td_tensor *prediction, td_tensor *truth,
-                         const td_loss_options *options);
-/* flags for the short form below */
-#define TD_FROM_LOGITS TD_OPTIONS(td_loss_options, .from_logits = true)
-TD_API td_tensor *td_sparse_categorical_crossentropy(td_tape *tape, td_tensor *prediction,
-                                                     td_tensor *classes,
-                                                     const td_loss_options *options);
 
 #ifdef __cplusplus
 }

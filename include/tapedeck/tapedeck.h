@@ -3,7 +3,11 @@
  *   tensor.h      arrays of up to eight dimensions, and views of memory that somebody else owns
  *   tape.h        a tape remembers operations and gives the gradient of one tensor by any others
  *   ops.h         the operations
- *   nn.h          layers, models, optimizers, metrics
+ *   nn.h          networks, all of these at once:
+ *     layers.h        layer kinds and their options; initializers.h: what parameters start with
+ *     network.h       models: building, running, what they consist of
+ *     losses.h, optimizers.h, metrics.h
+ *     settings.h      options as keys and values; catalog.h: which there are
  *   data.h        data sets, batches
  *   deck.h        the recorder: tracks, conditions, sinks
  *   stats.h       statistics, histograms and fingerprints of a view
@@ -12,6 +16,8 @@
  *   train.h       training as they say
  *   apply.h       saved models over data: predictions, gradients
  *   run.h         reading back what was recorded
+ *   diagnose.h    what is wrong with a training
+ *   view.h        the viewer
  *
  * Words: a function that can fail returns a td_status, TD_OK being 0, or a pointer, NULL being
  * failure; the optional td_error gets a sentence. create/destroy are for the heap; destroy accepts
@@ -24,6 +30,7 @@
 #include "tapedeck/base.h"
 #include "tapedeck/data.h"
 #include "tapedeck/deck.h"
+#include "tapedeck/diagnose.h"
 #include "tapedeck/experiment.h"
 #include "tapedeck/model.h"
 #include "tapedeck/nn.h"

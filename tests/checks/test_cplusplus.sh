@@ -9,7 +9,7 @@ trap 'rm -rf "$scratch"' EXIT
     echo 'void use(td_model *model, td_deck *deck, td_error *error);'
     echo 'void use(td_model *model, td_deck *deck, td_error *error) {'
     sed -n 's/^#define \(td_add_[a-z0-9_]*\)(.*/    \1(model); \1(model, .name = "a", .from = {"b", "c"});/p' \
-        "$TD_SOURCE/include/tapedeck/nn.h"
+        "$TD_SOURCE/include/tapedeck/network.h"
     cat <<'TEXT'
     td_deck_track(deck, .what = "loss", .at = TD_AT(1, 10, 100), .to = "csv");
     td_metric_destroy(td_metric_create(TD_METRIC(.kind = TD_METRIC_MAE), error));

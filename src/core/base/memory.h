@@ -8,7 +8,7 @@
 /* The items of an array. */
 #define TD__COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* What wide kernels and oneDNN like: a cache line, and a full AVX-512 register. */
+/* A cache line, and a full AVX-512 register. */
 #define TD__ALIGNMENT 64
 
 /* Zero-filled; NULL when count * size overflows or memory is exhausted. */

@@ -1,0 +1,552 @@
+/* Layers: their kinds, and the options of each.
+ *
+ * Names, defaults, equations and parameter layouts are Keras's. In every option struct zero means
+ * the default; where a number's default is not 0, use TD_ZERO to pass an explicit zero. */
+#ifndef TAPEDECK_LAYERS_H
+#define TAPEDECK_LAYERS_H
+
+#include "tapedeck/initializers.h"
+#include "tapedeck/ops.h"
+#include "tapedeck/settings.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The name in experiment files (its options are td_NAME_layer) and Keras's class. Values are part
+ * of the binary interface: only ever append. */
+#define TD_LAYER_LIST(X)                                                                           \
+    X(DENSE, dense, "Dense")                                                                       \
+    X(CONV1D, conv1d, "Conv1D")                                                                    \
+    X(CONV2D, conv2d, "Conv2D")                                                                    \
+    X(CONV2D_TRANSPOSE, conv2d_transpose, "Conv2DTranspose")                                       \
+    X(MAX_POOL2D, max_pool2d, "MaxPooling2D")                                                      \
+    X(AVERAGE_POOL2D, average_pool2d, "AveragePooling2D")                                          \
+    X(GLOBAL_AVERAGE_POOL2D, global_average_pool2d, "GlobalAveragePooling2D")                      \
+    X(GLOBAL_MAX_POOL2D, global_max_pool2d, "GlobalMaxPooling2D")                                  \
+    X(UP_SAMPLING2D, up_sampling2d, "UpSampling2D")                                                \
+    X(FLATTEN, flatten, "Flatten")                                                                 \
+    X(RESHAPE, reshape, "Reshape")                                                                 \
+    X(DROPOUT, dropout, "Dropout")                                                                 \
+    X(BATCH_NORMALIZATION, batch_normalization, "BatchNormalization")                              \
+    X(LAYER_NORMALIZATION, layer_normalization, "LayerNormalization")                              \
+    X(EMBEDDING, embedding, "Embedding")                                                           \
+    X(SIMPLE_RNN, simple_rnn, "SimpleRNN")                                                         \
+    X(LSTM, lstm, "LSTM")                                                                          \
+    X(GRU, gru, "GRU")                                                                             \
+    X(ACTIVATION, activation, "Activation")                                                        \
+    X(ADD, add, "Add")                                                                             \
+    X(MULTIPLY, multiply, "Multiply")                                                              \
+    X(CONCATENATE, concatenate, "Concatenate")                                                     \
+    X(MULTI_HEAD_ATTENTION, multi_head_attention, "MultiHeadAttention")                            \
+    X(CUSTOM, custom, "Custom")                                                                    \
+    X(MAX_POOL1D, max_pool1d, "MaxPooling1D")                                                      \
+    X(AVERAGE_POOL1D, average_pool1d, "AveragePooling1D")                                          \
+    X(GLOBAL_AVERAGE_POOL1D, global_average_pool1d, "GlobalAveragePooling1D")                      \
+    X(GLOBAL_MAX_POOL1D, global_max_pool1d, "GlobalMaxPooling1D")                                  \
+    X(ZERO_PADDING2D, zero_padding2d, "ZeroPadding2D")                                             \
+    X(RESCALING, rescaling, "Rescaling")                                                           \
+    X(SUBTRACT, subtract, "Subtract")                                                              \
+    X(AVERAGE, average, "Average")                                                                 \
+    X(MAXIMUM, maximum, "Maximum")                                                                 \
+    X(MINIMUM, minimum, "Minimum")                                                                 \
+    X(DOT, dot, "Dot")                                                                             \
+    X(GAUSSIAN_NOISE, gaussian_noise, "GaussianNoise")                                             \
+    X(DEPTHWISE_CONV2D, depthwise_conv2d, "DepthwiseConv2D")                                       \
+    X(SEPARABLE_CONV2D, separable_conv2d, "SeparableConv2D")                                       \
+    X(GROUP_NORMALIZATION, group_normalization, "GroupNormalization")                              \
+    X(ZERO_PADDING1D, zero_padding1d, "ZeroPadding1D")                                             \
+    X(CROPPING1D, cropping1d, "Cropping1D")                                                        \
+    X(CROPPING2D, cropping2d, "Cropping2D")                                                        \
+    X(INPUT, input, "InputLayer")                                                                  \
+    X(MASKING, masking, "Masking")                                                                 \
+    X(BIDIRECTIONAL, bidirectional, "Bidirectional")                                               \
+    X(TIME_DISTRIBUTED, time_distributed, "TimeDistributed")                                       \
+    X(NORMALIZATION, normalization, "Normalization")                                               \
+    X(CONV3D, conv3d, "Conv3D")                                                                    \
+    X(MAX_POOL3D, max_pool3d, "MaxPooling3D")                                                      \
+    X(AVERAGE_POOL3D, average_pool3d, "AveragePooling3D")                                          \
+    X(GLOBAL_AVERAGE_POOL3D, global_average_pool3d, "GlobalAveragePooling3D")                      \
+    X(GLOBAL_MAX_POOL3D, global_max_pool3d, "GlobalMaxPooling3D")                                  \
+    X(ZERO_PADDING3D, zero_padding3d, "ZeroPadding3D")                                             \
+    X(CROPPING3D, cropping3d, "Cropping3D")                                                        \
+    X(UP_SAMPLING3D, up_sampling3d, "UpSampling3D")                                                \
+    X(CONV1D_TRANSPOSE, conv1d_transpose, "Conv1DTranspose")                                       \
+    X(CONV3D_TRANSPOSE, conv3d_transpose, "Conv3DTranspose")                                       \
+    X(DEPTHWISE_CONV1D, depthwise_conv1d, "DepthwiseConv1D")                                       \
+    X(SEPARABLE_CONV1D, separable_conv1d, "SeparableConv1D")                                       \
+    X(UP_SAMPLING1D, up_sampling1d, "UpSampling1D")                                                \
+    X(REPEAT_VECTOR, repeat_vector, "RepeatVector")                                                \
+    X(PERMUTE, permute, "Permute")                                                                 \
+    X(SPATIAL_DROPOUT1D, spatial_dropout1d, "SpatialDropout1D")                                    \
+    X(SPATIAL_DROPOUT2D, spatial_dropout2d, "SpatialDropout2D")                                    \
+    X(SPATIAL_DROPOUT3D, spatial_dropout3d, "SpatialDropout3D")                                    \
+    X(GAUSSIAN_DROPOUT, gaussian_dropout, "GaussianDropout")                                       \
+    X(ALPHA_DROPOUT, alpha_dropout, "AlphaDropout")                                                \
+    X(RELU, relu, "ReLU")                                                                          \
+    X(PRELU, prelu, "PReLU")                                                                       \
+    X(IDENTITY, identity, "Identity")                                                              \
+    X(UNIT_NORMALIZATION, unit_normalization, "UnitNormalization")                                 \
+    X(RMS_NORMALIZATION, rms_normalization, "RMSNormalization")                                    \
+    X(ATTENTION, attention, "Attention")                                                           \
+    X(ADDITIVE_ATTENTION, additive_attention, "AdditiveAttention")
+
+typedef enum td_layer_kind {
+#define TD_LAYER_MEMBER(name, word, keras) TD_LAYER_##name,
+    TD_LAYER_LIST(TD_LAYER_MEMBER)
+#undef TD_LAYER_MEMBER
+        TD_LAYER_KIND_COUNT
+} td_layer_kind;
+
+/* "conv2d", "Conv2D"; NULL for a value that is no kind. */
+TD_API const char *td_layer_kind_name(td_layer_kind kind);
+TD_API const char *td_layer_kind_keras(td_layer_kind kind);
+/* TD_NOT_FOUND names the nearest kind. */
+TD_API TD_NODISCARD td_status td_layer_kind_find(const char *name, td_layer_kind *kind,
+                                                 td_error *error);
+
+#define TD_MAX_FROM 16
+#define TD_MAX_OUTPUTS 16
+
+/* What every layer's options begin with. Pointers are borrowed for the call. A name that a layer of
+ * the same kind and options has already is that layer used again, with the same parameters; such a
+ * use is called NAME@2, NAME@3, … */
+#define TD_LAYER_FIELDS                                                                            \
+    size_t size;                   /* of the options; td_add_… fill it in */                     \
+    const char *name;              /* NULL: Keras's: dense, dense_1, … */                        \
+    const char *from[TD_MAX_FROM]; /* layers it reads, or "input"; none: the layer above */        \
+    bool frozen;                   /* its parameters are not trained */
+
+/* Penalties added to the loss: l1 * sum |w| + l2 * sum w^2. */
+#define TD_REGULARIZER_FIELDS double kernel_l1, kernel_l2, bias_l1, bias_l2;
+
+/* kernel (in, units), bias (units) */
+typedef struct td_dense_layer {
+    TD_LAYER_FIELDS
+    int64_t units;
+    td_activation activation;
+    bool no_bias;                      /* key `use_bias`, the other way round */
+    td_initializer kernel_initializer; /* glorot_uniform */
+    td_initializer bias_initializer;   /* zeros */
+    TD_REGULARIZER_FIELDS
+} td_dense_layer;
+
+/* Where there are two dimensions, {3} is {3, 3}. kernel (height, width, in / groups, filters), bias
+ * (filters) */
+typedef struct td_conv2d_layer {
+    TD_LAYER_FIELDS
+    int64_t filters;
+    int64_t kernel[2];
+    int64_t stride[2];   /* 1 */
+    int64_t dilation[2]; /* 1 */
+    int64_t groups;      /* 1 */
+    td_padding padding;  /* valid; causal is for conv1d */
+    td_activation activation;
+    bool no_bias;
+    td_initializer kernel_initializer;
+    td_initializer bias_initializer;
+    TD_REGULARIZER_FIELDS
+    int64_t output_padding[2]; /* conv2d_transpose */
+    bool output_padding_given; /* an output padding of 0, 0 is meant: smaller than without one */
+} td_conv2d_layer;
+/* kernel (size, in / groups, filters); the second of each pair is not used */
+typedef td_conv2d_layer td_conv1d_layer;
+/* kernel (height, width, filters / groups, in) */
+typedef td_conv2d_layer td_conv2d_transpose_layer;
+/* kernel (size, filters / groups, in); the second of each pair is not used */
+typedef td_conv2d_layer td_conv1d_transpose_layer;
+
+typedef struct td_max_pool2d_layer {
+    TD_LAYER_FIELDS
+    int64_t window[2]; /* 2; key `size` */
+    int64_t stride[2]; /* as window */
+    td_padding padding;
+} td_max_pool2d_layer;
+typedef td_max_pool2d_layer td_average_pool2d_layer;
+/* Over (steps, channels); the second of each pair is not used. */
+typedef td_max_pool2d_layer td_max_pool1d_layer;
+typedef td_max_pool2d_layer td_average_pool1d_layer;
+
+/* Over all of an image, or all steps: (channels). */
+typedef struct td_global_pool_layer {
+    TD_LAYER_FIELDS
+    bool keepdims; /* the axes that are pooled stay, with size 1 */
+} td_global_pool_layer;
+typedef td_global_pool_layer td_global_average_pool2d_layer;
+typedef td_global_pool_layer td_global_max_pool2d_layer;
+typedef td_global_pool_layer td_global_average_pool1d_layer;
+typedef td_global_pool_layer td_global_max_pool1d_layer;
+
+/* kernel (height, width, in, multiplier), bias (in * multiplier): each channel by itself */
+typedef struct td_depthwise_conv2d_layer {
+    TD_LAYER_FIELDS
+    int64_t kernel[2];
+    int64_t stride[2];   /* 1 */
+    int64_t dilation[2]; /* 1 */
+    int64_t multiplier;  /* outputs for each channel: 1; Keras's depth_multiplier */
+    td_padding padding;
+    td_activation activation;
+    bool no_bias;
+    td_initializer kernel_initializer; /* glorot_uniform; Keras's depthwise_initializer */
+    td_initializer bias_initializer;
+    TD_REGULARIZER_FIELDS
+    /* separable_conv2d: depthwise_kernel (height, width, in, multiplier), then pointwise_kernel
+     * (1, 1, in * multiplier, filters), bias (filters) */
+    int64_t filters;
+    td_initializer pointwise_initializer;
+} td_depthwise_conv2d_layer;
+typedef td_depthwise_conv2d_layer td_separable_conv2d_layer;
+/* Over (steps, channels): kernels without a width; the second of each pair is not used. */
+typedef td_depthwise_conv2d_layer td_depthwise_conv1d_layer;
+typedef td_depthwise_conv2d_layer td_separable_conv1d_layer;
+
+/* kernel (depth, height, width, in / groups, filters), bias (filters) */
+typedef struct td_conv3d_layer {
+    TD_LAYER_FIELDS
+    int64_t filters;
+    int64_t kernel[3];   /* {3} is {3, 3, 3} */
+    int64_t stride[3];   /* 1 */
+    int64_t dilation[3]; /* 1 */
+    int64_t groups;      /* 1 */
+    td_padding padding;
+    td_activation activation;
+    bool no_bias;
+    td_initializer kernel_initializer;
+    td_initializer bias_initializer;
+    TD_REGULARIZER_FIELDS
+    int64_t output_padding[3]; /* conv3d_transpose */
+    bool output_padding_given; /* an output padding of 0, 0, 0 is meant */
+} td_conv3d_layer;
+/* kernel (depth, height, width, filters / groups, in) */
+typedef td_conv3d_layer td_conv3d_transpose_layer;
+
+typedef struct td_max_pool3d_layer {
+    TD_LAYER_FIELDS
+    int64_t window[3]; /* 2; key `size` */
+    int64_t stride[3]; /* as window */
+    td_padding padding;
+} td_max_pool3d_layer;
+typedef td_max_pool3d_layer td_average_pool3d_layer;
+typedef td_global_pool_layer td_global_average_pool3d_layer;
+typedef td_global_pool_layer td_global_max_pool3d_layer;
+
+/* Each element repeated. */
+typedef struct td_up_sampling3d_layer {
+    TD_LAYER_FIELDS
+    int64_t factor[3]; /* 2; key `size` */
+} td_up_sampling3d_layer;
+
+/* Each step repeated; or an example of one axis, as so many steps. */
+typedef struct td_repeat_layer {
+    TD_LAYER_FIELDS
+    int64_t times; /* up_sampling1d: 2, key `size`; repeat_vector: key `n` */
+} td_repeat_layer;
+typedef td_repeat_layer td_up_sampling1d_layer;
+typedef td_repeat_layer td_repeat_vector_layer;
+
+/* The same of a volume (depth, height, width, channels). */
+typedef struct td_zero_padding3d_layer {
+    TD_LAYER_FIELDS
+    int64_t front, back, top, bottom, left, right; /* 0 */
+} td_zero_padding3d_layer;
+typedef td_zero_padding3d_layer td_cropping3d_layer;
+
+/* Rows and columns of zeros around an image; or as many taken away. */
+typedef struct td_zero_padding2d_layer {
+    TD_LAYER_FIELDS
+    int64_t top, bottom, left, right; /* 0 */
+} td_zero_padding2d_layer;
+typedef td_zero_padding2d_layer td_cropping2d_layer;
+/* Before the first and after the last step. */
+typedef struct td_zero_padding1d_layer {
+    TD_LAYER_FIELDS
+    int64_t before, after; /* 0 */
+} td_zero_padding1d_layer;
+typedef td_zero_padding1d_layer td_cropping1d_layer;
+
+/* x * scale + offset */
+typedef struct td_rescaling_layer {
+    TD_LAYER_FIELDS
+    double scale; /* 1 */
+    double offset;
+} td_rescaling_layer;
+
+/* One of a model's inputs. Such layers come before all others. Of several inputs an example is one
+ * row: their elements, one input after the other. */
+typedef struct td_input_layer {
+    TD_LAYER_FIELDS     /* it reads nothing */
+        td_shape shape; /* of one example; -1: any */
+} td_input_layer;
+
+/* A step whose features all are mask_value does not count: recurrent layers skip it, losses and
+ * metrics leave it out. */
+typedef struct td_masking_layer {
+    TD_LAYER_FIELDS
+    double mask_value; /* 0 */
+} td_masking_layer;
+
+/* mean, variance (channels), which no training changes: (x - mean) / max(sqrt(variance), 1e-7) */
+typedef struct td_normalization_layer {
+    TD_LAYER_FIELDS
+    bool invert; /* x * max(sqrt(variance), 1e-7) + mean */
+} td_normalization_layer;
+
+/* How bidirectional puts both directions together. */
+typedef enum td_merge_mode {
+    TD_MERGE_CONCAT,
+    TD_MERGE_SUM,
+    TD_MERGE_MUL,
+    TD_MERGE_AVE,
+    TD_MERGE_MODE_COUNT
+} td_merge_mode;
+
+/* time_distributed: a layer over each step of a sequence by itself. bidirectional: a recurrent layer
+ * over the steps, and one of its own parameters over them the other way round; parameters are called
+ * forward_kernel, …, backward_kernel, … As keys and values, those of the layer stand beside `layer`:
+ * {layer: lstm, units: 8}. */
+typedef struct td_wrapper_layer {
+    TD_LAYER_FIELDS
+    td_layer_kind layer;      /* dense; bidirectional: lstm, gru, simple_rnn */
+    const void *options;      /* the td_…_layer of that kind; its name and from are not used */
+    td_merge_mode merge_mode; /* bidirectional */
+} td_wrapper_layer;
+typedef td_wrapper_layer td_bidirectional_layer;
+typedef td_wrapper_layer td_time_distributed_layer;
+
+/* A layer without options of its own. */
+typedef struct td_plain_layer {
+    TD_LAYER_FIELDS
+} td_plain_layer;
+typedef td_plain_layer td_flatten_layer;
+typedef td_plain_layer td_identity_layer;
+typedef td_plain_layer td_add_layer;
+typedef td_plain_layer td_subtract_layer;
+typedef td_plain_layer td_multiply_layer;
+typedef td_plain_layer td_average_layer;
+typedef td_plain_layer td_maximum_layer;
+typedef td_plain_layer td_minimum_layer;
+
+/* The sums of products of two layers along an axis of each: of the batch's shape, -1 the last. */
+typedef struct td_dot_layer {
+    TD_LAYER_FIELDS
+    int64_t axes[2]; /* {1} is {1, 1} */
+    bool normalize;  /* each along its axis first: the cosine */
+} td_dot_layer;
+
+/* In training, random numbers are added. */
+typedef struct td_gaussian_noise_layer {
+    TD_LAYER_FIELDS
+    double stddev;
+} td_gaussian_noise_layer;
+
+typedef struct td_up_sampling2d_layer {
+    TD_LAYER_FIELDS
+    int64_t factor[2]; /* 2; key `size` */
+    td_interpolation interpolation;
+} td_up_sampling2d_layer;
+
+typedef struct td_reshape_layer {
+    TD_LAYER_FIELDS
+    td_shape shape; /* of one example; one dimension may be -1 */
+} td_reshape_layer;
+
+typedef struct td_dropout_layer {
+    TD_LAYER_FIELDS
+    double rate;
+    td_shape
+        noise_shape; /* of one example: dimensions of 1 are dropped or kept as a whole; -1: as the
+                             input's; rank 0: all by itself */
+} td_dropout_layer;
+
+/* As dropout, of whole channels: spatial_dropout1d (steps, channels), …2d, …3d. */
+typedef struct td_rate_layer {
+    TD_LAYER_FIELDS
+    double rate;
+} td_rate_layer;
+typedef td_rate_layer td_spatial_dropout1d_layer;
+typedef td_rate_layer td_spatial_dropout2d_layer;
+typedef td_rate_layer td_spatial_dropout3d_layer;
+/* In training, multiplied by random numbers of mean 1 and variance rate / (1 - rate). */
+typedef td_rate_layer td_gaussian_dropout_layer;
+/* In training, a share is set to the least value of selu; mean and variance stay. */
+typedef td_dropout_layer td_alpha_dropout_layer;
+
+/* The axes of an example in another order, counted from 1: {2, 1} swaps two. */
+typedef struct td_permute_layer {
+    TD_LAYER_FIELDS
+    td_shape order; /* key `dims` */
+} td_permute_layer;
+
+/* Divided by the root of the sum of squares along the axes (of the batch's shape, -1 the last). */
+typedef struct td_unit_normalization_layer {
+    TD_LAYER_FIELDS
+    td_shape axis; /* rank 0: the last */
+} td_unit_normalization_layer;
+
+/* scale (channels): x * scale / sqrt(mean of x^2 over the last axis + epsilon) */
+typedef struct td_rms_normalization_layer {
+    TD_LAYER_FIELDS
+    double epsilon; /* 1e-6 */
+} td_rms_normalization_layer;
+
+/* gamma, beta, moving_mean, moving_variance (channels). Frozen, it runs as in inference. */
+typedef struct td_batch_normalization_layer {
+    TD_LAYER_FIELDS
+    double momentum;                            /* 0.99 */
+    double epsilon;                             /* 1e-3 */
+    bool no_scale;                              /* no gamma; key `scale`, the other way round */
+    bool no_center;                             /* no beta; key `center` */
+    td_initializer gamma_initializer;           /* ones */
+    td_initializer beta_initializer;            /* zeros */
+    td_initializer moving_mean_initializer;     /* zeros */
+    td_initializer moving_variance_initializer; /* ones */
+} td_batch_normalization_layer;
+
+/* gamma, beta (channels) */
+typedef struct td_layer_normalization_layer {
+    TD_LAYER_FIELDS
+    double epsilon; /* 1e-3 */
+    bool no_scale;
+    bool no_center;
+    td_initializer gamma_initializer; /* ones */
+    td_initializer beta_initializer;  /* zeros */
+} td_layer_normalization_layer;
+
+/* gamma, beta (channels): each example's channels in groups, normalized over positions too */
+typedef struct td_group_normalization_layer {
+    TD_LAYER_FIELDS
+    int64_t groups; /* 32; -1: one for each channel */
+    double epsilon; /* 1e-3 */
+    bool no_scale;
+    bool no_center;
+    td_initializer gamma_initializer; /* ones */
+    td_initializer beta_initializer;  /* zeros */
+} td_group_normalization_layer;
+
+/* embeddings (vocabulary, width). Reads int32 or int64, or float32 that are whole numbers. */
+typedef struct td_embedding_layer {
+    TD_LAYER_FIELDS
+    int64_t vocabulary;                    /* how many different indices; Keras's input_dim */
+    int64_t width;                         /* Keras's output_dim */
+    td_initializer embeddings_initializer; /* random_uniform */
+    bool mask_zero;                        /* a step of index 0 does not count; see masking */
+} td_embedding_layer;
+
+/* kernel (in, gates * units), recurrent_kernel (units, gates * units), bias (gates * units) */
+typedef struct td_lstm_layer {
+    TD_LAYER_FIELDS
+    int64_t units;
+    bool return_sequences;
+    bool go_backwards;
+    td_activation activation;           /* tanh */
+    td_activation recurrent_activation; /* sigmoid; lstm, gru */
+    bool linear;                        /* the activation is linear after all */
+    bool no_bias;
+    bool no_unit_forget_bias; /* lstm: the forget gate's bias does not start at 1 */
+    bool reset_before;        /* gru; key `reset_after`, the other way round */
+    td_initializer kernel_initializer;
+    td_initializer recurrent_initializer; /* orthogonal */
+    td_initializer bias_initializer;
+    TD_REGULARIZER_FIELDS
+    bool linear_gates;        /* the recurrent activation is linear after all */
+    double dropout;           /* in training, of the input: the same features at all steps */
+    double recurrent_dropout; /* of the state that the gates read: the same units at all steps */
+} td_lstm_layer;
+typedef td_lstm_layer td_simple_rnn_layer;
+/* bias (2, 3 * units) unless reset_before */
+typedef td_lstm_layer td_gru_layer;
+
+typedef struct td_activation_layer {
+    TD_LAYER_FIELDS
+    td_activation function;
+    double alpha;     /* of leaky_relu (0.2) and elu (1) */
+    bool alpha_given; /* an alpha of 0 is meant, as with TD_ZERO */
+} td_activation_layer;
+
+/* x above the threshold, at most max_value; below it negative_slope * (x - threshold). */
+typedef struct td_relu_layer {
+    TD_LAYER_FIELDS
+    double max_value;
+    bool max_given; /* without it there is no maximum */
+    double negative_slope, threshold;
+} td_relu_layer;
+
+/* alpha, of an example's shape but 1 along the shared axes: x where it is positive, else alpha x */
+typedef struct td_prelu_layer {
+    TD_LAYER_FIELDS
+    td_shape shared_axes;             /* counted from 1; rank 0: none */
+    td_initializer alpha_initializer; /* zeros */
+    double alpha_l1, alpha_l2;        /* penalties */
+} td_prelu_layer;
+
+typedef struct td_concatenate_layer {
+    TD_LAYER_FIELDS
+    int64_t axis; /* of the batch's shape, -1 the last (0 is the batch: the default, -1) */
+} td_concatenate_layer;
+
+/* from: query; query and value; or query, value and key; Keras's order. One: self-attention.
+ * query_kernel, key_kernel (in, heads, key_dim), value_kernel (in, heads, value_dim),
+ * attention_output_kernel (heads, value_dim, in of the query), and their biases: query_bias (heads,
+ * key_dim), … attention_output_bias (in). */
+typedef struct td_multi_head_attention_layer {
+    TD_LAYER_FIELDS
+    int64_t heads;
+    int64_t key_dim;
+    int64_t value_dim; /* as key_dim */
+    bool causal;       /* a position sees none after it */
+    bool no_bias;
+    td_initializer kernel_initializer;
+    td_initializer bias_initializer;
+    TD_REGULARIZER_FIELDS
+    double dropout; /* in training, of the attention's weights */
+} td_multi_head_attention_layer;
+
+/* How attention scores a query against a key: their product, or a sum of tanh(query + key). */
+typedef enum td_score_mode { TD_SCORE_DOT, TD_SCORE_CONCAT, TD_SCORE_MODE_COUNT } td_score_mode;
+
+/* from: query and value; or query, value and key. softmax(score) value, without projections.
+ * attention: scale and concat_score_weight, one number each, where use_scale and score_mode say so;
+ * additive_attention: the sum of scale * tanh(query + key), scale (features). */
+typedef struct td_attention_layer {
+    TD_LAYER_FIELDS
+    bool use_scale; /* attention */
+    bool no_scale;  /* additive_attention: key `use_scale`, the other way round */
+    td_score_mode score_mode;
+    double dropout; /* in training, of the attention's weights */
+    bool causal;    /* a position sees none after it */
+} td_attention_layer;
+typedef td_attention_layer td_additive_attention_layer;
+
+/* A layer of your own: a function that calls operations. It is watched, frozen, summed up, trained
+ * and saved (its weights) like any other. */
+typedef struct td_custom_parameter {
+    const char *name; /* "kernel"; differs from the layer's others */
+    td_shape shape;
+    td_initializer initializer; /* zeros */
+    const float *values;        /* what it starts with instead; read by td_model_build */
+    bool moving_average;        /* forward itself moves it, no gradient does */
+} td_custom_parameter;
+
+/* inputs: the outputs of the layers in `from`, (batch, …); parameters: in the order given. Returns
+ * (batch, output…), or NULL after an operation failed. */
+typedef td_tensor *td_custom_forward(void *user, td_tape *tape, td_tensor *const *inputs,
+                                     td_tensor *const *parameters);
+
+/* Frozen, a layer with moving averages runs as in inference. */
+typedef struct td_custom_layer {
+    TD_LAYER_FIELDS
+    const char *word;                      /* for summaries; "Custom" */
+    td_shape output;                       /* of one example; -1: any */
+    const td_custom_parameter *parameters; /* parameter_count of them */
+    size_t parameter_count;
+    bool integer_input; /* it reads the model's input as int32 */
+    td_custom_forward *forward;
+    void *user;                  /* forward gets it */
+    void (*destroy)(void *user); /* called once, with the model's end or when the layer cannot be
+                                    added; may be NULL */
+} td_custom_layer;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
