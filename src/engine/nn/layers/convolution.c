@@ -158,10 +158,19 @@ static const char *operators2(const td__layer *layer, td__operators *to, const c
     return operators_over(layer, to, inputs[0], shapes, 2);
 }
 
-#define KIND(rows, plan_function, forward_function, operators_function)                            \
+static const td__keras_option keras[] = {TD__KERAS_CONVOLUTION};
+static const td__torch_weight torch1[] = {TD__TORCH_KERNEL(3, 2, 1, 0),
+                                          TD__TORCH_VECTOR("bias", "bias", )};
+static const td__torch_weight torch2[] = {TD__TORCH_KERNEL(4, 2, 3, 1, 0),
+                                          TD__TORCH_VECTOR("bias", "bias", )};
+
+#define KIND(axes)                                                                                 \
     {                                                                                              \
-        TD__KIND_OF_ONE(rows, td_conv2d_layer, plan_function, forward_function),                   \
-            .has_activation = true, .operators = (operators_function)                              \
+        TD__KIND_OF_ONE(fields##axes, td_conv2d_layer, plan##axes, forward##axes),                 \
+            TD__IS(LINEAR, OTHER),                                                                 \
+            .unit_axis = 1, TD__KERAS(keras, VARS),                                                \
+            .torch = {"nn.Conv" #axes "d", torch##axes, TD__COUNT(torch##axes), (axes) == 1},      \
+            .has_activation = true, .operators = operators##axes                                   \
     }
-const td__layer_kind td__conv1d_kind = KIND(fields1, plan1, forward1, operators1);
-const td__layer_kind td__conv2d_kind = KIND(fields2, plan2, forward2, operators2);
+const td__layer_kind td__conv1d_kind = KIND(1);
+const td__layer_kind td__conv2d_kind = KIND(2);

@@ -204,16 +204,25 @@ static const char *operators_separable(const td__layer *layer, td__operators *to
                                       spatial);
 }
 
-#define KIND(rows, plan_function, forward_function, operators_function)                            \
+#define KERAS                                                                                      \
+    {"depth_multiplier", TD__KERAS_NUMBER, "multiplier"}, {"groups", TD__KERAS_ONE, NULL},         \
+        {"depthwise_initializer", TD__KERAS_INITIALIZER, "kernel_initializer"},                    \
+        {"depthwise_regularizer", TD__KERAS_REGULARIZER, "kernel"}, TD__KERAS_BIAS_ROWS,           \
+        TD__KERAS_WINDOW
+static const td__keras_option depthwise_keras[] = {KERAS};
+static const td__keras_option separable_keras[] = {
+    {"filters", TD__KERAS_NUMBER, "filters"},
+    {"pointwise_initializer", TD__KERAS_INITIALIZER, "pointwise_initializer"},
+    KERAS};
+#define KIND(what, axes, torch_name)                                                               \
     {                                                                                              \
-        TD__KIND_OF_ONE(rows, td_depthwise_conv2d_layer, plan_function, forward_function),         \
-            .has_activation = true, .operators = (operators_function)                              \
+        TD__KIND_OF_ONE(what##_fields##axes, td_depthwise_conv2d_layer, plan_##what,               \
+                        forward_##what),                                                           \
+            TD__IS(LINEAR, OTHER), .torch = {.name = (torch_name), .channels_first = (axes) == 1}, \
+                                   TD__KERAS(what##_keras, VARS), .has_activation = true,          \
+                                   .operators = operators_##what                                   \
     }
-const td__layer_kind td__depthwise_conv1d_kind =
-    KIND(depthwise_fields1, plan_depthwise, forward_depthwise, operators_depthwise);
-const td__layer_kind td__depthwise_conv2d_kind =
-    KIND(depthwise_fields2, plan_depthwise, forward_depthwise, operators_depthwise);
-const td__layer_kind td__separable_conv1d_kind =
-    KIND(separable_fields1, plan_separable, forward_separable, operators_separable);
-const td__layer_kind td__separable_conv2d_kind =
-    KIND(separable_fields2, plan_separable, forward_separable, operators_separable);
+const td__layer_kind td__depthwise_conv1d_kind = KIND(depthwise, 1, "nn.Conv1d(groups=channels)");
+const td__layer_kind td__depthwise_conv2d_kind = KIND(depthwise, 2, "nn.Conv2d(groups=channels)");
+const td__layer_kind td__separable_conv1d_kind = KIND(separable, 1, "");
+const td__layer_kind td__separable_conv2d_kind = KIND(separable, 2, "");

@@ -258,33 +258,42 @@ static const char *up_operators(const td__layer *layer, td__operators *to,
         to, td__operator(to, "Resize", 3, resized, nearest ? 3 : 2, attributes), 2);
 }
 
-#define KIND(rows, struct_type, name, plan_function, forward_function, operators_function)         \
+static const td__keras_option pool_keras[] = {TD__KERAS_POOL};
+static const td__keras_option global_keras[] = {TD__KERAS_GLOBAL_POOL};
+static const td__keras_option up_keras[] = {
+    {"size", TD__KERAS_NUMBERS, "size"},
+    {"interpolation", TD__KERAS_INTERPOLATION, "interpolation"}};
+
+#define POOL(what, name_, rows, plan_function, forward_function, torch_name, steps)                \
     {                                                                                              \
-        TD__KIND_OF_ONE(rows, struct_type, plan_function, forward_function),                       \
-            .automatic = (name), .operators = (operators_function)                                 \
+        TD__KIND_OF_ONE(rows, td_max_pool2d_layer, plan_function, forward_function),               \
+            TD__IS(POOL, OTHER), .torch = {.name = (torch_name), .channels_first = (steps)},       \
+                                 TD__KERAS(pool_keras, VARS), .automatic = (name_),                \
+                                 .operators = what##_operators                                     \
     }
+#define GLOBAL(what, name_, plan_function, forward_function, torch_name)                           \
+    TD__KIND_OF_ONE(global_fields, td_global_pool_layer, plan_function, forward_function),         \
+        TD__IS(POOL, OTHER), TD__TORCH(torch_name), TD__KERAS(global_keras, VARS),                 \
+        .automatic = (name_), .operators = global_##what##_operators
 const td__layer_kind td__max_pool2d_kind =
-    KIND(pool_fields, td_max_pool2d_layer, "max_pooling2d", plan_pool, max_forward, max_operators);
-const td__layer_kind td__average_pool2d_kind =
-    KIND(pool_fields, td_max_pool2d_layer, "average_pooling2d", plan_pool, average_forward,
-         average_operators);
-const td__layer_kind td__global_average_pool2d_kind =
-    KIND(global_fields, td_global_pool_layer, "global_average_pooling2d", plan_global,
-         global_average_forward, global_average_operators);
-const td__layer_kind td__global_max_pool2d_kind =
-    KIND(global_fields, td_global_pool_layer, "global_max_pooling2d", plan_global,
-         global_max_forward, global_max_operators);
-const td__layer_kind td__max_pool1d_kind = KIND(pool1_fields, td_max_pool2d_layer, "max_pooling1d",
-                                                plan_pool1, max1_forward, max_operators);
-const td__layer_kind td__average_pool1d_kind =
-    KIND(pool1_fields, td_max_pool2d_layer, "average_pooling1d", plan_pool1, average1_forward,
-         average_operators);
-const td__layer_kind td__global_average_pool1d_kind = {
-    TD__KIND_OF_ONE(global_fields, td_global_pool_layer, plan_global1, global_average1_forward),
-    .automatic = "global_average_pooling1d", .operators = global_average_operators,
-    .reads_mask = true};
-const td__layer_kind td__global_max_pool1d_kind =
-    KIND(global_fields, td_global_pool_layer, "global_max_pooling1d", plan_global1,
-         global_max1_forward, global_max_operators);
-const td__layer_kind td__up_sampling2d_kind =
-    KIND(up_fields, td_up_sampling2d_layer, NULL, plan_up, up_forward, up_operators);
+    POOL(max, "max_pooling2d", pool_fields, plan_pool, max_forward, "nn.MaxPool2d", false);
+const td__layer_kind td__average_pool2d_kind = POOL(
+    average, "average_pooling2d", pool_fields, plan_pool, average_forward, "nn.AvgPool2d", false);
+const td__layer_kind td__global_average_pool2d_kind = {GLOBAL(average, "global_average_pooling2d",
+                                                              plan_global, global_average_forward,
+                                                              "nn.AdaptiveAvgPool2d(1)")};
+const td__layer_kind td__global_max_pool2d_kind = {GLOBAL(
+    max, "global_max_pooling2d", plan_global, global_max_forward, "nn.AdaptiveMaxPool2d(1)")};
+const td__layer_kind td__max_pool1d_kind =
+    POOL(max, "max_pooling1d", pool1_fields, plan_pool1, max1_forward, "nn.MaxPool1d", true);
+const td__layer_kind td__average_pool1d_kind = POOL(
+    average, "average_pooling1d", pool1_fields, plan_pool1, average1_forward, "nn.AvgPool1d", true);
+const td__layer_kind td__global_average_pool1d_kind = {GLOBAL(average, "global_average_pooling1d",
+                                                              plan_global1, global_average1_forward,
+                                                              "nn.AdaptiveAvgPool1d(1)"),
+                                                       .reads_mask = true};
+const td__layer_kind td__global_max_pool1d_kind = {GLOBAL(
+    max, "global_max_pooling1d", plan_global1, global_max1_forward, "nn.AdaptiveMaxPool1d(1)")};
+const td__layer_kind td__up_sampling2d_kind = {
+    TD__KIND_OF_ONE(up_fields, td_up_sampling2d_layer, plan_up, up_forward), TD__IS(SHAPE, OTHER),
+    TD__TORCH("nn.Upsample"), TD__KERAS(up_keras, VARS), .operators = up_operators};

@@ -316,24 +316,36 @@ static const char *up_operators(const td__layer *layer, td__operators *to,
                                       SPATIAL);
 }
 
-#define KIND(rows, struct_type, name, plan_function, forward_function, operators_function)         \
+static const td__keras_option conv_keras[] = {TD__KERAS_CONVOLUTION};
+static const td__keras_option pool_keras[] = {TD__KERAS_POOL};
+static const td__keras_option global_keras[] = {TD__KERAS_GLOBAL_POOL};
+static const td__keras_option up_keras[] = {{"size", TD__KERAS_NUMBERS, "size"}};
+static const td__torch_weight conv_torch[] = {TD__TORCH_KERNEL(5, 2, 3, 4, 1, 0),
+                                              TD__TORCH_VECTOR("bias", "bias", )};
+
+#define KIND(rows, struct_type, word, what, torch_name)                                            \
     {                                                                                              \
-        TD__KIND_OF_ONE(rows, struct_type, plan_function, forward_function),                       \
-            .automatic = (name), .operators = (operators_function)                                 \
+        TD__KIND_OF_ONE(rows##_fields, struct_type, plan_##rows, forward_##what),                  \
+            TD__IS(POOL, OTHER), TD__TORCH(torch_name), TD__KERAS(rows##_keras, VARS),             \
+            .automatic = (word), .operators = what##_operators                                     \
     }
 const td__layer_kind td__conv3d_kind = {
-    TD__KIND_OF_ONE(conv_fields, td_conv3d_layer, plan_conv, forward_conv), .has_activation = true,
+    TD__KIND_OF_ONE(conv_fields, td_conv3d_layer, plan_conv, forward_conv),
+    TD__IS(LINEAR, OTHER),
+    .unit_axis = 1,
+    TD__TORCH_WITH("nn.Conv3d", conv_torch),
+    TD__KERAS(conv_keras, VARS),
+    .has_activation = true,
     .operators = conv_operators};
 const td__layer_kind td__max_pool3d_kind =
-    KIND(pool_fields, td_max_pool3d_layer, "max_pooling3d", plan_pool, forward_max, max_operators);
+    KIND(pool, td_max_pool3d_layer, "max_pooling3d", max, "nn.MaxPool3d");
 const td__layer_kind td__average_pool3d_kind =
-    KIND(pool_fields, td_max_pool3d_layer, "average_pooling3d", plan_pool, forward_average,
-         average_operators);
+    KIND(pool, td_max_pool3d_layer, "average_pooling3d", average, "nn.AvgPool3d");
 const td__layer_kind td__global_average_pool3d_kind =
-    KIND(global_fields, td_global_pool_layer, "global_average_pooling3d", plan_global,
-         forward_global_average, global_average_operators);
-const td__layer_kind td__global_max_pool3d_kind =
-    KIND(global_fields, td_global_pool_layer, "global_max_pooling3d", plan_global,
-         forward_global_max, global_max_operators);
-const td__layer_kind td__up_sampling3d_kind =
-    KIND(up_fields, td_up_sampling3d_layer, NULL, plan_up, forward_up, up_operators);
+    KIND(global, td_global_pool_layer, "global_average_pooling3d", global_average,
+         "nn.AdaptiveAvgPool3d(1)");
+const td__layer_kind td__global_max_pool3d_kind = KIND(
+    global, td_global_pool_layer, "global_max_pooling3d", global_max, "nn.AdaptiveMaxPool3d(1)");
+const td__layer_kind td__up_sampling3d_kind = {
+    TD__KIND_OF_ONE(up_fields, td_up_sampling3d_layer, plan_up, forward_up), TD__IS(SHAPE, OTHER),
+    TD__TORCH("nn.Upsample"), TD__KERAS(up_keras, VARS), .operators = up_operators};
