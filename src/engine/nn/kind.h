@@ -146,12 +146,6 @@ typedef struct td__keras_side {
 #define TD__KERAS_CONVOLUTION                                                                      \
     {"filters", TD__KERAS_NUMBER, "filters"}, {"groups", TD__KERAS_NUMBER, "groups"},              \
         TD__KERAS_WINDOW, TD__KERAS_KERNEL_AND_BIAS
-#define TD__KERAS_POOL                                                                             \
-    {"pool_size", TD__KERAS_NUMBERS, "size"}, {"strides", TD__KERAS_NUMBERS, "stride"}, {          \
-        "padding", TD__KERAS_PADDING, "padding"                                                    \
-    }
-#define TD__KERAS_GLOBAL_POOL                                                                      \
-    { "keepdims", TD__KERAS_SWITCH, "keepdims" }
 
 /* --- a kind --------------------------------------------------------------------------------- */
 

@@ -118,12 +118,9 @@ static td_status check(const td__layer *layer, const stretching *s, int64_t in, 
 
 /* The output's shape; *kernel gets the kernel's. */
 static td_status plan(td__layer *layer, const td_shape *inputs, td_shape *kernel, td_error *error) {
-    static const char *const meanings[] = {"(steps, channels)", "(height, width, channels)",
-                                           "(depth, height, width, channels)"};
     stretching s = stretching_of(layer);
     int64_t in = 0;
-    td_status status =
-        td__layer_need_rank(layer, inputs, s.spatial + 1, meanings[s.spatial - 1], error);
+    td_status status = td__layer_need_map(layer, inputs, s.spatial, error);
     status = status ? status : td__layer_need_last(layer, inputs, &in, error);
     status = status ? status : check(layer, &s, in, error);
     if (status) {
