@@ -101,12 +101,35 @@ class PyTorch(Case):
         shutil.copy(os.path.join(FIXTURES, "cnn.safetensors"), self.path("weights.safetensors"))
         text = self.experiment("cnn").replace(
             "  - flatten:\n", "  - reshape: {shape: [-1]}\n  - dropout: {rate: 0.5}\n"
-            "  - rescaling: {scale: 1}\n  - flatten:\n")
+            "  - rescaling: {scale: 1}\n  - maximum: {from: [rescaling, rescaling]}\n"
+            "  - average: {from: [maximum, rescaling]}\n  - flatten:\n")
         self.train(text, "--quiet")
         self.run_program("predict", "runs/cnn/initial.safetensors", "input.npy", "--to", "out.npy",
                          "--quiet")
         numpy.testing.assert_allclose(numpy.load(self.path("out.npy")),
                                       numpy.load(self.path("output.npy")), atol=1e-5)
+
+    def test_every_normalisation_takes_features_in_pytorchs_order(self):
+        tensors = self.tensors("cnn")
+        channels, places = 6, 4
+        scale = numpy.arange(channels * places, dtype="f4")
+        tensors["rms.weight"] = scale
+        write_safetensors(self.path("weights.safetensors"), tensors)
+        self.train(self.experiment("cnn").replace(
+            "  - batch_normalization: {name: bn2",
+            "  - rms_normalization: {name: rms}\n  - batch_normalization: {name: bn2"), "--quiet")
+        ours = read_safetensors(self.path("runs/cnn/initial.safetensors"))["rms.scale"]
+        numpy.testing.assert_array_equal(ours, scale.reshape(channels, places).T.ravel())
+
+    def test_groups_of_flattened_maps_are_refused(self):
+        tensors = self.tensors("cnn")
+        tensors["gn.weight"] = tensors["gn.bias"] = numpy.ones(24, "f4")
+        write_safetensors(self.path("weights.safetensors"), tensors)
+        text = self.experiment("cnn").replace(
+            "  - batch_normalization: {name: bn2",
+            "  - group_normalization: {name: gn, groups: 2}\n  - batch_normalization: {name: bn2")
+        self.assertIn("gn reads flattened maps, of which PyTorch's groups are other features",
+                      self.train(text, status=2).stderr)
 
     def test_weights_go_into_a_saved_model(self):
         shutil.copy(os.path.join(FIXTURES, "cnn.safetensors"), self.path("weights.safetensors"))

@@ -12,66 +12,6 @@ typedef struct foreign {
     const char *name, *keras, *torch;
 } foreign;
 
-static const foreign layers[] = {{"dense", NULL, "nn.Linear"},
-                                 {"conv1d", NULL, "nn.Conv1d"},
-                                 {"conv2d", NULL, "nn.Conv2d"},
-                                 {"conv2d_transpose", NULL, "nn.ConvTranspose2d"},
-                                 {"max_pool2d", NULL, "nn.MaxPool2d"},
-                                 {"average_pool2d", NULL, "nn.AvgPool2d"},
-                                 {"global_average_pool2d", NULL, "nn.AdaptiveAvgPool2d(1)"},
-                                 {"global_max_pool2d", NULL, "nn.AdaptiveMaxPool2d(1)"},
-                                 {"max_pool1d", NULL, "nn.MaxPool1d"},
-                                 {"average_pool1d", NULL, "nn.AvgPool1d"},
-                                 {"global_average_pool1d", NULL, "nn.AdaptiveAvgPool1d(1)"},
-                                 {"global_max_pool1d", NULL, "nn.AdaptiveMaxPool1d(1)"},
-                                 {"up_sampling2d", NULL, "nn.Upsample"},
-                                 {"flatten", NULL, "nn.Flatten"},
-                                 {"reshape", NULL, "nn.Unflatten"},
-                                 {"dropout", NULL, "nn.Dropout"},
-                                 {"batch_normalization", NULL, "nn.BatchNorm2d"},
-                                 {"layer_normalization", NULL, "nn.LayerNorm"},
-                                 {"group_normalization", NULL, "nn.GroupNorm"},
-                                 {"embedding", NULL, "nn.Embedding"},
-                                 {"simple_rnn", NULL, "nn.RNN"},
-                                 {"lstm", NULL, "nn.LSTM"},
-                                 {"gru", NULL, "nn.GRU"},
-                                 {"add", NULL, "torch.add"},
-                                 {"subtract", NULL, "torch.sub"},
-                                 {"multiply", NULL, "torch.mul"},
-                                 {"maximum", NULL, "torch.maximum"},
-                                 {"minimum", NULL, "torch.minimum"},
-                                 {"dot", NULL, "torch.bmm"},
-                                 {"concatenate", NULL, "torch.cat"},
-                                 {"multi_head_attention", NULL, "nn.MultiheadAttention"},
-                                 {"zero_padding2d", NULL, "nn.ZeroPad2d"},
-                                 {"zero_padding1d", NULL, "nn.ZeroPad1d"},
-                                 {"zero_padding3d", NULL, "nn.ZeroPad3d"},
-                                 {"depthwise_conv2d", NULL, "nn.Conv2d(groups=channels)"},
-                                 {"depthwise_conv1d", NULL, "nn.Conv1d(groups=channels)"},
-                                 {"conv1d_transpose", NULL, "nn.ConvTranspose1d"},
-                                 {"conv3d_transpose", NULL, "nn.ConvTranspose3d"},
-                                 {"conv3d", NULL, "nn.Conv3d"},
-                                 {"max_pool3d", NULL, "nn.MaxPool3d"},
-                                 {"average_pool3d", NULL, "nn.AvgPool3d"},
-                                 {"global_average_pool3d", NULL, "nn.AdaptiveAvgPool3d(1)"},
-                                 {"global_max_pool3d", NULL, "nn.AdaptiveMaxPool3d(1)"},
-                                 {"up_sampling1d", NULL, "nn.Upsample"},
-                                 {"up_sampling3d", NULL, "nn.Upsample"},
-                                 {"permute", NULL, "torch.permute"},
-                                 {"repeat_vector", NULL, "torch.repeat_interleave"},
-                                 {"spatial_dropout1d", NULL, "nn.Dropout1d"},
-                                 {"spatial_dropout2d", NULL, "nn.Dropout2d"},
-                                 {"spatial_dropout3d", NULL, "nn.Dropout3d"},
-                                 {"alpha_dropout", NULL, "nn.AlphaDropout"},
-                                 {"relu", NULL, "nn.ReLU, nn.Threshold"},
-                                 {"prelu", NULL, "nn.PReLU"},
-                                 {"identity", NULL, "nn.Identity"},
-                                 {"unit_normalization", NULL, "functional.normalize"},
-                                 {"rms_normalization", NULL, "nn.RMSNorm"},
-                                 {"attention", NULL, "functional.scaled_dot_product_attention"},
-                                 {"bidirectional", NULL, "bidirectional=True"},
-                                 {NULL, NULL, NULL}};
-
 static const foreign losses[] = {
     {"mse", "MeanSquaredError", "nn.MSELoss"},
     {"mae", "MeanAbsoluteError", "nn.L1Loss"},
@@ -234,7 +174,7 @@ static const struct {
     const td__field *(*field)(size_t i, size_t k);
     const foreign *others;
 } catalogs[TD_CATALOG_COUNT] = {
-    [TD_CATALOG_LAYERS] = {"layers", TD_LAYER_KIND_COUNT, layer_name, layer_field, layers},
+    [TD_CATALOG_LAYERS] = {"layers", TD_LAYER_KIND_COUNT, layer_name, layer_field, NULL},
     [TD_CATALOG_LOSSES] = {"losses", TD_LOSS_COUNT, loss_name, loss_field, losses},
     [TD_CATALOG_METRICS] = {"metrics", TD_METRIC_KIND_COUNT, metric_name, metric_field, metrics},
     [TD_CATALOG_OPTIMIZERS] = {"optimizers", TD_OPTIMIZER_KIND_COUNT, optimizer_name,
@@ -260,14 +200,17 @@ bool td_catalog_entry_at(td_catalog catalog, size_t index, td_catalog_entry *ent
         return false;
     }
     *entry = (td_catalog_entry){.name = catalogs[catalog].entry(index)};
-    for (const foreign *f = catalogs[catalog].others; f->name; f++) {
+    for (const foreign *f = catalogs[catalog].others; f && f->name; f++) {
         if (!strcmp(f->name, entry->name)) {
             entry->keras = f->keras;
             entry->torch = f->torch;
         }
     }
-    if (catalog == TD_CATALOG_LAYERS && index != TD_LAYER_CUSTOM) {
-        entry->keras = td_layer_kind_keras((td_layer_kind)index);
+    if (catalog == TD_CATALOG_LAYERS) {
+        const td__layer_kind *kind = td__layer_kind_of((td_layer_kind)index);
+        entry->keras =
+            kind->role == TD__ROLE_CUSTOM ? NULL : td_layer_kind_keras((td_layer_kind)index);
+        entry->torch = *kind->torch.name ? kind->torch.name : NULL;
     }
     while (catalogs[catalog].field(index, entry->option_count)) {
         entry->option_count++;

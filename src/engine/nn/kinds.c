@@ -18,6 +18,38 @@ const td__layer_kind *td__layer_kind_of(td_layer_kind kind) {
     return (unsigned)kind < TD_LAYER_KIND_COUNT ? kinds[kind] : NULL;
 }
 
+bool td__layer_has_option(const td__layer_kind *kind, const char *key) {
+    for (size_t i = 0; i < kind->field_count; i++) {
+        if (!strcmp(kind->fields[i].key, key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const td_value *td__layer_setting(const td_layer_info *layer, const char *key) {
+    for (size_t i = 0; key && i < layer->setting_count; i++) {
+        if (!strcmp(layer->settings[i].key, key)) {
+            return &layer->settings[i].value;
+        }
+    }
+    return NULL;
+}
+
+const char *td__layer_activation_key(const td__layer_kind *kind) {
+    return td__layer_has_option(kind, "function") ? "function" : "activation";
+}
+
+td_activation td__layer_activation(const td_layer_info *layer) {
+    const td__layer_kind *kind = td__layer_kind_of(layer->kind);
+    const td_value *value = td__layer_setting(layer, td__layer_activation_key(kind));
+    td_activation activation = kind->acts_as;
+    if (value && value->kind == TD_VALUE_TEXT) {
+        (void)!td_activation_find(value->text, &activation, NULL);
+    }
+    return activation;
+}
+
 const char *td_layer_kind_name(td_layer_kind kind) {
     return (unsigned)kind < TD_LAYER_KIND_COUNT ? names[kind] : NULL;
 }

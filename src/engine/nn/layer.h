@@ -1,6 +1,6 @@
 /* What a layer and a kind of layer are inside.
  *
- * A kind is a row of tables and two functions. `plan` runs once, when a layer is added: it settles
+ * A kind is a row of tables and two functions; kind.h has what the tables say to other modules. `plan` runs once, when a layer is added: it settles
  * options that follow from others, checks the input shapes, and gives the output shape and the
  * parameters. `forward` runs in every step and calls operations; its parameters are in layer->slot.
  *
@@ -10,38 +10,8 @@
 #ifndef TAPEDECK_NN_LAYER_H
 #define TAPEDECK_NN_LAYER_H
 
-#include "base/memory.h"
-#include "nn/field.h"
+#include "nn/kind.h"
 #include "tape/op.h"
-
-typedef struct td__layer td__layer;
-struct td__operators;
-
-typedef struct td__layer_kind {
-    const td__field *fields; /* beginning with TD__LAYER_FIELDS */
-    size_t field_count;
-    size_t size;                  /* of the option struct */
-    const char *automatic;        /* first automatic name; NULL: the kind's name */
-    size_t least_from, most_from; /* how many layers it reads */
-    bool has_activation;          /* plan sets layer->activation */
-    bool integer_input;           /* reads indices */
-    td_status (*plan)(td__layer *layer, const td_shape *inputs, td_error *error);
-    td_tensor *(*forward)(td__layer *layer, td_tape *tape, td_tensor *const *inputs);
-    /* The layer as operators of ONNX (operators.h), but for its activation: the name of its output.
-     * shapes: of one example of each input. NULL: ONNX has none. */
-    const char *(*operators)(const td__layer *layer, struct td__operators *to,
-                             const char *const *inputs, const td_shape *shapes);
-    /* The mask of its output, from those of its inputs in layer->masks; NULL: it has none. Runs after
-     * forward. */
-    td_tensor *(*mask)(td__layer *layer, td_tape *tape, td_tensor *const *inputs);
-    /* Whether its output has a mask, where any of its inputs has; NULL: it has then, with `mask`. */
-    bool (*has_mask)(const td__layer *layer, bool any);
-    bool mask_of_all; /* its output has a mask only where all of its inputs have */
-    bool reads_mask;  /* forward heeds the masks of its inputs */
-    bool wraps;       /* another layer: layer->inner */
-    size_t (*parameter_room)(const void *options); /* NULL: TD__LAYER_MOST_PARAMETERS are enough */
-    void (*release)(void *options);                /* what the options own; may be NULL */
-} td__layer_kind;
 
 #define TD__LAYER_MOST_PARAMETERS 8
 
@@ -83,13 +53,6 @@ struct td__layer {
     td_tensor *mask;               /* NULL: all steps count */
     td_tensor *masks[TD_MAX_FROM]; /* of its inputs, while it runs */
 };
-
-/* Every kind is defined in a file of layers/. */
-#define TD__DECLARE_KIND(member, word, keras) extern const td__layer_kind td__##word##_kind;
-TD_LAYER_LIST(TD__DECLARE_KIND)
-#undef TD__DECLARE_KIND
-/* NULL for a value that is no kind. */
-const td__layer_kind *td__layer_kind_of(td_layer_kind kind);
 
 /* Fills error with the layer's name in front; returns status. */
 td_status td__layer_error(const td__layer *layer, td_error *error, td_status status,

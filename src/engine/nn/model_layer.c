@@ -278,9 +278,9 @@ static void plan_mask(const td_model *model, td__layer *layer) {
         any = any || masked;
         all = all && masked;
     }
-    layer->masked = kind->has_mask      ? kind->has_mask(layer, any)
-                    : kind->mask_of_all ? any && all
-                                        : any && kind->mask;
+    layer->masked = kind->has_mask                       ? kind->has_mask(layer, any)
+                    : kind->mask_from == TD__MASK_OF_ALL ? any && all
+                                                         : any && kind->mask;
     layer->info.mask_dropped = any && !kind->mask && !kind->reads_mask;
 }
 

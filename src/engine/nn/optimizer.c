@@ -28,7 +28,6 @@ typedef struct step_numbers {
 } step_numbers;
 
 typedef struct optimizer_kind {
-    const char *name;
     const td__field *fields;
     size_t field_count;
     const char *states[MOST_STATES]; /* NULL: none */
@@ -156,38 +155,24 @@ static const td__field lion_fields[] = {NUMBER(learning_rate, 0.001), NUMBER(bet
 
 #define FIELDS(rows) .fields = (rows), .field_count = TD__COUNT(rows)
 static const optimizer_kind kinds[TD_OPTIMIZER_KIND_COUNT] = {
-    [TD_SGD] = {.name = "sgd", FIELDS(sgd_fields), .states = {"velocity"}, .run = run_sgd},
-    [TD_ADAM] = {.name = "adam",
-                 FIELDS(adam_fields),
-                 .states = {"m", "v", "largest_v"},
-                 .decays = true,
+    [TD_SGD] = {FIELDS(sgd_fields), .states = {"velocity"}, .run = run_sgd},
+    [TD_ADAM] = {FIELDS(adam_fields), .states = {"m", "v", "largest_v"}, .decays = true,
                  .run = run_adam},
-    [TD_ADAMW] = {.name = "adamw",
-                  FIELDS(adamw_fields),
-                  .states = {"m", "v", "largest_v"},
-                  .decays = true,
+    [TD_ADAMW] = {FIELDS(adamw_fields), .states = {"m", "v", "largest_v"}, .decays = true,
                   .run = run_adam},
-    [TD_RMSPROP] = {.name = "rmsprop",
-                    FIELDS(rmsprop_fields),
-                    .states = {"mean_square", "velocity", "mean_gradient"},
+    [TD_RMSPROP] = {FIELDS(rmsprop_fields), .states = {"mean_square", "velocity", "mean_gradient"},
                     .run = run_rmsprop},
-    [TD_ADAGRAD] = {.name = "adagrad",
-                    FIELDS(adagrad_fields),
-                    .states = {"sum_square"},
-                    .run = run_adagrad},
-    [TD_ADADELTA] = {.name = "adadelta",
-                     FIELDS(adadelta_fields),
-                     .states = {"mean_square", "mean_update"},
+    [TD_ADAGRAD] = {FIELDS(adagrad_fields), .states = {"sum_square"}, .run = run_adagrad},
+    [TD_ADADELTA] = {FIELDS(adadelta_fields), .states = {"mean_square", "mean_update"},
                      .run = run_adadelta},
-    [TD_ADAMAX] = {.name = "adamax",
-                   FIELDS(moments_fields),
-                   .states = {"m", "u"},
-                   .run = run_adamax},
-    [TD_NADAM] = {.name = "nadam", FIELDS(moments_fields), .states = {"m", "v"}, .run = run_nadam},
-    [TD_LION] = {.name = "lion", FIELDS(lion_fields), .states = {"m"}, .run = run_lion},
+    [TD_ADAMAX] = {FIELDS(moments_fields), .states = {"m", "u"}, .run = run_adamax},
+    [TD_NADAM] = {FIELDS(moments_fields), .states = {"m", "v"}, .run = run_nadam},
+    [TD_LION] = {FIELDS(lion_fields), .states = {"m"}, .run = run_lion},
 };
 static const char *const names[TD_OPTIMIZER_KIND_COUNT] = {
-    "sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "adamax", "nadam", "lion"};
+    [TD_SGD] = "sgd",         [TD_ADAM] = "adam",       [TD_ADAMW] = "adamw",
+    [TD_RMSPROP] = "rmsprop", [TD_ADAGRAD] = "adagrad", [TD_ADADELTA] = "adadelta",
+    [TD_ADAMAX] = "adamax",   [TD_NADAM] = "nadam",     [TD_LION] = "lion"};
 static const td__words words = {"optimizer", names, TD_OPTIMIZER_KIND_COUNT, NULL, NULL};
 
 const char *td_optimizer_kind_name(td_optimizer_kind kind) {
@@ -237,7 +222,7 @@ static td_status below_one(const char *name, double value, td_error *error) {
 static td_status check_options(const td_optimizer_options *options, td_error *error) {
     const optimizer_kind *kind = &kinds[options->kind];
     char where[64];
-    (void)snprintf(where, sizeof where, "optimizer %s: ", kind->name);
+    (void)snprintf(where, sizeof where, "optimizer %s: ", names[options->kind]);
     td_status status = td__fields_check(kind->fields, kind->field_count, options, where, error);
     status = status ? status : below_one("momentum", options->momentum, error);
     status = status ? status : below_one("beta_1", options->beta_1, error);

@@ -1,41 +1,17 @@
-/* Keras's classes as tables; layer.c reads by them, keras_layer_write.c writes. */
+/* Keras's classes: the kinds of layers (nn/kind.h), and those that are a kind by another name. layer.c
+ * reads by them, layer_write.c writes. */
 #ifndef TAPEDECK_KERAS_CLASS_H
 #define TAPEDECK_KERAS_CLASS_H
 
 #include "keras/layer.h"
 
-/* What an option of Keras's is to us. */
-typedef enum td__keras_meaning {
-    TD__KERAS_IGNORED, /* of no consequence for the numbers of a model that has its weights */
-    TD__KERAS_NUMBER,
-    TD__KERAS_NUMBERS,
-    TD__KERAS_SWITCH,
-    TD__KERAS_PADDING,
-    TD__KERAS_INTERPOLATION,
-    TD__KERAS_MERGE,       /* a merge mode that puts out one tensor */
-    TD__KERAS_BATCH_SHAPE, /* a shape with the batch in front, [null, 1, 1, 64]; ours is without it */
-    TD__KERAS_ACTIVATION,
-    TD__KERAS_INITIALIZER,   /* ours if we have it; else the layer's own */
-    TD__KERAS_REGULARIZER,   /* ours + "_l1" and "_l2" */
-    TD__KERAS_LAST_AXIS,     /* must be the last one */
-    TD__KERAS_CHANNELS_LAST, /* must be "channels_last" */
-    TD__KERAS_ONE,           /* must be 1, or [1] */
-    TD__KERAS_WORD,          /* passed on as it is */
-} td__keras_meaning;
-
-typedef struct td__keras_option {
-    const char *key;
-    td__keras_meaning meaning;
-    const char *ours; /* the setting's key */
-} td__keras_option;
-
 struct td__keras_class {
-    const char *name;
-    td_layer_kind kind;
+    const char *name, *word; /* Keras's and ours */
+    const td__layer_kind *kind;
+    /* Of a class that is not just the kind: options instead of the kind's own, and what a table
+     * cannot say; runs after it. */
     const td__keras_option *options;
-    size_t count;
-    td__keras_storage storage;
-    /* For what a table cannot say; runs after it. */
+    size_t option_count;
     void (*adapt)(const json_t *config, const td_shape *input, td__keras_settings *settings);
 };
 
@@ -43,6 +19,8 @@ struct td__keras_class {
 const td__keras_option *td__keras_option_find(const td__keras_class *class, const char *key);
 /* What is written for a kind; NULL: Keras has nothing like it. */
 const td__keras_class *td__keras_class_of(td_layer_kind kind);
+/* The settings of borders from the first one on, two of each axis; ends with NULL. */
+const char *const *td__keras_sides(const char *first);
 
 /* Our keys for a regulariser of the kernel or the bias. */
 typedef struct td__keras_penalty {

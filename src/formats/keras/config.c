@@ -1,5 +1,6 @@
 /* Writing config.json, as Keras 3 has it; see write.h. */
 #include "base/memory.h"
+#include "keras/class.h"
 #include "keras/write.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static json_t *input_json(const td__keras_plan *plan, int32_t layer) {
 static size_t input_layers(const td_model *model) {
     size_t count = 0;
     while (count < td_model_layer_count(model) &&
-           td_model_layer(model, count)->kind == TD_LAYER_INPUT) {
+           td__layer_kind_of(td_model_layer(model, count)->kind)->role == TD__ROLE_INPUT) {
         count++;
     }
     return count;
@@ -61,29 +62,22 @@ static json_t *tensor_json(const td__keras_plan *plan, int32_t from) {
                      "keras_history", reference_json(plan, from));
 }
 
-static bool setting_is_true(const td_layer_info *layer, const char *key) {
-    for (size_t i = 0; i < layer->setting_count; i++) {
-        if (!strcmp(layer->settings[i].key, key)) {
-            return layer->settings[i].value.boolean;
-        }
-    }
-    return false;
-}
-
 /* Attention takes query, value and key; merging layers take a list; the others one tensor. */
 static json_t *call_json(const td__keras_plan *plan, const td_layer_info *layer) {
+    const td_value *setting = td__layer_setting(layer, "causal");
+    bool causal = setting && setting->boolean;
     json_t *tensors = json_array();
     for (size_t i = 0; i < layer->input_count; i++) {
         json_array_append_new(tensors, tensor_json(plan, layer->inputs[i]));
     }
-    if (layer->kind == TD_LAYER_MULTI_HEAD_ATTENTION) {
+    if (td__layer_kind_of(layer->kind)->keras.storage == TD__KERAS_ATTENTION) {
         if (layer->input_count == 1) {
             json_array_append_new(tensors, tensor_json(plan, layer->inputs[0]));
         }
         return json_pack("{s:o, s:{s:b}}", "args", tensors, "kwargs", "use_causal_mask",
-                         (int)setting_is_true(layer, "causal"));
+                         (int)causal);
     }
-    if (setting_is_true(layer, "causal")) {
+    if (causal) {
         return json_pack("{s:[o], s:{s:b}}", "args", tensors, "kwargs", "use_causal_mask", 1);
     }
     return layer->input_count > 1 ? json_pack("{s:[o], s:{}}", "args", tensors, "kwargs")
@@ -105,8 +99,9 @@ static json_t *layer_json(const td__keras_plan *plan, const td__keras_plan_layer
     const td_layer_info *layer = td_model_layer(plan->model, planned->layer);
     json_t *config = json_copy(planned->config);
     json_object_set_new(config, "name", json_string(layer->name));
-    if (layer->kind != TD_LAYER_SPATIAL_DROPOUT1D && layer->kind != TD_LAYER_SPATIAL_DROPOUT2D &&
-        layer->kind != TD_LAYER_SPATIAL_DROPOUT3D) { /* whose constructors take no such argument */
+    const td__keras_option *trainable =
+        td__keras_option_find(td__keras_class_of(layer->kind), "trainable");
+    if (trainable->meaning != TD__KERAS_ABSENT) {
         json_object_set_new(config, "trainable", json_boolean(!layer->frozen));
     }
     json_object_set_new(config, "dtype", json_string("float32"));

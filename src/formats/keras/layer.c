@@ -207,6 +207,20 @@ static double only_number(const json_t *value) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
+/* n, [height, width] or [[top, bottom], [left, right]]; of steps there is one pair, not a list. */
+static void read_borders(const json_t *borders, const char *first, td__keras_settings *settings) {
+    const char *const *sides = td__keras_sides(first);
+    for (size_t i = 0; sides[i]; i++) {
+        const json_t *axis =
+            json_is_array(borders) && sides[2] ? json_array_get(borders, i / 2) : borders;
+        const json_t *side = json_is_array(axis) ? json_array_get(axis, i % 2) : axis;
+        if (!json_is_integer(side)) {
+            td__keras_settings_refuse(settings, "its borders are no numbers of rows and columns");
+        }
+        td__keras_settings_number(settings, sides[i], json_number_value(side));
+    }
+}
+
 static bool read_option(const td__keras_option *rule, const json_t *value, const td_shape *input,
                         bool keras2, td__keras_settings *settings) {
     const char *ours = rule->ours;
@@ -215,7 +229,14 @@ static bool read_option(const td__keras_option *rule, const json_t *value, const
     }
     switch (rule->meaning) {
     case TD__KERAS_IGNORED:
+    case TD__KERAS_ABSENT:
+    case TD__KERAS_BORDERS: /* read when all are there */
         return true;
+    case TD__KERAS_AXIS:
+        if (json_is_number(value) && json_number_value(value) == 0) {
+            td__keras_settings_refuse(settings, "its axis is the batch");
+        }
+        /* fall through */
     case TD__KERAS_NUMBER:
         if (json_is_number(value)) {
             td__keras_settings_number(settings, ours, json_number_value(value));
@@ -278,7 +299,8 @@ static void check_policy(const json_t *config, td__keras_settings *settings) {
 
 void td__keras_layer_read(const td__keras_class *class, const json_t *config, const td_shape *input,
                           bool keras2, td__keras_settings *settings) {
-    settings->kind = td_layer_kind_name(class->kind);
+    const td__keras_side *keras = &class->kind->keras;
+    settings->kind = class->word;
     settings->count = settings->used = settings->inner_count = 0;
     settings->reason[0] = 0;
     check_policy(config, settings);
@@ -288,6 +310,12 @@ void td__keras_layer_read(const td__keras_class *class, const json_t *config, co
         const td__keras_option *found = td__keras_option_find(class, key);
         if (found ? !read_option(found, value, input, keras2, settings) : !is_unset(value)) {
             refuse_value(settings, key, value);
+        }
+    }
+    for (size_t i = 0; i < keras->option_count; i++) {
+        if (keras->options[i].meaning == TD__KERAS_BORDERS) {
+            read_borders(json_object_get(config, keras->options[i].key), keras->options[i].ours,
+                         settings);
         }
     }
     if (class->adapt) {

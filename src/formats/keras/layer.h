@@ -1,5 +1,5 @@
-/* One layer of a Keras configuration as one of ours, and back: a table of classes, each with a table
- * of its options.
+/* One layer of a Keras configuration as one of ours, and back, by the table of
+ * options that each kind has.
  *
  * An option that is not in the tables must be unset (null, false, 0 or empty), so that an option of a
  * later Keras is refused where it is used and ignored where it is not.
@@ -7,18 +7,9 @@
 #ifndef TAPEDECK_KERAS_LAYER_H
 #define TAPEDECK_KERAS_LAYER_H
 
-#include "tapedeck/nn.h"
+#include "nn/kind.h"
 
 #include <jansson.h>
-
-/* Where a layer's weights stand, in the group of the layer. */
-typedef enum td__keras_storage {
-    TD__KERAS_VARS,     /* vars/0, vars/1, … */
-    TD__KERAS_CELL,     /* cell/vars/0, … */
-    TD__KERAS_WRAPPED,  /* layer/vars/0, or layer/cell/vars/0 */
-    TD__KERAS_BOTH,     /* forward_layer/cell/vars/0, …, then backward_layer/cell/vars/0, … */
-    TD__KERAS_ATTENTION /* query_dense/vars/0 (kernel), query_dense/vars/1 (bias), key_dense/… */
-} td__keras_storage;
 
 typedef struct td__keras_class td__keras_class;
 

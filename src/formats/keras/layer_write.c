@@ -6,17 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const td_value *find_setting(const td_layer_info *layer, const char *key) {
-    for (size_t i = 0; key && i < layer->setting_count; i++) {
-        if (!strcmp(layer->settings[i].key, key)) {
-            return &layer->settings[i].value;
-        }
-    }
-    return NULL;
-}
-
 static double setting_number(const td_layer_info *layer, const char *key) {
-    const td_value *value = find_setting(layer, key);
+    const td_value *value = td__layer_setting(layer, key);
     return value ? value->number : 0;
 }
 
@@ -66,11 +57,40 @@ static json_t *initializer_json(const td_value *value) {
                      class_name, "config", config, "registered_name");
 }
 
+/* Borders of steps as a list, of an image or a volume as a list of lists. */
+static json_t *borders_json(const td_layer_info *layer, const char *first) {
+    const char *const *sides = td__keras_sides(first);
+    json_t *list = json_array();
+    for (size_t i = 0; sides[i]; i += 2) {
+        json_t *pair = json_pack("[i, i]", (int)setting_number(layer, sides[i]),
+                                 (int)setting_number(layer, sides[i + 1]));
+        if (!sides[2]) {
+            json_decref(list);
+            return pair;
+        }
+        json_array_append_new(list, pair);
+    }
+    return list;
+}
+
+/* [null, 1, 1, 64]: with the batch in front. */
+static json_t *batch_shape_json(const td_value *shape) {
+    json_t *list = json_pack("[n]");
+    for (size_t i = 0; i < shape->count; i++) {
+        json_array_append_new(list, shape->numbers[i] < 0 ? json_null()
+                                                          : td__json_number(shape->numbers[i]));
+    }
+    return list;
+}
+
 /* NULL: the option is left to Keras's default. */
 static json_t *option_json(const td__keras_option *rule, const td_layer_info *layer, char *reason) {
-    const td_value *value = find_setting(layer, rule->ours);
+    const td_value *value = td__layer_setting(layer, rule->ours);
     if (rule->meaning == TD__KERAS_REGULARIZER) {
         return regularizer_json(layer, rule->ours);
+    }
+    if (rule->meaning == TD__KERAS_BORDERS) {
+        return borders_json(layer, rule->ours);
     }
     if (!value) {
         return NULL;
@@ -92,7 +112,8 @@ static json_t *option_json(const td__keras_option *rule, const td_layer_info *la
         }
         return json_string(value->text);
     case TD_VALUE_NUMBERS:
-        return numbers_json(value);
+        return rule->meaning == TD__KERAS_BATCH_SHAPE ? batch_shape_json(value)
+                                                      : numbers_json(value);
     case TD_VALUE_CHOICE:
         return initializer_json(value);
     case TD_VALUE_TEXTS:
@@ -101,25 +122,11 @@ static json_t *option_json(const td__keras_option *rule, const td_layer_info *la
     return NULL;
 }
 
-/* Borders of steps as a list, of an image or a volume as a list of lists. */
-static json_t *borders_json(const td_layer_info *layer, const char *key, size_t axes) {
-    static const char *const steps[] = {"before", "after"};
-    static const char *const sides[] = {"front", "back", "top", "bottom", "left", "right"};
-    const char *const *first = axes == 1 ? steps : axes == 2 ? sides + 2 : sides;
-    json_t *list = json_array();
-    for (size_t i = 0; i < axes; i++) {
-        json_array_append_new(list, json_pack("[i, i]", (int)setting_number(layer, first[2 * i]),
-                                              (int)setting_number(layer, first[2 * i + 1])));
-    }
-    json_t *value = axes == 1 ? json_incref(json_array_get(list, 0)) : json_incref(list);
-    json_decref(list);
-    return json_pack("{s:o}", key, value);
-}
-
 /* A wrapper and the layer it wraps, whose settings stand among the wrapper's. */
 static json_t *wrapper_json(const td_layer_info *layer, char *reason) {
     td_layer_info inner = *layer;
-    const td_value *word = find_setting(layer, "layer"), *merge = find_setting(layer, "merge_mode");
+    const td_value *word = td__layer_setting(layer, "layer"),
+                   *merge = td__layer_setting(layer, "merge_mode");
     const char *class_name;
     td__keras_storage storage;
     if (td_layer_kind_find(word->text, &inner.kind, NULL)) {
@@ -139,50 +146,17 @@ static json_t *wrapper_json(const td_layer_info *layer, char *reason) {
     return json;
 }
 
-/* [null, 1, 1, 64]: with the batch in front. */
-static json_t *dropout_json(const td_layer_info *layer, const td_value *shape) {
-    json_t *list = json_pack("[n]");
-    for (size_t i = 0; i < shape->count; i++) {
-        json_array_append_new(list, shape->numbers[i] < 0 ? json_null()
-                                                          : td__json_number(shape->numbers[i]));
-    }
-    return json_pack("{s:f, s:o}", "rate", setting_number(layer, "rate"), "noise_shape", list);
-}
-
-/* What the tables do not say: borders, wrapped layers, and an activation with a number of its own,
- * which has a class of its own. NULL: it is in the tables. */
-static json_t *special_json(const td_layer_info *layer, const char **class_name, char *reason) {
-    static const struct {
-        td_layer_kind kind;
-        const char *key;
-        size_t axes;
-    } borders[] = {{TD_LAYER_ZERO_PADDING1D, "padding", 1}, {TD_LAYER_ZERO_PADDING2D, "padding", 2},
-                   {TD_LAYER_ZERO_PADDING3D, "padding", 3}, {TD_LAYER_CROPPING1D, "cropping", 1},
-                   {TD_LAYER_CROPPING2D, "cropping", 2},    {TD_LAYER_CROPPING3D, "cropping", 3}};
-    for (size_t i = 0; i < sizeof borders / sizeof *borders; i++) {
-        if (layer->kind == borders[i].kind) {
-            return borders_json(layer, borders[i].key, borders[i].axes);
-        }
-    }
-    if (layer->kind == TD_LAYER_TIME_DISTRIBUTED || layer->kind == TD_LAYER_BIDIRECTIONAL) {
-        return wrapper_json(layer, reason);
-    }
-    const td_value *noise = find_setting(layer, "noise_shape");
-    if (noise) {
-        return dropout_json(layer, noise);
-    }
-    if (layer->kind != TD_LAYER_ACTIVATION || !find_setting(layer, "alpha")) {
-        return NULL;
-    }
-    const td_value *function = find_setting(layer, "function");
-    double alpha = setting_number(layer, "alpha");
-    if (!strcmp(function->text, "leaky_relu")) {
+/* An activation with a number of its own has a class of its own. NULL: it is none. */
+static json_t *activation_json(const td_layer_info *layer, const char **class_name) {
+    const td_value *function = td__layer_setting(layer, "function");
+    const td_value *alpha = td__layer_setting(layer, "alpha");
+    if (function && alpha && !strcmp(function->text, "leaky_relu")) {
         *class_name = "LeakyReLU";
-        return json_pack("{s:f}", "negative_slope", alpha);
+        return json_pack("{s:f}", "negative_slope", alpha->number);
     }
-    if (!strcmp(function->text, "elu")) {
+    if (function && alpha && !strcmp(function->text, "elu")) {
         *class_name = "ELU";
-        return json_pack("{s:f}", "alpha", alpha);
+        return json_pack("{s:f}", "alpha", alpha->number);
     }
     return NULL;
 }
@@ -196,13 +170,14 @@ json_t *td__keras_layer_write(const td_layer_info *layer, const char **class_nam
         return NULL;
     }
     *class_name = class->name;
-    *storage = class->storage;
-    json_t *special = special_json(layer, class_name, reason);
-    bool wraps = layer->kind == TD_LAYER_TIME_DISTRIBUTED || layer->kind == TD_LAYER_BIDIRECTIONAL;
-    json_t *config = special || wraps ? special : json_object();
-    for (size_t i = 0; config && !special && i < class->count; i++) {
-        json_t *value = option_json(&class->options[i], layer, reason);
-        if (value && json_object_set_new(config, class->options[i].key, value)) {
+    *storage = class->kind->keras.storage;
+    const td__keras_side *keras = &class->kind->keras;
+    json_t *special =
+        class->kind->wraps ? wrapper_json(layer, reason) : activation_json(layer, class_name);
+    json_t *config = special || class->kind->wraps ? special : json_object();
+    for (size_t i = 0; config && !special && i < keras->option_count; i++) {
+        json_t *value = option_json(&keras->options[i], layer, reason);
+        if (value && json_object_set_new(config, keras->options[i].key, value)) {
             json_decref(config);
             config = NULL;
         }

@@ -201,36 +201,37 @@ static int32_t layer_mask(finder *f, const td__keras_masked *c, const int32_t *m
     if (!entry->class || call->count == 0 || entry->operation) {
         return NONE; /* an input or a model: its inside is on its own; an operation ends a mask */
     }
-    const td__layer_kind *kind = td__layer_kind_of(entry->class->kind);
+    const td__layer_kind *kind = entry->class->kind;
     bool all = true, some = false;
     for (size_t k = 0; k < call->count; k++) {
         all = all && masks[k] > 0;
         some = some || masks[k] > 0;
     }
-    switch (entry->class->kind) {
-    case TD_LAYER_EMBEDDING:
+    switch (kind->mask_from) {
+    case TD__MASK_OF_INDICES:
         return json_is_true(json_object_get(entry->config, "mask_zero"))
                    ? express(f, DIFFERS, tensor_read(call, 0), 0, 0)
                    : NONE;
-    case TD_LAYER_MASKING:
+    case TD__MASK_OF_STEPS:
         return express(f, STEPS, tensor_read(call, 0), 0,
                        number_of(entry->config, "mask_value", 0));
-    case TD_LAYER_CONCATENATE: {
+    case TD__MASK_JOINED: {
         int32_t each[TD_MAX_FROM];
         for (size_t k = 0; k < call->count; k++) {
             each[k] = masks[k] > 0 ? masks[k] : express(f, ALL, tensor_read(call, k), 0, 0);
         }
         return some ? join(f, call->count, each, number_of(entry->config, "axis", -1)) : NONE;
     }
-    default:
-        break;
-    }
-    if (kind->mask_of_all) {
+    case TD__MASK_OF_ALL: {
         int32_t merged = all ? masks[0] : NONE;
         for (size_t k = 1; k < call->count && all; k++) {
             merged = either(f, merged, masks[k]);
         }
         return merged;
+    }
+    case TD__MASK_OF_FIRST:
+    case TD__MASK_OF_QUERY:
+        break;
     }
     bool recurrent = kind->has_mask != NULL;
     return kind->mask && (!recurrent || returns_sequences(entry)) ? masks[0] : NONE;
@@ -280,9 +281,9 @@ static bool takes_mask(const td__keras_entry *entry) {
     const json_t *inner = json_object_get(entry->config, "layer");
     const char *name = json_string_value(json_object_get(inner, "class_name"));
     const td__keras_class *wrapped = name ? td__keras_class_find(name) : NULL;
-    const td__layer_kind *kind = td__layer_kind_of(entry->class->kind);
-    bool steps = entry->class->kind == TD_LAYER_TIME_DISTRIBUTED;
-    return steps ? wrapped && !td__layer_kind_of(wrapped->kind)->reads_mask : kind->reads_mask;
+    const td__layer_kind *kind = entry->class->kind;
+    bool steps = kind->keras.storage == TD__KERAS_WRAPPED;
+    return steps ? wrapped && !wrapped->kind->reads_mask : kind->reads_mask;
 }
 
 /* An operation is left out when masks are all that it is for; no layer here is like it otherwise. */

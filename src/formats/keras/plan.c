@@ -30,11 +30,20 @@ size_t td__keras_use(const td_model *model, size_t layer) {
     return use;
 }
 
+static bool is_input(const td_layer_info *layer) {
+    return td__layer_kind_of(layer->kind)->role == TD__ROLE_INPUT;
+}
+
+/* Called with query, value and key. */
+static bool is_attention(const td_layer_info *layer) {
+    return td__layer_kind_of(layer->kind)->keras.storage == TD__KERAS_ATTENTION;
+}
+
 static bool is_stack(const td_model *model) {
     for (size_t i = 0; i < td_model_layer_count(model); i++) {
         const td_layer_info *layer = td_model_layer(model, i);
         if (layer->input_count != 1 || layer->inputs[0] != (int32_t)i - 1 || layer->shares >= 0 ||
-            layer->kind == TD_LAYER_INPUT || layer->kind == TD_LAYER_MULTI_HEAD_ATTENTION) {
+            is_input(layer) || is_attention(layer)) {
             return false;
         }
     }
@@ -93,30 +102,30 @@ static int32_t add_mask(nodes *n, const td__layer *layer, const int32_t *inputs,
                         const int32_t *masks) {
     size_t count = layer->info.input_count;
     int32_t mask = masks[0];
-    switch (layer->info.kind) {
-    case TD_LAYER_EMBEDDING:
+    switch (layer->kind->mask_from) {
+    case TD__MASK_OF_INDICES:
         return add_operation(n, inputs[0], -1);
-    case TD_LAYER_MASKING:
+    case TD__MASK_OF_STEPS:
         return add_operation(n, add_operation(n, inputs[0], -1), -1);
-    case TD_LAYER_CONCATENATE:
+    case TD__MASK_JOINED:
         return add_joined_mask(n, count, inputs, masks);
-    case TD_LAYER_ATTENTION:
-    case TD_LAYER_ADDITIVE_ATTENTION:
+    case TD__MASK_OF_QUERY:
         return add_operation(n, mask, -1);
-    default:
-        for (size_t k = 1; k < count && layer->kind->mask_of_all; k++) {
+    case TD__MASK_OF_ALL:
+        for (size_t k = 1; k < count; k++) {
             mask = add_operation(n, mask, masks[k]);
         }
-        return mask;
+        break;
+    case TD__MASK_OF_FIRST:
+        break;
     }
+    return mask;
 }
 
 /* Layers whose call Keras gives the mask of what they read. */
 static bool is_given_mask(const td__layer *layer) {
-    td_layer_kind kind = layer->info.kind;
-    return kind == TD_LAYER_TIME_DISTRIBUTED ||
-           (layer->kind->reads_mask && layer->info.input_count == 1 &&
-            kind != TD_LAYER_MULTI_HEAD_ATTENTION);
+    return layer->kind->keras.storage == TD__KERAS_WRAPPED ||
+           (layer->kind->reads_mask && layer->info.input_count == 1 && !is_attention(&layer->info));
 }
 
 static void add_layer(nodes *n, const td_model *model, size_t index) {
@@ -209,7 +218,7 @@ static size_t merge_uses(const td_model *model, nodes *n) {
     }
     for (size_t i = 0; i < n->count; i++) {
         if (!all[i].operation && td__keras_original(model, all[i].layer) == all[i].layer &&
-            td_model_layer(model, all[i].layer)->kind != TD_LAYER_INPUT) {
+            !is_input(td_model_layer(model, all[i].layer))) {
             all[i].depth = all[i].deepest;
             all[kept++] = all[i];
         }

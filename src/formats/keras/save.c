@@ -28,7 +28,7 @@ static void add_layer(td__hdf5_maker *maker, const td_model *model,
         (void)snprintf(path, sizeof path, "%s/%s", planned->group, place);
         td__hdf5_add_array(maker, path, td_view_of(parameter->tensor));
     }
-    if (layer->kind == TD_LAYER_NORMALIZATION) { /* how many examples its mean is of: unknown */
+    if (planned->storage == TD__KERAS_COUNTED) { /* how many examples its mean is of: unknown */
         static const float none = 0;
         (void)snprintf(path, sizeof path, "%s/vars/2", planned->group);
         td__hdf5_add_array(maker, path, (td_view){.dtype = TD_FLOAT32, .data = &none});

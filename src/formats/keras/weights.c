@@ -100,6 +100,8 @@ void td__keras_place(td__keras_storage storage, bool use_bias, size_t i, bool ke
         (void)snprintf(place, TD__KERAS_PLACE_SIZE, "cell/vars/%zu", i);
         return;
     case TD__KERAS_VARS:
+    case TD__KERAS_COUNTED:
+    case TD__KERAS_NOWHERE:
         (void)snprintf(place, TD__KERAS_PLACE_SIZE, "vars/%zu", i);
         return;
     }
@@ -243,7 +245,7 @@ static td_status check_rest(const weights_reader *reader, size_t index, td_error
     size_t parts = parts_of(storage), each = info->parameter_count / parts;
     bool use_bias = td__keras_has_bias(storage, info->parameter_count);
     listing list = {.reader = reader, .most = each};
-    list.most += info->kind == TD_LAYER_NORMALIZATION; /* how many examples its mean is of */
+    list.most += storage == TD__KERAS_COUNTED; /* how many examples its mean is of */
     td_status status = TD_OK;
     for (size_t part = 0; part < parts && !status; part++) {
         char place[TD__KERAS_PLACE_SIZE];

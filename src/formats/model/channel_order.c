@@ -1,55 +1,33 @@
 #include "model/channel_order.h"
 
 #include "base/memory.h"
+#include "nn/kind.h"
 #include "tensor/element.h"
 
-/* Layers that keep each feature where it is. */
-static bool keeps_features(td_layer_kind kind) {
-    switch (kind) {
-    case TD_LAYER_DROPOUT:
-    case TD_LAYER_SPATIAL_DROPOUT1D:
-    case TD_LAYER_SPATIAL_DROPOUT2D:
-    case TD_LAYER_SPATIAL_DROPOUT3D:
-    case TD_LAYER_GAUSSIAN_DROPOUT:
-    case TD_LAYER_ALPHA_DROPOUT:
-    case TD_LAYER_GAUSSIAN_NOISE:
-    case TD_LAYER_ACTIVATION:
-    case TD_LAYER_RELU:
-    case TD_LAYER_PRELU:
-    case TD_LAYER_IDENTITY:
-    case TD_LAYER_BATCH_NORMALIZATION:
-    case TD_LAYER_LAYER_NORMALIZATION:
-    case TD_LAYER_GROUP_NORMALIZATION:
-    case TD_LAYER_RMS_NORMALIZATION:
-    case TD_LAYER_UNIT_NORMALIZATION:
-    case TD_LAYER_ADD:
-    case TD_LAYER_MULTIPLY:
-    case TD_LAYER_RESCALING:
-        return true;
-    default:
-        return false;
-    }
+static td__layer_features features_of(const td_layer_info *layer) {
+    return td__layer_kind_of(layer->kind)->features;
+}
+
+static bool keeps_features(const td_layer_info *layer) {
+    td__layer_features features = features_of(layer);
+    return features == TD__FEATURES_KEPT || features == TD__FEATURES_GROUPED;
 }
 
 static const td_layer_info *input_of(const td_model *model, const td_layer_info *layer) {
     return layer->inputs[0] < 0 ? NULL : td_model_layer(model, (size_t)layer->inputs[0]);
 }
 
-/* Layers whose sequences PyTorch has as (batch, channel, step). */
-static bool reads_channels_first(td_layer_kind kind) {
-    return kind == TD_LAYER_CONV1D || kind == TD_LAYER_CONV1D_TRANSPOSE ||
-           kind == TD_LAYER_DEPTHWISE_CONV1D || kind == TD_LAYER_SEPARABLE_CONV1D ||
-           kind == TD_LAYER_MAX_POOL1D || kind == TD_LAYER_AVERAGE_POOL1D ||
-           kind == TD_LAYER_UP_SAMPLING1D;
+static bool reads_channels_first(const td_layer_info *layer) {
+    return td__layer_kind_of(layer->kind)->torch.channels_first;
 }
 
 /* Whether PyTorch has this map channels first: images always, sequences when they are
  * convolution's (a recurrent layer's are (batch, step, feature) there too). */
 static bool is_channels_first(const td_model *model, const td_layer_info *layer, int32_t rank) {
-    while (layer && keeps_features(layer->kind)) {
+    while (layer && keeps_features(layer)) {
         layer = input_of(model, layer);
     }
-    return rank >= 3 || (rank == 2 && layer && reads_channels_first(layer->kind));
+    return rank >= 3 || (rank == 2 && layer && reads_channels_first(layer));
 }
 
 static td__order order_of(const td_shape *map) {
@@ -66,7 +44,7 @@ static td__order common_order(const td_layer_info *layer, const td__order *befor
         known = known && order.places == first.places && order.channels == first.channels;
         any = any || order.channels;
     }
-    known = known && !(any && layer->kind == TD_LAYER_CONCATENATE);
+    known = known && !(any && features_of(layer) == TD__FEATURES_JOINED);
     return known ? first : (td__order){0, -1};
 }
 
@@ -74,24 +52,25 @@ static td__order common_order(const td_layer_info *layer, const td__order *befor
 static td__order order_after(const td_model *model, const td_layer_info *layer,
                              const td__order *before) {
     const td_layer_info *input = input_of(model, layer);
+    td__layer_features features = features_of(layer);
     td_shape shape = input ? input->output : td_model_input_shape(model);
-    bool flattens = layer->kind == TD_LAYER_FLATTEN ||
-                    (layer->kind == TD_LAYER_RESHAPE && layer->output.rank == 1);
+    bool flattens = features == TD__FEATURES_FLATTENED ||
+                    (features == TD__FEATURES_RESHAPED && layer->output.rank == 1);
     if (flattens && shape.rank >= 2) {
         return is_channels_first(model, input, shape.rank) ? order_of(&shape) : (td__order){0};
     }
-    if (layer->kind == TD_LAYER_DENSE || (layer->kind == TD_LAYER_RESHAPE && !flattens)) {
+    if (features == TD__FEATURES_MIXED || (features == TD__FEATURES_RESHAPED && !flattens)) {
         return (td__order){0};
     }
     td__order order = common_order(layer, before);
-    bool keeps = flattens || keeps_features(layer->kind) || layer->kind == TD_LAYER_CONCATENATE;
+    bool keeps = flattens || keeps_features(layer) || features_of(layer) == TD__FEATURES_JOINED;
     return keeps || !order.channels ? order : (td__order){0, -1};
 }
 
 static bool feeds_convolution(const td_model *model, size_t which) {
     for (size_t i = which + 1; i < td_model_layer_count(model); i++) {
         const td_layer_info *layer = td_model_layer(model, i);
-        if (reads_channels_first(layer->kind) && layer->inputs[0] == (int32_t)which) {
+        if (reads_channels_first(layer) && layer->inputs[0] == (int32_t)which) {
             return true;
         }
     }
@@ -106,11 +85,11 @@ static void look_back(const td_model *model, size_t reshape, td__layer_order *or
     }
     td__order order = order_of(&layer->output);
     int32_t at = layer->inputs[0];
-    for (; at >= 0 && keeps_features(td_model_layer(model, (size_t)at)->kind);
+    for (; at >= 0 && keeps_features(td_model_layer(model, (size_t)at));
          at = td_model_layer(model, (size_t)at)->inputs[0]) {
         orders[at].in = order;
     }
-    if (at >= 0 && td_model_layer(model, (size_t)at)->kind == TD_LAYER_DENSE) {
+    if (at >= 0 && features_of(td_model_layer(model, (size_t)at)) == TD__FEATURES_MIXED) {
         orders[at].out = order;
     }
 }
@@ -125,7 +104,7 @@ td__layer_order *td__channel_orders(const td_model *model) {
         orders[i].in = layer->inputs[0] < 0 ? (td__order){0} : after[layer->inputs[0]];
     }
     for (size_t i = 0; orders && after && i < count; i++) {
-        if (td_model_layer(model, i)->kind == TD_LAYER_RESHAPE) {
+        if (features_of(td_model_layer(model, i)) == TD__FEATURES_RESHAPED) {
             look_back(model, i, orders);
         }
     }

@@ -1,6 +1,7 @@
 #include "model/findings.h"
 
 #include "base/memory.h"
+#include "nn/kind.h"
 #include "tensor/element.h"
 
 #include <stdarg.h>
@@ -93,17 +94,6 @@ static void look_at_parameter(search *s, size_t which) {
 
 /* ---- Units of a layer ------------------------------------------------------------------------ */
 
-static const char *activation_of(const td_layer_info *layer) {
-    for (size_t i = 0; i < layer->setting_count; i++) {
-        const td_setting *setting = &layer->settings[i];
-        if ((!strcmp(setting->key, "activation") || !strcmp(setting->key, "function")) &&
-            setting->value.kind == TD_VALUE_TEXT) {
-            return setting->value.text;
-        }
-    }
-    return "";
-}
-
 static bool is_one_of(const char *word, const char *const *words, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (!strcmp(word, words[i])) {
@@ -115,62 +105,59 @@ static bool is_one_of(const char *word, const char *const *words, size_t count) 
 
 /* Layers that came from ONNX have its operators as their types. */
 static bool is_operator(const td_layer_info *layer, const char *const *words, size_t count) {
-    return layer->kind == TD_LAYER_CUSTOM && is_one_of(layer->type, words, count);
+    return td__layer_kind_of(layer->kind)->role == TD__ROLE_CUSTOM &&
+           is_one_of(layer->type, words, count);
+}
+
+static bool is_relu(const td_layer_info *layer) {
+    return td__layer_kind_of(layer->kind)->role == TD__ROLE_ACTIVATION &&
+           td__layer_activation(layer) == TD_RELU;
 }
 
 /* Whether all that reads the layer's output is one relu, its own or the next layer. Gemm may have
  * factors that turn a sign around, which are not known here. */
 static bool ends_in_relu(const td_model *model, const td_layer_info *layer) {
     static const char *const relu[] = {"Relu"}, *const factors[] = {"Gemm"};
-    const char *own = activation_of(layer);
+    td_activation own = td__layer_activation(layer);
     int32_t self = (int32_t)td_model_find(model, layer->name);
     size_t readers = 0, relus = 0;
-    if (*own && strcmp(own, "linear") != 0) {
-        return !strcmp(own, "relu");
+    if (own != TD_LINEAR) {
+        return own == TD_RELU;
     }
     for (size_t i = (size_t)self + 1; i < td_model_layer_count(model); i++) {
         const td_layer_info *next = td_model_layer(model, i);
         for (size_t k = 0; k < next->input_count; k++) {
             if (next->inputs[k] == self) {
                 readers++;
-                relus += is_operator(next, relu, 1) || (next->kind == TD_LAYER_ACTIVATION &&
-                                                        !strcmp(activation_of(next), "relu"));
+                relus += is_operator(next, relu, 1) || is_relu(next);
             }
         }
     }
     return readers == 1 && relus == 1 && !is_operator(layer, factors, 1);
 }
 
+/* The state of a recurrent layer with gates is not what its activation puts out. */
+static bool ends_in_positive(const td_layer_info *layer) {
+    td_activation last = td__layer_activation(layer);
+    return !td__layer_setting(layer, "recurrent_activation") &&
+           (last == TD_RELU || last == TD_RELU6 || last == TD_SIGMOID || last == TD_SOFTMAX ||
+            last == TD_SOFTPLUS);
+}
+
 /* Whether what the layer puts out is never negative, whatever it reads. */
 static bool is_never_negative(const td_model *model, int32_t which) {
-    static const char *const positive[] = {"relu", "relu6", "sigmoid", "softmax", "softplus"};
     static const char *const operators[] = {"Relu", "Sigmoid", "Softmax", "Softplus"};
     static const char *const passing_operators[] = {"MaxPool",          "AveragePool", "Flatten",
                                                     "GlobalMaxPool",    "Dropout",     "Identity",
                                                     "GlobalAveragePool"};
-    static const td_layer_kind passing[] = {TD_LAYER_MAX_POOL2D,
-                                            TD_LAYER_AVERAGE_POOL2D,
-                                            TD_LAYER_GLOBAL_AVERAGE_POOL2D,
-                                            TD_LAYER_GLOBAL_MAX_POOL2D,
-                                            TD_LAYER_MAX_POOL1D,
-                                            TD_LAYER_AVERAGE_POOL1D,
-                                            TD_LAYER_GLOBAL_AVERAGE_POOL1D,
-                                            TD_LAYER_GLOBAL_MAX_POOL1D,
-                                            TD_LAYER_ZERO_PADDING2D,
-                                            TD_LAYER_FLATTEN,
-                                            TD_LAYER_RESHAPE,
-                                            TD_LAYER_DROPOUT};
     while (which >= 0) {
         const td_layer_info *layer = td_model_layer(model, (size_t)which);
-        bool recurrent = layer->kind == TD_LAYER_LSTM || layer->kind == TD_LAYER_GRU;
-        if ((!recurrent && is_one_of(activation_of(layer), positive, TD__COUNT(positive))) ||
-            is_operator(layer, operators, TD__COUNT(operators))) {
+        td__layer_role role = td__layer_kind_of(layer->kind)->role;
+        if (ends_in_positive(layer) || is_operator(layer, operators, TD__COUNT(operators))) {
             return true;
         }
-        bool passes = is_operator(layer, passing_operators, TD__COUNT(passing_operators));
-        for (size_t i = 0; i < TD__COUNT(passing); i++) {
-            passes = passes || layer->kind == passing[i];
-        }
+        bool passes = role == TD__ROLE_POOL || role == TD__ROLE_SHAPE || role == TD__ROLE_DROPOUT ||
+                      is_operator(layer, passing_operators, TD__COUNT(passing_operators));
         which = passes ? layer->inputs[0] : -1;
     }
     return false;
@@ -201,19 +188,15 @@ static void find_bias(const search *s, const td_layer_info *layer, units *u) {
 }
 
 static bool find_units(const search *s, const td_layer_info *layer, units *u) {
-    bool transposed = layer->kind == TD_LAYER_CONV1D_TRANSPOSE ||
-                      layer->kind == TD_LAYER_CONV2D_TRANSPOSE ||
-                      layer->kind == TD_LAYER_CONV3D_TRANSPOSE;
     static const char *const operators[] = {"Conv", "Gemm", "MatMul"};
-    bool plain = layer->kind == TD_LAYER_DENSE || layer->kind == TD_LAYER_CONV1D ||
-                 layer->kind == TD_LAYER_CONV2D || layer->kind == TD_LAYER_CONV3D ||
-                 is_operator(layer, operators, TD__COUNT(operators));
+    int32_t from_last = td__layer_kind_of(layer->kind)->unit_axis;
+    from_last += is_operator(layer, operators, TD__COUNT(operators));
     const td_tensor *kernel = td_model_parameter(s->model, layer->name, "kernel");
-    if (!kernel || !(plain || transposed)) {
+    if (!kernel || !from_last) {
         return false;
     }
     td_shape shape = td_tensor_shape(kernel);
-    int32_t axis = transposed ? shape.rank - 2 : shape.rank - 1;
+    int32_t axis = shape.rank - from_last;
     *u = (units){.weights = td_tensor_data(kernel),
                  .before = td__elements_between(&shape, 0, axis),
                  .count = shape.dims[axis],
@@ -262,7 +245,7 @@ static void look_at_units(search *s, const td_layer_info *layer) {
             silent_count += silent[k];
         }
         if (list_units(text, dead, u.count, "units")) {
-            bool own = !strcmp(activation_of(layer), "relu");
+            bool own = td__layer_activation(layer) == TD_RELU;
             add(s, TD_FINDING_WARNING, layer->name, "dead: %s %s", text,
                 own ? "always put out 0" : "are always 0 after the relu that follows");
         }

@@ -2,84 +2,14 @@
 
 #include "base/memory.h"
 #include "model/channel_order.h"
+#include "nn/kind.h"
 #include "tensor/element.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_AXES = 5, GATES = 3, NAME_SIZE = 512 };
-
-/* How a tensor LAYER.from becomes (a part of) the parameter LAYER.to. */
-typedef struct rule {
-    td_layer_kind kind;
-    const char *from, *to;
-    int32_t rank;           /* of PyTorch's; ours has adjacent axes merged to as many */
-    int8_t axes[MOST_AXES]; /* PyTorch's axis for each of ours */
-    bool merge_first;       /* the first of our axes, instead of the last */
-    int8_t part, parts;     /* of PyTorch's first axis: which of so many; parts 0: all of it */
-    int8_t row, rows;       /* of our first axis, likewise */
-    bool add;               /* to what an earlier rule put there */
-    bool gates;             /* in the order r, z, n there, and z, r, n here */
-} rule;
-
-#define VECTOR(kind_, from_, to_)                                                                  \
-    { .kind = TD_LAYER_##kind_, .from = (from_), .to = (to_), .rank = 1 }
-#define MATRIX(kind_, from_, to_, ...)                                                             \
-    {                                                                                              \
-        .kind = TD_LAYER_##kind_, .from = (from_), .to = (to_), .rank = 2, .axes = {1, 0},         \
-        __VA_ARGS__                                                                                \
-    }
-static const rule rules[] = {
-    MATRIX(DENSE, "weight", "kernel", ), /* (out, in) */
-    VECTOR(DENSE, "bias", "bias"),
-    {TD_LAYER_CONV1D, "weight", "kernel", .rank = 3, .axes = {2, 1, 0}}, /* (out, in, k) */
-    VECTOR(CONV1D, "bias", "bias"),
-    {TD_LAYER_CONV2D, "weight", "kernel", .rank = 4, .axes = {2, 3, 1, 0}}, /* (out, in, h, w) */
-    VECTOR(CONV2D, "bias", "bias"),
-    /* (in, out, h, w) */
-    {TD_LAYER_CONV2D_TRANSPOSE, "weight", "kernel", .rank = 4, .axes = {2, 3, 1, 0}},
-    VECTOR(CONV2D_TRANSPOSE, "bias", "bias"),
-    {TD_LAYER_CONV1D_TRANSPOSE, "weight", "kernel", .rank = 3, .axes = {2, 1, 0}},
-    VECTOR(CONV1D_TRANSPOSE, "bias", "bias"),
-    {TD_LAYER_CONV3D, "weight", "kernel", .rank = 5, .axes = {2, 3, 4, 1, 0}},
-    VECTOR(CONV3D, "bias", "bias"),
-    {TD_LAYER_CONV3D_TRANSPOSE, "weight", "kernel", .rank = 5, .axes = {2, 3, 4, 1, 0}},
-    VECTOR(CONV3D_TRANSPOSE, "bias", "bias"),
-    VECTOR(GROUP_NORMALIZATION, "weight", "gamma"),
-    VECTOR(GROUP_NORMALIZATION, "bias", "beta"),
-    VECTOR(RMS_NORMALIZATION, "weight", "scale"),
-    VECTOR(BATCH_NORMALIZATION, "weight", "gamma"),
-    VECTOR(BATCH_NORMALIZATION, "bias", "beta"),
-    VECTOR(BATCH_NORMALIZATION, "running_mean", "moving_mean"),
-    VECTOR(BATCH_NORMALIZATION, "running_var", "moving_variance"),
-    VECTOR(LAYER_NORMALIZATION, "weight", "gamma"),
-    VECTOR(LAYER_NORMALIZATION, "bias", "beta"),
-    {TD_LAYER_EMBEDDING, "weight", "embeddings", .rank = 2, .axes = {0, 1}},
-    MATRIX(SIMPLE_RNN, "weight_ih_l0", "kernel", ),
-    MATRIX(SIMPLE_RNN, "weight_hh_l0", "recurrent_kernel", ),
-    VECTOR(SIMPLE_RNN, "bias_ih_l0", "bias"),
-    {TD_LAYER_SIMPLE_RNN, "bias_hh_l0", "bias", .rank = 1, .add = true},
-    MATRIX(LSTM, "weight_ih_l0", "kernel", ), /* i, f, g, o on both sides */
-    MATRIX(LSTM, "weight_hh_l0", "recurrent_kernel", ),
-    VECTOR(LSTM, "bias_ih_l0", "bias"),
-    {TD_LAYER_LSTM, "bias_hh_l0", "bias", .rank = 1, .add = true},
-    MATRIX(GRU, "weight_ih_l0", "kernel", .gates = true),
-    MATRIX(GRU, "weight_hh_l0", "recurrent_kernel", .gates = true),
-    {TD_LAYER_GRU, "bias_ih_l0", "bias", .rank = 1, .row = 0, .rows = 2, .gates = true},
-    {TD_LAYER_GRU, "bias_hh_l0", "bias", .rank = 1, .row = 1, .rows = 2, .gates = true},
-    MATRIX(MULTI_HEAD_ATTENTION, "in_proj_weight", "query_kernel", .part = 0, .parts = 3),
-    MATRIX(MULTI_HEAD_ATTENTION, "in_proj_weight", "key_kernel", .part = 1, .parts = 3),
-    MATRIX(MULTI_HEAD_ATTENTION, "in_proj_weight", "value_kernel", .part = 2, .parts = 3),
-    {TD_LAYER_MULTI_HEAD_ATTENTION, "in_proj_bias", "query_bias", .rank = 1, .part = 0, .parts = 3},
-    {TD_LAYER_MULTI_HEAD_ATTENTION, "in_proj_bias", "key_bias", .rank = 1, .part = 1, .parts = 3},
-    {TD_LAYER_MULTI_HEAD_ATTENTION, "in_proj_bias", "value_bias", .rank = 1, .part = 2, .parts = 3},
-    MATRIX(MULTI_HEAD_ATTENTION, "out_proj.weight", "attention_output_kernel", .merge_first = true),
-    VECTOR(MULTI_HEAD_ATTENTION, "out_proj.bias", "attention_output_bias"),
-};
-#undef VECTOR
-#undef MATRIX
-enum { RULES = sizeof rules / sizeof *rules };
+enum { GATES = 3, NAME_SIZE = 512 };
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
@@ -137,14 +67,15 @@ static const td__named_view *take(const shelf *s, const char *name) {
 
 /* One rule at work. */
 typedef struct transfer {
-    const rule *rule;
+    const td__torch_weight *rule;
     const td__named_view *source;
     td_tensor *target;
     td_shape dims; /* of the target, merged, and of one row of it */
     const td__layer_order *order;
+    td__layer_features features; /* what its layer does with them */
 } transfer;
 
-static td_shape merged_shape(const rule *r, td_shape shape) {
+static td_shape merged_shape(const td__torch_weight *r, td_shape shape) {
     if (r->rows) {
         memmove(shape.dims, shape.dims + 1, (size_t)(shape.rank - 1) * sizeof *shape.dims);
         shape.rank--;
@@ -159,7 +90,7 @@ static td_shape merged_shape(const rule *r, td_shape shape) {
     return shape;
 }
 
-static td_shape pytorch_shape(const rule *r, const td_shape *ours) {
+static td_shape pytorch_shape(const td__torch_weight *r, const td_shape *ours) {
     td_shape shape = {.rank = r->rank};
     for (int32_t i = 0; i < r->rank; i++) {
         shape.dims[r->axes[i]] = ours->dims[i];
@@ -178,17 +109,15 @@ static int64_t pytorch_index(const transfer *t, int32_t axis, int64_t index) {
         int64_t units = t->dims.dims[axis] / GATES;
         return gate[index / units] * units + index % units;
     }
-    if (t->rule->kind == TD_LAYER_DENSE) {
+    if (t->features == TD__FEATURES_MIXED) {
         return td__order_first(last ? t->order->out : t->order->in, index);
     }
-    bool normalizes = t->rule->kind == TD_LAYER_BATCH_NORMALIZATION ||
-                      t->rule->kind == TD_LAYER_LAYER_NORMALIZATION;
-    return normalizes ? td__order_first(t->order->in, index) : index;
+    return t->features == TD__FEATURES_KEPT ? td__order_first(t->order->in, index) : index;
 }
 
 /* For each of our axes, where in PyTorch's elements each index lies; axes one after the other. */
-static int64_t *element_offsets(const transfer *t, int64_t *starts[MOST_AXES]) {
-    int64_t room = 0, strides[MOST_AXES], stride = 1;
+static int64_t *element_offsets(const transfer *t, int64_t *starts[TD__TORCH_MOST_AXES]) {
+    int64_t room = 0, strides[TD__TORCH_MOST_AXES], stride = 1;
     for (int32_t i = 0; i < t->dims.rank; i++) {
         room += t->dims.dims[i];
     }
@@ -206,10 +135,10 @@ static int64_t *element_offsets(const transfer *t, int64_t *starts[MOST_AXES]) {
     return offsets;
 }
 
-static void gather(const transfer *t, const float *from, int64_t *const starts[MOST_AXES],
+static void gather(const transfer *t, const float *from, int64_t *const starts[TD__TORCH_MOST_AXES],
                    float *to) {
     int32_t last = t->dims.rank - 1;
-    int64_t index[MOST_AXES] = {0}, count = t->dims.dims[last];
+    int64_t index[TD__TORCH_MOST_AXES] = {0}, count = t->dims.dims[last];
     int64_t rest = td__elements_between(&t->dims, 0, last);
     for (; rest > 0; rest--, to += count) {
         int64_t base = 0;
@@ -229,7 +158,7 @@ static void gather(const transfer *t, const float *from, int64_t *const starts[M
 static td_status run(const transfer *t, td_error *error) {
     int64_t count = td__elements_from(&t->dims, 0); /* of the part and of the row it becomes */
     float *from = td__calloc((size_t)count + 1, sizeof *from);
-    int64_t *starts[MOST_AXES];
+    int64_t *starts[TD__TORCH_MOST_AXES];
     int64_t *offsets = element_offsets(t, starts);
     td_status status = from && offsets ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
     if (!status && count > 0) {
@@ -243,17 +172,7 @@ static td_status run(const transfer *t, td_error *error) {
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-/* A GRU that resets before the product has no counterpart. */
-static bool resets_before(const td_layer_info *layer) {
-    for (size_t i = 0; i < layer->setting_count; i++) {
-        if (!strcmp(layer->settings[i].key, "reset_after")) {
-            return !layer->settings[i].value.boolean;
-        }
-    }
-    return false;
-}
-
-static void plan_rule(const td_model *model, const td_layer_info *layer, const rule *r,
+static void plan_rule(const td_model *model, const td_layer_info *layer, const td__torch_weight *r,
                       const shelf *s, transfer *t, td__reasons *problems) {
     char from[NAME_SIZE], have[TD_SHAPE_TEXT_SIZE], want[TD_SHAPE_TEXT_SIZE];
     t->rule = r;
@@ -292,7 +211,8 @@ static size_t plan_all(const td_model *model, const td__layer_order *orders, con
                             "PyTorch's file does not tell",
                             layer->name);
         }
-        if (layer->kind == TD_LAYER_GRU && resets_before(layer)) {
+        const td_value *reset_after = td__layer_setting(layer, "reset_after");
+        if (reset_after && !reset_after->boolean) {
             td__reasons_add(problems, TD_UNSUPPORTED,
                             "%s: PyTorch's GRU resets after the product; the layer must have "
                             "reset_after: true",
@@ -300,12 +220,16 @@ static size_t plan_all(const td_model *model, const td__layer_order *orders, con
             continue;
         }
         size_t before = count;
-        for (size_t k = 0; k < RULES; k++) {
-            if (rules[k].kind == layer->kind) {
-                transfers[count].order = &orders[i];
-                plan_rule(model, layer, &rules[k], s, &transfers[count], problems);
-                count += transfers[count].target != NULL;
-            }
+        const td__layer_kind *kind = td__layer_kind_of(layer->kind);
+        if (kind->features == TD__FEATURES_GROUPED && orders[i].in.channels > 0) {
+            td__reasons_add(problems, TD_UNSUPPORTED,
+                            "%s reads flattened maps, of which PyTorch's groups are other features",
+                            layer->name);
+        }
+        for (size_t k = 0; k < kind->torch.weight_count; k++) {
+            transfers[count] = (transfer){.order = &orders[i], .features = kind->features};
+            plan_rule(model, layer, &kind->torch.weights[k], s, &transfers[count], problems);
+            count += transfers[count].target != NULL;
         }
         if (layer->parameter_count && before == count) {
             td__reasons_add(problems, TD_UNSUPPORTED,

@@ -92,10 +92,11 @@ void td__edit(td__suspicion *suspicion, const char *text) {
 
 void td__edit_layer(td__case *of, td__suspicion *suspicion, ptrdiff_t layer, const char *key,
                     const char *value) {
-    const td__layer_facts *facts = &of->layers.items[layer];
     if (of->experiment->layer_count) { /* a model from a file has no layers to edit */
         td__edit(suspicion, td__say(of, "model.%td.%s.%s=%s", layer,
-                                    td_layer_kind_name(facts->kind), key, value));
+                                    td_layer_kind_name(
+                                        td_model_layer(of->trainer->model, (size_t)layer)->kind),
+                                    key, value));
     }
 }
 

@@ -1,6 +1,7 @@
 #include "diagnose/facts.h"
 
 #include "base/memory.h"
+#include "nn/kind.h"
 #include "tensor/element.h"
 
 #include <math.h>
@@ -331,7 +332,7 @@ static bool reads_indices(const td_trainer *trainer) {
     for (size_t i = 0; i < trainer->layer_count; i++) {
         const td_layer_info *layer = td_model_layer(trainer->model, i);
         for (size_t k = 0; k < layer->input_count; k++) {
-            if (layer->inputs[k] < 0 && layer->kind == TD_LAYER_EMBEDDING) {
+            if (layer->inputs[k] < 0 && td__layer_kind_of(layer->kind)->integer_input) {
                 return true;
             }
         }

@@ -79,9 +79,10 @@ void td__edit_logits(td__case *of, td__suspicion *suspicion) {
 void td__edit_output(td__case *of, td__suspicion *suspicion) {
     head right = right_head(of);
     ptrdiff_t layer = of->layers.output_layer;
-    bool own = of->layers.items[layer].kind != TD_LAYER_ACTIVATION;
-    td__edit_layer(of, suspicion, layer, own ? "activation" : "function",
-                   td_activation_name(right.activation));
+    const td__layer_kind *kind = of->layers.items[layer].kind;
+    const char *key = td__layer_activation_key(kind);
+    layer = td__layer_has_option(kind, key) ? layer : of->layers.last; /* a relu has no choice */
+    td__edit_layer(of, suspicion, layer, key, td_activation_name(right.activation));
     td__edit_logits(of, suspicion);
 }
 
@@ -95,7 +96,7 @@ void td__edit_head(td__case *of, td__suspicion *suspicion) {
     }
     if (right.units) {
         td__edit_layer(of, suspicion, of->layers.last,
-                       last->kind == TD_LAYER_DENSE ? "units" : "filters",
+                       td__layer_has_option(last->kind, "filters") ? "filters" : "units",
                        td__say(of, "%lld", (long long)right.units));
     }
     if (right.classes) {

@@ -8,49 +8,15 @@
 
 /* ---- What the layers are -------------------------------------------------------------------- */
 
-static const td_value *setting_of(const td_layer_info *layer, const char *key) {
-    for (size_t i = 0; i < layer->setting_count; i++) {
-        if (!strcmp(layer->settings[i].key, key)) {
-            return &layer->settings[i].value;
-        }
-    }
-    return NULL;
-}
-
 static double number_of(const td_layer_info *layer, const char *key) {
-    const td_value *value = setting_of(layer, key);
+    const td_value *value = td__layer_setting(layer, key);
     return value && value->kind == TD_VALUE_NUMBER ? value->number : 0;
 }
 
-static td_activation activation_of(const td_layer_info *layer) {
-    const td_value *value =
-        setting_of(layer, layer->kind == TD_LAYER_ACTIVATION ? "function" : "activation");
-    td_activation activation = TD_LINEAR;
-    if (value && value->kind == TD_VALUE_TEXT) {
-        (void)!td_activation_find(value->text, &activation, NULL);
-    }
-    return activation;
-}
-
-static bool passes_on(td_layer_kind kind) {
-    static const td_layer_kind kinds[] = {TD_LAYER_BATCH_NORMALIZATION,
-                                          TD_LAYER_LAYER_NORMALIZATION,
-                                          TD_LAYER_DROPOUT,
-                                          TD_LAYER_FLATTEN,
-                                          TD_LAYER_RESHAPE,
-                                          TD_LAYER_ZERO_PADDING2D,
-                                          TD_LAYER_MAX_POOL2D,
-                                          TD_LAYER_AVERAGE_POOL2D,
-                                          TD_LAYER_MAX_POOL1D,
-                                          TD_LAYER_AVERAGE_POOL1D,
-                                          TD_LAYER_UP_SAMPLING2D,
-                                          TD_LAYER_RESCALING};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (kinds[i] == kind) {
-            return true;
-        }
-    }
-    return false;
+/* Whether an activation after it is as good as one before it. */
+static bool passes_on(td__layer_role role) {
+    return role == TD__ROLE_NORMALIZATION || role == TD__ROLE_SCALING || role == TD__ROLE_DROPOUT ||
+           role == TD__ROLE_NOISE || role == TD__ROLE_SHAPE || role == TD__ROLE_POOL;
 }
 
 /* The first layer that reads this one; -1: none. */
@@ -76,12 +42,12 @@ static void find_effective(td__layers *layers, const td_model *model, size_t whi
         if (next < 0) {
             return;
         }
-        if (layers->items[next].kind == TD_LAYER_ACTIVATION) {
+        if (layers->items[next].kind->role == TD__ROLE_ACTIVATION) {
             layer->effective = layers->items[next].activation;
             layer->activated_by = next;
             return;
         }
-        if (!passes_on(layers->items[next].kind)) {
+        if (!passes_on(layers->items[next].kind->role)) {
             return;
         }
     }
@@ -137,12 +103,11 @@ td_status td__layers_gather(td__layers *layers, td_trainer *trainer, td_error *e
         const td_layer_info *info = td_model_layer(model, i);
         td__layer_facts *layer = &layers->items[i];
         layer->name = info->name;
-        layer->kind = info->kind;
-        layer->activation = activation_of(info);
-        layer->recurrent = info->kind == TD_LAYER_SIMPLE_RNN || info->kind == TD_LAYER_LSTM ||
-                           info->kind == TD_LAYER_GRU;
+        layer->kind = td__layer_kind_of(info->kind);
+        layer->activation = td__layer_activation(info);
+        layer->recurrent = layer->kind->role == TD__ROLE_RECURRENT;
         layer->units = info->output.rank ? info->output.dims[info->output.rank - 1] : 1;
-        layer->rate = info->kind == TD_LAYER_DROPOUT ? number_of(info, "rate") : 0;
+        layer->rate = layer->kind->role == TD__ROLE_DROPOUT ? number_of(info, "rate") : 0;
         layer->penalty_l1 = number_of(info, "kernel_l1");
         layer->penalty_l2 = number_of(info, "kernel_l2");
         read_weights(layer, model, info);
@@ -166,7 +131,8 @@ td_status td__layers_gather(td__layers *layers, td_trainer *trainer, td_error *e
         layers->output_layer = last->activated_by;
         layers->units = layers->items[layers->count - 1].units;
         for (size_t i = layers->count; i-- > (size_t)layers->last + 1;) {
-            if (layers->items[i].kind == TD_LAYER_ACTIVATION) { /* one on top of the layer's own */
+            if (layers->items[i].kind->role ==
+                TD__ROLE_ACTIVATION) { /* one on top of the layer's own */
                 layers->output = layers->items[i].activation;
                 layers->output_layer = (ptrdiff_t)i;
                 break;

@@ -3,6 +3,7 @@
 #ifndef TAPEDECK_DIAGNOSE_LAYERS_H
 #define TAPEDECK_DIAGNOSE_LAYERS_H
 
+#include "nn/kind.h"
 #include "train/trainer.h"
 
 /* What went through a layer, over the examples looked at; units are the last axis. */
@@ -20,7 +21,7 @@ typedef struct td__flow {
 
 typedef struct td__layer_facts {
     const char *name;
-    td_layer_kind kind;
+    const td__layer_kind *kind;
     td_activation activation;     /* its own */
     td_activation effective;      /* its own, or that of an activation layer that follows it */
     ptrdiff_t activated_by;       /* the layer that has the effective one; itself, or after it */

@@ -113,8 +113,10 @@ const char *td__model_shallow(td__case *of) {
         const td_layer_info *layer = td_model_layer(of->trainer->model, i);
         const td__layer_facts *facts = &of->layers.items[i];
         bool inner = (ptrdiff_t)i < of->layers.last;
-        stack &= !inner || layer->kind == TD_LAYER_DENSE || layer->kind == TD_LAYER_DROPOUT ||
-                 layer->kind == TD_LAYER_FLATTEN || layer->kind == TD_LAYER_ACTIVATION;
+        td__layer_features features = facts->kind->features;
+        td__layer_role role = facts->kind->role;
+        stack &= !inner || features == TD__FEATURES_MIXED || features == TD__FEATURES_FLATTENED ||
+                 role == TD__ROLE_DROPOUT || role == TD__ROLE_ACTIVATION;
         hidden += inner && facts->learns;
         if (!inner || hidden <= 2) {
             put_layer(&t, layer, NULL);

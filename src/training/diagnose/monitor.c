@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "nn/kind.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -107,19 +108,16 @@ static void say(td_monitor *m, const char *word, const char *layer, int64_t step
 /* ---- Units ---------------------------------------------------------------------------------- */
 
 static activity activity_of(const td_layer_info *layer) {
-    const char *key = layer->kind == TD_LAYER_ACTIVATION ? "function" : "activation";
-    for (size_t i = 0; i < layer->setting_count; i++) {
-        const td_setting *setting = &layer->settings[i];
-        if (strcmp(setting->key, key) != 0 || setting->value.kind != TD_VALUE_TEXT) {
-            continue;
-        }
-        const char *name = setting->value.text;
-        return !strcmp(name, "relu")      ? RECTIFIED
-               : !strcmp(name, "sigmoid") ? SQUASHED_SIGMOID
-               : !strcmp(name, "tanh")    ? SQUASHED_TANH
-                                          : PLAIN;
+    switch (td__layer_activation(layer)) {
+    case TD_RELU:
+        return RECTIFIED;
+    case TD_SIGMOID:
+        return SQUASHED_SIGMOID;
+    case TD_TANH:
+        return SQUASHED_TANH;
+    default:
+        return PLAIN;
     }
-    return PLAIN;
 }
 
 static bool open_layers(td_monitor *m, const td_model *model) {

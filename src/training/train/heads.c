@@ -4,6 +4,7 @@
 
 #include "base/words.h"
 #include "data/dataset.h"
+#include "nn/kind.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static td_names input_names(const td_trainer *trainer, const char *names[TD_MAX_
     size_t count = 0;
     for (size_t i = 0; trainer->model && i < td_model_input_count(trainer->model); i++) {
         const td_layer_info *layer = td_model_layer(trainer->model, i);
-        if (layer->kind == TD_LAYER_INPUT) {
+        if (td__layer_kind_of(layer->kind)->role == TD__ROLE_INPUT) {
             names[count++] = layer->name;
         }
     }

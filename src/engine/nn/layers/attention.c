@@ -228,8 +228,28 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
     return dense_operators(layer, to, mixed, OUTPUT, layer->info.output.dims[1]);
 }
 
+static const td__keras_option keras[] = {
+    {"num_heads", TD__KERAS_NUMBER, "heads"},     {"key_dim", TD__KERAS_NUMBER, "key_dim"},
+    {"value_dim", TD__KERAS_NUMBER, "value_dim"}, {"attention_axes", TD__KERAS_ONE, NULL},
+    {"dropout", TD__KERAS_NUMBER, "dropout"},     {"flash_attention", TD__KERAS_IGNORED, NULL},
+    {"query_shape", TD__KERAS_IGNORED, NULL},     {"key_shape", TD__KERAS_IGNORED, NULL},
+    {"value_shape", TD__KERAS_IGNORED, NULL},     TD__KERAS_KERNEL_AND_BIAS};
+static const td__torch_weight torch[] = {
+    TD__TORCH_MATRIX("in_proj_weight", "query_kernel", .part = 0, .parts = 3),
+    TD__TORCH_MATRIX("in_proj_weight", "key_kernel", .part = 1, .parts = 3),
+    TD__TORCH_MATRIX("in_proj_weight", "value_kernel", .part = 2, .parts = 3),
+    TD__TORCH_VECTOR("in_proj_bias", "query_bias", .part = 0, .parts = 3),
+    TD__TORCH_VECTOR("in_proj_bias", "key_bias", .part = 1, .parts = 3),
+    TD__TORCH_VECTOR("in_proj_bias", "value_bias", .part = 2, .parts = 3),
+    TD__TORCH_MATRIX("out_proj.weight", "attention_output_kernel", .merge_first = true),
+    TD__TORCH_VECTOR("out_proj.bias", "attention_output_bias", ),
+};
+
 const td__layer_kind td__multi_head_attention_kind = {
     TD__KIND(fields, td_multi_head_attention_layer, plan, forward),
+    TD__IS(ATTENTION, OTHER),
+    TD__TORCH_WITH("nn.MultiheadAttention", torch),
+    TD__KERAS(keras, ATTENTION),
     .least_from = 1,
     .most_from = 3,
     .operators = operators,

@@ -117,21 +117,25 @@ static const char *operators_cropping(const td__layer *layer, td__operators *to,
                         td__operator_integers(to, (size_t)around.rank, ends));
 }
 
-const td__layer_kind td__zero_padding1d_kind = {
-    TD__KIND_OF_ONE(fields1, td_zero_padding1d_layer, plan_padding, forward_padding),
-    .operators = operators_padding};
-const td__layer_kind td__zero_padding2d_kind = {
-    TD__KIND_OF_ONE(fields2, td_zero_padding2d_layer, plan_padding, forward_padding),
-    .operators = operators_padding};
-const td__layer_kind td__cropping1d_kind = {
-    TD__KIND_OF_ONE(fields1, td_cropping1d_layer, plan_cropping, forward_cropping),
-    .operators = operators_cropping};
-const td__layer_kind td__cropping2d_kind = {
-    TD__KIND_OF_ONE(fields2, td_cropping2d_layer, plan_cropping, forward_cropping),
-    .operators = operators_cropping};
-const td__layer_kind td__zero_padding3d_kind = {
-    TD__KIND_OF_ONE(fields3, td_zero_padding3d_layer, plan_padding, forward_padding),
-    .operators = operators_padding};
-const td__layer_kind td__cropping3d_kind = {
-    TD__KIND_OF_ONE(fields3, td_cropping3d_layer, plan_cropping, forward_cropping),
-    .operators = operators_cropping};
+static const td__keras_option keras_padding1[] = {{"padding", TD__KERAS_BORDERS, "before"}};
+static const td__keras_option keras_padding2[] = {{"padding", TD__KERAS_BORDERS, "top"}};
+static const td__keras_option keras_padding3[] = {{"padding", TD__KERAS_BORDERS, "front"}};
+static const td__keras_option keras_cropping1[] = {{"cropping", TD__KERAS_BORDERS, "before"}};
+static const td__keras_option keras_cropping2[] = {{"cropping", TD__KERAS_BORDERS, "top"}};
+static const td__keras_option keras_cropping3[] = {{"cropping", TD__KERAS_BORDERS, "front"}};
+#define KIND(word, what, axes, ...)                                                                \
+    {                                                                                              \
+        TD__KIND_OF_ONE(fields##axes, td_##word##axes##d_layer, plan_##what, forward_##what),      \
+            TD__IS(SHAPE, OTHER), .torch = {__VA_ARGS__}, TD__KERAS(keras_##what##axes, VARS),     \
+                                  .operators = operators_##what                                    \
+    }
+const td__layer_kind td__zero_padding1d_kind =
+    KIND(zero_padding, padding, 1, .name = "nn.ZeroPad1d", .channels_first = true);
+const td__layer_kind td__zero_padding2d_kind =
+    KIND(zero_padding, padding, 2, .name = "nn.ZeroPad2d");
+const td__layer_kind td__zero_padding3d_kind =
+    KIND(zero_padding, padding, 3, .name = "nn.ZeroPad3d");
+const td__layer_kind td__cropping1d_kind =
+    KIND(cropping, cropping, 1, .name = "", .channels_first = true);
+const td__layer_kind td__cropping2d_kind = KIND(cropping, cropping, 2, .name = "");
+const td__layer_kind td__cropping3d_kind = KIND(cropping, cropping, 3, .name = "");

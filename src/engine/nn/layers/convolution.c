@@ -1,9 +1,4 @@
-/* conv1d, conv2d: activation(convolution(x, kernel) + bias), channels last
- *
- * Output sizes, with k = (kernel - 1) * dilation + 1 for what a dilated kernel spans:
- *   valid           (in - k) / stride + 1, rounded down
- *   same, causal    in / stride, rounded up
- */
+/* conv1d, conv2d: activation(convolution(x, kernel) + bias), channels last; window.c has its sizes */
 #include "nn/operators.h"
 
 /* conv1d has one of each number where the others have two; the rest of the rows are shared. */
@@ -48,52 +43,29 @@ static void plan_parameters(td__layer *layer, td_shape kernel) {
     layer->activation = options->activation;
 }
 
-static int64_t span(const td_conv2d_layer *options, int i) {
-    return (options->kernel[i] - 1) * options->dilation[i] + 1;
+static td__window window_of(const td__layer *layer, int spatial) {
+    const td_conv2d_layer *options = layer->options;
+    return td__window_of(spatial, options->kernel, options->stride, options->dilation,
+                         options->padding);
 }
 
-/* Output sizes of a convolution over the first `spatial` dimensions of input. */
+/* A convolution over the first `spatial` dimensions of input. */
 static td_status plan_forward(td__layer *layer, const td_shape *input, int spatial,
                               td_error *error) {
     const td_conv2d_layer *options = layer->options;
-    int64_t in;
-    td_status status = td__layer_need_rank(
-        layer, input, spatial + 1, spatial == 1 ? "(steps, channels)" : "(height, width, channels)",
-        error);
+    td__window window = window_of(layer, spatial);
+    if (spatial == 1 && window.padding == TD_PADDING_CAUSAL) {
+        window.padding = TD_PADDING_SAME; /* of the same size */
+    }
+    int64_t in = 0;
+    td_status status = td__window_plan(layer, input, &window, "kernel that spans", error);
     status = status ? status : td__layer_need_last(layer, input, &in, error);
+    status = status ? status
+                    : td__layer_need_groups(layer, options->groups, in, options->filters, error);
     if (status) {
         return status;
     }
-    if (in % options->groups || options->filters % options->groups) {
-        return td__layer_error(layer, error, TD_BAD_SHAPE,
-                               "%lld groups do not divide %lld input channels and %lld filters",
-                               (long long)options->groups, (long long)in,
-                               (long long)options->filters);
-    }
-    if (options->padding == TD_PADDING_CAUSAL && spatial != 1) {
-        return td__layer_error(layer, error, TD_INVALID, "causal padding is for conv1d");
-    }
-    td_shape output = *input;
-    for (int i = 0; i < spatial; i++) {
-        int64_t size = input->dims[i], stride = options->stride[i];
-        if (size >= 0 && options->padding == TD_PADDING_VALID) {
-            if (size < span(options, i)) {
-                char text[TD_SHAPE_TEXT_SIZE], kernel[TD_SHAPE_TEXT_SIZE];
-                td_shape spans = {.rank = spatial};
-                for (int k = 0; k < spatial; k++) {
-                    spans.dims[k] = span(options, k);
-                }
-                return td__layer_error(layer, error, TD_BAD_SHAPE,
-                                       "a kernel that spans %s does not fit into its input %s",
-                                       td_shape_text(&spans, kernel), td_shape_text(input, text));
-            }
-            output.dims[i] = (size - span(options, i)) / stride + 1;
-        } else if (size >= 0) {
-            output.dims[i] = (size + stride - 1) / stride;
-        }
-    }
-    output.dims[spatial] = options->filters;
-    layer->info.output = output;
+    layer->info.output.dims[spatial] = options->filters;
     td_shape kernel = {.rank = spatial + 2};
     for (int i = 0; i < spatial; i++) {
         kernel.dims[i] = options->kernel[i];
@@ -131,20 +103,10 @@ static td_tensor *forward2(td__layer *layer, td_tape *tape, td_tensor *const *in
 }
 /* --- as operators ------------------------------------------------------------------------- */
 
-static td__window window_of(const td_conv2d_layer *options, int spatial) {
-    td__window window = {.spatial = spatial, .padding = options->padding};
-    for (int i = 0; i < spatial; i++) {
-        window.kernel[i] = options->kernel[i];
-        window.stride[i] = options->stride[i];
-        window.dilation[i] = options->dilation[i];
-    }
-    return window;
-}
-
 static const char *operators_over(const td__layer *layer, td__operators *to, const char *x,
                                   const td_shape *shape, int spatial) {
     const td_conv2d_layer *options = layer->options;
-    td__window window = window_of(options, spatial);
+    td__window window = window_of(layer, spatial);
     size_t count = td__operator_window(&window, shape);
     return td__operator_convolve(to, "Conv", layer, x, &window, count, options->groups);
 }
@@ -158,10 +120,19 @@ static const char *operators2(const td__layer *layer, td__operators *to, const c
     return operators_over(layer, to, inputs[0], shapes, 2);
 }
 
-#define KIND(rows, plan_function, forward_function, operators_function)                            \
+static const td__keras_option keras[] = {TD__KERAS_CONVOLUTION};
+static const td__torch_weight torch1[] = {TD__TORCH_KERNEL(3, 2, 1, 0),
+                                          TD__TORCH_VECTOR("bias", "bias", )};
+static const td__torch_weight torch2[] = {TD__TORCH_KERNEL(4, 2, 3, 1, 0),
+                                          TD__TORCH_VECTOR("bias", "bias", )};
+
+#define KIND(axes)                                                                                 \
     {                                                                                              \
-        TD__KIND_OF_ONE(rows, td_conv2d_layer, plan_function, forward_function),                   \
-            .has_activation = true, .operators = (operators_function)                              \
+        TD__KIND_OF_ONE(fields##axes, td_conv2d_layer, plan##axes, forward##axes),                 \
+            TD__IS(LINEAR, OTHER),                                                                 \
+            .unit_axis = 1, TD__KERAS(keras, VARS),                                                \
+            .torch = {"nn.Conv" #axes "d", torch##axes, TD__COUNT(torch##axes), (axes) == 1},      \
+            .has_activation = true, .operators = operators##axes                                   \
     }
-const td__layer_kind td__conv1d_kind = KIND(fields1, plan1, forward1, operators1);
-const td__layer_kind td__conv2d_kind = KIND(fields2, plan2, forward2, operators2);
+const td__layer_kind td__conv1d_kind = KIND(1);
+const td__layer_kind td__conv2d_kind = KIND(2);

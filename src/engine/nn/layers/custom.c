@@ -146,5 +146,10 @@ bool td__model_custom(const td_model *model, size_t layer, td_custom_forward **f
 }
 
 const td__layer_kind td__custom_kind = {TD__KIND(fields, custom_options, plan, forward),
-                                        .least_from = 1, .most_from = TD_MAX_FROM,
-                                        .parameter_room = parameter_room, .release = release};
+                                        TD__IS(CUSTOM, OTHER),
+                                        TD__TORCH(""),
+                                        .keras = {.storage = TD__KERAS_NOWHERE},
+                                        .least_from = 1,
+                                        .most_from = TD_MAX_FROM,
+                                        .parameter_room = parameter_room,
+                                        .release = release};

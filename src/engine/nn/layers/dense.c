@@ -43,6 +43,16 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
                           : product;
 }
 
+static const td__keras_option keras[] = {{"units", TD__KERAS_NUMBER, "units"},
+                                         {"activation", TD__KERAS_ACTIVATION, "activation"},
+                                         TD__KERAS_KERNEL_AND_BIAS};
+static const td__torch_weight torch[] = {TD__TORCH_MATRIX("weight", "kernel", ), /* (out, in) */
+                                         TD__TORCH_VECTOR("bias", "bias", )};
 const td__layer_kind td__dense_kind = {TD__KIND_OF_ONE(fields, td_dense_layer, plan, forward),
-                                       .has_activation = true, .operators = operators,
+                                       TD__IS(LINEAR, MIXED),
+                                       .unit_axis = 1,
+                                       TD__TORCH_WITH("nn.Linear", torch),
+                                       TD__KERAS(keras, VARS),
+                                       .has_activation = true,
+                                       .operators = operators,
                                        .mask = td__mask_pass};

@@ -55,35 +55,14 @@ static td_shape kernel_shape(const td__layer *layer, int64_t from, int64_t to) {
 static td_status plan(td__layer *layer, const td_shape *input, const char *kernel_name, int64_t *in,
                       td_error *error) {
     const td_depthwise_conv2d_layer *options = layer->options;
-    int spatial = spatial_of(layer);
-    td_status status = td__layer_need_rank(
-        layer, input, spatial + 1, spatial == 1 ? "(steps, channels)" : "(height, width, channels)",
-        error);
+    td__window window = td__window_of(spatial_of(layer), options->kernel, options->stride,
+                                      options->dilation, options->padding);
+    td_status status = td__window_plan(layer, input, &window, "kernel that spans", error);
     status = status ? status : td__layer_need_last(layer, input, in, error);
     if (status) {
         return status;
     }
-    if (options->padding == TD_PADDING_CAUSAL) {
-        return td__layer_error(layer, error, TD_INVALID, "causal padding is for conv1d");
-    }
-    td_shape output = *input;
-    for (int i = 0; i < spatial; i++) {
-        int64_t span = (options->kernel[i] - 1) * options->dilation[i] + 1;
-        int64_t size = output.dims[i], stride = options->stride[i];
-        if (size < 0) {
-            continue;
-        }
-        if (options->padding == TD_PADDING_VALID && size < span) {
-            char text[TD_SHAPE_TEXT_SIZE];
-            return td__layer_error(layer, error, TD_BAD_SHAPE,
-                                   "a kernel that spans %lld does not fit into its input %s",
-                                   (long long)span, td_shape_text(input, text));
-        }
-        output.dims[i] = options->padding == TD_PADDING_VALID ? (size - span) / stride + 1
-                                                              : (size + stride - 1) / stride;
-    }
-    output.dims[spatial] = *in * options->multiplier;
-    layer->info.output = output;
+    layer->info.output.dims[window.spatial] = *in * options->multiplier;
     layer->activation = options->activation;
     td__layer_parameter(layer, KERNEL, kernel_name, kernel_shape(layer, *in, options->multiplier),
                         options->kernel_initializer, options->kernel_l1, options->kernel_l2);
@@ -204,16 +183,25 @@ static const char *operators_separable(const td__layer *layer, td__operators *to
                                       spatial);
 }
 
-#define KIND(rows, plan_function, forward_function, operators_function)                            \
+#define KERAS                                                                                      \
+    {"depth_multiplier", TD__KERAS_NUMBER, "multiplier"}, {"groups", TD__KERAS_ONE, NULL},         \
+        {"depthwise_initializer", TD__KERAS_INITIALIZER, "kernel_initializer"},                    \
+        {"depthwise_regularizer", TD__KERAS_REGULARIZER, "kernel"}, TD__KERAS_BIAS_ROWS,           \
+        TD__KERAS_WINDOW
+static const td__keras_option depthwise_keras[] = {KERAS};
+static const td__keras_option separable_keras[] = {
+    {"filters", TD__KERAS_NUMBER, "filters"},
+    {"pointwise_initializer", TD__KERAS_INITIALIZER, "pointwise_initializer"},
+    KERAS};
+#define KIND(what, axes, torch_name)                                                               \
     {                                                                                              \
-        TD__KIND_OF_ONE(rows, td_depthwise_conv2d_layer, plan_function, forward_function),         \
-            .has_activation = true, .operators = (operators_function)                              \
+        TD__KIND_OF_ONE(what##_fields##axes, td_depthwise_conv2d_layer, plan_##what,               \
+                        forward_##what),                                                           \
+            TD__IS(LINEAR, OTHER), .torch = {.name = (torch_name), .channels_first = (axes) == 1}, \
+                                   TD__KERAS(what##_keras, VARS), .has_activation = true,          \
+                                   .operators = operators_##what                                   \
     }
-const td__layer_kind td__depthwise_conv1d_kind =
-    KIND(depthwise_fields1, plan_depthwise, forward_depthwise, operators_depthwise);
-const td__layer_kind td__depthwise_conv2d_kind =
-    KIND(depthwise_fields2, plan_depthwise, forward_depthwise, operators_depthwise);
-const td__layer_kind td__separable_conv1d_kind =
-    KIND(separable_fields1, plan_separable, forward_separable, operators_separable);
-const td__layer_kind td__separable_conv2d_kind =
-    KIND(separable_fields2, plan_separable, forward_separable, operators_separable);
+const td__layer_kind td__depthwise_conv1d_kind = KIND(depthwise, 1, "nn.Conv1d(groups=channels)");
+const td__layer_kind td__depthwise_conv2d_kind = KIND(depthwise, 2, "nn.Conv2d(groups=channels)");
+const td__layer_kind td__separable_conv1d_kind = KIND(separable, 1, "");
+const td__layer_kind td__separable_conv2d_kind = KIND(separable, 2, "");

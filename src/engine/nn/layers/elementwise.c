@@ -201,18 +201,55 @@ static const char *operators_rescaling(const td__layer *layer, td__operators *to
     return TD__OPERATOR(to, "Add", scaled, td__operator_number(to, options->offset));
 }
 
+static const td__keras_option activation_keras[] = {
+    {"activation", TD__KERAS_ACTIVATION, "function"}};
+static const td__keras_option rescaling_keras[] = {{"scale", TD__KERAS_NUMBER, "scale"},
+                                                   {"offset", TD__KERAS_NUMBER, "offset"}};
+static const td__keras_option relu_keras[] = {
+    {"max_value", TD__KERAS_NUMBER, "max_value"},
+    {"negative_slope", TD__KERAS_NUMBER, "negative_slope"},
+    {"threshold", TD__KERAS_NUMBER, "threshold"}};
+static const td__keras_option prelu_keras[] = {
+    {"alpha_initializer", TD__KERAS_INITIALIZER, "alpha_initializer"},
+    {"alpha_regularizer", TD__KERAS_REGULARIZER, "alpha"},
+    {"shared_axes", TD__KERAS_NUMBERS, "shared_axes"}};
+
 const td__layer_kind td__activation_kind = {
     TD__KIND_OF_ONE(activation_fields, td_activation_layer, plan_same, forward_activation),
-    .operators = operators_activation, .mask = td__mask_pass};
+    TD__IS(ACTIVATION, KEPT),
+    TD__TORCH(""),
+    TD__KERAS(activation_keras, VARS),
+    .operators = operators_activation,
+    .mask = td__mask_pass};
 const td__layer_kind td__rescaling_kind = {
     TD__KIND_OF_ONE(rescaling_fields, td_rescaling_layer, plan_same, forward_rescaling),
-    .operators = operators_rescaling, .mask = td__mask_pass};
+    TD__IS(SCALING, KEPT),
+    TD__TORCH(""),
+    TD__KERAS(rescaling_keras, VARS),
+    .operators = operators_rescaling,
+    .mask = td__mask_pass};
 const td__layer_kind td__relu_kind = {
-    TD__KIND_OF_ONE(relu_fields, td_relu_layer, plan_same, forward_relu), .automatic = "re_lu",
-    .operators = operators_relu, .mask = td__mask_pass};
+    TD__KIND_OF_ONE(relu_fields, td_relu_layer, plan_same, forward_relu),
+    .automatic = "re_lu",
+    TD__IS(ACTIVATION, KEPT),
+    TD__TORCH("nn.ReLU, nn.Threshold"),
+    TD__KERAS(relu_keras, VARS),
+    .acts_as = TD_LEAKY_RELU,
+    .operators = operators_relu,
+    .mask = td__mask_pass};
 const td__layer_kind td__prelu_kind = {
     TD__KIND_OF_ONE(prelu_fields, td_prelu_layer, plan_prelu, forward_prelu),
-    .automatic = "p_re_lu", .operators = operators_prelu, .mask = td__mask_pass};
+    TD__IS(ACTIVATION, KEPT),
+    TD__TORCH("nn.PReLU"),
+    TD__KERAS(prelu_keras, VARS),
+    .acts_as = TD_LEAKY_RELU,
+    .automatic = "p_re_lu",
+    .operators = operators_prelu,
+    .mask = td__mask_pass};
 const td__layer_kind td__identity_kind = {
     TD__KIND_OF_ONE(identity_fields, td_identity_layer, plan_same, forward_identity),
-    .operators = operators_same, .mask = td__mask_pass};
+    TD__IS(SHAPE, KEPT),
+    TD__TORCH("nn.Identity"),
+    TD__KERAS_PLAIN,
+    .operators = operators_same,
+    .mask = td__mask_pass};

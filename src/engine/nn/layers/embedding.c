@@ -82,6 +82,21 @@ static td_tensor *mask(td__layer *layer, td_tape *tape, td_tensor *const *inputs
     return counts;
 }
 
+static const td__keras_option keras[] = {
+    {"input_dim", TD__KERAS_NUMBER, "vocabulary"},
+    {"output_dim", TD__KERAS_NUMBER, "width"},
+    {"embeddings_initializer", TD__KERAS_INITIALIZER, "embeddings_initializer"},
+    {"mask_zero", TD__KERAS_SWITCH, "mask_zero"},
+    {"input_length", TD__KERAS_IGNORED, NULL}};
+static const td__torch_weight torch[] = {
+    {.from = "weight", .to = "embeddings", .rank = 2, .axes = {0, 1}}};
 const td__layer_kind td__embedding_kind = {
-    TD__KIND_OF_ONE(fields, td_embedding_layer, plan, forward), .integer_input = true,
-    .operators = operators, .mask = mask, .has_mask = has_mask};
+    TD__KIND_OF_ONE(fields, td_embedding_layer, plan, forward),
+    TD__IS(LOOKUP, OTHER),
+    TD__TORCH_WITH("nn.Embedding", torch),
+    TD__KERAS(keras, VARS),
+    .mask_from = TD__MASK_OF_INDICES,
+    .integer_input = true,
+    .operators = operators,
+    .mask = mask,
+    .has_mask = has_mask};

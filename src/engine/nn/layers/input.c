@@ -27,10 +27,6 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
     return inputs[0];
 }
 
-const td__layer_kind td__input_kind = {.fields = fields,
-                                       .field_count = TD__COUNT(fields),
-                                       .size = sizeof(td_input_layer),
-                                       .least_from = 1,
-                                       .most_from = 1,
-                                       .plan = plan,
-                                       .forward = forward};
+const td__layer_kind td__input_kind = {TD__KIND_OF_ONE(fields, td_input_layer, plan, forward),
+                                       TD__IS(INPUT, KEPT), TD__TORCH(""),
+                                       .keras = {.storage = TD__KERAS_NOWHERE}};

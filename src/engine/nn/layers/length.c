@@ -112,9 +112,19 @@ static const char *operators_rms(const td__layer *layer, td__operators *to,
                         td__operator_parameter(to, layer, 0));
 }
 
+static const td__keras_option unit_keras[] = {{"axis", TD__KERAS_NUMBERS, "axis"}};
+static const td__keras_option rms_keras[] = {{"axis", TD__KERAS_LAST_AXIS, NULL},
+                                             {"epsilon", TD__KERAS_NUMBER, "epsilon"}};
+static const td__torch_weight rms_torch[] = {TD__TORCH_VECTOR("weight", "scale", )};
+
 const td__layer_kind td__unit_normalization_kind = {
     TD__KIND_OF_ONE(unit_fields, td_unit_normalization_layer, plan_unit, forward_unit),
-    .operators = operators_unit, .mask = td__mask_pass};
+    TD__IS(NORMALIZATION, KEPT),
+    TD__TORCH("functional.normalize"),
+    TD__KERAS(unit_keras, VARS),
+    .operators = operators_unit,
+    .mask = td__mask_pass};
 const td__layer_kind td__rms_normalization_kind = {
     TD__KIND_OF_ONE(rms_fields, td_rms_normalization_layer, plan_rms, forward_rms),
-    .operators = operators_rms};
+    TD__IS(NORMALIZATION, KEPT), TD__TORCH_WITH("nn.RMSNorm", rms_torch),
+    TD__KERAS(rms_keras, VARS), .operators = operators_rms};

@@ -60,12 +60,11 @@ static bool has_mask(const td__layer *layer, bool any) {
     return true;
 }
 
-const td__layer_kind td__masking_kind = {.fields = fields,
-                                         .field_count = TD__COUNT(fields),
-                                         .size = sizeof(td_masking_layer),
-                                         .least_from = 1,
-                                         .most_from = 1,
-                                         .plan = plan,
-                                         .forward = forward,
+static const td__keras_option keras[] = {{"mask_value", TD__KERAS_NUMBER, "mask_value"}};
+const td__layer_kind td__masking_kind = {TD__KIND_OF_ONE(fields, td_masking_layer, plan, forward),
+                                         TD__IS(SHAPE, KEPT),
+                                         TD__TORCH(""),
+                                         TD__KERAS(keras, VARS),
+                                         .mask_from = TD__MASK_OF_STEPS,
                                          .mask = td__mask_pass,
                                          .has_mask = has_mask};

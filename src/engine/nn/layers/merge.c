@@ -406,21 +406,31 @@ static td_tensor *mask_joined(td__layer *layer, td_tape *tape, td_tensor *const 
     return axis == rank - 1 ? masks[0] : td_concatenate(tape, layer->info.input_count, masks, axis);
 }
 
-#define KIND(rows, struct_type, most, plan_function, name, mask_function)                          \
+static const td__keras_option dot_keras[] = {{"axes", TD__KERAS_NUMBERS, "axes"},
+                                             {"normalize", TD__KERAS_SWITCH, "normalize"}};
+static const td__keras_option concatenate_keras[] = {{"axis", TD__KERAS_AXIS, "axis"}};
+
+#define KIND(rows, struct_type, most, plan_function, name)                                         \
+    TD__KIND(rows, struct_type, plan_function, forward_##name),                                    \
+        .least_from = 2, .most_from = (most), .operators = operators_##name
+#define MERGE(name, most, torch_name)                                                              \
     {                                                                                              \
-        TD__KIND(rows, struct_type, plan_function, forward_##name),                                \
-            .least_from = 2, .most_from = (most), .operators = operators_##name,                   \
-            .mask = (mask_function), .mask_of_all = (mask_function) == mask_any                    \
+        KIND(plain_fields, td_plain_layer, most, plan_merge, name), TD__IS(MERGE, KEPT),           \
+            TD__TORCH(torch_name), TD__KERAS_PLAIN, .mask = mask_any, .mask_from = TD__MASK_OF_ALL \
     }
-#define MERGE(name) KIND(plain_fields, td_plain_layer, TD_MAX_FROM, plan_merge, name, mask_any)
-const td__layer_kind td__add_kind = MERGE(add);
-const td__layer_kind td__subtract_kind =
-    KIND(plain_fields, td_plain_layer, 2, plan_merge, subtract, mask_any);
-const td__layer_kind td__multiply_kind = MERGE(multiply);
-const td__layer_kind td__average_kind = MERGE(average);
-const td__layer_kind td__maximum_kind = MERGE(maximum);
-const td__layer_kind td__minimum_kind = MERGE(minimum);
-const td__layer_kind td__dot_kind = KIND(dot_fields, td_dot_layer, 2, plan_dot, dot, NULL);
-const td__layer_kind td__concatenate_kind =
-    KIND(concatenate_fields, td_concatenate_layer, TD_MAX_FROM, plan_concatenate, concatenate,
-         mask_joined);
+const td__layer_kind td__add_kind = MERGE(add, TD_MAX_FROM, "torch.add");
+const td__layer_kind td__subtract_kind = MERGE(subtract, 2, "torch.sub");
+const td__layer_kind td__multiply_kind = MERGE(multiply, TD_MAX_FROM, "torch.mul");
+const td__layer_kind td__average_kind = MERGE(average, TD_MAX_FROM, "");
+const td__layer_kind td__maximum_kind = MERGE(maximum, TD_MAX_FROM, "torch.maximum");
+const td__layer_kind td__minimum_kind = MERGE(minimum, TD_MAX_FROM, "torch.minimum");
+const td__layer_kind td__dot_kind = {KIND(dot_fields, td_dot_layer, 2, plan_dot, dot),
+                                     TD__IS(JOIN, OTHER), TD__TORCH("torch.bmm"),
+                                     TD__KERAS(dot_keras, VARS)};
+const td__layer_kind td__concatenate_kind = {
+    KIND(concatenate_fields, td_concatenate_layer, TD_MAX_FROM, plan_concatenate, concatenate),
+    TD__IS(JOIN, JOINED),
+    TD__TORCH("torch.cat"),
+    TD__KERAS(concatenate_keras, VARS),
+    .mask = mask_joined,
+    .mask_from = TD__MASK_JOINED};

@@ -160,24 +160,33 @@ static const char *operators_same(const td__layer *layer, td__operators *to,
     (void)layer, (void)shapes;
     return TD__OPERATOR(to, "Identity", inputs[0]);
 }
-const td__layer_kind td__dropout_kind = {
-    TD__KIND_OF_ONE(dropout_fields, td_dropout_layer, plan_dropout, forward_dropout),
-    .operators = operators_same, .mask = td__mask_pass};
-const td__layer_kind td__gaussian_noise_kind = {
-    TD__KIND_OF_ONE(noise_fields, td_gaussian_noise_layer, plan_same, forward_noise),
-    .operators = operators_same, .mask = td__mask_pass};
-const td__layer_kind td__alpha_dropout_kind = {
-    TD__KIND_OF_ONE(dropout_fields, td_dropout_layer, plan_dropout, forward_alpha),
-    .operators = operators_same, .mask = td__mask_pass};
-const td__layer_kind td__gaussian_dropout_kind = {
-    TD__KIND_OF_ONE(rate_fields, td_rate_layer, plan_rate, forward_gaussian),
-    .operators = operators_same, .mask = td__mask_pass};
-const td__layer_kind td__spatial_dropout1d_kind = {
-    TD__KIND_OF_ONE(rate_fields, td_rate_layer, plan_spatial1, forward_spatial),
-    .operators = operators_same, .mask = td__mask_pass};
-const td__layer_kind td__spatial_dropout2d_kind = {
-    TD__KIND_OF_ONE(rate_fields, td_rate_layer, plan_spatial2, forward_spatial),
-    .operators = operators_same, .mask = td__mask_pass};
-const td__layer_kind td__spatial_dropout3d_kind = {
-    TD__KIND_OF_ONE(rate_fields, td_rate_layer, plan_spatial3, forward_spatial),
-    .operators = operators_same, .mask = td__mask_pass};
+
+static const td__keras_option dropout_keras[] = {
+    {"rate", TD__KERAS_NUMBER, "rate"}, {"noise_shape", TD__KERAS_BATCH_SHAPE, "noise_shape"}};
+static const td__keras_option rate_keras[] = {{"rate", TD__KERAS_NUMBER, "rate"},
+                                              {"noise_shape", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option spatial_keras[] = {{"rate", TD__KERAS_NUMBER, "rate"},
+                                                 {"noise_shape", TD__KERAS_IGNORED, NULL},
+                                                 {"trainable", TD__KERAS_ABSENT, NULL}};
+static const td__keras_option noise_keras[] = {{"stddev", TD__KERAS_NUMBER, "stddev"}};
+
+#define KIND(role, what, type, keras_rows, plan_function, forward_function, torch_name)            \
+    {                                                                                              \
+        TD__KIND_OF_ONE(what##_fields, type, plan_function, forward_function), TD__IS(role, KEPT), \
+            TD__TORCH(torch_name), TD__KERAS(keras_rows##_keras, VARS),                            \
+            .operators = operators_same, .mask = td__mask_pass                                     \
+    }
+#define SPATIAL(axes)                                                                              \
+    KIND(DROPOUT, rate, td_rate_layer, spatial, plan_spatial##axes, forward_spatial,               \
+         "nn.Dropout" #axes "d")
+const td__layer_kind td__dropout_kind =
+    KIND(DROPOUT, dropout, td_dropout_layer, dropout, plan_dropout, forward_dropout, "nn.Dropout");
+const td__layer_kind td__gaussian_noise_kind =
+    KIND(NOISE, noise, td_gaussian_noise_layer, noise, plan_same, forward_noise, "");
+const td__layer_kind td__alpha_dropout_kind =
+    KIND(NOISE, dropout, td_dropout_layer, dropout, plan_dropout, forward_alpha, "nn.AlphaDropout");
+const td__layer_kind td__gaussian_dropout_kind =
+    KIND(NOISE, rate, td_rate_layer, rate, plan_rate, forward_gaussian, "");
+const td__layer_kind td__spatial_dropout1d_kind = SPATIAL(1);
+const td__layer_kind td__spatial_dropout2d_kind = SPATIAL(2);
+const td__layer_kind td__spatial_dropout3d_kind = SPATIAL(3);

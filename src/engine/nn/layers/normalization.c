@@ -227,15 +227,34 @@ static const char *operators_group(const td__layer *layer, td__operators *to,
     return scaled(layer, to, TD__OPERATOR(to, "Reshape", x, TD__OPERATOR(to, "Shape", inputs[0])));
 }
 
-const td__layer_kind td__batch_normalization_kind = {
-    TD__KIND_OF_ONE(batch_fields, td_batch_normalization_layer, plan_batch, forward_batch),
-    .operators = operators_batch, .mask = td__mask_pass, .reads_mask = true};
-const td__layer_kind td__layer_normalization_kind = {
-    TD__KIND_OF_ONE(layer_fields, td_layer_normalization_layer, plan_layer, forward_layer),
-    .operators = operators_layer, .mask = td__mask_pass};
-const td__layer_kind td__group_normalization_kind = {
-    TD__KIND_OF_ONE(group_fields, td_group_normalization_layer, plan_group, forward_group),
-    .operators = operators_group, .mask = td__mask_pass};
+#define KERAS                                                                                      \
+    {"axis", TD__KERAS_LAST_AXIS, NULL}, {"epsilon", TD__KERAS_NUMBER, "epsilon"},                 \
+        {"center", TD__KERAS_SWITCH, "center"}, {"scale", TD__KERAS_SWITCH, "scale"},              \
+        {"beta_initializer", TD__KERAS_INITIALIZER, "beta_initializer"}, {                         \
+        "gamma_initializer", TD__KERAS_INITIALIZER, "gamma_initializer"                            \
+    }
+static const td__keras_option batch_keras[] = {
+    KERAS,
+    {"momentum", TD__KERAS_NUMBER, "momentum"},
+    {"moving_mean_initializer", TD__KERAS_INITIALIZER, "moving_mean_initializer"},
+    {"moving_variance_initializer", TD__KERAS_INITIALIZER, "moving_variance_initializer"},
+    {"renorm_momentum", TD__KERAS_IGNORED, NULL}}; /* of renorm, which must be off */
+static const td__keras_option layer_keras[] = {KERAS};
+static const td__keras_option group_keras[] = {{"groups", TD__KERAS_NUMBER, "groups"}, KERAS};
+#define TORCH TD__TORCH_VECTOR("weight", "gamma", ), TD__TORCH_VECTOR("bias", "beta", )
+static const td__torch_weight batch_torch[] = {
+    TORCH, TD__TORCH_VECTOR("running_mean", "moving_mean", ),
+    TD__TORCH_VECTOR("running_var", "moving_variance", )};
+static const td__torch_weight layer_torch[] = {TORCH}, group_torch[] = {TORCH};
+
+#define KIND(what, kept, torch_name)                                                               \
+    TD__KIND_OF_ONE(what##_fields, td_##what##_normalization_layer, plan_##what, forward_##what),  \
+        TD__IS(NORMALIZATION, kept), TD__TORCH_WITH(torch_name, what##_torch),                     \
+        TD__KERAS(what##_keras, VARS), .operators = operators_##what, .mask = td__mask_pass
+const td__layer_kind td__batch_normalization_kind = {KIND(batch, KEPT, "nn.BatchNorm2d"),
+                                                     .reads_mask = true};
+const td__layer_kind td__layer_normalization_kind = {KIND(layer, KEPT, "nn.LayerNorm")};
+const td__layer_kind td__group_normalization_kind = {KIND(group, GROUPED, "nn.GroupNorm")};
 
 /* --- given mean and variance ----------------------------------------------------------------- */
 
@@ -282,6 +301,14 @@ static const char *operators_given(const td__layer *layer, td__operators *to,
                : TD__OPERATOR(to, "Div", TD__OPERATOR(to, "Sub", inputs[0], mean), deviation);
 }
 
+static const td__keras_option given_keras[] = {{"axis", TD__KERAS_LAST_AXIS, NULL},
+                                               {"mean", TD__KERAS_IGNORED, NULL},
+                                               {"variance", TD__KERAS_IGNORED, NULL},
+                                               {"invert", TD__KERAS_SWITCH, "invert"}};
 const td__layer_kind td__normalization_kind = {
     TD__KIND_OF_ONE(given_fields, td_normalization_layer, plan_given, forward_given),
-    .operators = operators_given, .mask = td__mask_pass};
+    TD__IS(SCALING, KEPT),
+    TD__TORCH(""),
+    TD__KERAS(given_keras, COUNTED),
+    .operators = operators_given,
+    .mask = td__mask_pass};

@@ -293,13 +293,45 @@ static bool has_mask(const td__layer *layer, bool any) {
     return any && options->return_sequences;
 }
 
-#define KIND(rows, plan_function, forward_function, operators_function)                            \
+#define KERAS                                                                                      \
+    {"units", TD__KERAS_NUMBER, "units"}, {"activation", TD__KERAS_ACTIVATION, "activation"},      \
+        {"return_sequences", TD__KERAS_SWITCH, "return_sequences"},                                \
+        {"go_backwards", TD__KERAS_SWITCH, "go_backwards"},                                        \
+        {"recurrent_initializer", TD__KERAS_INITIALIZER, "recurrent_initializer"},                 \
+        {"dropout", TD__KERAS_NUMBER, "dropout"},                                                  \
+        {"recurrent_dropout", TD__KERAS_NUMBER, "recurrent_dropout"},                              \
+        {"unroll", TD__KERAS_IGNORED, NULL}, {"implementation", TD__KERAS_IGNORED, NULL},          \
+        {"use_cudnn", TD__KERAS_IGNORED, NULL}, TD__KERAS_KERNEL_AND_BIAS
+static const td__keras_option simple_keras[] = {KERAS};
+static const td__keras_option lstm_keras[] = {
+    KERAS,
+    {"recurrent_activation", TD__KERAS_ACTIVATION, "recurrent_activation"},
+    {"unit_forget_bias", TD__KERAS_SWITCH, "unit_forget_bias"}};
+static const td__keras_option gru_keras[] = {
+    KERAS,
+    {"recurrent_activation", TD__KERAS_ACTIVATION, "recurrent_activation"},
+    {"reset_after", TD__KERAS_SWITCH, "reset_after"}};
+
+#define TORCH                                                                                      \
+    TD__TORCH_MATRIX("weight_ih_l0", "kernel", ),                                                  \
+        TD__TORCH_MATRIX("weight_hh_l0", "recurrent_kernel", ),                                    \
+        TD__TORCH_VECTOR("bias_ih_l0", "bias", ),                                                  \
+        TD__TORCH_VECTOR("bias_hh_l0", "bias", .add = true)
+static const td__torch_weight simple_torch[] = {TORCH};
+static const td__torch_weight lstm_torch[] = {TORCH}; /* i, f, g, o on both sides */
+static const td__torch_weight gru_torch[] = {
+    TD__TORCH_MATRIX("weight_ih_l0", "kernel", .gates = true),
+    TD__TORCH_MATRIX("weight_hh_l0", "recurrent_kernel", .gates = true),
+    TD__TORCH_VECTOR("bias_ih_l0", "bias", .row = 0, .rows = 2, .gates = true),
+    TD__TORCH_VECTOR("bias_hh_l0", "bias", .row = 1, .rows = 2, .gates = true)};
+
+#define KIND(what, torch_name)                                                                     \
     {                                                                                              \
-        TD__KIND_OF_ONE(rows, td_lstm_layer, plan_function, forward_function),                     \
-            .operators = (operators_function), .mask = td__mask_pass, .has_mask = has_mask,        \
-            .reads_mask = true                                                                     \
+        TD__KIND_OF_ONE(what##_fields, td_lstm_layer, plan_##what, forward_##what),                \
+            TD__IS(RECURRENT, OTHER), TD__TORCH_WITH(torch_name, what##_torch),                    \
+            TD__KERAS(what##_keras, CELL), .operators = operators_##what, .mask = td__mask_pass,   \
+                                           .has_mask = has_mask, .reads_mask = true                \
     }
-const td__layer_kind td__simple_rnn_kind =
-    KIND(simple_fields, plan_simple, forward_simple, operators_simple);
-const td__layer_kind td__lstm_kind = KIND(lstm_fields, plan_lstm, forward_lstm, operators_lstm);
-const td__layer_kind td__gru_kind = KIND(gru_fields, plan_gru, forward_gru, operators_gru);
+const td__layer_kind td__simple_rnn_kind = KIND(simple, "nn.RNN");
+const td__layer_kind td__lstm_kind = KIND(lstm, "nn.LSTM");
+const td__layer_kind td__gru_kind = KIND(gru, "nn.GRU");

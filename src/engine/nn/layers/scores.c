@@ -192,17 +192,18 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
     return TD__OPERATOR(to, "MatMul", weights, inputs[1]);
 }
 
-const td__layer_kind td__attention_kind = {
-    TD__KIND(dot_fields, td_attention_layer, plan_dot, forward),
-    .least_from = 2,
-    .most_from = 3,
-    .operators = operators,
-    .mask = td__mask_pass,
-    .reads_mask = true};
-const td__layer_kind td__additive_attention_kind = {
-    TD__KIND(additive_fields, td_attention_layer, plan_additive, forward),
-    .least_from = 2,
-    .most_from = 3,
-    .operators = operators,
-    .mask = td__mask_pass,
-    .reads_mask = true};
+#define KERAS                                                                                      \
+    {"use_scale", TD__KERAS_SWITCH, "use_scale"}, {                                                \
+        "dropout", TD__KERAS_NUMBER, "dropout"                                                     \
+    }
+static const td__keras_option dot_keras[] = {KERAS, {"score_mode", TD__KERAS_WORD, "score_mode"}};
+static const td__keras_option additive_keras[] = {KERAS};
+#define KIND(what, torch_name)                                                                     \
+    {                                                                                              \
+        TD__KIND(what##_fields, td_attention_layer, plan_##what, forward),                         \
+            TD__IS(ATTENTION, OTHER), TD__TORCH(torch_name), TD__KERAS(what##_keras, VARS),        \
+            .least_from = 2, .most_from = 3, .operators = operators, .mask = td__mask_pass,        \
+            .mask_from = TD__MASK_OF_QUERY, .reads_mask = true                                     \
+    }
+const td__layer_kind td__attention_kind = KIND(dot, "functional.scaled_dot_product_attention");
+const td__layer_kind td__additive_attention_kind = KIND(additive, "");

@@ -111,11 +111,13 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
                : td__operator_reshape(to, inputs[0], (size_t)layer->info.output.rank + 1, shape);
 }
 
+static const td__keras_option reshape_keras[] = {{"target_shape", TD__KERAS_NUMBERS, "shape"}};
 const td__layer_kind td__flatten_kind = {
     TD__KIND_OF_ONE(flatten_fields, td_flatten_layer, plan_flatten, forward),
-    .operators = operators};
+    TD__IS(SHAPE, FLATTENED), TD__TORCH("nn.Flatten"), TD__KERAS_PLAIN, .operators = operators};
 const td__layer_kind td__reshape_kind = {
     TD__KIND_OF_ONE(reshape_fields, td_reshape_layer, plan_reshape, forward),
+    TD__IS(SHAPE, RESHAPED), TD__TORCH("nn.Unflatten"), TD__KERAS(reshape_keras, VARS),
     .operators = operators};
 
 /* --- permute --------------------------------------------------------------------------------- */
@@ -206,12 +208,18 @@ static const char *operators_repeat(const td__layer *layer, td__operators *to,
     return td__operator_reshape(to, wide, 3, (const int64_t[]){0, -1, width});
 }
 
+static const td__keras_option permute_keras[] = {{"dims", TD__KERAS_NUMBERS, "dims"}};
+static const td__keras_option vector_keras[] = {{"n", TD__KERAS_NUMBER, "n"}};
+static const td__keras_option up_keras[] = {{"size", TD__KERAS_NUMBER, "size"}};
 const td__layer_kind td__permute_kind = {
     TD__KIND_OF_ONE(permute_fields, td_permute_layer, plan_permute, forward_permute),
+    TD__IS(SHAPE, OTHER), TD__TORCH("torch.permute"), TD__KERAS(permute_keras, VARS),
     .operators = operators_permute};
 const td__layer_kind td__repeat_vector_kind = {
     TD__KIND_OF_ONE(vector_fields, td_repeat_layer, plan_vector, forward_repeat),
+    TD__IS(SHAPE, OTHER), TD__TORCH("torch.repeat_interleave"), TD__KERAS(vector_keras, VARS),
     .operators = operators_repeat};
 const td__layer_kind td__up_sampling1d_kind = {
-    TD__KIND_OF_ONE(up_fields, td_repeat_layer, plan_up, forward_repeat),
+    TD__KIND_OF_ONE(up_fields, td_repeat_layer, plan_up, forward_repeat), TD__IS(SHAPE, OTHER),
+    .torch = {.name = "nn.Upsample", .channels_first = true}, TD__KERAS(up_keras, VARS),
     .operators = operators_repeat};

@@ -118,12 +118,9 @@ static td_status check(const td__layer *layer, const stretching *s, int64_t in, 
 
 /* The output's shape; *kernel gets the kernel's. */
 static td_status plan(td__layer *layer, const td_shape *inputs, td_shape *kernel, td_error *error) {
-    static const char *const meanings[] = {"(steps, channels)", "(height, width, channels)",
-                                           "(depth, height, width, channels)"};
     stretching s = stretching_of(layer);
     int64_t in = 0;
-    td_status status =
-        td__layer_need_rank(layer, inputs, s.spatial + 1, meanings[s.spatial - 1], error);
+    td_status status = td__layer_need_map(layer, inputs, s.spatial, error);
     status = status ? status : td__layer_need_last(layer, inputs, &in, error);
     status = status ? status : check(layer, &s, in, error);
     if (status) {
@@ -304,14 +301,25 @@ static const char *operators(const td__layer *layer, td__operators *to, const ch
     return td__operator_convolve(to, "ConvTranspose", layer, inputs[0], &window, used, s.groups);
 }
 
-#define KIND(rows, struct_type, plan_function, forward_function)                                   \
+static const td__keras_option keras[] = {{"filters", TD__KERAS_NUMBER, "filters"},
+                                         {"groups", TD__KERAS_ONE, "groups"},
+                                         {"output_padding", TD__KERAS_NUMBERS, "output_padding"},
+                                         TD__KERAS_WINDOW,
+                                         TD__KERAS_KERNEL_AND_BIAS};
+#define TORCH(rank, ...)                                                                           \
+    { TD__TORCH_KERNEL(rank, __VA_ARGS__), TD__TORCH_VECTOR("bias", "bias", ) }
+static const td__torch_weight torch1[] = TORCH(3, 2, 1, 0);
+static const td__torch_weight torch2[] = TORCH(4, 2, 3, 1, 0);
+static const td__torch_weight torch3[] = TORCH(5, 2, 3, 4, 1, 0);
+
+#define KIND(axes, struct_type, what)                                                              \
     {                                                                                              \
-        TD__KIND_OF_ONE(rows, struct_type, plan_function, forward_function),                       \
-            .has_activation = true, .operators = operators                                         \
+        TD__KIND_OF_ONE(fields##axes, struct_type, plan_##what, forward_##what),                   \
+            TD__IS(LINEAR, OTHER), .unit_axis = 2, TD__KERAS(keras, VARS),                         \
+                                   .torch = {"nn.ConvTranspose" #axes "d", torch##axes,            \
+                                             TD__COUNT(torch##axes), (axes) == 1},                 \
+                                   .has_activation = true, .operators = operators                  \
     }
-const td__layer_kind td__conv1d_transpose_kind =
-    KIND(fields1, td_conv2d_layer, plan_images, forward_images);
-const td__layer_kind td__conv2d_transpose_kind =
-    KIND(fields2, td_conv2d_layer, plan_images, forward_images);
-const td__layer_kind td__conv3d_transpose_kind =
-    KIND(fields3, td_conv3d_layer, plan_volumes, forward_volumes);
+const td__layer_kind td__conv1d_transpose_kind = KIND(1, td_conv2d_layer, images);
+const td__layer_kind td__conv2d_transpose_kind = KIND(2, td_conv2d_layer, images);
+const td__layer_kind td__conv3d_transpose_kind = KIND(3, td_conv3d_layer, volumes);

@@ -276,11 +276,25 @@ static bool both_have_mask(const td__layer *layer, bool any) {
     return any && inner->return_sequences;
 }
 
+/* `layer` is read and written by itself. */
+static const td__keras_option step_keras[] = {{"layer", TD__KERAS_IGNORED, NULL}};
+static const td__keras_option both_keras[] = {{"layer", TD__KERAS_IGNORED, NULL},
+                                              {"backward_layer", TD__KERAS_IGNORED, NULL},
+                                              {"merge_mode", TD__KERAS_MERGE, "merge_mode"}};
 const td__layer_kind td__time_distributed_kind = {
     TD__KIND_OF_ONE(step_fields, td_wrapper_layer, plan_steps, forward_steps),
-    .has_activation = true, .operators = operators_steps, .mask = td__mask_pass, .wraps = true};
+    TD__IS(WRAPPER, OTHER),
+    TD__TORCH(""),
+    TD__KERAS(step_keras, WRAPPED),
+    .has_activation = true,
+    .operators = operators_steps,
+    .mask = td__mask_pass,
+    .wraps = true};
 const td__layer_kind td__bidirectional_kind = {
     TD__KIND_OF_ONE(both_fields, td_wrapper_layer, plan_both, forward_both),
+    TD__IS(WRAPPER, OTHER),
+    TD__TORCH("bidirectional=True"),
+    TD__KERAS(both_keras, BOTH),
     .operators = operators_both,
     .mask = td__mask_pass,
     .has_mask = both_have_mask,

@@ -28,7 +28,7 @@ static const char *oddity(td__case *of, const td__layer_facts *layer) {
         return td__say(of, "weights of %s start with deviation %.3g, %.1f times Glorot's",
                        layer->name, layer->kernel_deviation, ratio);
     }
-    if (ratio < NARROW && layer->kind != TD_LAYER_EMBEDDING) {
+    if (ratio < NARROW && layer->kind->role != TD__ROLE_LOOKUP) {
         return td__say(of, "weights of %s start with deviation %.2g, %.2f of Glorot's", layer->name,
                        layer->kernel_deviation, ratio);
     }

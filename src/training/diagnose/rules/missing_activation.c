@@ -4,7 +4,7 @@
 static bool is_linear(const td__case *of, size_t index) {
     const td__layer_facts *layer = &of->layers.items[index];
     return layer->learns && !layer->recurrent && !layer->last &&
-           layer->kind != TD_LAYER_EMBEDDING && layer->kind != TD_LAYER_MULTI_HEAD_ATTENTION &&
+           layer->kind->role != TD__ROLE_LOOKUP && layer->kind->role != TD__ROLE_ATTENTION &&
            layer->effective == TD_LINEAR;
 }
 

@@ -8,8 +8,8 @@ static void look(td__case *of) {
     for (size_t i = 0; i < of->layers.count; i++) {
         const td__layer_facts *layer = &of->layers.items[i];
         bool normalised = i + 1 < of->layers.count &&
-                          of->layers.items[i + 1].kind == TD_LAYER_BATCH_NORMALIZATION;
-        if (!layer->learns || layer->bias || layer->kind == TD_LAYER_EMBEDDING || normalised) {
+                          of->layers.items[i + 1].kind->role == TD__ROLE_NORMALIZATION;
+        if (!layer->learns || layer->bias || layer->kind->role == TD__ROLE_LOOKUP || normalised) {
             continue;
         }
         if (!s) {

@@ -7,9 +7,8 @@ static void look(td__case *of) {
         return;
     }
     for (size_t i = 0; i < of->layers.count; i++) {
-        td_layer_kind kind = of->layers.items[i].kind;
-        if (kind == TD_LAYER_BATCH_NORMALIZATION || kind == TD_LAYER_LAYER_NORMALIZATION ||
-            kind == TD_LAYER_ADD) {
+        td__layer_role role = of->layers.items[i].kind->role;
+        if (role == TD__ROLE_NORMALIZATION || role == TD__ROLE_MERGE) {
             return;
         }
     }

@@ -12,7 +12,7 @@ static void look(td__case *of) {
     for (size_t i = 0; i < of->layers.count; i++) {
         const td__layer_facts *layer = &of->layers.items[i];
         if (!layer->learns || layer->last || layer->units > NARROW ||
-            layer->kind == TD_LAYER_EMBEDDING) {
+            layer->kind->role == TD__ROLE_LOOKUP) {
             continue;
         }
         if (!s) {
@@ -21,7 +21,7 @@ static void look(td__case *of) {
         td__because(s, NULL, 0, (double)layer->units,
                     td__say(of, "%s has %lld unit%s", layer->name, (long long)layer->units,
                             layer->units == 1 ? "" : "s"));
-        bool filters = layer->kind == TD_LAYER_CONV2D || layer->kind == TD_LAYER_CONV1D;
+        bool filters = td__layer_has_option(layer->kind, "filters");
         td__edit_layer(of, s, (ptrdiff_t)i, filters ? "filters" : "units", WIDER);
     }
 }

@@ -27,7 +27,7 @@ static void look(td__case *of) {
     for (size_t i = 0; i < of->layers.count; i++) {
         const td__layer_facts *layer = &of->layers.items[i];
         bool hidden = (ptrdiff_t)i < of->layers.last || layer->recurrent;
-        bool activation = layer->kind == TD_LAYER_ACTIVATION;
+        bool activation = layer->kind->role == TD__ROLE_ACTIVATION;
         const char *why = hidden && (layer->learns || activation) ? harm(layer) : NULL;
         if (!why) {
             continue;
@@ -39,7 +39,7 @@ static void look(td__case *of) {
         td__because(
             s, NULL, 0, 0,
             td__say(of, "%s in %s %s", td_activation_name(layer->activation), layer->name, why));
-        td__edit_layer(of, s, (ptrdiff_t)i, activation ? "function" : "activation", better);
+        td__edit_layer(of, s, (ptrdiff_t)i, td__layer_activation_key(layer->kind), better);
     }
 }
 

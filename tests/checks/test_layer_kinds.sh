@@ -1,0 +1,15 @@
+# What is true of a kind of layer stands in src/engine/nn/layers, as members of the kind: other modules
+# ask the kind and name none. Making a layer of a kind is not asking about it.
+set -eu
+cd "$TD_SOURCE"
+members=$(sed -n '/define TD_LAYER_LIST(X)/,/^$/s/.*X(\([A-Z0-9_]*\), *[a-z0-9_]*, *"[A-Za-z0-9]*").*/\1/p' include/tapedeck/*.h)
+test "$(echo "$members" | wc -l)" -gt 50 || {
+    echo "the list of kinds was not found in include/tapedeck"
+    exit 1
+}
+names=$(echo $members | tr ' ' '|')
+if grep -rnwE "TD_LAYER_($names)" --include='*.[ch]' src cli | grep -v '^src/engine/nn/' |
+    grep -v 'td_model_add_layer('; then
+    echo "the lines above know a kind of layer by name: make what they know a member of td__layer_kind"
+    exit 1
+fi
