@@ -3,10 +3,10 @@
  * the archive: several may share a member. */
 #include "exported/exported.h"
 
+#include "base/bytes.h"
 #include "base/half.h"
 #include "base/memory.h"
 #include "base/proto.h"
-#include "data/bytes.h"
 #include "exported/convert.h"
 #include "onnx/model.h"
 #include "zip/zip.h"

@@ -6,9 +6,9 @@
  */
 #include "keras/keras.h"
 
+#include "base/bytes.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "keras/class.h"
 #include "keras/graph.h"
 #include "keras/make.h"

@@ -1,8 +1,8 @@
 #include "keras/notes.h"
 
+#include "base/bytes.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "hdf5/hdf5.h"
 #include "zip/zip.h"
 

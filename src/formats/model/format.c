@@ -1,7 +1,7 @@
 /* The formats, and what is said of files that are none of them. */
 #include "model/format.h"
 
-#include "data/bytes.h"
+#include "base/bytes.h"
 #include "exported/exported.h"
 #include "keras/keras.h"
 #include "keras/notes.h"

@@ -1,9 +1,9 @@
 /* Texts that were kept with a model: metadata_props of ModelProto, StringStringEntryProto. */
 #include "model/onnx_notes.h"
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/proto.h"
-#include "data/bytes.h"
 
 enum { METADATA_PROPS = 14, KEY = 1, VALUE = 2 };
 

@@ -1,7 +1,7 @@
 /* Tensors of graphs: the constants of an ONNX file, or of what becomes one, as the file calls them. What a
  * graph takes and puts out is the list's remark. */
+#include "base/bytes.h"
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "model/format.h"
 #include "onnx/graph.h"
 #include "tensor/tensor.h"

@@ -1,6 +1,6 @@
 /* Tensors of files that are weights alone, or of which only the weights are wanted. */
+#include "base/bytes.h"
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "data/npy.h"
 #include "hdf5/hdf5.h"
 #include "model/safetensors.h"
@@ -131,7 +131,7 @@ td_status td__hdf5_tensors(const char *path, td__tensor_list *list, td_error *er
     td_status status = td__bytes_map(&bytes, path, error);
     const void *data = bytes.data;
     size_t size = bytes.size;
-    status = status ? status : td__bytes_keep(&bytes, list, path, error);
+    status = status ? status : td__tensor_list_keep_bytes(list, &bytes, path, error);
     return status ? status : td__hdf5_tensors_of(data, size, path, list, error);
 }
 
@@ -163,7 +163,7 @@ static td_status open_zip(td__zip *zip, const char *path, td__tensor_list *list,
     td_status status = td__bytes_map(&bytes, path, error);
     const void *data = bytes.data;
     size_t size = bytes.size;
-    status = status ? status : td__bytes_keep(&bytes, list, path, error);
+    status = status ? status : td__tensor_list_keep_bytes(list, &bytes, path, error);
     return status ? status : td__zip_open(zip, data, size, path, error);
 }
 

@@ -1,19 +1,15 @@
 /* A model of custom layers over one run of a graph. */
 #include "onnx/model.h"
 
-#include "base/file.h"
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/proto.h"
 #include "nn/model.h"
 #include "onnx/source.h"
 #include "tape/tape.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define MOST_NODES 20000
 /* Of memory for running a graph once, before its parameters are made; and so many times the file,
@@ -499,39 +495,20 @@ bool td__onnx_recognise(const unsigned char *head, size_t size) {
     return number >= 2 && number <= 8 && wire == (number == 5 ? TD__VARINT : TD__BYTES);
 }
 
-/* The file's bytes, for munmap; NULL on failure. */
-static void *map_file(const char *path, size_t *size, td_error *error) {
-    int file = td__file_open(AT_FDCWD, path, O_RDONLY);
-    struct stat about;
-    if (file < 0 || fstat(file, &about) < 0) {
-        td__file_error(error, path, "open");
-        if (file >= 0) {
-            close(file);
-        }
-        return NULL;
-    }
-    *size = (size_t)about.st_size;
-    void *bytes = *size ? mmap(NULL, *size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-    if (bytes == MAP_FAILED) {
-        td__file_error(error, path, "read");
-        bytes = NULL;
-    }
-    close(file);
-    return bytes;
-}
-
 td_model *td__onnx_load_for(const char *path, td_shape example, td_error *error) {
-    size_t size;
-    void *bytes = map_file(path, &size, error);
+    td__bytes bytes = {0};
     char name[TD__ONNX_NAME_SIZE];
     model_name(path, name);
-    td_model *model = NULL;
-    if (bytes) {
-        model = make(
-            &(origin){.bytes = bytes, .size = size, .path = path, .name = name, .example = example},
-            error);
-        (void)munmap(bytes, size);
+    if (td__bytes_map(&bytes, path, error)) {
+        return NULL;
     }
+    td_model *model = make(&(origin){.bytes = bytes.data,
+                                     .size = bytes.size,
+                                     .path = path,
+                                     .name = name,
+                                     .example = example},
+                           error);
+    td__bytes_release(&bytes);
     return model;
 }
 
@@ -540,14 +517,14 @@ td_model *td__onnx_load(const char *path, td_error *error) {
 }
 
 bool td__onnx_is_open(const char *path, td_shape *input, bool *first) {
-    size_t size;
-    void *bytes = map_file(path, &size, NULL);
-    if (!bytes) {
+    td__bytes bytes = {0};
+    if (td__bytes_map(&bytes, path, NULL)) {
         return false;
     }
     td__onnx_source *source = NULL;
-    if (td__onnx_recognise(bytes, size)) {
-        source = source_create(&(origin){.bytes = bytes, .size = size, .path = path}, NULL);
+    if (td__onnx_recognise(bytes.data, bytes.size)) {
+        source =
+            source_create(&(origin){.bytes = bytes.data, .size = bytes.size, .path = path}, NULL);
     }
     bool open = false;
     if (source && !check_input(source->graph, NULL)) {
@@ -559,6 +536,6 @@ bool td__onnx_is_open(const char *path, td_shape *input, bool *first) {
         }
     }
     source_destroy(source);
-    (void)munmap(bytes, size);
+    td__bytes_release(&bytes);
     return open;
 }

@@ -3,7 +3,7 @@
 #ifndef TAPEDECK_TENSORFLOW_BUNDLE_H
 #define TAPEDECK_TENSORFLOW_BUNDLE_H
 
-#include "data/bytes.h"
+#include "base/bytes.h"
 #include "tensor/list.h"
 
 typedef struct td__bundle_entry {

@@ -5,8 +5,8 @@
  */
 #include "tflite/tflite.h"
 
+#include "base/bytes.h"
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "onnx/model.h"
 #include "tflite/convert.h"
 

@@ -1,9 +1,9 @@
 /* From a pickle's values to tensors; see torch.h. */
 #include "torch/torch.h"
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/reasons.h"
-#include "data/bytes.h"
 #include "tensor/order.h"
 #include "torch/names.h"
 #include "torch/storage.h"
@@ -366,7 +366,7 @@ td_status td__torch_tensors(const char *path, td__tensor_list *list, td_error *e
     td_status status = td__bytes_map(&bytes, path, error);
     const void *data = bytes.data;
     size_t size = bytes.size;
-    status = status ? status : td__bytes_keep(&bytes, list, path, error);
+    status = status ? status : td__tensor_list_keep_bytes(list, &bytes, path, error);
     return status ? status : td__torch_parse(path, data, size, list, error);
 }
 

@@ -1,13 +1,11 @@
-/* Mapping, loading and streaming files. */
+/* Loading and streaming files. */
 #include "data/bytes.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "tensor/list.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -21,45 +19,18 @@ struct td__input {
     struct stat stat;
 };
 
-static td_status cannot_open(const char *path, td_error *error) {
-    return td_error_set(error, errno == ENOENT || errno == ENOTDIR ? TD_NOT_FOUND : TD_IO, "%s: %s",
-                        path, td__file_reason(errno));
-}
-
 /* Anything but a regular file could block, or end anywhere. */
 static td_status open_regular(const char *path, int *descriptor, struct stat *status,
                               td_error *error) {
     int opened = td__file_open(AT_FDCWD, path, O_RDONLY);
     if (opened < 0 || fstat(opened, status) != 0) {
-        td_status reason = cannot_open(path, error);
+        td_status reason = td__cannot_open(error, path);
         if (opened >= 0) {
             close(opened);
         }
         return reason;
     }
     *descriptor = opened;
-    return TD_OK;
-}
-
-td_status td__bytes_map(td__bytes *bytes, const char *path, td_error *error) {
-    int descriptor = -1;
-    struct stat status;
-    td_status opened = open_regular(path, &descriptor, &status, error);
-    if (opened) {
-        return opened;
-    }
-    *bytes = (td__bytes){.size = (size_t)status.st_size, .mapped = true};
-    void *data = NULL;
-    if (bytes->size > 0) {
-        data = mmap(NULL, bytes->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    }
-    int reason = errno;
-    close(descriptor);
-    if (data == MAP_FAILED) {
-        *bytes = (td__bytes){0};
-        return td_error_set(error, TD_IO, "%s: cannot be mapped: %s", path, strerror(reason));
-    }
-    bytes->data = data;
     return TD_OK;
 }
 
@@ -104,32 +75,6 @@ td_status td__bytes_get(td__bytes *bytes, const char *path, int64_t maximum, td_
         status = td__bytes_load(bytes, path, maximum, error);
     }
     return status;
-}
-
-void td__bytes_release(td__bytes *bytes) {
-    if (bytes->mapped && bytes->data) {
-        munmap((void *)(uintptr_t)bytes->data, bytes->size);
-    } else if (!bytes->mapped) {
-        td__free((void *)(uintptr_t)bytes->data);
-    }
-    *bytes = (td__bytes){0};
-}
-
-static void release_kept(void *owner) {
-    td__bytes_release(owner);
-    td__free(owner);
-}
-
-td_status td__bytes_keep(td__bytes *bytes, struct td__tensor_list *list, const char *path,
-                         td_error *error) {
-    td__bytes *kept = td__calloc(1, sizeof *kept);
-    if (!kept) {
-        td__bytes_release(bytes);
-        return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
-    }
-    *kept = *bytes;
-    *bytes = (td__bytes){0};
-    return td__tensor_list_keep(list, release_kept, kept, path, error);
 }
 
 td_status td__input_memory(td__input **input, const char *path, const void *data, size_t size,
