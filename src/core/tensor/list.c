@@ -66,23 +66,6 @@ td_status td__tensor_list_keep(td__tensor_list *list, void (*release)(void *owne
     return TD_OK;
 }
 
-static void release_bytes(void *owner) {
-    td__bytes_release(owner);
-    td__free(owner);
-}
-
-td_status td__tensor_list_keep_bytes(td__tensor_list *list, td__bytes *bytes, const char *origin,
-                                     td_error *error) {
-    td__bytes *kept = td__calloc(1, sizeof *kept);
-    if (!kept) {
-        td__bytes_release(bytes);
-        return td_error_set(error, TD_MEMORY, "%s: out of memory", origin);
-    }
-    *kept = *bytes;
-    *bytes = (td__bytes){0};
-    return td__tensor_list_keep(list, release_bytes, kept, origin, error);
-}
-
 void td__tensor_list_release(td__tensor_list *list) {
     for (size_t i = 0; i < list->count; i++) {
         td__free((void *)(uintptr_t)list->items[i].name);

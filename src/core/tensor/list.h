@@ -2,7 +2,6 @@
 #ifndef TAPEDECK_TENSOR_LIST_H
 #define TAPEDECK_TENSOR_LIST_H
 
-#include "base/bytes.h"
 #include "tapedeck/tensor.h"
 
 typedef struct td__named_view {
@@ -30,9 +29,6 @@ TD_NODISCARD td_status td__tensor_list_check(const td__tensor_list *list, const 
 /* owner is released after the views; on failure at once. */
 TD_NODISCARD td_status td__tensor_list_keep(td__tensor_list *list, void (*release)(void *owner),
                                             void *owner, const char *origin, td_error *error);
-/* The same of bytes that views point into, which are then none. */
-TD_NODISCARD td_status td__tensor_list_keep_bytes(td__tensor_list *list, td__bytes *bytes,
-                                                  const char *origin, td_error *error);
 void td__tensor_list_release(td__tensor_list *list);
 
 #endif

@@ -1,7 +1,6 @@
 /* From a pickle's values to tensors; see torch.h. */
 #include "torch/torch.h"
 
-#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/reasons.h"
 #include "tensor/order.h"
@@ -359,15 +358,6 @@ td_status td__torch_parse(const char *path, const void *bytes, size_t size, td__
     td__pickle_release(&r->pickle);
     td__free(r);
     return status;
-}
-
-td_status td__torch_tensors(const char *path, td__tensor_list *list, td_error *error) {
-    td__bytes bytes = {0};
-    td_status status = td__bytes_map(&bytes, path, error);
-    const void *data = bytes.data;
-    size_t size = bytes.size;
-    status = status ? status : td__tensor_list_keep_bytes(list, &bytes, path, error);
-    return status ? status : td__torch_parse(path, data, size, list, error);
 }
 
 bool td__torch_is_pickle(const unsigned char *head, size_t size) {
