@@ -116,8 +116,8 @@ static bool has_several(const td__saved *saved) {
 static td_status choose_pieces(td__saved *saved, const char *path, const td__saved_options *options,
                                td_data_options *data, td_error *error) {
     size_t inputs = saved->model ? td_model_input_count(saved->model) : 0;
-    bool by_name = is_read_by(path, td__npz_read) || is_read_by(path, td__csv_read);
-    if (!has_several(saved) && !by_name) {
+    if (data->input_pieces.count && !has_several(saved) && !is_read_by(path, td__npz_read) &&
+        !is_read_by(path, td__csv_read)) {
         data->input_pieces = (td_pieces){0};
     }
     if (options->labels) {

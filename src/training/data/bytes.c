@@ -34,16 +34,16 @@ static td_status open_regular(const char *path, int *descriptor, struct stat *st
     return TD_OK;
 }
 
-td_status td__bytes_load(td__bytes *bytes, const char *path, int64_t maximum, td_error *error) {
-    td__input *input = NULL;
-    td_status status = td__input_open(&input, path, error);
+/* Reads what is left of it into memory; TD_RANGE when that is more than maximum bytes. */
+static td_status load(td__input *input, td__bytes *bytes, int64_t maximum, td_error *error) {
     uint8_t *data = NULL;
     size_t size = 0, capacity = 0;
     size_t most = (size_t)maximum + 1; /* tells a file of just the maximum from a larger one */
+    td_status status = TD_OK;
     while (!status) {
         size_t wanted = size + (1 << 20) < most ? size + (1 << 20) : most, got = 0;
         if (!td__grow(&data, &capacity, wanted, most, 1)) {
-            status = td_error_set(error, TD_MEMORY, "%s: no memory for its content", path);
+            status = td_error_set(error, TD_MEMORY, "%s: no memory for its content", input->path);
             break;
         }
         status = td__input_read(input, data + size, capacity - size, &got, error);
@@ -53,13 +53,12 @@ td_status td__bytes_load(td__bytes *bytes, const char *path, int64_t maximum, td
                 td_error_set(error, TD_RANGE,
                              "%s has more than %lld bytes unpacked; unpack it to a file, which "
                              "is mapped, or raise `memory`",
-                             path, (long long)maximum);
+                             input->path, (long long)maximum);
         }
         if (size < capacity) {
             break;
         }
     }
-    td__input_close(input);
     if (status) {
         td__free(data);
         return status;
@@ -68,12 +67,28 @@ td_status td__bytes_load(td__bytes *bytes, const char *path, int64_t maximum, td
     return TD_OK;
 }
 
-td_status td__bytes_get(td__bytes *bytes, const char *path, int64_t maximum, td_error *error) {
-    td_status status = td__bytes_map(bytes, path, error);
+td_status td__input_map(const td__input *input, td__bytes *bytes, td_error *error) {
+    return td__bytes_map_open(bytes, input->descriptor)
+               ? TD_OK
+               : td_error_set(error, TD_IO, "%s: cannot be mapped: %s", input->path,
+                              td__file_reason(errno));
+}
+
+td_status td__input_bytes(td__input *input, td__bytes *bytes, int64_t maximum, td_error *error) {
+    td_status status = td__input_map(input, bytes, error);
     if (!status && bytes->size >= 2 && bytes->data[0] == 0x1F && bytes->data[1] == 0x8B) {
         td__bytes_release(bytes);
-        status = td__bytes_load(bytes, path, maximum, error);
+        status = td__input_rewind(input, error);
+        status = status ? status : load(input, bytes, maximum, error);
     }
+    return status;
+}
+
+td_status td__bytes_get(td__bytes *bytes, const char *path, int64_t maximum, td_error *error) {
+    td__input *input = NULL;
+    td_status status = td__input_open(&input, path, error);
+    status = status ? status : td__input_bytes(input, bytes, maximum, error);
+    td__input_close(input);
     return status;
 }
 
@@ -165,6 +180,13 @@ td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *go
     }
     *got = total;
     return TD_OK;
+}
+
+td_status td__input_rewind(td__input *input, td_error *error) {
+    input->total = 0;
+    return gzrewind(input->file) == 0 ? TD_OK
+                                      : td_error_set(error, TD_IO, "%s: cannot be read again: %s",
+                                                     input->path, td__file_reason(errno));
 }
 
 const char *td__input_path(const td__input *input) {
