@@ -95,7 +95,7 @@ class Opens(Case):
     def test_training(self):
         self.write_table("data.csv")
         self.write("e.yaml", self.experiment())
-        self.check_once(["e.yaml", "data.csv"], "train", "e.yaml", "--quiet")
+        self.check_once(["e.yaml", "data.csv"], "train", "e.yaml")
 
     def test_data_sets_of_every_format(self):
         inputs = numpy.random.default_rng(1).normal(size=(60, 2)).astype("float32")
