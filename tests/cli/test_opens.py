@@ -1,4 +1,5 @@
 """A file that is read is opened once, whatever is asked of it."""
+import gzip
 import os
 import re
 import shutil
@@ -103,9 +104,21 @@ class Opens(Case):
         numpy.save(self.path("x.npy"), inputs)
         numpy.save(self.path("y.npy"), labels)
         numpy.savez(self.path("both.npz"), x=inputs, y=labels)
-        for data, files in (("train: x.npy\n  labels: y.npy", ["x.npy", "y.npy"]), ("train: both.npz", ["both.npz"])):
+        self.write_table("data.csv")
+        with gzip.open(self.path("packed.csv.gz"), "wb") as file:
+            file.write(self.bytes("data.csv"))
+        with gzip.open(self.path("packed.npy.gz"), "wb") as file:
+            file.write(self.bytes("x.npy"))
+        for data, files in (("train: x.npy\n  labels: y.npy", ["x.npy", "y.npy"]), ("train: both.npz", ["both.npz"]),
+                            ("train: packed.npy.gz\n  labels: y.npy", ["packed.npy.gz", "y.npy"]),
+                            ("train: packed.csv.gz\n  label: side", ["packed.csv.gz"]),
+                            ("train: data.csv\n  label: a\n  label_kind: values\n  categories: [side]", ["data.csv"])):
             with self.subTest(data):
-                self.write("e.yaml", self.experiment().replace("train: data.csv\n  label: side", data))
+                text = self.experiment().replace("train: data.csv\n  label: side", data)
+                if "values" in data:
+                    text = (text.replace("loss: sparse_categorical_crossentropy\n  from_logits: true", "loss: mse")
+                            .replace("metrics: [accuracy]", "metrics: [mae]").replace("units: 2", "units: 1"))
+                self.write("e.yaml", text)
                 self.check_once(files, "train", "e.yaml", "--quiet")
 
 
