@@ -173,13 +173,41 @@ static bool is_found_by_rule(const char *remark) {
     return found;
 }
 
+/* What is remarked on while the trainer is made waits for what rules find, which stands before it. */
+static struct {
+    bool on;
+    char **texts;
+    size_t count;
+} held;
+
+static bool hold(const char *text) {
+    char **texts = held.on ? realloc(held.texts, (held.count + 1) * sizeof *texts) : NULL;
+    held.texts = texts ? texts : held.texts;
+    char *copy = texts ? strdup(text) : NULL;
+    if (copy) {
+        held.texts[held.count++] = copy;
+    }
+    return copy;
+}
+
 static void print_remark(void *user, const char *text) {
     (void)user;
-    if (is_found_by_rule(text)) {
+    if (hold(text) || is_found_by_rule(text)) {
         return;
     }
     terminal_clear();
     note(text);
+}
+
+static void print_held(void) {
+    held.on = false;
+    for (size_t i = 0; i < held.count; i++) {
+        print_remark(NULL, held.texts[i]);
+        free(held.texts[i]);
+    }
+    free(held.texts);
+    held.texts = NULL;
+    held.count = 0;
 }
 
 /* Stores the findings of the rules in the run and prints where the reasons are. */
@@ -200,11 +228,9 @@ static void store_findings(const td_monitor *monitor, const char *folder, bool q
 }
 
 /* Reports errors that make training impossible before it starts, one per line; warnings are left out. */
-static void check_first(const char *path, const settings *s) {
-    td_check_options how = {
-        .size = sizeof how, .set = s->set, .set_count = s->set_count, .while_reading = true};
-    td_diagnosis *diagnosis =
-        td_check(path, &how, NULL); /* creating the trainer reports the reason */
+static void check_first(const char *path, td_trainer *trainer) {
+    td_check_options how = {.size = sizeof how, .trainer = trainer};
+    td_diagnosis *diagnosis = td_check(path, &how, NULL);
     const td_diagnosis_finding *findings;
     size_t count = diagnosis ? td_diagnosis_findings(diagnosis, &findings) : 0;
     for (size_t i = 0; i < count; i++) {
@@ -227,9 +253,7 @@ static int run_experiment(td_experiment *experiment, const char *path, const set
     if (!monitor) {
         return fail(EXIT_BAD, "out of memory");
     }
-    if (td_monitor_is_on(monitor) && !s->quiet && !s->resume && !s->dry_run) {
-        check_first(path, s);
-    }
+    held.on = td_monitor_is_on(monitor) && !s->quiet && !s->resume && !s->dry_run;
     FILE *stream = style == REPORT_BAR ? terminal_stream() : NULL;
     td_trainer_options options = {.size = sizeof options,
                                   .out = s->out,
@@ -242,6 +266,10 @@ static int run_experiment(td_experiment *experiment, const char *path, const set
                                   .read_first = s->dry_run};
     td_error error = {0};
     td_trainer *trainer = td_trainer_create(experiment, &options, &error);
+    if (trainer && held.on) {
+        check_first(path, trainer);
+    }
+    print_held();
     int status = EXIT_GOOD;
     if (!trainer) {
         status = fail(EXIT_USAGE, "%s", error.text);

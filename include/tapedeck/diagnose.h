@@ -114,6 +114,9 @@ typedef struct td_check_options {
     bool probe; /* also a range test of the learning rate: a short training in memory */
     bool
         while_reading; /* of large data only what is looked at is read: training will read it all */
+    /* The experiment's own, before it trains, which then goes as if nobody had looked: no file is read
+     * again. NULL: one is made from the file. */
+    struct td_trainer *trainer;
 } td_check_options;
 TD_API td_diagnosis *td_check(const char *experiment, const td_check_options *options,
                               td_error *error);

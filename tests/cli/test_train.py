@@ -137,6 +137,14 @@ record:
                       said(stopping.replace("MODE", "min")))
         self.assertEqual(said(stopping.replace("MODE", "max")), "")
 
+    def test_looking_for_faults_before_training_changes_nothing(self):
+        text = SMALL.replace("  - dense: {name: logits", "  - batch_normalization: {}\n  - dropout: {rate: 0.2}\n"
+                             "  - dense: {name: logits")
+        self.train(text, "--out", "looked")
+        self.train(text, "--out", "not_looked", "--quiet")
+        self.assertEqual(self.bytes("looked", "small", "model.safetensors"),
+                         self.bytes("not_looked", "small", "model.safetensors"))
+
     def test_tables_of_signals(self):
         self.train(SMALL + RECORD, "--quiet")
         error = self.table("hidden.error.csv")

@@ -13,9 +13,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     td_data_options options = {.memory = 1 << 20};
-    td__request request = {.path = path, .options = &options};
     td__table table = {0};
     td_error error = {0};
+    td__input *input = NULL;
+    if (td__input_open(&input, path, &error)) {
+        abort();
+    }
+    td__request request = {.path = path, .input = input, .options = &options};
     td_status status = td__npz_read(&table, &request, &error);
     if (status != error.status) {
         abort();
@@ -27,6 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
     }
     td__table_release(&table);
+    td__input_close(input);
     close(file);
     return 0;
 }

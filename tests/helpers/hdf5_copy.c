@@ -3,8 +3,8 @@
  *     hdf5_copy FROM TO ATTRIBUTE…
  *
  * Of attributes, those named are copied: lists when their name begins with "list", else texts. */
+#include "base/bytes.h"
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "hdf5/hdf5.h"
 
 #include <stdio.h>

@@ -9,8 +9,8 @@
  *     texts PATH ATTRIBUTE TEXT TEXT …         in hexadecimal, each with a '.' before it
  *     refused PATH STATUS SENTENCE
  */
+#include "base/bytes.h"
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "hdf5/hdf5.h"
 
 #include <stdio.h>

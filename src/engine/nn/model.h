@@ -11,6 +11,25 @@ typedef struct td__parameter {
     double l1, l2;
 } td__parameter;
 
+/* What the file a model came from says of it beside its layers. Zero: nothing. */
+typedef struct td__model_facts {
+    bool input_first, output_first; /* the file has the channels first, the model has them last */
+    int64_t fixed_batch;            /* the only number of examples it runs on at a time; 0: any */
+    const char *const
+        *classes; /* what the output's columns are called; live as long as the model */
+    size_t class_count;
+} td__model_facts;
+
+/* A model that is loaded for the data at hand. */
+typedef struct td__model_for {
+    bool known;       /* the data is: */
+    td_shape example; /* what it has, for which the model is made whatever else would fit */
+    /* Out, where the data is not known and axes of the input have any size: no model is made yet. */
+    bool waits;
+    td_shape takes;   /* one example, as the model takes it; -1: any size */
+    bool input_first; /* as in the facts */
+} td__model_for;
+
 struct td_model {
     char *name;
     td_shape input_shape; /* of one example; -1: any */
@@ -27,6 +46,7 @@ struct td_model {
     size_t slot_count;
     size_t named[TD_LAYER_KIND_COUNT]; /* layers of each kind without a name given */
     td_error error;                    /* the first of td_model_add_layer */
+    td__model_facts facts;
 
     /* Once built. */
     bool built;
@@ -59,6 +79,7 @@ td_status td__layer_complete(const td_model *model, td__layer *layer, td_error *
 /* Makes room for the last layer's name among the slots, and puts it there; false when memory is
  * exhausted. */
 bool td__model_index_last(td_model *model);
+const td__model_facts *td__model_facts_of(const td_model *model);
 /* The first layer that takes values of an input as indices; NULL when there is none. */
 const td_layer_info *td__model_reads_ids(const td_model *model);
 /* Lists the parameters that are to be trained again, after something was frozen. */

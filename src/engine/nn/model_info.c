@@ -36,6 +36,10 @@ td_dtype td_model_input_dtype(const td_model *model) {
     return TD_FLOAT32;
 }
 
+const td__model_facts *td__model_facts_of(const td_model *model) {
+    return &model->facts;
+}
+
 const td_layer_info *td__model_reads_ids(const td_model *model) {
     for (size_t i = 0; i < model->layer_count; i++) {
         const td__layer *layer = model->layers[i];

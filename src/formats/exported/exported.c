@@ -6,7 +6,6 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "base/proto.h"
-#include "data/bytes.h"
 #include "exported/convert.h"
 #include "onnx/model.h"
 #include "zip/zip.h"
@@ -566,15 +565,5 @@ td_model *td__exported_model(const void *bytes, size_t size, const char *path, t
     td_status status = td__exported_graph(bytes, size, path, &made, &made_size, error);
     td_model *model = status ? NULL : td__onnx_model(made, made_size, path, error);
     td__free(made);
-    return model;
-}
-
-td_model *td__exported_load(const char *path, td_error *error) {
-    td__bytes bytes = {0};
-    if (td__bytes_map(&bytes, path, error)) {
-        return NULL;
-    }
-    td_model *model = td__exported_model(bytes.data, bytes.size, path, error);
-    td__bytes_release(&bytes);
     return model;
 }

@@ -8,7 +8,6 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "keras/class.h"
 #include "keras/graph.h"
 #include "keras/make.h"
@@ -532,14 +531,4 @@ static td_model *parse_hdf5(const char *path, const void *bytes, size_t size, td
 td_model *td__keras_parse(const char *path, const void *bytes, size_t size, td_error *error) {
     return td__keras_is_hdf5(bytes, size) ? parse_hdf5(path, bytes, size, error)
                                           : parse_zip(path, bytes, size, error);
-}
-
-td_model *td__keras_load(const char *path, td_error *error) {
-    td__bytes bytes = {0};
-    if (td__bytes_map(&bytes, path, error)) {
-        return NULL;
-    }
-    td_model *model = td__keras_parse(path, bytes.data, bytes.size, error);
-    td__bytes_release(&bytes);
-    return model;
 }

@@ -13,10 +13,8 @@
 bool td__keras_is_zip(const unsigned char *head, size_t size);
 bool td__keras_is_hdf5(const unsigned char *head, size_t size);
 
-/* A built model with its weights; NULL on failure: TD_NOT_FOUND, TD_IO, TD_FORMAT, TD_UNSUPPORTED,
- * TD_BAD_SHAPE, TD_RANGE, TD_MEMORY. */
-td_model *td__keras_load(const char *path, td_error *error);
-/* The same of bytes; path is for messages. */
+/* A built model with its weights, from the bytes of a file; NULL on failure: TD_FORMAT, TD_UNSUPPORTED,
+ * TD_BAD_SHAPE, TD_RANGE, TD_MEMORY. path is for messages. */
 td_model *td__keras_parse(const char *path, const void *bytes, size_t size, td_error *error);
 
 /* Writes a .keras file that Keras 3 opens, complete or not at all. Keras does not see the notes. */

@@ -2,9 +2,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "hdf5/hdf5.h"
-#include "zip/zip.h"
 
 #include <stdlib.h>
 
@@ -56,33 +54,18 @@ static td_status read_texts(const td__zip *zip, size_t count, const char *const 
     return status;
 }
 
-td_status td__keras_texts(const char *path, size_t count, const char *const keys[], char *texts[],
+td_status td__keras_texts(const td__zip *zip, size_t count, const char *const keys[], char *texts[],
                           td_error *error) {
-    td__bytes bytes = {0};
-    td__zip zip;
     for (size_t i = 0; i < count; i++) {
         texts[i] = NULL;
     }
-    td_status status = td__bytes_map(&bytes, path, error);
-    if (status) {
-        return status;
-    }
-    status = td__zip_open(&zip, bytes.data, bytes.size, path, error);
-    if (!status) {
-        if (td__zip_find(&zip, TD__KERAS_METADATA)) {
-            status = read_texts(&zip, count, keys, texts, error);
-        }
-        td__zip_release(&zip);
-    }
-    td__bytes_release(&bytes);
-    return status;
+    return td__zip_find(zip, TD__KERAS_METADATA) ? read_texts(zip, count, keys, texts, error)
+                                                 : TD_OK;
 }
 
-td_status td__keras_legacy_texts(const char *path, size_t count, const char *const keys[],
-                                 char *texts[], td_error *error) {
-    td__bytes bytes = {0};
-    td_status status = td__bytes_map(&bytes, path, error);
-    td__hdf5 *file = status ? NULL : td__hdf5_open(bytes.data, bytes.size, path, error);
+td_status td__keras_legacy_texts(const char *path, const void *bytes, size_t size, size_t count,
+                                 const char *const keys[], char *texts[], td_error *error) {
+    td__hdf5 *file = td__hdf5_open(bytes, size, path, error);
     for (size_t i = 0; i < count; i++) {
         char **block = NULL;
         size_t found = 0;
@@ -94,6 +77,5 @@ td_status td__keras_legacy_texts(const char *path, size_t count, const char *con
         td__free(block);
     }
     td__hdf5_close(file);
-    td__bytes_release(&bytes);
-    return status || file ? status : TD_FORMAT;
+    return file ? TD_OK : TD_FORMAT;
 }

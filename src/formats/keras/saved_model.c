@@ -407,7 +407,7 @@ td_model *td__keras_saved_load(const char *path, td_error *error) {
 
 td_status td__keras_saved_tensors(const char *path, td__tensor_list *list, td_error *error) {
     char *name = beside(path, "variables/variables", error);
-    td_status status = name ? td__bundle_tensors(name, list, error) : TD_MEMORY;
+    td_status status = name ? td__bundle_tensors(name, NULL, list, error) : TD_MEMORY;
     td__free(name);
     if (status == TD_NOT_FOUND) { /* a graph without variables */
         return no_model(path, error);

@@ -1,7 +1,7 @@
 /* The formats, and what is said of files that are none of them. */
 #include "model/format.h"
 
-#include "data/bytes.h"
+#include "base/memory.h"
 #include "exported/exported.h"
 #include "keras/keras.h"
 #include "keras/notes.h"
@@ -14,12 +14,9 @@
 #include "tensorflow/sorted.h"
 #include "tflite/tflite.h"
 #include "torch/torch.h"
-#include "zip/zip.h"
 
 #include <string.h>
 #include <strings.h>
-
-enum { HEAD_SIZE = 4096 };
 
 bool td__path_ends_in(const char *path, const char *ending) {
     size_t length = strlen(path), tail = strlen(ending);
@@ -27,10 +24,10 @@ bool td__path_ends_in(const char *path, const char *ending) {
 }
 
 /* Whether an archive has a member whose name ends so. */
-static bool has_member(const td__subject *file, const char *ending) {
+static bool has_member(const td__model_file *file, const char *ending) {
     size_t tail = strlen(ending);
-    for (size_t i = 0; file->zip && i < file->zip->count; i++) {
-        const td__zip_entry *entry = &file->zip->entries[i];
+    for (size_t i = 0; file->is_zip && i < file->zip.count; i++) {
+        const td__zip_entry *entry = &file->zip.entries[i];
         if (entry->name_size >= tail &&
             !memcmp(entry->name + entry->name_size - tail, ending, tail)) {
             return true;
@@ -48,78 +45,84 @@ static td_model *no_model(const char *path, const char *what, const char *remedy
 }
 
 /* The length of a header, of which a file of 16 MiB has no more than 4 bytes, and the header. */
-static bool is_safetensors(const td__subject *file) {
-    const unsigned char *head = file->head;
-    return file->size > 8 && !head[4] && !head[5] && !head[6] && !head[7] && head[8] == '{';
+static bool is_safetensors(const td__model_file *file) {
+    const uint8_t *head = file->bytes.data;
+    return file->bytes.size > 8 && !head[4] && !head[5] && !head[6] && !head[7] && head[8] == '{';
 }
 
-static bool is_torch(const td__subject *file) {
-    return file->zip ? has_member(file, "/data.pkl") : td__torch_is_pickle(file->head, file->size);
+static bool is_torch(const td__model_file *file) {
+    return file->is_zip ? has_member(file, "/data.pkl")
+                        : td__torch_is_pickle(file->bytes.data, file->bytes.size);
 }
 
-static td_model *refuse_torch(const char *path, td_error *error) {
-    return no_model(path, "tensors that torch.save wrote",
+static td_model *refuse_torch(const td__model_file *file, td__model_for *data, td_error *error) {
+    (void)data;
+    return no_model(file->path, "tensors that torch.save wrote",
                     "give them as `weights:` of an experiment that has the model, or export the "
                     "model: torch.onnx.export(model, example, \"model.onnx\")",
                     error);
 }
 
 /* torch.export.save's. */
-static bool is_exported(const td__subject *file) {
+static bool is_exported(const td__model_file *file) {
     return has_member(file, "archive_format") || has_member(file, "exported_program.json");
 }
 
 /* Tar archives of PyTorch before 0.1.10. */
-static bool is_tar(const td__subject *file) {
-    return file->size > 262 && !memcmp(file->head + 257, "ustar", 5);
+static bool is_tar(const td__model_file *file) {
+    return file->bytes.size > 262 && !memcmp(file->bytes.data + 257, "ustar", 5);
 }
 
-static td_model *refuse_tar(const char *path, td_error *error) {
+static td_model *refuse_tar(const td__model_file *file, td__model_for *data, td_error *error) {
+    (void)data;
     td_error_set(error, TD_UNSUPPORTED,
                  "%s: a tar archive, as PyTorch before 0.1.10 wrote; unpack it, or save it anew "
                  "with torch.save(torch.load(\"%s\"), \"new.pt\")",
-                 path, path);
+                 file->path, file->path);
     return NULL;
 }
 
-static bool is_npz(const td__subject *file) {
+static bool is_npz(const td__model_file *file) {
     return has_member(file, ".npy") && !has_member(file, "config.json");
 }
 
-static td_model *refuse_npz(const char *path, td_error *error) {
-    return no_model(path, "an NPZ file",
+static td_model *refuse_npz(const td__model_file *file, td__model_for *data, td_error *error) {
+    (void)data;
+    return no_model(file->path, "an NPZ file",
                     "give it as `weights:` of an experiment that has the model", error);
 }
 
-static bool is_keras(const td__subject *file) {
-    return file->zip || td__keras_is_zip(file->head, file->size);
+static bool is_keras(const td__model_file *file) {
+    return td__keras_is_zip(file->bytes.data, file->bytes.size);
 }
 
-static bool is_hdf5(const td__subject *file) {
-    return td__keras_is_hdf5(file->head, file->size);
+static bool is_hdf5(const td__model_file *file) {
+    return td__keras_is_hdf5(file->bytes.data, file->bytes.size);
 }
 
-static bool is_saved_model(const td__subject *file) {
+static bool is_saved_model(const td__model_file *file) {
     return td__path_ends_in(file->path, "/" TD__SAVED_MODEL) ||
            !strcmp(file->path, TD__SAVED_MODEL);
 }
 
-static bool is_checkpoint(const td__subject *file) {
-    return td__sorted_recognise(file->tail, file->size);
+static bool is_checkpoint(const td__model_file *file) {
+    return td__sorted_recognise(file->bytes.data, file->bytes.size);
 }
 
-static td_model *refuse_checkpoint(const char *path, td_error *error) {
+static td_model *refuse_checkpoint(const td__model_file *file, td__model_for *data,
+                                   td_error *error) {
+    (void)data;
     return no_model(
-        path, "a checkpoint of TensorFlow's",
+        file->path, "a checkpoint of TensorFlow's",
         "load it into the model in Keras, and save that with model.save(\"model.keras\")", error);
 }
 
-static bool is_onnx(const td__subject *file) {
-    return td__onnx_recognise(file->head, file->size);
+static bool is_onnx(const td__model_file *file) {
+    return td__onnx_recognise(file->bytes.data, file->bytes.size);
 }
 
-static bool is_tflite(const td__subject *file) {
-    return td__tflite_recognise(file->head, file->size);
+static bool is_tflite(const td__model_file *file) {
+    return td__tflite_recognise(file->bytes.data, file->bytes.size);
 }
 
 /* Graphs of TensorFlow's have nothing to be recognised by but their name. */
@@ -130,56 +133,133 @@ static void refuse_graph(const char *path, td_error *error) {
                  path);
 }
 
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+static td_model *load_saved_model(const td__model_file *file, td__model_for *data,
+                                  td_error *error) {
+    (void)data;
+    return td__keras_saved_load(file->path, error);
+}
+
+static td_model *load_keras(const td__model_file *file, td__model_for *data, td_error *error) {
+    (void)data;
+    return td__keras_parse(file->path, file->bytes.data, file->bytes.size, error);
+}
+
+static td_model *load_exported(const td__model_file *file, td__model_for *data, td_error *error) {
+    (void)data;
+    return td__exported_model(file->bytes.data, file->bytes.size, file->path, error);
+}
+
+static td_model *load_tflite(const td__model_file *file, td__model_for *data, td_error *error) {
+    (void)data;
+    return td__tflite_model(file->bytes.data, file->bytes.size, file->path, error);
+}
+
 /* The beginning of a SavedModel's graph could be an ONNX file's. */
-static td_model *load_onnx(const char *path, td_error *error) {
-    td_model *model = td__onnx_load(path, error);
-    if (!model && td__path_ends_in(path, ".pb")) {
-        refuse_graph(path, error);
+static td_model *load_onnx(const td__model_file *file, td__model_for *data, td_error *error) {
+    const td__bytes *bytes = &file->bytes;
+    td_model *model = data ? td__onnx_model_for(bytes->data, bytes->size, file->path, data, error)
+                           : td__onnx_model(bytes->data, bytes->size, file->path, error);
+    if (!model && !(data && data->waits) && td__path_ends_in(file->path, ".pb")) {
+        refuse_graph(file->path, error);
     }
     return model;
 }
 
+/* ---- Graphs ---------------------------------------------------------------------------------- */
+
+static td__onnx_graph *onnx_graph(const td__model_file *file, td_error *error) {
+    return td__onnx_parse(file->bytes.data, file->bytes.size, file->path, error);
+}
+
+/* Of what becomes a file of ONNX's. */
+static td__onnx_graph *made_graph(const td__model_file *file,
+                                  td_status (*make)(const void *bytes, size_t size,
+                                                    const char *path, uint8_t **made,
+                                                    size_t *made_size, td_error *error),
+                                  td_error *error) {
+    uint8_t *made = NULL;
+    size_t size = 0;
+    td_status status = make(file->bytes.data, file->bytes.size, file->path, &made, &size, error);
+    td__onnx_graph *graph = status ? NULL : td__onnx_parse(made, size, file->path, error);
+    td__free(made);
+    return graph;
+}
+
+static td__onnx_graph *exported_graph(const td__model_file *file, td_error *error) {
+    return made_graph(file, td__exported_graph, error);
+}
+
+static td__onnx_graph *tflite_graph(const td__model_file *file, td_error *error) {
+    return made_graph(file, td__tflite_graph, error);
+}
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+static td_status saved_model_tensors(td__model_file *file, td__tensor_list *list, td_error *error) {
+    return td__keras_saved_tensors(file->path, list, error);
+}
+
+static td_status checkpoint_tensors(td__model_file *file, td__tensor_list *list, td_error *error) {
+    return td__bundle_tensors(file->path, &file->bytes, list, error);
+}
+
+static td_status torch_tensors(td__model_file *file, td__tensor_list *list, td_error *error) {
+    td_status status = td__model_file_keep(file, list, error);
+    return status ? status
+                  : td__torch_parse(file->path, file->bytes.data, file->bytes.size, list, error);
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+static td_status keras_texts(const td__model_file *file, size_t count, const char *const keys[],
+                             char *texts[], td_error *error) {
+    const td__zip *zip = td__model_file_zip(file, error);
+    return zip ? td__keras_texts(zip, count, keys, texts, error) : TD_FORMAT;
+}
+
+static td_status hdf5_texts(const td__model_file *file, size_t count, const char *const keys[],
+                            char *texts[], td_error *error) {
+    return td__keras_legacy_texts(file->path, file->bytes.data, file->bytes.size, count, keys,
+                                  texts, error);
+}
+
+static td_status onnx_texts(const td__model_file *file, size_t count, const char *const keys[],
+                            char *texts[], td_error *error) {
+    return td__onnx_texts(file->path, file->bytes.data, file->bytes.size, count, keys, texts,
+                          error);
+}
+
 /* The first that recognises a file has it. */
 static const td__format formats[] = {
-    {"SavedModel", is_saved_model, td__keras_saved_load, td__keras_saved_tensors, NULL, NULL},
+    {"SavedModel", is_saved_model, load_saved_model, saved_model_tensors, NULL, NULL},
     {"safetensors", is_safetensors, td__native_load, td__safetensors_list, td__native_texts, NULL},
-    {"torch.export", is_exported, td__exported_load, td__graph_tensors, NULL, td__exported_graph},
-    {"PyTorch", is_torch, refuse_torch, td__torch_tensors, NULL, NULL},
+    {"torch.export", is_exported, load_exported, td__graph_tensors, NULL, exported_graph},
+    {"PyTorch", is_torch, refuse_torch, torch_tensors, NULL, NULL},
     {"PyTorch", is_tar, refuse_tar, NULL, NULL, NULL},
     {"NPZ", is_npz, refuse_npz, td__npz_tensors, NULL, NULL},
-    {"Keras", is_keras, td__keras_load, td__keras_tensors, td__keras_texts, NULL},
-    {"Keras HDF5", is_hdf5, td__keras_load, td__hdf5_tensors, td__keras_legacy_texts, NULL},
-    {"TensorFlow Lite", is_tflite, td__tflite_load, td__graph_tensors, NULL, td__tflite_graph},
-    {"TensorFlow checkpoint", is_checkpoint, refuse_checkpoint, td__bundle_tensors, NULL, NULL},
-    {"ONNX", is_onnx, load_onnx, td__graph_tensors, td__onnx_texts, NULL},
+    {"Keras", is_keras, load_keras, td__keras_tensors, keras_texts, NULL},
+    {"Keras HDF5", is_hdf5, load_keras, td__hdf5_tensors, hdf5_texts, NULL},
+    {"TensorFlow Lite", is_tflite, load_tflite, td__graph_tensors, NULL, tflite_graph},
+    {"TensorFlow checkpoint", is_checkpoint, refuse_checkpoint, checkpoint_tensors, NULL, NULL},
+    {"ONNX", is_onnx, load_onnx, td__graph_tensors, onnx_texts, onnx_graph},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-const td__format *td__format_of(const char *path, td_error *error) {
-    td__bytes bytes = {0};
-    if (td__bytes_map(&bytes, path, error)) {
-        return NULL;
+const td__format *td__format_of(const td__model_file *file, td_error *error) {
+    for (size_t i = 0; i < FORMATS; i++) {
+        if (formats[i].recognise(file)) {
+            return &formats[i];
+        }
     }
-    td__zip zip = {0};
-    size_t size = bytes.size < HEAD_SIZE ? bytes.size : HEAD_SIZE;
-    td__subject file = {path, bytes.data, bytes.data + (bytes.size - size), size, NULL};
-    if (td__keras_is_zip(file.head, size) &&
-        !td__zip_open(&zip, bytes.data, bytes.size, path, NULL)) {
-        file.zip = &zip;
-    }
-    const td__format *found = NULL;
-    for (size_t i = 0; i < FORMATS && !found; i++) {
-        found = formats[i].recognise(&file) ? &formats[i] : NULL;
-    }
-    td__zip_release(&zip);
-    td__bytes_release(&bytes);
-    if (!found && td__path_ends_in(path, ".pb")) {
-        refuse_graph(path, error);
-    } else if (!found) {
+    if (td__path_ends_in(file->path, ".pb")) {
+        refuse_graph(file->path, error);
+    } else {
         td_error_set(error, TD_FORMAT,
                      "%s: no model file: expected a run's folder, .safetensors, .keras, .h5, "
                      ".onnx, .tflite or .pt2",
-                     path);
+                     file->path);
     }
-    return found;
+    return NULL;
 }

@@ -3,17 +3,16 @@
 #include "base/memory.h"
 #include "data/notes.h"
 #include "model/findings.h"
-#include "model/load.h"
-#include "onnx/model.h"
+#include "model/format.h"
 
 #include <jansson.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef struct inspection {
     td_inspection about; /* first: what callers have a pointer to */
     td_model *model;
-    char *file, *origin;
+    td__model_file *file;
+    char *origin;
     json_t *json; /* owns the texts of data */
     td__data_notes data;
     td_stats *stats;
@@ -28,7 +27,7 @@ const char *td_finding_level_name(td_finding_level level) {
 static td_status read_notes(inspection *i, td_error *error) {
     const char *const keys[] = {TD_NOTE_ORIGIN, TD_NOTE_DATA};
     char *texts[2];
-    td_status status = td__model_texts(i->file, 2, keys, texts, error);
+    td_status status = td__model_file_texts(i->file, 2, keys, texts, error);
     if (status) {
         return status;
     }
@@ -37,7 +36,7 @@ static td_status read_notes(inspection *i, td_error *error) {
         i->json = json_loads(texts[1], JSON_REJECT_DUPLICATES, NULL);
         if (!td__data_notes_read(&i->data, i->json)) {
             status = td_error_set(error, TD_FORMAT, "%s: what it says of its data is malformed",
-                                  i->file);
+                                  i->file->path);
         }
     }
     td_free_text(texts[1]);
@@ -65,17 +64,18 @@ static td_shape as_in_the_file(td_shape shape, bool first) {
 }
 
 static void tell_shapes(const td_model *model, td_inspection *about) {
-    td__onnx_channels_first(model, &about->input_first, &about->output_first);
+    about->input_first = td__model_facts_of(model)->input_first;
+    about->output_first = td__model_facts_of(model)->output_first;
     about->input = as_in_the_file(td_model_input_shape(model), about->input_first);
     about->output = as_in_the_file(td_model_layer(model, td_model_output_layer(model, 0))->output,
                                    about->output_first);
 }
 
 static void tell(inspection *i) {
-    struct stat file;
     td_inspection *about = &i->about;
-    about->bytes = stat(i->file, &file) == 0 ? (int64_t)file.st_size : 0;
-    about->file = i->file;
+    about->bytes = (int64_t)i->file->bytes.size;
+    about->file = i->file->path;
+    about->format = i->file->format->name;
     about->origin = i->origin;
     about->inputs = i->data.inputs;
     about->label = i->data.label_names;
@@ -101,7 +101,8 @@ const td_inspection *td_model_inspect(const char *path, td_error *error) {
         td_error_set(error, TD_MEMORY, "out of memory");
         return NULL;
     }
-    i->model = td__model_load_from(path, &i->file, &i->about.format, error);
+    i->file = td__model_file_open(path, error);
+    i->model = i->file ? td__model_file_load(i->file, NULL, error) : NULL;
     td_status status = i->model ? TD_OK : TD_FORMAT;
     status = status ? status : read_notes(i, error);
     status = status ? status : measure(i, error);
@@ -124,7 +125,7 @@ void td_inspection_destroy(const td_inspection *about) {
     td__data_notes_release(&i->data);
     json_decref(i->json);
     td__free(i->origin);
-    td__free(i->file);
+    td__model_file_close(i->file);
     td_model_destroy(i->model);
     td__free(i);
 }

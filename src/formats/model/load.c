@@ -40,7 +40,7 @@ bool td__last_checkpoint(const char *run, char *path, size_t size) {
     return *last && (size_t)snprintf(path, size, "%s/%s", folder, last) < size;
 }
 
-char *td__model_file(const char *path, td_error *error) {
+char *td__model_path(const char *path, td_error *error) {
     struct stat about;
     size_t room = strlen(path) + 300;
     char *file = td__calloc(room, 1);
@@ -74,49 +74,18 @@ char *td__model_file(const char *path, td_error *error) {
     return file;
 }
 
-td_model *td__model_load_from(const char *path, char **file, const char **format_name,
-                              td_error *error) {
-    char *name = td__model_file(path, error);
-    const td__format *found = name ? td__format_of(name, error) : NULL;
-    td_model *model = found ? found->load(name, error) : NULL;
-    if (!model) {
-        td__free(name);
-        return NULL;
-    }
-    *file = name;
-    *format_name = found->name;
-    return model;
-}
-
-td_status td__model_texts(const char *path, size_t count, const char *const keys[], char *texts[],
-                          td_error *error) {
-    td_error reason = {0};
-    char *file = td__model_file(path, &reason);
-    const td__format *found = file ? td__format_of(file, &reason) : NULL;
-    for (size_t i = 0; i < count; i++) {
-        texts[i] = NULL;
-    }
-    td_status status = found ? TD_OK : td_error_set(error, reason.status, "%s", reason.text);
-    if (found && found->texts) {
-        status = found->texts(file, count, keys, texts, error);
-    }
-    td__free(file);
-    return status;
-}
-
 td_model *td_model_load_with(const char *path, size_t count, const char *const keys[],
                              char *texts[], td_error *error) {
-    char *file = NULL;
-    const char *format_name;
-    td_model *model = td__model_load_from(path, &file, &format_name, error);
+    td__model_file *file = td__model_file_open(path, error);
+    td_model *model = file ? td__model_file_load(file, NULL, error) : NULL;
     for (size_t i = 0; i < count; i++) {
         texts[i] = NULL;
     }
-    if (model && count && td__model_texts(file, count, keys, texts, error)) {
+    if (model && count && td__model_file_texts(file, count, keys, texts, error)) {
         td_model_destroy(model);
         model = NULL;
     }
-    td__free(file);
+    td__model_file_close(file);
     return model;
 }
 
@@ -190,9 +159,9 @@ td_status td_weights_save(const td_model *model, const char *path, td_error *err
 }
 
 /* The parameters of another model of any format, which must be those of this one. */
-static td_status take_from_model(td_model *model, const td__format *found, const char *path,
-                                 td_error *error) {
-    td_model *other = found->load(path, error);
+static td_status take_from_model(td_model *model, const td__model_file *file, td_error *error) {
+    const char *path = file->path;
+    td_model *other = td__model_file_load(file, NULL, error);
     if (!other) {
         return error->status;
     }
@@ -220,10 +189,10 @@ static char *plain_name(const char *name) {
 }
 
 /* Tensors of a file that has no more than that. */
-static td_status take_from_list(td_model *model, const td__format *found, const char *path,
-                                td_error *error) {
+static td_status take_from_list(td_model *model, td__model_file *file, td_error *error) {
+    const char *path = file->path;
     td__tensor_list list = {0};
-    td_status status = found->tensors(path, &list, error);
+    td_status status = file->format->tensors(file, &list, error);
     for (size_t i = 0; i < list.count && !status; i++) {
         char *name = plain_name(list.items[i].name);
         if (!name) {
@@ -246,17 +215,16 @@ td_status td_weights_load(td_model *model, const char *path, td_error *error) {
         return td__weights_npz_read(model, path, error);
     }
     td_error reason = {0};
-    char *file = td__model_file(path, &reason);
-    const td__format *found = file ? td__format_of(file, &reason) : NULL;
+    td__model_file *file = td__model_file_open(path, &reason);
     td_status status = reason.status;
-    if (found && found->load == td__native_load) {
+    if (file && file->format->load == td__native_load) {
         status = td__native_weights(model, file, &reason);
-    } else if (found) {
-        status = take_from_model(model, found, file, &reason);
+    } else if (file) {
+        status = take_from_model(model, file, &reason);
         if (status == TD_NO_MODEL) {
-            status = take_from_list(model, found, file, &reason);
+            status = take_from_list(model, file, &reason);
         }
     }
-    td__free(file);
+    td__model_file_close(file);
     return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }

@@ -55,8 +55,14 @@ static td_status take_tensors(td_model *model, const td__safetensors *file, cons
     return status;
 }
 
-td_model *td__native_load(const char *path, td_error *error) {
-    td__safetensors *file = td__safetensors_open(path, error);
+static td__safetensors *parse(const td__model_file *from, td_error *error) {
+    return td__safetensors_parse(from->path, from->bytes.data, from->bytes.size, error);
+}
+
+td_model *td__native_load(const td__model_file *from, td__model_for *data, td_error *error) {
+    (void)data;
+    const char *path = from->path;
+    td__safetensors *file = parse(from, error);
     const char *architecture = file ? td__safetensors_text(file, ARCHITECTURE) : NULL;
     td_model *model = NULL;
     if (file && !architecture) {
@@ -76,16 +82,16 @@ td_model *td__native_load(const char *path, td_error *error) {
     return model;
 }
 
-td_status td__native_weights(td_model *model, const char *path, td_error *error) {
-    td__safetensors *file = td__safetensors_open(path, error);
-    td_status status = file ? take_tensors(model, file, path, error) : TD_FORMAT;
+td_status td__native_weights(td_model *model, const td__model_file *from, td_error *error) {
+    td__safetensors *file = parse(from, error);
+    td_status status = file ? take_tensors(model, file, from->path, error) : TD_FORMAT;
     td__safetensors_close(file);
     return status;
 }
 
-td_status td__native_texts(const char *path, size_t count, const char *const keys[], char *texts[],
-                           td_error *error) {
-    td__safetensors *file = td__safetensors_open(path, error);
+td_status td__native_texts(const td__model_file *from, size_t count, const char *const keys[],
+                           char *texts[], td_error *error) {
+    td__safetensors *file = parse(from, error);
     if (!file) {
         return TD_FORMAT;
     }
@@ -94,7 +100,7 @@ td_status td__native_texts(const char *path, size_t count, const char *const key
         const char *text = td__safetensors_text(file, keys[i]);
         texts[i] = text ? td__strdup(text) : NULL;
         if (text && !texts[i]) {
-            status = td_error_set(error, TD_MEMORY, "%s: out of memory", path);
+            status = td_error_set(error, TD_MEMORY, "%s: out of memory", from->path);
         }
     }
     for (size_t i = 0; status && i < count; i++) {

@@ -3,7 +3,6 @@
 
 #include "base/memory.h"
 #include "base/proto.h"
-#include "data/bytes.h"
 
 enum { METADATA_PROPS = 14, KEY = 1, VALUE = 2 };
 
@@ -41,24 +40,18 @@ static bool take_entry(const td__proto_field *entry, size_t count, const char *c
     return true;
 }
 
-td_status td__onnx_texts(const char *path, size_t count, const char *const keys[], char *texts[],
-                         td_error *error) {
-    td__bytes bytes = {0};
+td_status td__onnx_texts(const char *path, const void *bytes, size_t size, size_t count,
+                         const char *const keys[], char *texts[], td_error *error) {
     for (size_t i = 0; i < count; i++) {
         texts[i] = NULL;
     }
-    td_status status = td__bytes_map(&bytes, path, error);
-    if (status) {
-        return status;
-    }
-    td__proto message = td__proto_of(bytes.data, bytes.size);
+    td__proto message = td__proto_of(bytes, size);
     bool whole = true;
     for (td__proto_field field; whole && td__proto_next(&message, &field);) {
         if (field.wire == TD__BYTES && field.number == METADATA_PROPS) {
             whole = take_entry(&field, count, keys, texts);
         }
     }
-    td__bytes_release(&bytes);
     for (size_t i = 0; i < count && !whole; i++) {
         td__free(texts[i]);
         texts[i] = NULL;

@@ -4,8 +4,9 @@
 
 #include "tapedeck/base.h"
 
-/* Copies of the texts (NULL where there is none), for td_free_text. */
-TD_NODISCARD td_status td__onnx_texts(const char *path, size_t count, const char *const keys[],
-                                      char *texts[], td_error *error);
+/* Copies of the texts (NULL where there is none), for td_free_text. path is for messages. */
+TD_NODISCARD td_status td__onnx_texts(const char *path, const void *bytes, size_t size,
+                                      size_t count, const char *const keys[], char *texts[],
+                                      td_error *error);
 
 #endif

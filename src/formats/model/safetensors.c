@@ -1,6 +1,7 @@
 /* Layout: u64le length of the header, the header (JSON, padded with spaces), the data. */
 #include "model/safetensors.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/little.h"
@@ -9,12 +10,8 @@
 #include "tensor/order.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define MAX_HEADER (16u << 20)
 #define MAX_TENSORS 100000
@@ -31,7 +28,7 @@ static const struct {
 struct td__safetensors {
     const unsigned char *bytes;
     size_t size;
-    void *map; /* what close unmaps, or NULL */
+    td__bytes mapped; /* none: the bytes are the caller's */
     json_t *header;
     td__named_view *tensors;
     size_t count;
@@ -226,28 +223,15 @@ td__safetensors *td__safetensors_parse(const char *path, const void *bytes, size
 }
 
 td__safetensors *td__safetensors_open(const char *path, td_error *error) {
-    struct stat about;
-    int descriptor = td__file_open(AT_FDCWD, path, O_RDONLY);
-    if (descriptor < 0 || fstat(descriptor, &about)) {
-        td_error_set(error, errno == ENOENT ? TD_NOT_FOUND : TD_IO, "%s: cannot open: %s", path,
-                     td__file_reason(errno));
-        if (descriptor >= 0) {
-            close(descriptor);
-        }
+    td__bytes bytes = {0};
+    if (td__bytes_map(&bytes, path, error)) {
         return NULL;
     }
-    size_t size = (size_t)about.st_size;
-    void *map = size > 0 ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0) : MAP_FAILED;
-    close(descriptor);
-    if (map == MAP_FAILED) {
-        malformed(error, path, NULL, "empty, or cannot be mapped");
-        return NULL;
-    }
-    td__safetensors *file = td__safetensors_parse(path, map, size, error);
+    td__safetensors *file = td__safetensors_parse(path, bytes.data, bytes.size, error);
     if (file) {
-        file->map = map;
+        file->mapped = bytes;
     } else {
-        munmap(map, size);
+        td__bytes_release(&bytes);
     }
     return file;
 }
@@ -261,9 +245,7 @@ void td__safetensors_close(td__safetensors *file) {
         td__view_let_go(&file->tensors[i].view);
     }
     td__free(file->tensors);
-    if (file->map) {
-        munmap(file->map, file->size);
-    }
+    td__bytes_release(&file->mapped);
     td__free(file);
 }
 
@@ -294,7 +276,7 @@ const td__named_view *td__safetensors_find(const td__safetensors *file, const ch
 }
 
 void td__safetensors_let_go(const td__safetensors *file, const td__named_view *tensor) {
-    if (file->map && !tensor->view.release) {
+    if (file->mapped.data && !tensor->view.release) {
         td__mapped_let_go(tensor->view.data, (size_t)tensor_bytes(tensor));
     }
 }

@@ -3,17 +3,13 @@
 
 #include "base/memory.h"
 #include "model/format.h"
-#include "model/load.h"
 #include "model/weights.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 struct td_tensor_table {
-    char *file;
-    const char *format;
+    td__model_file *file;
     td__tensor_list tensors;
-    int64_t bytes;
 };
 
 static void destroy_model(void *owner) {
@@ -32,49 +28,48 @@ static td_status list_parameters(td_model *model, const char *path, td__tensor_l
 }
 
 /* As a model where it is one and raw does not say otherwise. */
-static td_status fill(td_tensor_table *table, const td__format *found, bool raw, td_error *error) {
+static td_status fill(td_tensor_table *table, bool raw, td_error *error) {
+    td__model_file *file = table->file;
+    td__table_reader *tensors = file->format->tensors;
     td_model *model = NULL;
     td_error reason = {0};
-    if (!raw || !found->tensors) {
-        model = found->load(table->file, &reason);
-        if (!model && (reason.status != TD_NO_MODEL || !found->tensors)) {
+    if (!raw || !tensors) {
+        model = td__model_file_load(file, NULL, &reason);
+        if (!model && (reason.status != TD_NO_MODEL || !tensors)) {
             return td_error_set(error, reason.status, "%s", reason.text);
         }
     }
-    return model ? list_parameters(model, table->file, &table->tensors, error)
-                 : found->tensors(table->file, &table->tensors, error);
+    return model ? list_parameters(model, file->path, &table->tensors, error)
+                 : tensors(file, &table->tensors, error);
 }
 
 td_tensor_table *td_tensor_table_open(const char *path, bool raw, td_error *error) {
     td_tensor_table *table = td__calloc(1, sizeof *table);
-    struct stat about;
     if (!table) {
         td_error_set(error, TD_MEMORY, "%s: out of memory", path);
         return NULL;
     }
-    table->file = td__model_file(path, error);
-    const td__format *found = table->file ? td__format_of(table->file, error) : NULL;
-    if (!found || fill(table, found, raw, error)) {
+    table->file = td__model_file_open(path, error);
+    if (!table->file || fill(table, raw, error)) {
         td_tensor_table_close(table);
         return NULL;
     }
-    table->format = found->name;
-    table->bytes = stat(table->file, &about) == 0 ? (int64_t)about.st_size : 0;
     return table;
 }
 
 void td_tensor_table_close(td_tensor_table *table) {
     if (table) {
         td__tensor_list_release(&table->tensors);
-        td__free(table->file);
+        td__model_file_close(table->file);
         td__free(table);
     }
 }
 
 td_tensor_table_info td_tensor_table_about(const td_tensor_table *table) {
     const char *remark = table->tensors.remark;
-    return (td_tensor_table_info){table->file, table->format, table->bytes, table->tensors.count,
-                                  *remark ? remark : NULL};
+    const td__model_file *file = table->file;
+    return (td_tensor_table_info){file->path, file->format->name, (int64_t)file->bytes.size,
+                                  table->tensors.count, *remark ? remark : NULL};
 }
 
 const char *td_tensor_table_name(const td_tensor_table *table, size_t index) {
@@ -91,7 +86,7 @@ td_view td_tensor_table_view(const td_tensor_table *table, size_t index) {
 td_status td_tensor_table_save(const td_tensor_table *table, const char *path, td_error *error) {
     if (table->tensors.count == 0) {
         return td_error_set(error, TD_NOT_FOUND, "%s: it has no tensors to be written",
-                            table->file);
+                            table->file->path);
     }
     return td__table_write(table->tensors.count, table->tensors.items, path, error);
 }

@@ -4,8 +4,10 @@
 
 #include "tensor/list.h"
 
-/* Reads the tensors of a file; the list is the caller's to release, whatever happens. */
-typedef td_status td__table_reader(const char *path, td__tensor_list *list, td_error *error);
+/* Readers of a format's tensors: see format.h. */
+struct td__model_file;
+typedef td_status td__table_reader(struct td__model_file *file, td__tensor_list *list,
+                                   td_error *error);
 td__table_reader td__safetensors_list, td__hdf5_tensors, td__npz_tensors;
 /* The same of the constants of a graph: ONNX, TensorFlow Lite, torch.export. */
 td__table_reader td__graph_tensors;

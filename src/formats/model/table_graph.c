@@ -1,7 +1,5 @@
 /* Tensors of graphs: the constants of an ONNX file, or of what becomes one, as the file calls them. What a
  * graph takes and puts out is the list's remark. */
-#include "base/memory.h"
-#include "data/bytes.h"
 #include "model/format.h"
 #include "onnx/graph.h"
 #include "tensor/tensor.h"
@@ -88,26 +86,11 @@ static void describe(char *text, size_t size, const char *what, const td__onnx_g
     }
 }
 
-td_status td__graph_tensors(const char *path, td__tensor_list *list, td_error *error) {
-    td__bytes bytes = {0};
-    uint8_t *made = NULL;
-    size_t made_size = 0;
-    td__onnx_graph *graph = NULL;
-    const td__format *format = td__format_of(path, error);
-    td_status status = format ? td__bytes_map(&bytes, path, error) : TD_FORMAT;
-    if (!status && format->graph) {
-        status = format->graph(bytes.data, bytes.size, path, &made, &made_size, error);
-    }
-    if (!status) {
-        graph = made ? td__onnx_parse(made, made_size, NULL, error)
-                     : td__onnx_parse(bytes.data, bytes.size, path, error);
-        status = graph ? TD_OK : TD_FORMAT;
-    }
-    td__free(made);
-    td__bytes_release(&bytes);
-    if (!status) {
-        status = td__tensor_list_keep(list, destroy_graph, graph, path, error);
-    }
+td_status td__graph_tensors(td__model_file *file, td__tensor_list *list, td_error *error) {
+    const char *path = file->path;
+    td__onnx_graph *graph = file->format->graph(file, error);
+    td_status status =
+        graph ? td__tensor_list_keep(list, destroy_graph, graph, path, error) : TD_FORMAT;
     if (!status) {
         (void)snprintf(list->remark, sizeof list->remark, "a graph of %zu node%s",
                        graph->node_count, graph->node_count == 1 ? "" : "s");

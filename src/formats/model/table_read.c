@@ -1,12 +1,10 @@
 /* Tensors of files that are weights alone, or of which only the weights are wanted. */
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "data/npy.h"
 #include "hdf5/hdf5.h"
+#include "model/format.h"
 #include "model/safetensors.h"
-#include "model/table.h"
 #include "tensor/order.h"
-#include "zip/zip.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,12 +20,17 @@ static void close_safetensors(void *owner) {
     td__safetensors_close(owner);
 }
 
-td_status td__safetensors_list(const char *path, td__tensor_list *list, td_error *error) {
-    td__safetensors *file = td__safetensors_open(path, error);
-    td_status status =
-        file ? td__tensor_list_keep(list, close_safetensors, file, path, error) : TD_FORMAT;
-    for (size_t i = 0; !status && i < td__safetensors_count(file); i++) {
-        const td__named_view *tensor = td__safetensors_at(file, i);
+td_status td__safetensors_list(td__model_file *file, td__tensor_list *list, td_error *error) {
+    const char *path = file->path;
+    td_status status = td__model_file_keep(file, list, error);
+    td__safetensors *read =
+        status ? NULL : td__safetensors_parse(path, file->bytes.data, file->bytes.size, error);
+    if (!status) {
+        status =
+            read ? td__tensor_list_keep(list, close_safetensors, read, path, error) : TD_FORMAT;
+    }
+    for (size_t i = 0; !status && i < td__safetensors_count(read); i++) {
+        const td__named_view *tensor = td__safetensors_at(read, i);
         td_view view = {tensor->view.dtype, tensor->view.shape, tensor->view.data, NULL, NULL};
         status = td__tensor_list_add(list, tensor->name, view, path, error);
     }
@@ -126,13 +129,11 @@ td_status td__hdf5_tensors_of(const void *bytes, size_t size, const char *path,
     return status;
 }
 
-td_status td__hdf5_tensors(const char *path, td__tensor_list *list, td_error *error) {
-    td__bytes bytes = {0};
-    td_status status = td__bytes_map(&bytes, path, error);
-    const void *data = bytes.data;
-    size_t size = bytes.size;
-    status = status ? status : td__bytes_keep(&bytes, list, path, error);
-    return status ? status : td__hdf5_tensors_of(data, size, path, list, error);
+td_status td__hdf5_tensors(td__model_file *file, td__tensor_list *list, td_error *error) {
+    td_status status = td__model_file_keep(file, list, error);
+    return status
+               ? status
+               : td__hdf5_tensors_of(file->bytes.data, file->bytes.size, file->path, list, error);
 }
 
 /* ---- zip archives ---------------------------------------------------------------------------- */
@@ -157,24 +158,21 @@ static td_status keep_member(const td__zip *zip, const char *name, size_t *left,
     return td__tensor_list_keep(list, release_member, member, zip->origin, error);
 }
 
-/* Opens an archive whose bytes the list keeps. */
-static td_status open_zip(td__zip *zip, const char *path, td__tensor_list *list, td_error *error) {
-    td__bytes bytes = {0};
-    td_status status = td__bytes_map(&bytes, path, error);
-    const void *data = bytes.data;
-    size_t size = bytes.size;
-    status = status ? status : td__bytes_keep(&bytes, list, path, error);
-    return status ? status : td__zip_open(zip, data, size, path, error);
+/* The members of an archive that the list keeps open. */
+static td_status open_zip(const td__zip **zip, td__model_file *file, td__tensor_list *list,
+                          td_error *error) {
+    *zip = td__model_file_zip(file, error);
+    return *zip ? td__model_file_keep(file, list, error) : TD_FORMAT;
 }
 
-td_status td__keras_tensors(const char *path, td__tensor_list *list, td_error *error) {
-    td__zip zip = {0};
+td_status td__keras_tensors(td__model_file *file, td__tensor_list *list, td_error *error) {
+    const td__zip *zip = NULL;
     td__zip_member content = {0};
-    td_status status = open_zip(&zip, path, list, error);
-    size_t left = most_bytes(zip.size);
-    status = status ? status : keep_member(&zip, "model.weights.h5", &left, list, &content, error);
-    td__zip_release(&zip);
-    return status ? status : td__hdf5_tensors_of(content.data, content.size, path, list, error);
+    td_status status = open_zip(&zip, file, list, error);
+    size_t left = most_bytes(file->bytes.size);
+    status = status ? status : keep_member(zip, "model.weights.h5", &left, list, &content, error);
+    return status ? status
+                  : td__hdf5_tensors_of(content.data, content.size, file->path, list, error);
 }
 
 /* ---- NPZ ------------------------------------------------------------------------------------- */
@@ -248,13 +246,12 @@ static td_status add_entry(const td__zip *zip, const td__zip_entry *entry, size_
     return status ? status : add_npy(&content, name, zip->origin, list, error);
 }
 
-td_status td__npz_tensors(const char *path, td__tensor_list *list, td_error *error) {
-    td__zip zip = {0};
-    td_status status = open_zip(&zip, path, list, error);
-    size_t left = most_bytes(zip.size);
-    for (size_t i = 0; !status && i < zip.count; i++) {
-        status = add_entry(&zip, &zip.entries[i], &left, list, error);
+td_status td__npz_tensors(td__model_file *file, td__tensor_list *list, td_error *error) {
+    const td__zip *zip = NULL;
+    td_status status = open_zip(&zip, file, list, error);
+    size_t left = most_bytes(file->bytes.size);
+    for (size_t i = 0; !status && i < zip->count; i++) {
+        status = add_entry(zip, &zip->entries[i], &left, list, error);
     }
-    td__zip_release(&zip);
     return status;
 }

@@ -1,13 +1,13 @@
 /* Tensors kept outside of the model's file: regular files in its folder or beneath, and nothing
  * else. The path is walked one folder at a time without following links, so that no name in a model
  * leads elsewhere, whatever is renamed meanwhile. */
+#include "base/bytes.h"
 #include "base/file.h"
 #include "onnx/parse.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,15 +15,12 @@ struct td__onnx_file {
     td__onnx_file *next;
     dev_t device;
     ino_t inode;
-    uint8_t *data; /* NULL for an empty file */
-    size_t size;
+    td__bytes bytes;
 };
 
 void td__onnx_parser_close(td__onnx_parser *parser) {
     for (td__onnx_file *file = parser->files; file; file = file->next) {
-        if (file->data) {
-            munmap(file->data, file->size);
-        }
+        td__bytes_release(&file->bytes);
     }
     parser->files = NULL;
     if (parser->folder >= 0) {
@@ -108,16 +105,11 @@ static td_status map(td__onnx_parser *parser, int descriptor, const char *locati
     if (!file) {
         return TD_MEMORY;
     }
-    *file = (td__onnx_file){
-        .device = status.st_dev, .inode = status.st_ino, .size = (size_t)status.st_size};
-    if (file->size) {
-        void *data = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-        if (data == MAP_FAILED) {
-            return td__file_error(parser->error, location, "map");
-        }
-        file->data = data;
+    *file = (td__onnx_file){.device = status.st_dev, .inode = status.st_ino};
+    if (!td__bytes_map_open(&file->bytes, descriptor)) {
+        return td__file_error(parser->error, location, "map");
     }
-    size_t more = TD__ONNX_WIDENED * file->size;
+    size_t more = TD__ONNX_WIDENED * file->bytes.size;
     parser->left = more > SIZE_MAX - parser->left ? SIZE_MAX : parser->left + more;
     file->next = parser->files;
     parser->files = file;
@@ -145,8 +137,8 @@ td_status td__onnx_external(td__onnx_parser *parser, const char *location, const
     status = map(parser, descriptor, location, &file);
     close(descriptor);
     if (!status) {
-        *data = file->data;
-        *size = file->size;
+        *data = file->bytes.data;
+        *size = file->bytes.size;
     }
     return status;
 }

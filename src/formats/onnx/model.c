@@ -1,19 +1,14 @@
 /* A model of custom layers over one run of a graph. */
 #include "onnx/model.h"
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "base/proto.h"
 #include "nn/model.h"
 #include "onnx/source.h"
 #include "tape/tape.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define MOST_NODES 20000
 /* Of memory for running a graph once, before its parameters are made; and so many times the file,
@@ -367,6 +362,11 @@ static td_model *build(td__onnx_source *source, const origin *from, td_error *er
         td_model_destroy(model);
         return NULL;
     }
+    model->facts = (td__model_facts){.input_first = source->input_last,
+                                     .output_first = source->output_last,
+                                     .fixed_batch = source->fixed_batch,
+                                     .classes = source->classes,
+                                     .class_count = source->class_count};
     move_weights(model, source, from->stripped);
     return model;
 }
@@ -398,11 +398,24 @@ static td__onnx_source *source_create(const origin *from, td_error *error) {
     return NULL;
 }
 
-static td_model *make(const origin *from, td_error *error) {
-    td__onnx_source *source = source_create(from, error);
-    if (!source) {
-        return NULL; /* the parser's message names the file */
+/* Whether the model is to be made when the data is there; says what it takes. What is wrong with the
+ * input is said when it is made. */
+static bool must_wait(td__onnx_source *source, td__model_for *data) {
+    if (data->known || check_input(source->graph, NULL)) {
+        return false;
     }
+    choose_input(source);
+    data->takes = source->input;
+    data->input_first = source->input_last;
+    data->waits = false;
+    for (int32_t i = 0; i < source->input.rank; i++) {
+        data->waits = data->waits || source->input.dims[i] < 0;
+    }
+    return data->waits;
+}
+
+/* Takes the source. */
+static td_model *make_of(td__onnx_source *source, const origin *from, td_error *error) {
     size_t limit = BASE_LIMIT + FILE_LIMIT * (from->size + from->weights);
     td_error reason = {0};
     source->run = td__onnx_run_create(source->graph, &reason);
@@ -438,10 +451,29 @@ static td_model *make(const origin *from, td_error *error) {
     return model;
 }
 
+static td_model *make(const origin *from, td_error *error) {
+    td__onnx_source *source = source_create(from, error); /* the parser's message names the file */
+    return source ? make_of(source, from, error) : NULL;
+}
+
 td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_error *error) {
     char name[TD__ONNX_NAME_SIZE];
     model_name(path, name);
     return make(&(origin){.bytes = bytes, .size = size, .path = path, .name = name}, error);
+}
+
+td_model *td__onnx_model_for(const void *bytes, size_t size, const char *path, td__model_for *data,
+                             td_error *error) {
+    char name[TD__ONNX_NAME_SIZE];
+    model_name(path, name);
+    origin from = {
+        .bytes = bytes, .size = size, .path = path, .name = name, .example = data->example};
+    td__onnx_source *source = source_create(&from, error);
+    if (source && must_wait(source, data)) {
+        source_destroy(source);
+        return NULL;
+    }
+    return source ? make_of(source, &from, error) : NULL;
 }
 
 td_model *td__onnx_restore(const void *bytes, size_t size, int64_t most_elements, const char *name,
@@ -464,23 +496,6 @@ const td__onnx_source *td__onnx_source_of(const td_model *model) {
     return ours ? ((const td__onnx_layer *)user)->source : NULL;
 }
 
-size_t td__onnx_classes(const td_model *model, const char *const **names) {
-    const td__onnx_source *source = td__onnx_source_of(model);
-    *names = source ? source->classes : NULL;
-    return source ? source->class_count : 0;
-}
-
-int64_t td__onnx_fixed_batch(const td_model *model) {
-    const td__onnx_source *source = td__onnx_source_of(model);
-    return source ? source->fixed_batch : 0;
-}
-
-void td__onnx_channels_first(const td_model *model, bool *input, bool *output) {
-    const td__onnx_source *source = td__onnx_source_of(model);
-    *input = source && source->input_last;
-    *output = source && source->output_last;
-}
-
 const void *td__onnx_stripped(const td_model *model, size_t *size) {
     const td__onnx_source *source = td__onnx_source_of(model);
     *size = source ? source->size : 0;
@@ -497,68 +512,4 @@ bool td__onnx_recognise(const unsigned char *head, size_t size) {
     }
     int number = head[2] >> 3, wire = head[2] & 7;
     return number >= 2 && number <= 8 && wire == (number == 5 ? TD__VARINT : TD__BYTES);
-}
-
-/* The file's bytes, for munmap; NULL on failure. */
-static void *map_file(const char *path, size_t *size, td_error *error) {
-    int file = td__file_open(AT_FDCWD, path, O_RDONLY);
-    struct stat about;
-    if (file < 0 || fstat(file, &about) < 0) {
-        td__file_error(error, path, "open");
-        if (file >= 0) {
-            close(file);
-        }
-        return NULL;
-    }
-    *size = (size_t)about.st_size;
-    void *bytes = *size ? mmap(NULL, *size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-    if (bytes == MAP_FAILED) {
-        td__file_error(error, path, "read");
-        bytes = NULL;
-    }
-    close(file);
-    return bytes;
-}
-
-td_model *td__onnx_load_for(const char *path, td_shape example, td_error *error) {
-    size_t size;
-    void *bytes = map_file(path, &size, error);
-    char name[TD__ONNX_NAME_SIZE];
-    model_name(path, name);
-    td_model *model = NULL;
-    if (bytes) {
-        model = make(
-            &(origin){.bytes = bytes, .size = size, .path = path, .name = name, .example = example},
-            error);
-        (void)munmap(bytes, size);
-    }
-    return model;
-}
-
-td_model *td__onnx_load(const char *path, td_error *error) {
-    return td__onnx_load_for(path, (td_shape){0}, error);
-}
-
-bool td__onnx_is_open(const char *path, td_shape *input, bool *first) {
-    size_t size;
-    void *bytes = map_file(path, &size, NULL);
-    if (!bytes) {
-        return false;
-    }
-    td__onnx_source *source = NULL;
-    if (td__onnx_recognise(bytes, size)) {
-        source = source_create(&(origin){.bytes = bytes, .size = size, .path = path}, NULL);
-    }
-    bool open = false;
-    if (source && !check_input(source->graph, NULL)) {
-        choose_input(source);
-        *input = source->input;
-        *first = source->input_last;
-        for (int32_t i = 0; i < source->input.rank; i++) {
-            open = open || source->input.dims[i] < 0;
-        }
-    }
-    source_destroy(source);
-    (void)munmap(bytes, size);
-    return open;
 }

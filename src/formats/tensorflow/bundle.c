@@ -172,28 +172,35 @@ td_status td__bundle_parse(td__bundle *bundle, const char *origin, const void *i
     return status || copy ? status : td_error_set(error, TD_MEMORY, "%s: out of memory", origin);
 }
 
-td_status td__bundle_open(td__bundle *bundle, const char *path, td_error *error) {
+/* path: NAME.index, or NAME; index: its bytes, or none, which are then mapped. */
+static td_status open_files(td__bundle *bundle, const char *path, const td__bytes *index,
+                            td_error *error) {
     static const char ending[] = ".index";
     size_t length = strlen(path), tail = sizeof ending - 1;
     bool named = length > tail && !strcmp(path + length - tail, ending);
     size_t stem = named ? length - tail : length, room = length + 64;
     char *name = td__calloc(room, 1);
-    td__bytes index = {0};
+    td__bytes mapped = {0};
     *bundle = (td__bundle){0};
     if (!name) {
         return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     }
     (void)snprintf(name, room, "%.*s%s", (int)stem, path, ending);
-    td_status status = td__bytes_map(&index, name, error);
-    status = status ? status : read_index(bundle, name, index.data, index.size, error);
+    td_status status = index ? TD_OK : td__bytes_map(&mapped, name, error);
+    index = index ? index : &mapped;
+    status = status ? status : read_index(bundle, name, index->data, index->size, error);
     for (uint32_t i = 0; i < bundle->shard_count && !status; i++) {
         (void)snprintf(name, room, "%.*s.data-%05u-of-%05u", (int)stem, path, i,
                        bundle->shard_count);
         status = td__bytes_map(&bundle->shards[i], name, error);
     }
-    td__bytes_release(&index);
+    td__bytes_release(&mapped);
     td__free(name);
     return status;
+}
+
+td_status td__bundle_open(td__bundle *bundle, const char *path, td_error *error) {
+    return open_files(bundle, path, NULL, error);
 }
 
 void td__bundle_release(td__bundle *bundle) {
@@ -300,9 +307,10 @@ td_status td__bundle_list(td__bundle *bundle, td__tensor_list *list, td_error *e
     return status ? status : td__tensor_list_check(list, kept->origin, error);
 }
 
-td_status td__bundle_tensors(const char *path, td__tensor_list *list, td_error *error) {
+td_status td__bundle_tensors(const char *path, const td__bytes *index, td__tensor_list *list,
+                             td_error *error) {
     td__bundle bundle = {0};
-    td_status status = td__bundle_open(&bundle, path, error);
+    td_status status = open_files(&bundle, path, index, error);
     status = status ? status : td__bundle_list(&bundle, list, error);
     td__bundle_release(&bundle);
     return status;

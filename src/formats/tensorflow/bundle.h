@@ -3,7 +3,7 @@
 #ifndef TAPEDECK_TENSORFLOW_BUNDLE_H
 #define TAPEDECK_TENSORFLOW_BUNDLE_H
 
-#include "data/bytes.h"
+#include "base/bytes.h"
 #include "tensor/list.h"
 
 typedef struct td__bundle_entry {
@@ -43,6 +43,8 @@ TD_NODISCARD td_status td__bundle_text(const td__bundle *bundle, const td__bundl
 
 /* All tensors of numbers. The list takes over what the bundle holds. */
 TD_NODISCARD td_status td__bundle_list(td__bundle *bundle, td__tensor_list *list, td_error *error);
-TD_NODISCARD td_status td__bundle_tensors(const char *path, td__tensor_list *list, td_error *error);
+/* The same of files, as td__bundle_open; index: the bytes of NAME.index where they are at hand, or NULL. */
+TD_NODISCARD td_status td__bundle_tensors(const char *path, const td__bytes *index,
+                                          td__tensor_list *list, td_error *error);
 
 #endif

@@ -6,7 +6,6 @@
 #include "tflite/tflite.h"
 
 #include "base/memory.h"
-#include "data/bytes.h"
 #include "onnx/model.h"
 #include "tensor/element.h"
 #include "tflite/convert.h"
@@ -539,15 +538,5 @@ td_model *td__tflite_model(const void *bytes, size_t size, const char *path, td_
     td_status status = td__tflite_graph(bytes, size, path, &made, &made_size, error);
     td_model *model = status ? NULL : td__onnx_model(made, made_size, path, error);
     td__free(made);
-    return model;
-}
-
-td_model *td__tflite_load(const char *path, td_error *error) {
-    td__bytes bytes = {0};
-    if (td__bytes_map(&bytes, path, error)) {
-        return NULL;
-    }
-    td_model *model = td__tflite_model(bytes.data, bytes.size, path, error);
-    td__bytes_release(&bytes);
     return model;
 }

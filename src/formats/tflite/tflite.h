@@ -9,9 +9,8 @@
 #include "tapedeck/nn.h"
 
 bool td__tflite_recognise(const unsigned char *head, size_t size);
-/* A built model with its weights; NULL on failure. */
-td_model *td__tflite_load(const char *path, td_error *error);
-/* The same of bytes, which may be let go of afterwards; path is for messages. */
+/* A built model with its weights, from the bytes of a file, which may be let go of afterwards; NULL on
+ * failure. path is for messages. */
 td_model *td__tflite_model(const void *bytes, size_t size, const char *path, td_error *error);
 
 /* What they become: a file of ONNX's, for td__free. */

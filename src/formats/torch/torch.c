@@ -3,7 +3,6 @@
 
 #include "base/memory.h"
 #include "base/reasons.h"
-#include "data/bytes.h"
 #include "tensor/order.h"
 #include "torch/names.h"
 #include "torch/storage.h"
@@ -359,15 +358,6 @@ td_status td__torch_parse(const char *path, const void *bytes, size_t size, td__
     td__pickle_release(&r->pickle);
     td__free(r);
     return status;
-}
-
-td_status td__torch_tensors(const char *path, td__tensor_list *list, td_error *error) {
-    td__bytes bytes = {0};
-    td_status status = td__bytes_map(&bytes, path, error);
-    const void *data = bytes.data;
-    size_t size = bytes.size;
-    status = status ? status : td__bytes_keep(&bytes, list, path, error);
-    return status ? status : td__torch_parse(path, data, size, list, error);
 }
 
 bool td__torch_is_pickle(const unsigned char *head, size_t size) {

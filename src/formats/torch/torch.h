@@ -10,9 +10,8 @@
 
 /* Whether a file begins as the older format does, or as any pickle. */
 bool td__torch_is_pickle(const unsigned char *head, size_t size);
-/* Dictionaries within dictionaries give names like model.conv1.weight. */
-TD_NODISCARD td_status td__torch_tensors(const char *path, td__tensor_list *list, td_error *error);
-/* The same of bytes that stay valid as long as the list. */
+/* Of bytes that stay valid as long as the list. Dictionaries within dictionaries give names like
+ * model.conv1.weight. */
 TD_NODISCARD td_status td__torch_parse(const char *path, const void *bytes, size_t size,
                                        td__tensor_list *list, td_error *error);
 

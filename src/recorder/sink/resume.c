@@ -1,6 +1,7 @@
 /* A run that goes on; see resume.h. */
 #include "sink/resume.h"
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/little.h"
 #include "base/memory.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -122,28 +122,18 @@ static td_status resume_csv_file(const td__append_set *set, int folder, const ch
                                  int64_t step, td_error *error) {
     (void)set;
     static const char start[] = "epoch,step";
-    struct stat stat;
+    td__bytes bytes = {0};
     int file = td__file_open(folder, name, O_RDWR | O_NOFOLLOW);
-    if (file < 0 || fstat(file, &stat) != 0) {
-        td_status status = td__file_error(error, name, "open");
-        if (file >= 0) {
-            close(file);
-        }
-        return status;
+    if (file < 0) {
+        return td__file_error(error, name, "open");
     }
-    td_status status = TD_OK;
-    size_t size = (size_t)stat.st_size;
-    if (size >= sizeof start) {
-        char *text = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (text == MAP_FAILED) {
-            status = td__file_error(error, name, "read");
-        } else {
-            if (memcmp(text, start, sizeof start - 1) == 0) {
-                status = filter_file(folder, file, name, text, size, step, error);
-            }
-            munmap(text, size);
-        }
+    td_status status =
+        td__bytes_map_open(&bytes, file) ? TD_OK : td__file_error(error, name, "read");
+    const char *text = (const char *)bytes.data;
+    if (bytes.size >= sizeof start && memcmp(text, start, sizeof start - 1) == 0) {
+        status = filter_file(folder, file, name, text, bytes.size, step, error);
     }
+    td__bytes_release(&bytes);
     close(file);
     return status;
 }

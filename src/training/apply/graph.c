@@ -4,7 +4,6 @@
 #include "base/memory.h"
 #include "data/npy.h"
 #include "model/format.h"
-#include "onnx/model.h"
 #include "onnx/run.h"
 #include "tape/tape.h"
 #include "tapedeck/apply.h"
@@ -250,30 +249,19 @@ static td_status run(graph_run *g, td_error *error) {
 }
 
 static td_status open_graph(graph_run *g, const char *model, int64_t memory, td_error *error) {
-    td__bytes bytes = {0};
-    td_status status = td__bytes_map(&bytes, model, error);
-    if (status) {
-        return status;
-    }
-    const td__format *format = td__format_of(model, error);
-    uint8_t *made = NULL;
-    size_t size = bytes.size;
-    if (!format) {
-        status = TD_FORMAT;
-    } else if (format->graph) {
-        status = format->graph(bytes.data, bytes.size, model, &made, &size, error);
-    } else if (!td__onnx_recognise(bytes.data, bytes.size)) {
+    td__model_file *file = td__model_file_open(model, error);
+    td_status status = file ? TD_OK : TD_FORMAT;
+    if (file && !file->format->graph) {
         status = td_error_set(error, TD_UNSUPPORTED,
                               "arrays for inputs and outputs by name are for files of ONNX, "
                               "TensorFlow Lite and torch.export");
     }
     if (!status) {
-        g->graph = td__onnx_parse(made ? made : bytes.data, size, model, error);
+        g->graph = file->format->graph(file, error);
         g->run = g->graph ? td__onnx_run_create(g->graph, error) : NULL;
         status = g->run ? TD_OK : TD_FORMAT;
     }
-    td__free(made);
-    td__bytes_release(&bytes);
+    td__model_file_close(file);
     if (!status) {
         g->tape = td_tape_create(
             &(td_tape_options){.size = sizeof(td_tape_options), .inference = true}, error);

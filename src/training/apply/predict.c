@@ -9,7 +9,7 @@
 #include "base/options.h"
 #include "deck/glob.h"
 #include "deck/route.h"
-#include "onnx/model.h"
+#include "nn/model.h"
 #include "pass/pass.h"
 #include "tape/tape.h"
 #include "tapedeck/data.h"
@@ -124,8 +124,7 @@ static td__objective guess_objective(const td__saved *saved) {
     const td_data_info *info = td_dataset_info(saved->data);
     bool classes = info->label_kind == TD_LABEL_CLASS && !has_one_output(saved->model);
     const char *activation = td__output_activation(saved->model, 0);
-    const char *const *names;
-    bool named = td__onnx_classes(saved->model, &names) > 0;
+    bool named = td__model_facts_of(saved->model)->class_count > 0;
     bool categories = classes || named || (activation && !strcmp(activation, "softmax"));
     bool two = activation && !strcmp(activation, "sigmoid") && has_one_output(saved->model);
     return (td__objective){.loss = categories ? TD_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
@@ -140,12 +139,11 @@ static td_status list_signals(predictor *p, td_error *error) {
                                     &p->objective, false)) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    const char *const *names;
-    size_t count = td__onnx_classes(p->saved.model, &names);
-    p->named = count && !notes->data.classes.count;
-    if (notes->data.classes.count || count) {
-        p->signals.scores.units = p->named ? names : notes->data.classes.items;
-        p->signals.scores.unit_count = p->named ? count : notes->data.classes.count;
+    const td__model_facts *facts = td__model_facts_of(p->saved.model);
+    p->named = facts->class_count && !notes->data.classes.count;
+    if (notes->data.classes.count || p->named) {
+        p->signals.scores.units = p->named ? facts->classes : notes->data.classes.items;
+        p->signals.scores.unit_count = p->named ? facts->class_count : notes->data.classes.count;
     }
     return TD_OK;
 }

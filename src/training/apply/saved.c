@@ -2,32 +2,50 @@
 
 #include "data/dataset.h"
 #include "data/table.h"
-#include "onnx/model.h"
+#include "model/load.h"
 
 #include <string.h>
 
-td_status td__saved_load(td__saved *saved, const char *model, td_error *error) {
+/* What a model that is loaded says of itself. */
+static void take_facts(td__saved *saved) {
+    const td__model_facts *facts = td__model_facts_of(saved->model);
+    saved->fixed_batch = facts->fixed_batch;
+    saved->input_first = facts->input_first;
+    saved->output_first = facts->output_first;
+}
+
+static td_status read_notes(td__saved *saved, const td__model_file *file, const char *model,
+                            td_error *error) {
     const char *const keys[] = {TD_NOTE_DATA};
     char *texts[1] = {NULL};
-    td_error reason = {0};
-    td_status status = TD_OK;
-    if (td__onnx_is_open(model, &saved->takes, &saved->input_first)) {
-        saved->waiting = model;
-        saved->foreign = true;
-        return TD_OK;
-    }
-    saved->model = td_model_load_with(model, 1, keys, texts, &reason);
-    if (!saved->model) {
-        return td_error_set(error, reason.status, "%s", reason.text);
-    }
+    td_status status = td__model_file_texts(file, 1, keys, texts, error);
     saved->foreign = !texts[0];
-    saved->takes = td_model_input_shape(saved->model);
-    saved->fixed_batch = td__onnx_fixed_batch(saved->model);
-    td__onnx_channels_first(saved->model, &saved->input_first, &saved->output_first);
-    if (texts[0]) {
+    if (!status && texts[0]) {
         status = td__notes_read(&saved->notes, texts[0], model, error);
     }
     td_free_text(texts[0]);
+    return status;
+}
+
+td_status td__saved_load(td__saved *saved, const char *model, td_error *error) {
+    td_error reason = {0};
+    td__model_for data = {0};
+    td__model_file *file = td__model_file_open(model, &reason);
+    saved->model = file ? td__model_file_load(file, &data, &reason) : NULL;
+    if (data.waits) {
+        saved->waiting = file;
+        saved->foreign = true;
+        saved->takes = data.takes;
+        saved->input_first = data.input_first;
+        return TD_OK;
+    }
+    td_status status = saved->model ? TD_OK : td_error_set(error, reason.status, "%s", reason.text);
+    if (!status) {
+        saved->takes = td_model_input_shape(saved->model);
+        take_facts(saved);
+        status = read_notes(saved, file, model, error);
+    }
+    td__model_file_close(file);
     return status;
 }
 
@@ -98,8 +116,8 @@ static bool has_several(const td__saved *saved) {
 static td_status choose_pieces(td__saved *saved, const char *path, const td__saved_options *options,
                                td_data_options *data, td_error *error) {
     size_t inputs = saved->model ? td_model_input_count(saved->model) : 0;
-    bool by_name = is_read_by(path, td__npz_read) || is_read_by(path, td__csv_read);
-    if (!has_several(saved) && !by_name) {
+    if (data->input_pieces.count && !has_several(saved) && !is_read_by(path, td__npz_read) &&
+        !is_read_by(path, td__csv_read)) {
         data->input_pieces = (td_pieces){0};
     }
     if (options->labels) {
@@ -227,13 +245,14 @@ td_status td__saved_open(td__saved *saved, const char *path, const td__saved_opt
         return status;
     }
     td_error reason = {0};
-    saved->model = td__onnx_load_for(saved->waiting, td_dataset_info(saved->data)->input, &reason);
+    td__model_for data = {.known = true, .example = td_dataset_info(saved->data)->input};
+    saved->model = td__model_file_load(saved->waiting, &data, &reason);
+    td__model_file_close(saved->waiting);
     saved->waiting = NULL;
     if (!saved->model) {
         return td_error_set(error, reason.status, "%s", reason.text);
     }
-    td__onnx_channels_first(saved->model, &saved->input_first, &saved->output_first);
-    saved->fixed_batch = td__onnx_fixed_batch(saved->model);
+    take_facts(saved);
     if (saved->fixed_batch && saved->fixed_batch != options->batch) {
         close_data(saved); /* again, so many at a time */
         return open_data(saved, path, options, error);
@@ -256,5 +275,6 @@ void td__saved_release(td__saved *saved) {
     close_data(saved);
     td__notes_release(&saved->notes);
     td_model_destroy(saved->model);
+    td__model_file_close(saved->waiting);
     *saved = (td__saved){0};
 }

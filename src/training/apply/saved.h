@@ -13,12 +13,11 @@ typedef struct td__saved {
     td_dataset *data;
     td_batches *batches; /* in the file's order */
     bool labelled;
-    bool foreign;                   /* says nothing of its training data */
-    int64_t fixed_batch;            /* the only one it runs on; 0: any */
-    bool input_first, output_first; /* its file has the channels first, here they are last */
-    const char
-        *waiting;   /* the file of a model that is made for the data at hand; borrowed, or NULL */
-    td_shape takes; /* its input; -1: any size */
+    bool foreign;                    /* says nothing of its training data */
+    int64_t fixed_batch;             /* the only one it runs on; 0: any */
+    bool input_first, output_first;  /* its file has the channels first, here they are last */
+    struct td__model_file *waiting;  /* of a model that is made for the data at hand; or NULL */
+    td_shape takes;                  /* its input; -1: any size */
     td_piece pieces[2][TD_MAX_FROM]; /* inputs and labels of several, as they were asked for */
     td__head heads[TD_MAX_OUTPUTS];  /* of several outputs whose losses are known … */
     size_t head_count;               /* … or 0 */
@@ -37,8 +36,7 @@ typedef struct td__saved_options {
     td_header header; /* of a CSV file */
 } td__saved_options;
 
-/* A graph with axes of any size is only loaded when the data is open (td__saved_open). model must
- * outlive that. */
+/* A graph with axes of any size is only made when the data is open (td__saved_open). */
 TD_NODISCARD td_status td__saved_load(td__saved *saved, const char *model, td_error *error);
 /* data may be NULL where every input has a file of its own. */
 TD_NODISCARD td_status td__saved_open(td__saved *saved, const char *data,

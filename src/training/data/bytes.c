@@ -1,13 +1,11 @@
-/* Mapping, loading and streaming files. */
+/* Loading and streaming files. */
 #include "data/bytes.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "tensor/list.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -21,17 +19,12 @@ struct td__input {
     struct stat stat;
 };
 
-static td_status cannot_open(const char *path, td_error *error) {
-    return td_error_set(error, errno == ENOENT || errno == ENOTDIR ? TD_NOT_FOUND : TD_IO, "%s: %s",
-                        path, td__file_reason(errno));
-}
-
 /* Anything but a regular file could block, or end anywhere. */
 static td_status open_regular(const char *path, int *descriptor, struct stat *status,
                               td_error *error) {
     int opened = td__file_open(AT_FDCWD, path, O_RDONLY);
     if (opened < 0 || fstat(opened, status) != 0) {
-        td_status reason = cannot_open(path, error);
+        td_status reason = td__cannot_open(error, path);
         if (opened >= 0) {
             close(opened);
         }
@@ -41,38 +34,16 @@ static td_status open_regular(const char *path, int *descriptor, struct stat *st
     return TD_OK;
 }
 
-td_status td__bytes_map(td__bytes *bytes, const char *path, td_error *error) {
-    int descriptor = -1;
-    struct stat status;
-    td_status opened = open_regular(path, &descriptor, &status, error);
-    if (opened) {
-        return opened;
-    }
-    *bytes = (td__bytes){.size = (size_t)status.st_size, .mapped = true};
-    void *data = NULL;
-    if (bytes->size > 0) {
-        data = mmap(NULL, bytes->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    }
-    int reason = errno;
-    close(descriptor);
-    if (data == MAP_FAILED) {
-        *bytes = (td__bytes){0};
-        return td_error_set(error, TD_IO, "%s: cannot be mapped: %s", path, strerror(reason));
-    }
-    bytes->data = data;
-    return TD_OK;
-}
-
-td_status td__bytes_load(td__bytes *bytes, const char *path, int64_t maximum, td_error *error) {
-    td__input *input = NULL;
-    td_status status = td__input_open(&input, path, error);
+/* Reads what is left of it into memory; TD_RANGE when that is more than maximum bytes. */
+static td_status load(td__input *input, td__bytes *bytes, int64_t maximum, td_error *error) {
     uint8_t *data = NULL;
     size_t size = 0, capacity = 0;
     size_t most = (size_t)maximum + 1; /* tells a file of just the maximum from a larger one */
+    td_status status = TD_OK;
     while (!status) {
         size_t wanted = size + (1 << 20) < most ? size + (1 << 20) : most, got = 0;
         if (!td__grow(&data, &capacity, wanted, most, 1)) {
-            status = td_error_set(error, TD_MEMORY, "%s: no memory for its content", path);
+            status = td_error_set(error, TD_MEMORY, "%s: no memory for its content", input->path);
             break;
         }
         status = td__input_read(input, data + size, capacity - size, &got, error);
@@ -82,13 +53,12 @@ td_status td__bytes_load(td__bytes *bytes, const char *path, int64_t maximum, td
                 td_error_set(error, TD_RANGE,
                              "%s has more than %lld bytes unpacked; unpack it to a file, which "
                              "is mapped, or raise `memory`",
-                             path, (long long)maximum);
+                             input->path, (long long)maximum);
         }
         if (size < capacity) {
             break;
         }
     }
-    td__input_close(input);
     if (status) {
         td__free(data);
         return status;
@@ -97,39 +67,29 @@ td_status td__bytes_load(td__bytes *bytes, const char *path, int64_t maximum, td
     return TD_OK;
 }
 
-td_status td__bytes_get(td__bytes *bytes, const char *path, int64_t maximum, td_error *error) {
-    td_status status = td__bytes_map(bytes, path, error);
+td_status td__input_map(const td__input *input, td__bytes *bytes, td_error *error) {
+    return td__bytes_map_open(bytes, input->descriptor)
+               ? TD_OK
+               : td_error_set(error, TD_IO, "%s: cannot be mapped: %s", input->path,
+                              td__file_reason(errno));
+}
+
+td_status td__input_bytes(td__input *input, td__bytes *bytes, int64_t maximum, td_error *error) {
+    td_status status = td__input_map(input, bytes, error);
     if (!status && bytes->size >= 2 && bytes->data[0] == 0x1F && bytes->data[1] == 0x8B) {
         td__bytes_release(bytes);
-        status = td__bytes_load(bytes, path, maximum, error);
+        status = td__input_rewind(input, error);
+        status = status ? status : load(input, bytes, maximum, error);
     }
     return status;
 }
 
-void td__bytes_release(td__bytes *bytes) {
-    if (bytes->mapped && bytes->data) {
-        munmap((void *)(uintptr_t)bytes->data, bytes->size);
-    } else if (!bytes->mapped) {
-        td__free((void *)(uintptr_t)bytes->data);
-    }
-    *bytes = (td__bytes){0};
-}
-
-static void release_kept(void *owner) {
-    td__bytes_release(owner);
-    td__free(owner);
-}
-
-td_status td__bytes_keep(td__bytes *bytes, struct td__tensor_list *list, const char *path,
-                         td_error *error) {
-    td__bytes *kept = td__calloc(1, sizeof *kept);
-    if (!kept) {
-        td__bytes_release(bytes);
-        return td_error_set(error, TD_MEMORY, "%s: out of memory", path);
-    }
-    *kept = *bytes;
-    *bytes = (td__bytes){0};
-    return td__tensor_list_keep(list, release_kept, kept, path, error);
+td_status td__bytes_get(td__bytes *bytes, const char *path, int64_t maximum, td_error *error) {
+    td__input *input = NULL;
+    td_status status = td__input_open(&input, path, error);
+    status = status ? status : td__input_bytes(input, bytes, maximum, error);
+    td__input_close(input);
+    return status;
 }
 
 td_status td__input_memory(td__input **input, const char *path, const void *data, size_t size,
@@ -220,6 +180,13 @@ td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *go
     }
     *got = total;
     return TD_OK;
+}
+
+td_status td__input_rewind(td__input *input, td_error *error) {
+    input->total = 0;
+    return gzrewind(input->file) == 0 ? TD_OK
+                                      : td_error_set(error, TD_IO, "%s: cannot be read again: %s",
+                                                     input->path, td__file_reason(errno));
 }
 
 const char *td__input_path(const td__input *input) {

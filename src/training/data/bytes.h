@@ -4,32 +4,16 @@
 #ifndef TAPEDECK_DATA_BYTES_H
 #define TAPEDECK_DATA_BYTES_H
 
-#include "tapedeck/base.h"
+#include "base/bytes.h"
 
 #include <sys/stat.h>
-
-struct td__tensor_list;
 
 /* A gzip file may unpack to at most this. */
 #define TD__UNPACKED_MAXIMUM ((int64_t)64 << 30)
 
-/* Zero is none. Readers move their position in data; base and size stay. */
-typedef struct td__bytes {
-    const uint8_t *data;
-    size_t size;
-    bool mapped; /* else from td__realloc */
-} td__bytes;
-
-/* Maps a file, which must not be cut short while it is mapped. */
-td_status td__bytes_map(td__bytes *bytes, const char *path, td_error *error);
-/* Reads a file, unpacked, into memory; TD_RANGE when it has more than maximum bytes. */
-td_status td__bytes_load(td__bytes *bytes, const char *path, int64_t maximum, td_error *error);
-/* Maps a plain file, loads a gzip one. */
+/* Maps a plain file; reads a gzip one, unpacked, into memory: TD_RANGE when it has more than maximum
+ * bytes. */
 td_status td__bytes_get(td__bytes *bytes, const char *path, int64_t maximum, td_error *error);
-void td__bytes_release(td__bytes *bytes);
-/* Hands them over to a list of tensors, which point into them; bytes is then none. On failure too. */
-TD_NODISCARD td_status td__bytes_keep(td__bytes *bytes, struct td__tensor_list *list,
-                                      const char *path, td_error *error);
 
 /* A stream of a file's unpacked bytes. */
 typedef struct td__input td__input;
@@ -40,6 +24,13 @@ td_status td__input_memory(td__input **input, const char *path, const void *data
                            td_error *error);
 /* Fills buffer; fewer bytes than size, and got, only at the end of the file. */
 td_status td__input_read(td__input *input, void *buffer, size_t size, size_t *got, td_error *error);
+/* Goes back to the beginning; of a file. */
+TD_NODISCARD td_status td__input_rewind(td__input *input, td_error *error);
+/* td__bytes_get of an open file, wherever it was read up to. */
+TD_NODISCARD td_status td__input_bytes(td__input *input, td__bytes *bytes, int64_t maximum,
+                                       td_error *error);
+/* Maps an open file as it is. */
+TD_NODISCARD td_status td__input_map(const td__input *input, td__bytes *bytes, td_error *error);
 const char *td__input_path(const td__input *input);
 /* Whether the file's bytes are what is read, not unpacked; known once something was read. */
 bool td__input_is_plain(const td__input *input);

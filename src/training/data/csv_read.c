@@ -103,10 +103,8 @@ static td_status parse_labels(td__table *table, const td__request *request, td_n
     td_error reason = {0};
     td_status status = parse(table, request, inputs, input, cache, &text, &reason);
     if (status && text && !before) {
-        td__input *again = NULL;
-        status = td__input_open(&again, request->path, &reason);
-        status = status ? status : parse(table, request, inputs, again, cache, &text, &reason);
-        td__input_close(again);
+        status = td__input_rewind(input, &reason);
+        status = status ? status : parse(table, request, inputs, input, cache, &text, &reason);
     }
     return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }
@@ -116,37 +114,29 @@ static td_status survey_and_parse(td__table *table, const td__request *request, 
                                   td__cache *cache, td_error *error) {
     td_names inputs = request->inputs;
     td__names found = {0};
-    td__input *once = NULL;
     td_status status = TD_OK;
     if (request->options->categories.count && !inputs.count) {
-        status = td__input_open(&once, request->path, error);
-        status = status
-                     ? status
-                     : td__csv_survey(once, request->options, request->label_names, &found, error);
+        status = td__csv_survey(input, request->options, request->label_names, &found, error);
+        status = status ? status : td__input_rewind(input, error);
         inputs = (td_names){(const char *const *)found.items, found.count};
     }
     status = status ? status : parse_labels(table, request, inputs, input, cache, error);
-    td__input_close(once);
     td__names_release(&found);
     return status;
 }
 
 td_status td__csv_read(td__table *table, const td__request *request, td_error *error) {
-    td__input *input = NULL;
+    td__input *input = request->input;
     td__cache cache = {0};
     if (request->labels) {
         return td_error_set(error, TD_INVALID,
                             "%s: the labels of a CSV file are columns of it: name them in `label`",
                             request->path);
     }
-    td_status status = td__input_open(&input, request->path, error);
-    if (!status) {
-        status = td__cache_init(&cache, request, td__input_stat(input), error);
-    }
+    td_status status = td__cache_init(&cache, request, td__input_stat(input), error);
     if (!status && !td__cache_load(&cache, table)) {
         status = survey_and_parse(table, request, input, &cache, error);
     }
     td__cache_release(&cache);
-    td__input_close(input);
     return status;
 }

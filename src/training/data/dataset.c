@@ -45,24 +45,16 @@ static const struct {
                {is_idx, td__idx_read},
                {is_text, td__csv_read}};
 
-td_status td__reader_choose(const char *path, td__reader **reader, td_error *error) {
-    struct stat file;
-    if (stat(path, &file) == 0 && S_ISDIR(file.st_mode)) {
-        *reader = td__images_read;
-        return TD_OK;
-    }
+/* By the beginning of a file. */
+static td_status recognise(td__input *input, const char *path, td__reader **reader,
+                           td_error *error) {
     uint8_t beginning[PEEK];
     size_t size = 0;
-    td__input *input = NULL;
-    td_status status = td__input_open(&input, path, error);
-    if (!status) {
-        status = td__input_read(input, beginning, sizeof beginning, &size, error);
-    }
-    td__input_close(input);
+    td_status status = td__input_read(input, beginning, sizeof beginning, &size, error);
     for (size_t i = 0; !status && i < sizeof formats / sizeof *formats; i++) {
         if (formats[i].is(beginning, size)) {
             *reader = formats[i].read;
-            return TD_OK;
+            return td__input_rewind(input, error);
         }
     }
     if (!status && is_utf16(beginning, size)) {
@@ -72,6 +64,30 @@ td_status td__reader_choose(const char *path, td__reader **reader, td_error *err
     return status ? status
                   : td_error_set(error, TD_FORMAT,
                                  "%s: neither CSV, NPY, NPZ, IDX nor a folder of images", path);
+}
+
+td_status td__reader_open(const char *path, td__reader **reader, td__input **input,
+                          td_error *error) {
+    struct stat file;
+    *input = NULL;
+    if (stat(path, &file) == 0 && S_ISDIR(file.st_mode)) {
+        *reader = td__images_read;
+        return TD_OK;
+    }
+    td_status status = td__input_open(input, path, error);
+    status = status ? status : recognise(*input, path, reader, error);
+    if (status) {
+        td__input_close(*input);
+        *input = NULL;
+    }
+    return status;
+}
+
+td_status td__reader_choose(const char *path, td__reader **reader, td_error *error) {
+    td__input *input = NULL;
+    td_status status = td__reader_open(path, reader, &input, error);
+    td__input_close(input);
+    return status;
 }
 
 /* What is meant for one array, or one label, is not guessed at where there are several. */
@@ -212,8 +228,12 @@ static td_status read_table(td__table *table, const td__request *request, td_err
     if (request->input_pieces.count || request->label_pieces.count) {
         return td__pieces_read(table, request, error);
     }
-    td_status status = request->path ? td__reader_choose(request->path, &reader, error) : TD_OK;
-    return status ? status : reader(table, request, error);
+    td__request opened = *request;
+    td_status status =
+        request->path ? td__reader_open(request->path, &reader, &opened.input, error) : TD_OK;
+    status = status ? status : reader(table, &opened, error);
+    td__input_close(opened.input);
+    return status;
 }
 
 /* Whether some class has leading zeros: then all of them are texts. */

@@ -72,7 +72,7 @@ td_status td__idx_read(td__table *table, const td__request *request, td_error *e
     int64_t maximum = request->options->memory, rows = 0;
     char *found = NULL;
     td__array label = {0};
-    td_status status = td__bytes_get(&table->bytes[0], request->path, maximum, error);
+    td_status status = td__input_bytes(request->input, &table->bytes[0], maximum, error);
     if (!status) {
         status = td__idx_parse(&table->input, &table->rows, &table->bytes[0], request->path, error);
     }

@@ -64,14 +64,14 @@ static bool put_ignored(json_t *object, const td_data_options *options) {
 }
 
 /* What had a file of its own is looked for by its name in new data, an .npz. */
-static bool put_pieces(json_t *object, const char *key, const td_pieces *pieces, bool inside) {
+static bool put_pieces(json_t *object, const char *key, const td_pieces *pieces) {
     json_t *list = json_array();
     bool good = list != NULL;
     for (size_t i = 0; good && i < pieces->count; i++) {
         const td_piece *piece = &pieces->items[i];
         json_t *one = json_object();
         good = put_text(one, "name", piece->name) &&
-               put_texts(one, "from", inside ? piece->from : (td_names){&piece->name, 1}) &&
+               put_texts(one, "from", piece->path ? (td_names){&piece->name, 1} : piece->from) &&
                json_array_append_new(list, one) == 0;
     }
     if (!good || pieces->count == 0) {
@@ -79,14 +79,6 @@ static bool put_pieces(json_t *object, const char *key, const td_pieces *pieces,
         return good;
     }
     return json_object_set_new(object, key, list) == 0;
-}
-
-static bool put_all_pieces(json_t *object, const td_data_options *options) {
-    td__reader *reader = NULL;
-    bool inside = options->train && !td__reader_choose(options->train, &reader, NULL) &&
-                  (reader == td__csv_read || reader == td__npz_read);
-    return put_pieces(object, "input_pieces", &options->input_pieces, inside) &&
-           put_pieces(object, "label_pieces", &options->label_pieces, inside);
 }
 
 bool td__data_notes_write(json_t *object, const td_data_options *options,
@@ -106,7 +98,8 @@ bool td__data_notes_write(json_t *object, const td_data_options *options,
            put_floats(object, "deviation", info->deviation, info->normal_count) &&
            put_floats(object, "label_mean", info->label_mean, info->label_normal_count) &&
            put_floats(object, "label_deviation", info->label_deviation, info->label_normal_count) &&
-           put_all_pieces(object, options);
+           put_pieces(object, "input_pieces", &options->input_pieces) &&
+           put_pieces(object, "label_pieces", &options->label_pieces);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */

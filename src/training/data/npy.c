@@ -93,7 +93,7 @@ td_status td__table_take_label(td__table *table, td__array label, int64_t rows, 
 
 td_status td__npy_read(td__table *table, const td__request *request, td_error *error) {
     int64_t maximum = request->options->memory;
-    td_status status = td__bytes_get(&table->bytes[0], request->path, maximum, error);
+    td_status status = td__input_bytes(request->input, &table->bytes[0], maximum, error);
     if (!status) {
         status = td__npy_parse(&table->input, &table->rows, &table->bytes[0], request->path, error);
     }

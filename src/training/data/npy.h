@@ -23,9 +23,9 @@ typedef struct td__npz {
 } td__npz;
 td_status td__npz_open(td__npz *npz, const char *path, td_error *error);
 void td__npz_close(td__npz *npz);
-/* One of its arrays; bytes: what it points into, the file itself or what was unpacked. An optional one
+/* An array of an open .npz file; bytes: what it points into, the file itself or what was unpacked. An optional one
  * that is not there leaves all as it is. */
-td_status td__npz_array(const char *path, const char *name, bool optional, int64_t maximum,
+td_status td__npz_array(const td__input *input, const char *name, bool optional, int64_t maximum,
                         td__array *array, int64_t *rows, td__bytes *bytes, td_error *error);
 /* That labels has as many rows as the inputs; takes it into the table, also on failure. */
 td_status td__table_take_label(td__table *table, td__array label, int64_t rows, const char *path,

@@ -49,15 +49,20 @@ static td_status no_such_array(const td__zip *zip, const char *wanted, td_error 
                         td__word_meant(hint, wanted, candidates, count), list);
 }
 
-td_status td__npz_open(td__npz *npz, const char *path, td_error *error) {
-    *npz = (td__npz){0};
-    td_status status = td__bytes_map(&npz->bytes, path, error);
-    status =
-        status ? status : td__zip_open(&npz->zip, npz->bytes.data, npz->bytes.size, path, error);
+/* Takes the bytes. */
+static td_status open_archive(td__npz *npz, td__bytes bytes, const char *path, td_error *error) {
+    *npz = (td__npz){.bytes = bytes};
+    td_status status = td__zip_open(&npz->zip, bytes.data, bytes.size, path, error);
     if (status) {
         td__npz_close(npz);
     }
     return status;
+}
+
+td_status td__npz_open(td__npz *npz, const char *path, td_error *error) {
+    td__bytes bytes = {0};
+    td_status status = td__bytes_map(&bytes, path, error);
+    return status ? status : open_archive(npz, bytes, path, error);
 }
 
 void td__npz_close(td__npz *npz) {
@@ -70,11 +75,14 @@ static bool member_name(char member[NAME_SIZE], const char *name) {
     return length > 0 && length < NAME_SIZE;
 }
 
-td_status td__npz_array(const char *path, const char *name, bool optional, int64_t maximum,
+td_status td__npz_array(const td__input *input, const char *name, bool optional, int64_t maximum,
                         td__array *array, int64_t *rows, td__bytes *bytes, td_error *error) {
     char member[NAME_SIZE], what[512];
     td__npz npz;
-    td_status status = td__npz_open(&npz, path, error);
+    const char *path = td__input_path(input);
+    td__bytes mapped = {0};
+    td_status status = td__input_map(input, &mapped, error);
+    status = status ? status : open_archive(&npz, mapped, path, error);
     if (status) {
         return status;
     }
@@ -118,12 +126,12 @@ td_status td__npz_read(td__table *table, const td__request *request, td_error *e
                             "%s: the labels of an NPZ file are an array in it: name it as `y`",
                             path);
     }
-    td_status status = td__npz_array(path, x, false, options->memory, &table->input, &table->rows,
-                                     &table->bytes[0], error);
+    td_status status = td__npz_array(request->input, x, false, options->memory, &table->input,
+                                     &table->rows, &table->bytes[0], error);
     td__array label = {0};
     int64_t rows = 0;
     if (!status) {
-        status = td__npz_array(path, y, !options->y, options->memory, &label, &rows,
+        status = td__npz_array(request->input, y, !options->y, options->memory, &label, &rows,
                                &table->bytes[1], error);
     }
     if (!status && label.data) {

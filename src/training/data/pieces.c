@@ -97,15 +97,17 @@ static td_status read_columns(td__table *table, const td__request *request, td_e
 static td_status load_file(const char *path, int64_t maximum, td__array *array, int64_t *rows,
                            td__bytes *bytes, td_error *error) {
     td__reader *reader = NULL;
-    td_status status = td__reader_choose(path, &reader, error);
+    td__input *input = NULL;
+    td_status status = td__reader_open(path, &reader, &input, error);
     if (!status && reader != td__npy_read && reader != td__idx_read) {
-        return td_error_set(
-            error, TD_UNSUPPORTED,
-            "%s: a file of one input or label is an .npy or IDX array; columns of a "
-            "CSV file, and arrays of an .npz, are taken from `train`",
-            path);
+        status =
+            td_error_set(error, TD_UNSUPPORTED,
+                         "%s: a file of one input or label is an .npy or IDX array; columns of a "
+                         "CSV file, and arrays of an .npz, are taken from `train`",
+                         path);
     }
-    status = status ? status : td__bytes_get(bytes, path, maximum, error);
+    status = status ? status : td__input_bytes(input, bytes, maximum, error);
+    td__input_close(input);
     if (status) {
         return status;
     }
@@ -113,8 +115,8 @@ static td_status load_file(const char *path, int64_t maximum, td__array *array, 
                                   : td__idx_parse(array, rows, bytes, path, error);
 }
 
-/* npz: the file whose arrays pieces are; NULL: each has its own. */
-static td_status load_piece(const td__request *request, const char *npz, const td_piece *piece,
+/* npz: the open file whose arrays pieces are; NULL: each has its own. */
+static td_status load_piece(const td__request *request, const td__input *npz, const td_piece *piece,
                             td__array *array, int64_t *rows, td__bytes *bytes, td_error *error) {
     int64_t maximum = request->options->memory;
     if (npz && piece->from.count == 1) {
@@ -128,7 +130,7 @@ static td_status load_piece(const td__request *request, const char *npz, const t
 }
 
 /* Puts the arrays of pieces together: array, with as many rows as the table has, if it has any. */
-static td_status join(td__table *table, const td__request *request, const char *npz,
+static td_status join(td__table *table, const td__request *request, const td__input *npz,
                       const td_pieces *pieces, td__array *array, td__pieces *kept,
                       td_error *error) {
     kept->items = td__calloc(pieces->count, sizeof *kept->items);
@@ -166,7 +168,7 @@ static td_status join(td__table *table, const td__request *request, const char *
 }
 
 /* The labels of examples that have several inputs and one label: a file, or `y` of an NPZ file. */
-static td_status read_label(td__table *table, const td__request *request, const char *npz,
+static td_status read_label(td__table *table, const td__request *request, const td__input *npz,
                             td_error *error) {
     const td_data_options *options = request->options;
     td__array label = {0};
@@ -182,7 +184,8 @@ static td_status read_label(td__table *table, const td__request *request, const 
     }
     return status || !label.data
                ? status
-               : td__table_take_label(table, label, rows, npz ? npz : "the inputs", what, error);
+               : td__table_take_label(table, label, rows, npz ? td__input_path(npz) : "the inputs",
+                                      what, error);
 }
 
 /* One input, as its file has it; labels of it are left out. */
@@ -198,7 +201,7 @@ static td_status read_input(td__table *table, td__reader *reader, const td__requ
 
 static td_status read_arrays(td__table *table, td__reader *reader, const td__request *request,
                              td_error *error) {
-    const char *npz = reader == td__npz_read ? request->path : NULL;
+    const td__input *npz = reader == td__npz_read ? request->input : NULL;
     const td_pieces *inputs = &request->input_pieces, *labels = &request->label_pieces;
     table->more_bytes = td__calloc(inputs->count + labels->count, sizeof *table->more_bytes);
     if (!table->more_bytes) {
@@ -215,12 +218,8 @@ static td_status read_arrays(td__table *table, td__reader *reader, const td__req
                : read_label(table, request, npz, error);
 }
 
-td_status td__pieces_read(td__table *table, const td__request *request, td_error *error) {
-    td__reader *reader = NULL;
-    td_status status = request->path ? td__reader_choose(request->path, &reader, error) : TD_OK;
-    if (status) {
-        return status;
-    }
+static td_status read_opened(td__table *table, td__reader *reader, const td__request *request,
+                             td_error *error) {
     if (reader == td__csv_read) {
         return read_columns(table, request, error);
     }
@@ -231,4 +230,14 @@ td_status td__pieces_read(td__table *table, const td__request *request, td_error
                             request->path);
     }
     return read_arrays(table, reader, request, error);
+}
+
+td_status td__pieces_read(td__table *table, const td__request *request, td_error *error) {
+    td__reader *reader = NULL;
+    td__request opened = *request;
+    td_status status =
+        request->path ? td__reader_open(request->path, &reader, &opened.input, error) : TD_OK;
+    status = status ? status : read_opened(table, reader, &opened, error);
+    td__input_close(opened.input);
+    return status;
 }

@@ -133,6 +133,7 @@ void td__table_fetch(const td__table *table, const int64_t *rows, int64_t count)
 /* What a reader is asked for. */
 typedef struct td__request {
     const char *path;
+    td__input *input;               /* the file, open, at its beginning; NULL for a folder */
     const char *labels;             /* file of labels, or NULL */
     const td_data_options *options; /* all fields present, memory filled in */
     td_names inputs;                /* what its inputs are called, in their order; or none */
@@ -146,6 +147,9 @@ typedef td_status td__reader(td__table *table, const td__request *request, td_er
 td__reader td__csv_read, td__npy_read, td__npz_read, td__idx_read, td__images_read;
 /* The reader of a file or folder, by what it is. */
 td_status td__reader_choose(const char *path, td__reader **reader, td_error *error);
+/* The same, and the file open for it, at its beginning; *input is NULL for a folder. */
+TD_NODISCARD td_status td__reader_open(const char *path, td__reader **reader, td__input **input,
+                                       td_error *error);
 /* Examples of several inputs or labels; path may be NULL. */
 td__reader td__pieces_read;
 void td__pieces_release(td__pieces *pieces);

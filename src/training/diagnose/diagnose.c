@@ -96,8 +96,10 @@ static void repeat(td__case *of, double seconds) {
 static void release(td__case *of) {
     td__facts_release(&of->facts);
     td__layers_release(&of->layers);
-    td_trainer_destroy(of->trainer);
-    td_experiment_destroy(of->experiment);
+    if (!of->lent) {
+        td_trainer_destroy(of->trainer);
+        td_experiment_destroy(of->experiment);
+    }
     td__loop_release(of);
     td__history_close(of->history);
     td__free(of);
@@ -297,7 +299,13 @@ static td_status check(td__case *of, const char *experiment, const td_check_opti
                                  .problem = options->problem,
                                  .user = options->user,
                                  .while_reading = options->while_reading};
-    of->trainer = td__trial_open(&opening, &of->experiment, error);
+    of->lent = options->trainer != NULL;
+    if (of->lent) {
+        of->trainer = options->trainer;
+        of->experiment = of->trainer->experiment;
+    } else {
+        of->trainer = td__trial_open(&opening, &of->experiment, error);
+    }
     td_status status = of->trainer ? gather(of, error) : TD_INVALID;
     if (status) {
         return status;

@@ -236,6 +236,7 @@ typedef struct looking {
     td_trainer *trainer;
     bool after;
     size_t *layer_of; /* of targets beyond the weights */
+    td_tensor **targets, **gradients;
 } looking;
 
 static void take_gradients(const looking *l, size_t weights, size_t count) {
@@ -243,23 +244,25 @@ static void take_gradients(const looking *l, size_t weights, size_t count) {
         td__layer_facts *layer = &l->layers->items[i];
         ptrdiff_t weight = layer->kernel >= 0 ? l->trainer->learner.weight_of[layer->kernel] : -1;
         if (weight >= 0) {
-            double size = size_of(l->trainer->learner.gradients[weight]);
+            double size = size_of(l->gradients[weight]);
             *(l->after ? &layer->gradient_end : &layer->gradient_start) = size;
         }
     }
     for (size_t i = weights; i < count; i++) {
         td__layer_facts *layer = &l->layers->items[l->layer_of[i - weights]];
-        (l->after ? &layer->end : &layer->start)->error = size_of(l->trainer->learner.gradients[i]);
+        (l->after ? &layer->end : &layer->start)->error = size_of(l->gradients[i]);
     }
 }
 
-static td_status look(const looking *l, const td_batch *batch, td_error *error) {
+static td_status look(const looking *l, td__pass *pass, const td_batch *batch, td_error *error) {
     td_trainer *trainer = l->trainer;
-    td__pass *pass = &trainer->pass;
+    size_t count = trainer->learner.weight_count;
+    for (size_t i = 0; i < count; i++) {
+        l->targets[i] = trainer->learner.weights[i];
+    }
     td_tape_seed(pass->tape, trainer->experiment->seed, 1);
     td_tape_set_training(pass->tape, true);
     td_status status = td__pass_forward(pass, batch, error);
-    size_t count = trainer->learner.weight_count;
     for (size_t i = 0; !status && i < l->layers->count; i++) {
         td_tensor *output = td_model_output_at(trainer->model, i);
         td__layer_facts *layer = &l->layers->items[i];
@@ -268,12 +271,11 @@ static td_status look(const looking *l, const td_batch *batch, td_error *error) 
         }
         if (output && output->dtype == TD_FLOAT32) {
             l->layer_of[count - trainer->learner.weight_count] = i;
-            trainer->learner.targets[count++] = output;
+            l->targets[count++] = output;
         }
     }
     if (!status) {
-        status = td_tape_gradient(pass->tape, pass->bare, count, trainer->learner.targets,
-                                  trainer->learner.gradients, error);
+        status = td_tape_gradient(pass->tape, pass->bare, count, l->targets, l->gradients, error);
     }
     if (!status) {
         take_gradients(l, trainer->learner.weight_count, count);
@@ -282,20 +284,65 @@ static td_status look(const looking *l, const td_batch *batch, td_error *error) 
     return status;
 }
 
+/* The moving averages of a model, one after the other, to room or, when back, from there. Returns how
+ * many numbers that are; room may be NULL. */
+static size_t copy_averages(const td_model *model, float *room, bool back) {
+    size_t count = 0;
+    for (size_t i = 0; i < td_model_parameter_count(model); i++) {
+        const td_parameter_info *parameter = td_model_parameter_at(model, i);
+        size_t size = (size_t)td_tensor_count(parameter->tensor);
+        float *values = td_tensor_data(parameter->tensor);
+        if (parameter->moving_average && room) {
+            memcpy(back ? values : room + count, back ? room + count : values,
+                   size * sizeof *values);
+        }
+        count += parameter->moving_average ? size : 0;
+    }
+    return count;
+}
+
+/* On a tape of its own: afterwards the trainer is as if nobody had looked. */
+static td_status look_aside(const looking *l, const td_batch *batch, td_error *error) {
+    td_trainer *trainer = l->trainer;
+    td_tape_options options = {.size = sizeof options, .seed = trainer->experiment->seed};
+    td__pass pass = {0};
+    float *averages = td__calloc(copy_averages(trainer->model, NULL, false) + 1, sizeof *averages);
+    td_status status = averages
+                           ? td__pass_init(&pass, trainer->model,
+                                           &trainer->experiment->train.objective, &options, error)
+                           : td_error_set(error, TD_MEMORY, "out of memory");
+    if (!status) {
+        pass.heads = trainer->heads;
+        pass.head_count = trainer->head_count;
+        (void)copy_averages(trainer->model, averages, false);
+        status = look(l, &pass, batch, error);
+        (void)copy_averages(trainer->model, averages, true);
+    }
+    td__pass_release(&pass);
+    td__free(averages);
+    return status;
+}
+
 td_status td__layers_look(td__layers *layers, td_trainer *trainer, bool after, td_error *error) {
+    size_t most = trainer->learner.weight_count + layers->count + 1;
     looking l = {.layers = layers,
                  .trainer = trainer,
                  .after = after,
-                 .layer_of = td__calloc(layers->count + 1, sizeof(size_t))};
+                 .layer_of = td__calloc(layers->count + 1, sizeof(size_t)),
+                 .targets = td__calloc(most, sizeof(td_tensor *)),
+                 .gradients = td__calloc(most, sizeof(td_tensor *))};
     td_batches *batches = td_batches_create(trainer->feed.data, TD_TRAINING, LOOKED_AT, error);
     td_batch batch;
-    td_status status =
-        l.layer_of && batches ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
+    td_status status = l.layer_of && l.targets && l.gradients && batches
+                           ? TD_OK
+                           : td_error_set(error, TD_MEMORY, "out of memory");
     if (!status) {
-        status = td_batches_next(batches, &batch) ? look(&l, &batch, error)
+        status = td_batches_next(batches, &batch) ? look_aside(&l, &batch, error)
                                                   : td__feed_status(batches, error);
     }
     td_batches_destroy(batches);
     td__free(l.layer_of);
+    td__free((void *)l.targets);
+    td__free((void *)l.gradients);
     return status;
 }

@@ -121,6 +121,7 @@ typedef struct td__case {
     const char *path;        /* of the experiment; NULL: there is none */
     td_experiment *experiment;
     td_trainer *trainer; /* untrained; NULL: the experiment cannot be repeated */
+    bool lent;           /* it and its experiment are the caller's */
     bool known;          /* facts and layers are there */
     td__facts facts;
     td__layers layers;

@@ -8,16 +8,6 @@
 
 #define AT(member) .offset = offsetof(td_data_options, member)
 
-/* A path as td__read_path has it, but not checked: it may be a column's name. */
-static const char *path_of(td__checker *checker, const td__yaml_node *node) {
-    size_t room = strlen(checker->folder) + strlen(node->text) + 1;
-    char *path = td__check_alloc(checker, room, 1);
-    if (path) {
-        (void)snprintf(path, room, "%s%s", *node->text == '/' ? "" : checker->folder, node->text);
-    }
-    return path;
-}
-
 /* {NAME: COLUMN, [COLUMN, …], ARRAY or FILE, …}. Which of these it is, the file behind `train` says: a
  * file that is there, where none of the others can be meant, is made absolute in the document. */
 static void read_pieces(td__checker *checker, td__yaml_node *node, td_pieces *pieces) {
@@ -27,9 +17,6 @@ static void read_pieces(td__checker *checker, td__yaml_node *node, td_pieces *pi
         size_t mark = td__path_enter(checker, node->keys[i]->text);
         items[i].name = node->keys[i]->text;
         td__read_names(checker, item, &items[i].from);
-        if (item->kind == TD__YAML_SCALAR) {
-            items[i].path = path_of(checker, item);
-        }
         td__path_leave(checker, mark);
     }
     *pieces = (td_pieces){items, items ? node->count : 0};

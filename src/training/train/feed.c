@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
-#include "onnx/model.h"
+#include "nn/model.h"
 
 #include <string.h>
 
@@ -17,10 +17,8 @@ static bool same_names(td_names a, td_names b) {
 
 /* A model's file that has the channels first takes data that has, too. */
 static void match_layout(const td_model *model, td_data_options *options) {
-    bool input_first, output_first;
-    td__onnx_channels_first(model, &input_first, &output_first);
     options->takes = td_model_input_shape(model);
-    if (input_first && options->layout == TD_LAYOUT_AS_IS) {
+    if (td__model_facts_of(model)->input_first && options->layout == TD_LAYOUT_AS_IS) {
         options->layout = TD_LAYOUT_FIRST_IF_FITS;
     }
 }

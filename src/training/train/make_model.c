@@ -98,10 +98,11 @@ static td_status build_layers(td_trainer *trainer, td_error *error) {
 
 /* What the run to go on with, or the model's file, says of its data. That it cannot be read is said
  * where it is loaded. */
-static td_status read_notes(td_trainer *trainer, const char *path, td_error *error) {
+static td_status read_notes(td_trainer *trainer, const td__model_file *file, const char *path,
+                            td_error *error) {
     const char *const keys[] = {TD_NOTE_DATA};
     char *text = NULL;
-    bool noted = !td__model_texts(path, 1, keys, &text, NULL) && text;
+    bool noted = file && !td__model_file_texts(file, 1, keys, &text, NULL) && text;
     td_status status = noted ? td__notes_read(&trainer->notes, text, path, error) : TD_OK;
     td_free_text(text);
     return status;
@@ -111,7 +112,9 @@ td_status td__trainer_load_model(td_trainer *trainer, td_error *error) {
     td_experiment *experiment = trainer->experiment;
     td_error reason = {0};
     if (trainer->resume) {
-        td_status status = read_notes(trainer, trainer->resume, error);
+        td__model_file *file = td__model_file_open(trainer->resume, NULL);
+        td_status status = read_notes(trainer, file, trainer->resume, error);
+        td__model_file_close(file);
         if (status) {
             return status;
         }
@@ -119,11 +122,13 @@ td_status td__trainer_load_model(td_trainer *trainer, td_error *error) {
     if (!experiment->model_file) {
         return TD_OK;
     }
-    trainer->model = td_model_load(experiment->model_file, &reason);
+    td__model_file *file = td__model_file_open(experiment->model_file, &reason);
+    trainer->model = file ? td__model_file_load(file, NULL, &reason) : NULL;
     td_status status = trainer->model ? TD_OK : reason.status;
     if (!status && !trainer->resume) {
-        status = read_notes(trainer, experiment->model_file, &reason);
+        status = read_notes(trainer, file, experiment->model_file, &reason);
     }
+    td__model_file_close(file);
     return status ? td__experiment_problem(experiment, place_of(experiment, "model", "file"),
                                            status, error, "model.file: %s", reason.text)
                   : TD_OK;

@@ -2,7 +2,7 @@
 #ifndef TAPEDECK_TESTS_KERAS_ARCHIVE_H
 #define TAPEDECK_TESTS_KERAS_ARCHIVE_H
 
-#include "data/bytes.h"
+#include "base/bytes.h"
 #include "keras/keras.h"
 #include "zip/zip.h"
 

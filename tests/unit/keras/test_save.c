@@ -141,9 +141,9 @@ static void the_same_model_is_the_same_bytes(void **state) {
     td_model *model = make_branches();
     td__bytes first = {0}, second = {0};
     assert_ok(td_model_save(model, path, 0, NULL, &error), error);
-    assert_ok(td__bytes_load(&first, path, 1 << 20, &error), error);
+    assert_ok(td__bytes_map(&first, path, &error), error);
     assert_ok(td_model_save(model, path, 0, NULL, &error), error);
-    assert_ok(td__bytes_load(&second, path, 1 << 20, &error), error);
+    assert_ok(td__bytes_map(&second, path, &error), error);
     assert_int_equal(first.size, second.size);
     assert_memory_equal(first.data, second.data, first.size);
     td__bytes_release(&first);
@@ -186,7 +186,7 @@ static void a_failed_write_leaves_the_old_file(void **state) {
         if (!saved) {
             assert_true(error.text[0]);
             td__bytes bytes = {0};
-            assert_ok(td__bytes_load(&bytes, path, 100, &error), error);
+            assert_ok(td__bytes_map(&bytes, path, &error), error);
             assert_int_equal(bytes.size, 3);
             td__bytes_release(&bytes);
             failures++;
