@@ -61,8 +61,13 @@ const char *td__csv_line_end(const char *text, const char *end) {
     return end;
 }
 
+bool td__csv_has_steps(const char *text, size_t size) {
+    static const char start[] = "epoch,step";
+    return size >= sizeof start && memcmp(text, start, sizeof start - 1) == 0;
+}
+
 /* The number in the line's second cell. */
-static int64_t step_of(const char *line, const char *end) {
+int64_t td__csv_step(const char *line, const char *end) {
     const char *comma = memchr(line, ',', (size_t)(end - line));
     int64_t step = 0;
     for (const char *at = comma ? comma + 1 : end; at < end && *at >= '0' && *at <= '9'; at++) {
@@ -84,7 +89,7 @@ static size_t filter_lines(const char *text, size_t size, int64_t step, char *ou
     }
     for (const char *next; line < end; line = next) {
         next = td__csv_line_end(line, end);
-        bool stays = next[-1] == '\n' && step_of(line, next) <= step;
+        bool stays = next[-1] == '\n' && td__csv_step(line, next) <= step;
         if (!stays) {
             *first = *first == size ? (size_t)(line - text) : *first;
             continue;
@@ -121,7 +126,6 @@ static td_status filter_file(int folder, int file, const char *name, const char 
 static td_status resume_csv_file(const td__append_set *set, int folder, const char *name,
                                  int64_t step, td_error *error) {
     (void)set;
-    static const char start[] = "epoch,step";
     struct stat stat;
     int file = td__file_open(folder, name, O_RDWR | O_NOFOLLOW);
     if (file < 0 || fstat(file, &stat) != 0) {
@@ -133,12 +137,12 @@ static td_status resume_csv_file(const td__append_set *set, int folder, const ch
     }
     td_status status = TD_OK;
     size_t size = (size_t)stat.st_size;
-    if (size >= sizeof start) {
+    if (size > 0) {
         char *text = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
         if (text == MAP_FAILED) {
             status = td__file_error(error, name, "read");
         } else {
-            if (memcmp(text, start, sizeof start - 1) == 0) {
+            if (td__csv_has_steps(text, size)) {
                 status = filter_file(folder, file, name, text, size, step, error);
             }
             munmap(text, size);

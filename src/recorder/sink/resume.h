@@ -17,5 +17,8 @@ TD_NODISCARD td_status td__resume_png(int folder, int64_t step, td_error *error)
 /* Where the record (a line and its '\n') at text ends; end when it is not all there. A '\n' between
  * quotes belongs to the record. */
 const char *td__csv_line_end(const char *text, const char *end);
+/* Whether the columns of a CSV file begin with epoch and step; the step of one of its lines. */
+bool td__csv_has_steps(const char *text, size_t size);
+int64_t td__csv_step(const char *line, const char *end);
 
 #endif

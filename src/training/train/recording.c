@@ -7,6 +7,7 @@
 #include "deck/deck.h"
 #include "deck/folder.h"
 #include "deck/state.h"
+#include "sink/extents.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -162,15 +163,24 @@ static void abandon(td_trainer *trainer) {
     td__recording_release(recording);
 }
 
+/* Before the sinks open them: the folder is claimed, so that nobody else writes them. */
+static td_status cut_files(td_trainer *trainer, td_error *error) {
+    const td__recording *recording = &trainer->recording;
+    const td__remembered *from = &recording->remembered;
+    return from->files ? td__extents_restore(recording->opened, from->files, from->files_size,
+                                             trainer->at.step, error)
+                       : TD_OK;
+}
+
 /* So that mean(), delta() and history go on where the run was stopped. */
 static td_status restore_conditions(td_trainer *trainer, td_error *error) {
     td__recording *recording = &trainer->recording;
     td_error reason = {0};
-    td_status status = recording->state ? td__deck_restore_state(recording->deck, recording->state,
-                                                                 recording->state_size, &reason)
-                                        : TD_OK;
-    td__free(recording->state);
-    recording->state = NULL;
+    const td__remembered *from = &recording->remembered;
+    td_status status = from->state ? td__deck_restore_state(recording->deck, from->state,
+                                                            from->state_size, &reason)
+                                   : TD_OK;
+    td__remembered_release(&recording->remembered);
     if (status == TD_NOT_FOUND) {
         td__trainer_remark(trainer, NULL,
                            "record: mean(), delta() and history begin anew: the checkpoint is of "
@@ -185,6 +195,7 @@ static td_status restore_conditions(td_trainer *trainer, td_error *error) {
 td_status td__recording_open(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
     td_status status = claim_folder(trainer, error);
+    status = status ? status : cut_files(trainer, error);
     status = status ? status : td__room_reserve(trainer, error);
     for (size_t i = 0; !status && i < experiment->track_count; i++) {
         status = add_track(trainer, &experiment->tracks[i], error);
