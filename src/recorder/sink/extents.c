@@ -167,32 +167,42 @@ static int64_t last_step(const mapped *file) {
     return td__csv_step(file->text + start, file->text + file->size);
 }
 
-static td_status remove_file(int folder, const char *name, td_error *error) {
-    return unlinkat(folder, name, 0) == 0 || errno == ENOENT
-               ? TD_OK
-               : td__file_error(error, name, "remove");
+/* An array loses its records, and so does the file; it is filled again. */
+static td_status empty_array(int folder, const char *name, td_error *error) {
+    uint8_t start[10]; /* of which the last two are the rest of the header's size */
+    int file = td__file_open(folder, name, O_RDWR | O_NOFOLLOW);
+    if (file < 0) {
+        return errno == ENOENT ? TD_OK : td__file_error(error, name, "open");
+    }
+    bool good = td__read_all(file, start, sizeof start, 0) &&
+                ftruncate(file, (off_t)sizeof start + start[8] + 256 * start[9]) == 0;
+    close(file);
+    return good ? TD_OK : td__file_error(error, name, "shorten");
 }
 
-/* An array goes with all that belongs to it, and the file of its steps last. */
-static td_status remove_later(const mapped *file, td_error *error) {
-    static const char *const endings[] = {".npy", ".samples.npy"};
-    td_status status = TD_OK;
-    if (ends_in(file->name, STEPS)) {
-        int length = (int)(strlen(file->name) - strlen(STEPS));
-        for (size_t i = 0; i < TD__COUNT(endings) && !status; i++) {
-            char name[NAME_MAX + 1];
-            (void)snprintf(name, sizeof name, "%.*s%s", length, file->name, endings[i]);
-            status = remove_file(file->folder, name, error);
-        }
+/* A file that was begun after the checkpoint. Of an array the steps are emptied last: they say it. */
+static td_status undo_file(const mapped *file, td_error *error) {
+    static const char *const endings[] = {".npy", ".samples.npy", STEPS};
+    if (!ends_in(file->name, STEPS)) {
+        return unlinkat(file->folder, file->name, 0) == 0
+                   ? TD_OK
+                   : td__file_error(error, file->name, "remove");
     }
-    return status ? status : remove_file(file->folder, file->name, error);
+    int length = (int)(strlen(file->name) - strlen(STEPS));
+    td_status status = TD_OK;
+    for (size_t i = 0; i < TD__COUNT(endings) && !status; i++) {
+        char name[NAME_MAX + 1];
+        (void)snprintf(name, sizeof name, "%.*s%s", length, file->name, endings[i]);
+        status = empty_array(file->folder, name, error);
+    }
+    return status;
 }
 
 static td_status cut(void *context, const mapped *file, td_error *error) {
     const checkpoint_extents *at = context;
     int64_t extent = find_extent(at, file->name), lines;
     if (extent < 0) {
-        return last_step(file) > at->step ? remove_later(file, error) : TD_OK;
+        return last_step(file) > at->step ? undo_file(file, error) : TD_OK;
     }
     if (is_counted_in_lines(file)) {
         extent = (int64_t)end_of_lines(file, extent, &lines);

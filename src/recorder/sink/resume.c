@@ -318,6 +318,36 @@ static td_status resume_series(const td__append_set *set, int folder, const char
     return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
 }
 
+td_status td__resume_records(int folder, td__records_function *each, void *context,
+                             td_error *error) {
+    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    if (!entries) {
+        if (copy >= 0) {
+            close(copy);
+        }
+        return td__file_error(error, "the run's folder", "read");
+    }
+    td_status status = TD_OK;
+    for (struct dirent *entry; !status && (entry = readdir(entries));) {
+        char data[256];
+        array a = {.file = -1, .name = data};
+        if (entry->d_name[0] == '.' || !ends_in(entry->d_name, ".steps.npy")) {
+            continue;
+        }
+        int length = (int)(strlen(entry->d_name) - strlen(".steps.npy"));
+        snprintf(data, sizeof data, "%.*s.npy", length, entry->d_name);
+        if (open_array(&a, folder, NULL) == TD_OK && a.file >= 0) {
+            status = each(context, data, a.count, error);
+        } /* what is no array is set aside when it is opened */
+        if (a.file >= 0) {
+            close(a.file);
+        }
+    }
+    closedir(entries);
+    return status;
+}
+
 td_status td__resume_npy(const td__append_set *set, int64_t step, td_error *error) {
     return visit_files(set, set->folder, ".steps.npy", resume_series, step, error);
 }

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "sink/classes.h"
+#include "sink/resume.h"
 #include "store/writer.h"
 
 #include <sys/stat.h>
@@ -93,6 +94,10 @@ static td_status sqlite_close(td_sink *sink, td_error *error) {
     return status;
 }
 
+static td_status forget_records(void *store, const char *file, int64_t count, td_error *error) {
+    return ((td__store *)store)->class->forget(store, file, count, error);
+}
+
 static td_status open_writer(td_sink *sink, const td_sink_options *options, td_error *error) {
     td__store *store = NULL;
     int64_t resume = options->resume;
@@ -102,6 +107,12 @@ static td_status open_writer(td_sink *sink, const td_sink_options *options, td_e
     if (status == TD_NOT_FOUND) {
         resume = 0;
         status = td__store_create(folder, &store, error);
+    }
+    if (!status && resume) { /* arrays were cut to what they had at the checkpoint */
+        status = td__resume_records(sink->folder, forget_records, store, error);
+        if (status) {
+            td__store_close(store);
+        }
     }
     status = status ? status : td__writer_init(&sink->writer, store, resume, error);
     status = status ? status : sqlite_note(sink, "name", options->run ? options->run : "", error);

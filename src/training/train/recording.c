@@ -119,6 +119,19 @@ void td__recording_release(td__recording *recording) {
     recording->folder = NULL;
 }
 
+/* Before the deck opens them, while nobody else writes them. */
+static td_status cut_files(td_trainer *trainer, td_error *error) {
+    const td__remembered *from = &trainer->recording.remembered;
+    int folder = -1;
+    td_status status = from->files ? td__folder_lock(trainer->resume, &folder, error) : TD_OK;
+    if (folder >= 0) {
+        status =
+            td__extents_restore(folder, from->files, from->files_size, trainer->at.step, error);
+        close(folder);
+    }
+    return status;
+}
+
 static td_status claim_folder(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
     td__recording *recording = &trainer->recording;
@@ -163,15 +176,6 @@ static void abandon(td_trainer *trainer) {
     td__recording_release(recording);
 }
 
-/* Before the sinks open them: the folder is claimed, so that nobody else writes them. */
-static td_status cut_files(td_trainer *trainer, td_error *error) {
-    const td__recording *recording = &trainer->recording;
-    const td__remembered *from = &recording->remembered;
-    return from->files ? td__extents_restore(recording->opened, from->files, from->files_size,
-                                             trainer->at.step, error)
-                       : TD_OK;
-}
-
 /* So that mean(), delta() and history go on where the run was stopped. */
 static td_status restore_conditions(td_trainer *trainer, td_error *error) {
     td__recording *recording = &trainer->recording;
@@ -194,8 +198,8 @@ static td_status restore_conditions(td_trainer *trainer, td_error *error) {
 
 td_status td__recording_open(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
-    td_status status = claim_folder(trainer, error);
-    status = status ? status : cut_files(trainer, error);
+    td_status status = cut_files(trainer, error);
+    status = status ? status : claim_folder(trainer, error);
     status = status ? status : td__room_reserve(trainer, error);
     for (size_t i = 0; !status && i < experiment->track_count; i++) {
         status = add_track(trainer, &experiment->tracks[i], error);
