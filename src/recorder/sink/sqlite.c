@@ -5,6 +5,8 @@
 #include "sink/resume.h"
 #include "store/writer.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@ struct td_sink {
     int64_t committed;        /* of those */
     int64_t *held;            /* the others; see td_sink_options */
     int64_t unheard;
+    char state[16]; /* the run's, as last noted */
 };
 
 /* A file that has lost its name takes what is written and shows it to nobody. */
@@ -66,6 +69,9 @@ static td_status sqlite_event(td_sink *sink, const td_event *event, td_error *er
 }
 
 static td_status sqlite_note(td_sink *sink, const char *key, const char *value, td_error *error) {
+    if (strcmp(key, "state") == 0) {
+        (void)snprintf(sink->state, sizeof sink->state, "%s", value);
+    }
     return td__writer_note(&sink->writer, key, value, error);
 }
 
@@ -88,8 +94,25 @@ static void release(td_sink *sink) {
     td__free(sink);
 }
 
+/* On a disk that is full: how the run ended, and that records are lost, in place of all that waits, with
+ * the room that was reserved for it. */
+static void note_state_alone(td_sink *sink) {
+    td__file_unreserve(sink->folder, file_names[0]);
+    td__batch_discard(&sink->writer.batch);
+    td_event lost = {.kind = TD_EVENT_DROP,
+                     .count = *sink->held,
+                     .text = "run.db could not be written to its end"};
+    if (td__writer_note(&sink->writer, "state", sink->state, NULL) == TD_OK &&
+        td__writer_event(&sink->writer, &lost, NULL) == TD_OK) {
+        (void)td__batch_sync(&sink->writer.batch, NULL);
+    }
+}
+
 static td_status sqlite_close(td_sink *sink, td_error *error) {
     td_status status = sqlite_flush(sink, error);
+    if (status && *sink->state) {
+        note_state_alone(sink);
+    }
     release(sink);
     return status;
 }

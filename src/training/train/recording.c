@@ -170,6 +170,9 @@ static void abandon(td_trainer *trainer) {
     }
     (void)td_deck_close(recording->deck, NULL);
     recording->deck = NULL;
+    if (recording->folder) {
+        td__room_release_index(recording);
+    }
     if (recording->folder && !trainer->resume) {
         td__folder_disclaim(recording->folder);
     }
@@ -312,6 +315,7 @@ void td__recording_close(td_trainer *trainer) {
     if (td_deck_close_with(trainer->recording.deck, &counters, &closing)) {
         td__trainer_unrecorded(trainer, &closing);
     }
+    td__room_release_index(&trainer->recording);
     say_losses(trainer, &counters);
     notice_move(trainer);
     trainer->recording.deck = NULL;

@@ -269,8 +269,10 @@ TD_NODISCARD td_status td__room_reserve(td_trainer *trainer, td_error *error);
 bool td__room_use(int checkpoints, const char *checkpoint);
 /* An older checkpoint goes, and its room is that of the next one. */
 void td__room_recycle(int checkpoints, const char *checkpoint);
-/* Gives back what was not used. */
+/* Gives back what was not used of the model's and the checkpoint's. */
 void td__room_release(const td_trainer *trainer);
+/* The same for run.db's, when the deck is closed, which may have used it. */
+void td__room_release_index(const td__recording *recording);
 
 /* layer_target.c */
 /* Also adds its signals. weight 0: it is no part of the training's loss. */
