@@ -40,6 +40,29 @@ class OpenSizes(Case):
         self.run_program("predict", "frames.onnx", "x.npy", "--to", "y.npy", "--quiet")
         numpy.testing.assert_allclose(numpy.load(self.path("y.npy")), self.y, rtol=1e-4, atol=1e-5)
 
+    def test_an_input_may_be_named(self):
+        """--input on a graph with axes of any size, for one input and for several."""
+        self.run_program("predict", "frames.onnx", "--input", "x=x.npy", "--to", "y.npy", "--quiet")
+        numpy.testing.assert_allclose(numpy.load(self.path("y.npy")), self.y, rtol=1e-4, atol=1e-5)
+        numpy.save(self.path("labels.npy"), self.y + 1)
+        for words, file in (["x.npy"], "g.npz"), (["--input", "x=x.npy"], "h.npz"):
+            self.run_program("gradients", "frames.onnx", *words, "--labels", "labels.npy", "--loss", "mse", "--to", file)
+        first, second = (numpy.load(self.path(name)) for name in ("g.npz", "h.npz"))
+        self.assertEqual(first.files, second.files)
+        for name in first.files:
+            numpy.testing.assert_array_equal(first[name], second[name])
+        graph = data(1, node("Mul", "x z", "y"))
+        graph += b"".join(data(11, info(name, FLOAT, [0, 1, 0])) for name in "xz") + data(12, info("y", FLOAT, [0, 1, 0]))
+        with open(self.path("product.onnx"), "wb") as file:
+            file.write(number(1, 8) + data(8, number(2, 13)) + data(7, graph))
+        numpy.save(self.path("z.npy"), self.x + 1)
+        self.run_program("predict", "product.onnx", "--input", "z=z.npy", "--input", "x=x.npy", "--output", "y=p.npy", "--quiet")
+        numpy.testing.assert_allclose(numpy.load(self.path("p.npy")), self.x * (self.x + 1), rtol=1e-6)
+        numpy.save(self.path("short.npy"), self.x[:, :, :100])
+        done = self.run_program("predict", "product.onnx", "--input", "z=z.npy", "--input", "x=short.npy", "--output", "y=q.npy",
+                                "--quiet", status=1)
+        self.assertIn("100", done.stderr)
+
     def test_gradients_do_too(self):
         numpy.save(self.path("labels.npy"), self.y + 1)
         self.run_program("gradients", "frames.onnx", "x.npy", "--labels", "labels.npy", "--loss", "mse", "--to", "g.npz")

@@ -75,6 +75,10 @@ def filled(kilobytes):
             return "refused"
         assert done.returncode in (0, 3), f"{done.returncode} {done.stderr}"
         assert done.returncode == 0 or "but not everything was recorded" in done.stderr, done.stderr
+        listed = json.loads(subprocess.run([PROGRAM, "runs", disk, "--json"], capture_output=True, text=True, check=True).stdout)
+        if kilobytes >= 300:  # below, there is no room for run.db's own
+            assert [one["state"] for one in listed] == ["finished"], listed
+            assert done.returncode == 0 or listed[0]["dropped"] > 0, listed
         assert "hidden.kernel" in load(os.path.join(run, "model.safetensors"))
         assert not glob.glob(os.path.join(run, "**", ".*.room"), recursive=True, include_hidden=True)
         checkpoints = sorted(glob.glob(os.path.join(run, "checkpoints", "step-*.safetensors")))

@@ -53,6 +53,9 @@ class Training:
             if name.endswith((".csv", ".npy", ".png")):
                 with open(path, "rb") as file:
                     found[name] = hashlib.md5(file.read()).hexdigest()
+        with sqlite3.connect(os.path.join(self.folder, "runs", "run", "run.db")) as database:
+            found["tensors of run.db"] = list(database.execute(
+                "SELECT name, step, file, record FROM tensor JOIN signal ON signal = id ORDER BY 1, 2, 3, 4"))
         return found
 
     def state(self):

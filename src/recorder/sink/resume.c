@@ -61,8 +61,13 @@ const char *td__csv_line_end(const char *text, const char *end) {
     return end;
 }
 
+bool td__csv_has_steps(const char *text, size_t size) {
+    static const char start[] = "epoch,step";
+    return size >= sizeof start && memcmp(text, start, sizeof start - 1) == 0;
+}
+
 /* The number in the line's second cell. */
-static int64_t step_of(const char *line, const char *end) {
+int64_t td__csv_step(const char *line, const char *end) {
     const char *comma = memchr(line, ',', (size_t)(end - line));
     int64_t step = 0;
     for (const char *at = comma ? comma + 1 : end; at < end && *at >= '0' && *at <= '9'; at++) {
@@ -84,7 +89,7 @@ static size_t filter_lines(const char *text, size_t size, int64_t step, char *ou
     }
     for (const char *next; line < end; line = next) {
         next = td__csv_line_end(line, end);
-        bool stays = next[-1] == '\n' && step_of(line, next) <= step;
+        bool stays = next[-1] == '\n' && td__csv_step(line, next) <= step;
         if (!stays) {
             *first = *first == size ? (size_t)(line - text) : *first;
             continue;
@@ -121,7 +126,6 @@ static td_status filter_file(int folder, int file, const char *name, const char 
 static td_status resume_csv_file(const td__append_set *set, int folder, const char *name,
                                  int64_t step, td_error *error) {
     (void)set;
-    static const char start[] = "epoch,step";
     td__bytes bytes = {0};
     int file = td__file_open(folder, name, O_RDWR | O_NOFOLLOW);
     if (file < 0) {
@@ -130,7 +134,7 @@ static td_status resume_csv_file(const td__append_set *set, int folder, const ch
     td_status status =
         td__bytes_map_open(&bytes, file) ? TD_OK : td__file_error(error, name, "read");
     const char *text = (const char *)bytes.data;
-    if (bytes.size >= sizeof start && memcmp(text, start, sizeof start - 1) == 0) {
+    if (!status && td__csv_has_steps(text, bytes.size)) {
         status = filter_file(folder, file, name, text, bytes.size, step, error);
     }
     td__bytes_release(&bytes);
@@ -302,6 +306,36 @@ static td_status resume_series(const td__append_set *set, int folder, const char
         return set_aside(set, folder, arrays, &reason, error);
     }
     return status ? td_error_set(error, status, "%s", reason.text) : TD_OK;
+}
+
+td_status td__resume_records(int folder, td__records_function *each, void *context,
+                             td_error *error) {
+    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    if (!entries) {
+        if (copy >= 0) {
+            close(copy);
+        }
+        return td__file_error(error, "the run's folder", "read");
+    }
+    td_status status = TD_OK;
+    for (struct dirent *entry; !status && (entry = readdir(entries));) {
+        char data[256];
+        array a = {.file = -1, .name = data};
+        if (entry->d_name[0] == '.' || !ends_in(entry->d_name, ".steps.npy")) {
+            continue;
+        }
+        int length = (int)(strlen(entry->d_name) - strlen(".steps.npy"));
+        snprintf(data, sizeof data, "%.*s.npy", length, entry->d_name);
+        if (open_array(&a, folder, NULL) == TD_OK && a.file >= 0) {
+            status = each(context, data, a.count, error);
+        } /* what is no array is set aside when it is opened */
+        if (a.file >= 0) {
+            close(a.file);
+        }
+    }
+    closedir(entries);
+    return status;
 }
 
 td_status td__resume_npy(const td__append_set *set, int64_t step, td_error *error) {

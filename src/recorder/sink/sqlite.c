@@ -2,8 +2,11 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "sink/classes.h"
+#include "sink/resume.h"
 #include "store/writer.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +22,7 @@ struct td_sink {
     int64_t committed;        /* of those */
     int64_t *held;            /* the others; see td_sink_options */
     int64_t unheard;
+    char state[16]; /* the run's, as last noted */
 };
 
 /* A deleted file still accepts writes, but no reader can open it. */
@@ -65,6 +69,9 @@ static td_status sqlite_event(td_sink *sink, const td_event *event, td_error *er
 }
 
 static td_status sqlite_note(td_sink *sink, const char *key, const char *value, td_error *error) {
+    if (strcmp(key, "state") == 0) {
+        (void)snprintf(sink->state, sizeof sink->state, "%s", value);
+    }
     return td__writer_note(&sink->writer, key, value, error);
 }
 
@@ -87,10 +94,31 @@ static void release_sqlite_sink(td_sink *sink) {
     td__free(sink);
 }
 
+/* On a disk that is full: how the run ended, and that records are lost, in place of all that waits, with
+ * the room that was reserved for it. */
+static void note_state_alone(td_sink *sink) {
+    td__file_unreserve(sink->folder, file_names[0]);
+    td__batch_discard(&sink->writer.batch);
+    td_event lost = {.kind = TD_EVENT_DROP,
+                     .count = *sink->held,
+                     .text = "run.db could not be written to its end"};
+    if (td__writer_note(&sink->writer, "state", sink->state, NULL) == TD_OK &&
+        td__writer_event(&sink->writer, &lost, NULL) == TD_OK) {
+        (void)td__batch_sync(&sink->writer.batch, NULL);
+    }
+}
+
 static td_status sqlite_close(td_sink *sink, td_error *error) {
     td_status status = sqlite_flush(sink, error);
+    if (status && *sink->state) {
+        note_state_alone(sink);
+    }
     release_sqlite_sink(sink);
     return status;
+}
+
+static td_status forget_records(void *store, const char *file, int64_t count, td_error *error) {
+    return ((td__store *)store)->class->forget(store, file, count, error);
 }
 
 static td_status open_writer(td_sink *sink, const td_sink_options *options, td_error *error) {
@@ -102,6 +130,12 @@ static td_status open_writer(td_sink *sink, const td_sink_options *options, td_e
     if (status == TD_NOT_FOUND) {
         resume = 0;
         status = td__store_create(folder, &store, error);
+    }
+    if (!status && resume) { /* arrays were cut to what they had at the checkpoint */
+        status = td__resume_records(sink->folder, forget_records, store, error);
+        if (status) {
+            td__store_close(store);
+        }
     }
     status = status ? status : td__writer_init(&sink->writer, store, resume, error);
     status = status ? status : sqlite_note(sink, "name", options->run ? options->run : "", error);

@@ -79,6 +79,12 @@ td_status td__batch_clear(td__batch *batch, td__store_table table, td_error *err
 
 /* --- transactions ----------------------------------------------------------------------------- */
 
+void td__batch_discard(td__batch *batch) {
+    batch->size = batch->rows = batch->start = 0;
+    batch->gather = NULL;
+    batch->more = false;
+}
+
 td_status td__batch_commit(td__batch *batch, td_error *error) {
     td_status status;
     do { /* again when what is pending left no room for all that was to be gathered */

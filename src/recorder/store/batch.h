@@ -43,6 +43,9 @@ TD_NODISCARD td_status td__batch_end(td__batch *batch, td_error *error);
 /* All rows of the table go. */
 TD_NODISCARD td_status td__batch_clear(td__batch *batch, td__store_table table, td_error *error);
 
+/* Everything pending is lost. */
+void td__batch_discard(td__batch *batch);
+
 /* One transaction of everything pending. */
 td_status td__batch_commit(td__batch *batch, td_error *error);
 /* After a record: commits when there is much; an error only when nothing more can wait. */

@@ -287,6 +287,29 @@ static td_status sqlite_rewind(td__store *base, int64_t step, td_error *error) {
     return run_transaction((td__sqlite *)base, sql, count, "rewind", error);
 }
 
+static td_status sqlite_forget(td__store *base, const char *file, int64_t count, td_error *error) {
+    static const char *const sql[] = {
+        "DELETE FROM tensor_series WHERE file = ?1 AND record >= ?2",
+        "UPDATE tensor_series SET last = step + (?2 - 1 - record) * every"
+        " WHERE file = ?1 AND every > 0 AND record + (last - step) / every >= ?2"};
+    sqlite3 *database = ((td__sqlite *)base)->database;
+    for (size_t i = 0; i < sizeof sql / sizeof *sql; i++) {
+        sqlite3_stmt *statement = NULL;
+        int code = sqlite3_prepare_v2(database, sql[i], -1, &statement, NULL);
+        if (code == SQLITE_OK) {
+            sqlite3_bind_text(statement, 1, file, -1, SQLITE_STATIC);
+            sqlite3_bind_int64(statement, 2, count);
+            code = sqlite3_step(statement);
+        }
+        sqlite3_finalize(statement);
+        if (code != SQLITE_DONE) {
+            return td_error_set(error, TD_IO, "run.db: cannot rewind: %s",
+                                sqlite3_errmsg(database));
+        }
+    }
+    return TD_OK;
+}
+
 /* ---- Opening -------------------------------------------------------------------------------- */
 
 /* Makes the database with its tables, empty, under draft, then gives it its name. */
@@ -419,6 +442,7 @@ const td__store_class td__sqlite_class = {
     .insert = sqlite_insert,
     .sync = sqlite_sync,
     .rewind = sqlite_rewind,
+    .forget = sqlite_forget,
     .select = td__sqlite_select,
     .bind = td__sqlite_bind,
     .next = td__sqlite_next,

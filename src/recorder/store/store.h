@@ -81,6 +81,8 @@ typedef struct td__store_class {
     td_status (*sync)(td__store *store, td_error *error);
     /* Removes what is of later steps. */
     td_status (*rewind)(td__store *store, int64_t step, td_error *error);
+    /* Removes what it has of records of an array behind the first `count`. */
+    td_status (*forget)(td__store *store, const char *file, int64_t count, td_error *error);
 
     /* The rows of a source, before the first; NULL with an error. To be bound first. */
     td__rows *(*select)(td__store *store, const td__query *query, td_error *error);

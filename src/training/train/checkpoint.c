@@ -6,6 +6,7 @@
  *     training/state           float64: see get_state
  *     training/means           float64: of each td__mean_at, value and examples
  *     training/recording       uint8: what conditions remember, see deck/state.c; only where there are any
+ *     training/files           uint8: how far the run's files reach, see sink/extents.h; likewise
  *     training/best/PARAMETER  with early stopping that restores the best
  *
  * What was recorded up to the step is on disk before its checkpoint appears, so that a resumed run
@@ -21,6 +22,7 @@
 #include "model/architecture.h"
 #include "model/load.h"
 #include "model/safetensors.h"
+#include "sink/extents.h"
 #include "store/store.h"
 #include "tensor/element.h"
 
@@ -153,10 +155,14 @@ static void get_means(td_trainer *trainer, double *means) {
     }
 }
 
+static td_view bytes_view(const void *bytes, size_t size) {
+    return (td_view){TD_UINT8, TD_SHAPE((int64_t)size), bytes, NULL, NULL};
+}
+
 static bool gather(td_trainer *trainer, const int64_t *counters, const double *state,
-                   const double *means, td_view remembered, parts *p) {
+                   const double *means, const td__remembered *remembered, parts *p) {
     size_t states = td_optimizer_state_count(trainer->learner.optimizer);
-    size_t most = 2 * trainer->parameter_count + states + 4;
+    size_t most = 2 * trainer->parameter_count + states + 5;
     p->tensors = td__calloc(most, sizeof *p->tensors);
     p->names = td__calloc(most, sizeof *p->names);
     bool good = p->tensors && p->names;
@@ -174,7 +180,12 @@ static bool gather(td_trainer *trainer, const int64_t *counters, const double *s
         good = add_prefixed(p, "optimizer/", td_tensor_name(moment), td_view_of(moment));
     }
     int64_t numbers = 2 * (int64_t)mean_count(trainer);
-    good = good && (!remembered.data || add_prefixed(p, "training/", "recording", remembered));
+    if (good && remembered->state) {
+        good = add_prefixed(p, "training/", "recording",
+                            bytes_view(remembered->state, remembered->state_size)) &&
+               add_prefixed(p, "training/", "files",
+                            bytes_view(remembered->files, remembered->files_size));
+    }
     return good &&
            add_prefixed(p, "training/", "means",
                         (td_view){TD_FLOAT64, TD_SHAPE(numbers), means, NULL, NULL}) &&
@@ -185,6 +196,24 @@ static bool gather(td_trainer *trainer, const int64_t *counters, const double *s
                (td_view){TD_FLOAT64, TD_SHAPE((int64_t)state_size(trainer)), state, NULL, NULL});
 }
 
+/* Nothing where no track has a condition: then every record is of its step, and is cut off by that. */
+static td_status remember(const td__recording *recording, td__remembered *remembered,
+                          td_error *error) {
+    td_status status =
+        td__deck_save_state(recording->deck, &remembered->state, &remembered->state_size, error);
+    if (!status && remembered->state) {
+        status =
+            td__extents_list(recording->opened, &remembered->files, &remembered->files_size, error);
+    }
+    return status;
+}
+
+void td__remembered_release(td__remembered *remembered) {
+    td__free(remembered->state);
+    td__free(remembered->files);
+    *remembered = (td__remembered){0};
+}
+
 static td_status write_parts(td_trainer *trainer, const char *path, td_error *error) {
     int64_t counters[COUNTERS];
     double *state = td__calloc(state_size(trainer), sizeof *state);
@@ -193,17 +222,15 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
                                   trainer->head_count);
     parts p = {0};
-    uint8_t *remembered = NULL;
-    size_t size = 0;
+    td__remembered remembered = {0};
     td_status status = TD_MEMORY;
     get_counters(trainer, counters);
     if (state && means && architecture && notes &&
-        !td__deck_save_state(trainer->recording.deck, &remembered, &size, error)) {
+        !remember(&trainer->recording, &remembered, error)) {
         get_state(trainer, state);
         get_means(trainer, means);
         const td__text_pair texts[] = {{TD__NOTE_MODEL, architecture}, {TD_NOTE_DATA, notes}};
-        const td_view view = {TD_UINT8, TD_SHAPE((int64_t)size), remembered, NULL, NULL};
-        status = gather(trainer, counters, state, means, view, &p)
+        status = gather(trainer, counters, state, means, &remembered, &p)
                      ? td__safetensors_write(path, p.count, p.tensors, 2, texts, error)
                      : TD_MEMORY;
     }
@@ -214,7 +241,7 @@ static td_status write_parts(td_trainer *trainer, const char *path, td_error *er
     td__free(notes);
     td__free(architecture);
     td__free(means);
-    td__free(remembered);
+    td__remembered_release(&remembered);
     td__free(state);
     return status;
 }
@@ -415,22 +442,33 @@ static td_status read_means(td_trainer *trainer, const td__safetensors *file, co
     return TD_OK;
 }
 
-/* Kept until the deck is open; a checkpoint of an earlier version has none. */
-static td_status read_remembered(td_trainer *trainer, const td__safetensors *file,
-                                 td_error *error) {
-    td__recording *recording = &trainer->recording;
-    const td__named_view *found = td__safetensors_find(file, "training/recording");
+/* The bytes of that name, to be freed; *bytes stays NULL where the file, of an earlier version, has none. */
+static td_status read_bytes(const td__safetensors *file, const char *name, void *bytes,
+                            size_t *size, td_error *error) {
+    const td__named_view *found = td__safetensors_find(file, name);
     if (!found || found->view.dtype != TD_UINT8 || found->view.shape.rank != 1) {
         return TD_OK;
     }
-    recording->state_size = (size_t)found->view.shape.dims[0];
-    recording->state = td__calloc(recording->state_size + 1, 1);
-    if (!recording->state) {
+    size_t count = (size_t)found->view.shape.dims[0];
+    char *copy = td__calloc(count + 1, 1);
+    if (!copy) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
-    memcpy(recording->state, found->view.data, recording->state_size);
+    memcpy(copy, found->view.data, count);
+    memcpy(bytes, &copy, sizeof copy);
+    *size = count;
     td__safetensors_let_go(file, found);
     return TD_OK;
+}
+
+/* Kept until the deck is open. */
+static td_status read_remembered(td_trainer *trainer, const td__safetensors *file,
+                                 td_error *error) {
+    td__remembered *into = &trainer->recording.remembered;
+    td_status status =
+        read_bytes(file, "training/recording", &into->state, &into->state_size, error);
+    return status ? status
+                  : read_bytes(file, "training/files", &into->files, &into->files_size, error);
 }
 
 static td_status read_parts(td_trainer *trainer, const td__safetensors *file, const char *path,

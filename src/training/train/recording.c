@@ -7,6 +7,7 @@
 #include "deck/deck.h"
 #include "deck/folder.h"
 #include "deck/state.h"
+#include "sink/extents.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -118,6 +119,19 @@ void td__recording_release(td__recording *recording) {
     recording->folder = NULL;
 }
 
+/* Before the deck opens them, while nobody else writes them. */
+static td_status cut_files(td_trainer *trainer, td_error *error) {
+    const td__remembered *from = &trainer->recording.remembered;
+    int folder = -1;
+    td_status status = from->files ? td__folder_lock(trainer->resume, &folder, error) : TD_OK;
+    if (folder >= 0) {
+        status =
+            td__extents_restore(folder, from->files, from->files_size, trainer->at.step, error);
+        close(folder);
+    }
+    return status;
+}
+
 static td_status claim_folder(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
     td__recording *recording = &trainer->recording;
@@ -156,6 +170,9 @@ static void abandon(td_trainer *trainer) {
     }
     (void)td_deck_close(recording->deck, NULL);
     recording->deck = NULL;
+    if (recording->folder) {
+        td__room_release_index(recording);
+    }
     if (recording->folder && !trainer->resume) {
         td__folder_disclaim(recording->folder);
     }
@@ -166,11 +183,11 @@ static void abandon(td_trainer *trainer) {
 static td_status restore_conditions(td_trainer *trainer, td_error *error) {
     td__recording *recording = &trainer->recording;
     td_error reason = {0};
-    td_status status = recording->state ? td__deck_restore_state(recording->deck, recording->state,
-                                                                 recording->state_size, &reason)
-                                        : TD_OK;
-    td__free(recording->state);
-    recording->state = NULL;
+    const td__remembered *from = &recording->remembered;
+    td_status status = from->state ? td__deck_restore_state(recording->deck, from->state,
+                                                            from->state_size, &reason)
+                                   : TD_OK;
+    td__remembered_release(&recording->remembered);
     if (status == TD_NOT_FOUND) {
         td__trainer_remark(trainer, NULL,
                            "record: mean(), delta() and history begin anew: the checkpoint is of "
@@ -184,7 +201,8 @@ static td_status restore_conditions(td_trainer *trainer, td_error *error) {
 
 td_status td__recording_open(td_trainer *trainer, td_error *error) {
     const td_experiment *experiment = trainer->experiment;
-    td_status status = claim_folder(trainer, error);
+    td_status status = cut_files(trainer, error);
+    status = status ? status : claim_folder(trainer, error);
     status = status ? status : td__room_reserve(trainer, error);
     for (size_t i = 0; !status && i < experiment->track_count; i++) {
         status = add_track(trainer, &experiment->tracks[i], error);
@@ -297,6 +315,7 @@ void td__recording_close(td_trainer *trainer) {
     if (td_deck_close_with(trainer->recording.deck, &counters, &closing)) {
         td__trainer_unrecorded(trainer, &closing);
     }
+    td__room_release_index(&trainer->recording);
     say_losses(trainer, &counters);
     notice_move(trainer);
     trainer->recording.deck = NULL;

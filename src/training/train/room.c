@@ -1,4 +1,4 @@
-/* Room on the disk for the model and the last checkpoint, reserved before anything is recorded: a
+/* Room on the disk for the model, the last checkpoint and the note that the run ended, reserved before anything is recorded: a
  * recording that fills the disk does not cost the training its result. */
 #include "train/trainer.h"
 
@@ -13,10 +13,14 @@
 
 #define MODEL "model.safetensors"
 #define CHECKPOINT "last" /* until its step is known */
+#define INDEX "run.db"
 
 typedef struct sizes {
     int64_t model, checkpoint; /* bytes, a little more than the files will have */
 } sizes;
+
+/* For the note in run.db of how the run ended. */
+enum { INDEX_ROOM = 65536 };
 
 /* What a header says of a tensor beside its name, and what it has beside tensors and texts. */
 enum { TENSOR_TEXT = 160, HEAD = 8192 };
@@ -67,6 +71,7 @@ td_status td__room_reserve(td_trainer *trainer, td_error *error) {
                             "folder with --out",
                             reason.text, (long long)(size.model + 1023) / 1024);
     }
+    (void)!td__file_reserve(trainer->recording.opened, INDEX, INDEX_ROOM, NULL);
     int checkpoints = td__folder_create(trainer->recording.opened, "checkpoints", NULL);
     if (checkpoints >= 0) { /* without room of its own it is tried all the same when it is due */
         (void)!td__file_reserve(checkpoints, CHECKPOINT, size.checkpoint, NULL);
@@ -90,4 +95,8 @@ void td__room_release(const td_trainer *trainer) {
         close(checkpoints);
     }
     td__file_unreserve(trainer->recording.opened, MODEL);
+}
+
+void td__room_release_index(const td__recording *recording) {
+    td__file_unreserve(recording->opened, INDEX);
 }

@@ -230,7 +230,7 @@ void td_trainer_destroy(td_trainer *trainer) {
     }
     (void)td_deck_close(trainer->recording.deck, NULL);
     td__norms_destroy(trainer->recording.norms);
-    td__free(trainer->recording.state);
+    td__remembered_release(&trainer->recording.remembered);
     td__recording_release(&trainer->recording);
     td__pass_signals_release(&trainer->signals);
     td__layer_targets_release(trainer);

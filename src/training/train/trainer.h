@@ -95,6 +95,13 @@ typedef struct td__values {
     td__mean rate_mean, norm_mean;
 } td__values;
 
+/* What a checkpoint has of the recording; owned. */
+typedef struct td__remembered {
+    uint8_t *state; /* of the deck; NULL: none */
+    char *files;    /* how far they reach; NULL: not known */
+    size_t state_size, files_size;
+} td__remembered;
+
 /* The run's folder, while it is written. */
 typedef struct td__recording {
     td_deck *deck;
@@ -104,8 +111,7 @@ typedef struct td__recording {
     const char *place; /* a path to it that stays right when it is renamed */
     char path[TD__FOLDER_PATH];
     td_error error; /* the first thing that could not be recorded */
-    uint8_t *state; /* of the deck, from the checkpoint, until it is open; NULL: none */
-    size_t state_size;
+    td__remembered remembered; /* from the checkpoint, until the deck is open */
 } td__recording;
 
 /* Where training stands. */
@@ -247,6 +253,7 @@ TD_NODISCARD td_status td__predict_sample(td_trainer *trainer, td_error *error);
 /* Whatever fails is an error of recording. last: no other one follows. */
 void td__checkpoint_save(td_trainer *trainer, bool last);
 TD_NODISCARD td_status td__checkpoint_resume(td_trainer *trainer, td_error *error);
+void td__remembered_release(td__remembered *remembered);
 /* model.safetensors. */
 TD_NODISCARD td_status td__model_publish(td_trainer *trainer, td_error *error);
 /* best.safetensors; a failure is an error of recording. */
@@ -262,8 +269,10 @@ TD_NODISCARD td_status td__room_reserve(td_trainer *trainer, td_error *error);
 bool td__room_use(int checkpoints, const char *checkpoint);
 /* An older checkpoint goes, and its room is that of the next one. */
 void td__room_recycle(int checkpoints, const char *checkpoint);
-/* Gives back what was not used. */
+/* Gives back what was not used of the model's and the checkpoint's. */
 void td__room_release(const td_trainer *trainer);
+/* The same for run.db's, when the deck is closed, which may have used it. */
+void td__room_release_index(const td__recording *recording);
 
 /* layer_target.c */
 /* Also adds its signals. weight 0: it is no part of the training's loss. */
