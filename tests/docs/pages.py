@@ -122,8 +122,11 @@ class Page:
         if not os.path.exists(tools):
             os.mkdir(tools)
             os.symlink(PROGRAM, os.path.join(tools, "tapedeck"))
-            for python in ("python", "python3"):
-                os.symlink(sys.executable, os.path.join(tools, python))
+            for python in ("python", "python3"):  # a link would lose the packages of a virtual environment
+                script = os.path.join(tools, python)
+                with open(script, "w", encoding="utf-8") as file:
+                    file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+                os.chmod(script, 0o755)
         return dict(os.environ, NO_COLOR="1", TERM="xterm-256color", LC_ALL="C.UTF-8", TAPEDECK_CPU="portable",
                     PATH=tools + os.pathsep + os.environ["PATH"], PYTHONPATH=os.path.join(BUILD, "python"),
                     XDG_CACHE_HOME=os.path.join(self.folder, ".cache"), PYTHONDONTWRITEBYTECODE="1")
@@ -204,7 +207,7 @@ class Page:
             file.seek(0)
             before = file.read()
             mark = "\nprint('\\0')\n" if before else ""
-            file.write((block.direction("context") or "") + mark + block.text)
+            file.write((block.direction("context") or "") + "\n" + mark + block.text)
         done = self.shell(shlex.join([sys.executable, "-W", "ignore", ".block.py"]), capture_output=True)
         self.printed = done.stdout.rpartition("\0\n")[2]
         if done.returncode:
