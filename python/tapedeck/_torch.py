@@ -311,8 +311,8 @@ class Watcher:
                            "recorded; DistributedDataParallel has them")
             return
         if self.compiled and not stance.force_eager(self):
-            self._say_once("compiled", "this PyTorch cannot run a compiled model eagerly for a step: its outputs and "
-                           "errors are not recorded")
+            self._say_once("compiled", "this PyTorch cannot run a compiled model eagerly for a step (2.6 and newer can): its "
+                           "outputs and errors are not recorded")
             return
         self.handles = [Handle(module, "after", layer.after_forward) for module, layer in self.layers]
 
@@ -324,8 +324,9 @@ class Watcher:
 
     def see_unseen(self) -> None:
         """Parameters changed in a step that was due, and no module was called: a compiled function did it."""
-        version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
-        if not self.due or not self.handles or self.seen or version == self.version:
+        if self.seen or not self.due or not self.handles:
+            return
+        if self.version == next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1):
             return
         missing = "outputs and errors"
         if self.optimizers and not self.clock.stepped:  # the optimizer's step was compiled, too
@@ -335,10 +336,20 @@ class Watcher:
             self._say_once("unseen", f"parameters changed and no layer of the model was called: its {missing} are not recorded")
             return
         self.compiled = True
-        self._say_once("compiled", f"step {self.deck.steps + 1} ran in a compiled function: its {missing} are not recorded; "
-                       "from now on steps that are recorded run eagerly")
-        if not stance.force_eager(self):
+        eager = stance.force_eager(self)
+        self._say_once("compiled", f"step {self.deck.steps + 1} ran in a compiled function: its {missing} are not recorded; " + (
+            "from now on steps that are recorded run eagerly" if eager else
+            "nor are those of later steps: this PyTorch cannot run them eagerly (2.6 and newer can)"))
+        if not eager:
             self._take_off()
+
+    def see_added(self, trained: set[int]) -> None:
+        """Parameters of the model that an optimizer has, and that were not there when the model was watched."""
+        known = {id(p.tensor) for p in self.parameters}
+        added = [name for name, p in self.model.named_parameters() if id(p) in trained and id(p) not in known]
+        if added:
+            self._say_once("parameters_added", f"parameters that were added after watch() are not recorded: {', '.join(added[:8])}"
+                           + ("…" if len(added) > 8 else "") + "; finish the deck and watch the model again to record them")
 
     def put(self, signal: Any, tensor: torch.Tensor) -> None:
         """Records a tensor; one on a device is copied while it goes on, and recorded at the step's end."""
@@ -552,7 +563,14 @@ _clone = getattr(torch, "_foreach_clone", _clone_each)  # in one call, in newer 
 
 def _is_reached(parameter: torch.Tensor) -> bool:
     """Whether the backward pass under way gives this parameter a gradient."""
-    node = torch.autograd.graph.get_gradient_edge(parameter).node
+    node = parameter.grad_fn
+    if node is None:  # as torch.autograd.graph.get_gradient_edge finds it, in a quarter of the time
+        enabled = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(True)
+        try:
+            node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
+        finally:
+            torch._C._set_grad_enabled(enabled)
     try:
         return torch._C._will_engine_execute_node(node)
     except RuntimeError:  # autograd.grad() of the parameter: the loss's, unless another pass goes through it

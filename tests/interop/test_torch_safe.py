@@ -501,6 +501,15 @@ class Safe(unittest.TestCase):
         self.assertEqual({name.partition(".")[0] for name in tapedeck.Run(given.folder) if name.endswith(".error")}, {"b"})
         self.assertIn("model.error", tapedeck.Run(second.folder))
 
+    def test_parameters_that_are_added_later_are_reported(self):
+        model, optimizer, deck = self.watched()
+        self.train_once(model, optimizer, deck)
+        model.append(nn.Linear(3, 3))
+        optimizer.add_param_group({"params": model[-1].parameters()})
+        with self.assertWarnsRegex(UserWarning, f"not recorded: {len(model) - 1}.weight, {len(model) - 1}.bias"):
+            self.train_once(model, optimizer, deck)
+        deck.finish()
+
     def test_several_updates_in_a_step_are_said(self):
         model, optimizer, deck = self.watched()
         deck.step()
