@@ -3,7 +3,7 @@
     ./dev bench python [ROUNDS]
 
 An MNIST-sized CNN, batch 64, one thread; every output, error, gradient, weight and update. Each variant trains a few steps
-in every round, in turns; CPU time of all threads (the writer's too), and of the training thread alone, a
+in every round, in turns; a small network beside, where the cost of a call counts, not that of a tensor. CPU time of all threads (the writer's too), and of the training thread alone, a
 step; the lower quartile over the rounds, divided by the bare step's. Wall time is noise on a shared machine.
 """
 
@@ -21,7 +21,6 @@ from torch import nn
 import tapedeck
 
 torch.set_num_threads(1)
-STEPS = 6
 
 
 def network():
@@ -33,12 +32,16 @@ def network():
 
 
 class Variant:
+    steps = 6  # in a round
+
     def __init__(self, folder, name):
         self.folder = os.path.join(folder, name)
-        self.model = network()
+        self.model, self.batches = self.prepare()
         self.optimizer = torch.optim.Adam(self.model.parameters())
-        self.batches = [(torch.randn(64, 1, 28, 28), torch.randint(0, 10, (64,))) for _ in range(2)]
         self.begin()
+
+    def prepare(self):
+        return network(), [(torch.randn(64, 1, 28, 28), torch.randint(0, 10, (64,))) for _ in range(2)]
 
     def begin(self):
         pass
@@ -77,6 +80,25 @@ class Watched(Variant):
 
     def finish(self):
         self.deck.finish()
+
+
+class Small:
+    """An MLP 64-64-64-10, batch 32."""
+
+    steps = 40
+
+    def prepare(self):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+        return model, [(torch.randn(32, 64), torch.randint(0, 10, (32,))) for _ in range(2)]
+
+
+class SmallBare(Small, Variant):
+    pass
+
+
+class SmallStatistics(Small, Watched):
+    options = {"every": 1, "form": "stats"}
 
 
 class Every100(Watched):
@@ -164,36 +186,43 @@ VARIANTS = {
     "tapedeck, histograms every step": Histograms, "tapedeck, tensors to NPY, in bursts": Tensors,
     "histc in hooks, as wandb does": Histc, "SummaryWriter.add_histogram": Summary, "np.save": Saved,
 }
+SMALL = {"small MLP, bare": SmallBare, "small MLP, every step": SmallStatistics}  # alone: watchers see each other's optimizers
 GOALS = {"tapedeck, every 100 steps": 1.01, "tapedeck, statistics every step": 1.10, "tapedeck, histograms every step": 1.30,
-         "tapedeck, tensors to NPY, in bursts": 1.25}
+         "tapedeck, tensors to NPY, in bursts": 1.25, "small MLP, every step": 1.30}
 
 
-def main(rounds):
+def measure(kinds, rounds):
+    """CPU time a step of each: of all threads, and of the training thread."""
     with tempfile.TemporaryDirectory() as folder:
-        variants = {name: kind(folder, str(i)) for i, (name, kind) in enumerate(VARIANTS.items())}
+        variants = {name: kind(folder, str(i)) for i, (name, kind) in enumerate(kinds.items())}
         for variant in variants.values():
-            variant.train(2)
+            variant.train(variant.steps)
             variant.rest()
         every, thread = ({name: [] for name in variants} for _ in range(2))
         for _ in range(rounds):
             for name, variant in variants.items():
                 process, own = time.process_time(), time.thread_time()
-                variant.train(STEPS)
+                variant.train(variant.steps)
                 own = time.thread_time() - own
-                if name.startswith("tapedeck") and "NPY" not in name:
+                if isinstance(variant, Watched) and not isinstance(variant, Tensors):
                     variant.rest()  # the writer's part is counted
-                every[name].append((time.process_time() - process) / STEPS)
-                thread[name].append(own / STEPS)
+                every[name].append((time.process_time() - process) / variant.steps)
+                thread[name].append(own / variant.steps)
                 variant.rest()
         for variant in variants.values():
             variant.finish()
-    quartile = {name: (np.percentile(every[name], 25), np.percentile(thread[name], 25)) for name in variants}
-    print(f"PyTorch {torch.__version__}, CPU time a step, {rounds} rounds of {STEPS} steps; lower quartile")
+    return {name: (np.percentile(every[name], 25), np.percentile(thread[name], 25)) for name in variants}
+
+
+def main(rounds):
+    print(f"PyTorch {torch.__version__}, CPU time a step, {rounds} rounds; lower quartile")
     print(f"{'':<40}{'all threads':>13}{'x bare':>8}{'training thread':>17}{'x bare':>8}{'goal':>7}")
-    for name, (total, own) in quartile.items():
-        goal = f"{GOALS[name]:.2f}" if name in GOALS else ""
-        print(f"{name:<40}{1e3 * total:>10.2f} ms{total / quartile['bare'][0]:>8.3f}{1e3 * own:>14.2f} ms"
-              f"{own / quartile['bare'][1]:>8.3f}{goal:>7}")
+    for kinds in (VARIANTS, SMALL):
+        quartile = measure(kinds, rounds)
+        bare = next(iter(quartile.values()))
+        for name, (total, own) in quartile.items():
+            goal = f"{GOALS[name]:.2f}" if name in GOALS else ""
+            print(f"{name:<40}{1e3 * total:>10.2f} ms{total / bare[0]:>8.3f}{1e3 * own:>14.2f} ms{own / bare[1]:>8.3f}{goal:>7}")
 
 
 main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)

@@ -167,6 +167,26 @@ static bool take_dlpack(tdpy_array *array, const dlpack_tensor *t) {
     return take_strides(array, t->strides);
 }
 
+/* PyTorch exports its integers of 1 to 7 bits as if they had 8: refuses one by the name of its type. False with an
+ * exception set. */
+static bool check_whole_bytes(PyObject *object, const tdpy_array *array) {
+    if (array->view.dtype != TD_INT8 && array->view.dtype != TD_UINT8) {
+        return true;
+    }
+    PyObject *dtype = PyObject_GetAttrString(object, "dtype");
+    PyObject *name = dtype ? PyObject_Str(dtype) : NULL;
+    PyErr_Clear(); /* it has no type to ask for */
+    Py_ssize_t size = 0;
+    const char *text = name ? PyUnicode_AsUTF8AndSize(name, &size) : NULL;
+    bool whole = !text || size == 0 || text[size - 1] == '8';
+    if (!whole) {
+        PyErr_Format(PyExc_TypeError, "elements of %s are not recorded", text);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(dtype);
+    return whole;
+}
+
 /* The interface of a type; NULL when it has none. Types are remembered, and kept: there are few. */
 static const dlpack_exchange *exchange_of(PyObject *type) {
     enum { SLOTS = 8 };
@@ -295,7 +315,7 @@ static bool open_exchanged(tdpy_array *array, PyObject *object, const dlpack_exc
     dlpack_tensor tensor = {0};
     array->object = resolved(object);
     if (array->object && exchange->tensor_from_object(array->object, &tensor) == 0) {
-        return take_dlpack(array, &tensor);
+        return take_dlpack(array, &tensor) && check_whole_bytes(array->object, array);
     }
     Py_CLEAR(array->object);
     PyErr_Clear();
@@ -318,7 +338,7 @@ static bool open_some_way(tdpy_array *array, PyObject *object) {
     if (has(object, "__dlpack__")) {
         PyObject *capsule = PyObject_CallMethod(object, "__dlpack__", NULL);
         if (capsule || !converts) {
-            return capsule && open_capsule(array, capsule);
+            return capsule && open_capsule(array, capsule) && check_whole_bytes(object, array);
         }
         PyErr_Clear(); /* of a type that DLPack has not */
     }

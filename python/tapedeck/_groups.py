@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-_GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
+GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
 _SINKS = {"tensor": "npy", "rows": "csv", "long": "csv", "units": "csv", "stats": "sqlite", "histogram": "tensorboard",
           "image": "png", "scalar": "tensorboard", "hash": "csv"}
 
@@ -26,9 +26,9 @@ def default_tracks(weights: Iterable[str], *, every: int | str = 100, form: str 
     """The arguments of the default track, in a list; none when `log` is empty. `weights` are parameters' names, names
     of all signals begin with `prefix`."""
     groups = words_of(log)
-    unknown = [group for group in groups if group not in (*_GROUPS, "all")]
+    unknown = [group for group in groups if group not in (*GROUPS, "all")]
     if unknown:
-        raise ValueError(f"log has no {unknown[0]!r} (there are: {', '.join(_GROUPS)})")
+        raise ValueError(f"log has no {unknown[0]!r} (there are: {', '.join(GROUPS)})")
     before = _escaped(prefix)
     what = [f"{before}*.{group[:-1]}" for group in groups if group != "weights"]
     what += [_escaped(name) for name in weights] if "weights" in groups else []

@@ -16,6 +16,7 @@ import torch
 from ._tensors import COMPLEX
 
 _in_backward = torch._C._current_graph_task_id  # -1 outside of one
+_records_graph = torch.is_grad_enabled
 
 
 class Tap:
@@ -102,7 +103,7 @@ class Layer:
 
     def after_forward(self, output: Any) -> None:
         watcher = self.watcher
-        if not torch.is_grad_enabled():
+        if not _records_graph():
             return
         watcher.seen = True
         if not (watcher.model.training or watcher.accepts_evaluation):
@@ -142,7 +143,10 @@ class Layer:
         if watcher.is_known(output):
             return
         if isinstance(output, torch.Tensor):
-            self.record(call, "", output)
+            if output.dtype.is_complex:
+                self.record(call, "", output)
+            else:
+                self.record_part(call, "", output, None)
         else:
             for part, tensor in parts(output):
                 self.record(call, part, tensor)

@@ -268,14 +268,19 @@ class Loop:
 
     def see_batches(self) -> None:
         """Those that the update was made of."""
+        if not self.is_close:
+            self.pending.clear()
+            self.epoch_updates += 1
+            self.batch = self.batch_before = None
+            self.prints_before = set()
+            return
         training = self.model.training
         batches = [(mark, size) for mode, mark, size in self.pending if mode == training]
         self.pending.clear()
-        close = self.is_close
         self.epoch_updates += 1
         batch, before = self.batch, self.batch_before
         self.batch, self.batch_before = None, batch
-        if not batches or not close:
+        if not batches:
             self.batch_before, self.prints_before = None, set()
             return
         fact = self.facts.setdefault("batches", {"updates": 0, "passes": 0, "ones": 0, "repeated": 0, "copies": 0})
@@ -306,7 +311,7 @@ class Loop:
 
     def see_loader(self) -> None:
         loader = self.opened() if self.opened is not None else None
-        if self.loader is not None or loader is None:
+        if loader is None:
             return
         self.loader = self.opened
         try:
@@ -463,7 +468,7 @@ class Loop:
         if self.updates == 0:
             self.look_at_parameters()
         self.samples = []
-        if self.has(optimizer) and self.still and self.updates < 4 * _FIRST:
+        if self.updates < 4 * _FIRST and self.still and self.has(optimizer):
             rates = {id(p): float(group["lr"]) for group in optimizer.param_groups for p in group["params"]}
             self.samples = [(name, _some(p).clone(), rates[id(p)])
                             for name, p in self.still.items() if rates.get(id(p), 0.0) > 0]
@@ -476,9 +481,11 @@ class Loop:
         self.facts["updates"] = self.updates
         self.optimizers[id(optimizer)][3] += 1
         self.unscaled = False
-        self.see_loader()
+        if self.loader is None:
+            self.see_loader()
         self.see_batches()
-        self.see_changes()
+        if self.samples:
+            self.see_changes()
         self.see_rates(optimizer)
         if self.never:
             self.never = {name: p for name, p in self.never.items() if p.grad is None}

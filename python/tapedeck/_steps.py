@@ -161,6 +161,7 @@ class Updates:
             self.size = size
             ids = {id(p) for group in groups for p in group["params"]}
             self.mine = [p for p in self.watcher.parameters if id(p.tensor) in ids]
+            self.watcher.see_added(ids)
         return self.mine
 
     def rates(self) -> list[str]:

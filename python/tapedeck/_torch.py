@@ -18,16 +18,15 @@ from typing import Any, Unpack
 import torch
 
 from . import _tensors
+from ._groups import GROUPS, default_tracks, words_of
 from ._layers import Handle, Layer, Tap
 from ._loop import Loop
 from ._options import DeckOptions
 from ._steps import PLAIN, Clock, Parameter, Updates, optimizers_of, stance
 from .deck import Deck, leaves_no_folder
 
-_GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
-_SINKS = {"tensor": "npy", "rows": "csv", "long": "csv", "units": "csv", "stats": "sqlite", "histogram": "tensorboard",
-          "image": "png", "scalar": "tensorboard", "hash": "csv"}
 _in_backward = torch._C._current_graph_task_id  # -1 outside of one
+_watchers: "weakref.WeakSet[Watcher]" = weakref.WeakSet()  # that are not finished
 _scaler: Any = None  # a weak reference to the GradScaler that last scaled a loss
 
 
@@ -77,31 +76,29 @@ def watch(
         options: of `Deck`.
     """
     optimizers = optimizers_of(optimizer)
-    groups = _groups(log)
+    chosen = GROUPS if "all" in words_of(log) else log
+    default_tracks((), log=chosen)  # raises before anything is made
     rank, world = _rank()
     _check_names(deck, model, prefix)
+    _release(_bare(model), deck)
+    own = deck is None
     if deck is None:
         path = os.fspath(folder)
         deck = Deck(path if rank == 0 else f"{path}-rank{rank}", rank=rank, **options)
     deck._native.layout = "channels_first"
     watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "")
+    watcher.owns_deck = own
     deck._parts.append(watcher)
-    _add_tracks(deck, watcher, groups, form, to, log_freq or every)
+    _watchers.add(watcher)
+    names = [p.name for p in watcher.parameters]
+    for track in default_tracks(names, every=log_freq or every, form=form, to=to, log=chosen, prefix=watcher.prefix):
+        deck.track(**track)
     watcher.note_facts(rank, world)
     deck._tracked = True  # also when log is empty
     if not deck._begun:
         deck._prepare()
     watcher.after_step()
     return deck
-
-
-def _groups(log: str | Iterable[str]) -> list[str]:
-    words = log.split(",") if isinstance(log, str) else log
-    groups = list(_GROUPS) if log == "all" else [word.strip() for word in words if word.strip()]
-    for group in groups:
-        if group not in _GROUPS:
-            raise ValueError(f"log has no {group!r} (there are: {', '.join(_GROUPS)})")
-    return groups
 
 
 def _check_names(deck: Deck | None, model: torch.nn.Module, prefix: str) -> None:
@@ -111,29 +108,27 @@ def _check_names(deck: Deck | None, model: torch.nn.Module, prefix: str) -> None
                              + " already: give prefix, a word that its signals' names begin with")
 
 
+def _release(model: torch.nn.Module, deck: Deck | None) -> None:
+    """Ends what another deck records of this model; also that deck, if `watch` made it."""
+    for watcher in [each for each in _watchers if each.model is model and each.deck is not deck]:
+        other = watcher.deck
+        ended = "it is finished" if watcher.owns_deck else "it no longer does"
+        warnings.warn(f"tapedeck: {other.folder} recorded this model until now; {ended}", stacklevel=4)
+        try:
+            if watcher.owns_deck:
+                other.finish()
+            else:
+                watcher.leave()
+        except Exception as error:
+            warnings.warn(f"tapedeck: {other.folder}: {error}", stacklevel=4)
+
+
 def _rank() -> tuple[int, int]:
     import torch.distributed as distributed
 
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
     return 0, 1
-
-
-def _add_tracks(deck: Deck, watcher: "Watcher", groups: list[str], form: Any, to: Any, every: int | str) -> None:
-    what: list[str] = []
-    for group in groups:
-        if group == "weights":
-            what += [_escaped(p.name) for p in watcher.parameters]
-        else:
-            what.append(f"{_escaped(watcher.prefix)}*.{group[:-1]}")
-    forms = [word.strip() for word in (form.split(",") if isinstance(form, str) else form)]
-    sinks = to or sorted({_SINKS.get(word, "csv") for word in forms})
-    if what:
-        deck.track(what, every=every, form=form, to=sinks)
-
-
-def _escaped(name: str) -> str:
-    return "".join("\\" + c if c in "*?[]\\,!" else c for c in name)
 
 
 def _bare(model: torch.nn.Module) -> torch.nn.Module:
@@ -156,6 +151,7 @@ class Watcher:
 
     def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str) -> None:
         self.deck = deck
+        self.owns_deck = False  # watch() made it
         self.prefix = prefix
         self.model = _bare(model)
         self.handles: list[Handle] = []
@@ -315,8 +311,8 @@ class Watcher:
                            "recorded; DistributedDataParallel has them")
             return
         if self.compiled and not stance.force_eager(self):
-            self._say_once("compiled", "this PyTorch cannot run a compiled model eagerly for a step: its outputs and "
-                           "errors are not recorded")
+            self._say_once("compiled", "this PyTorch cannot run a compiled model eagerly for a step (2.6 and newer can): its "
+                           "outputs and errors are not recorded")
             return
         self.handles = [Handle(module, "after", layer.after_forward) for module, layer in self.layers]
 
@@ -328,18 +324,32 @@ class Watcher:
 
     def see_unseen(self) -> None:
         """Parameters changed in a step that was due, and no module was called: a compiled function did it."""
-        version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
-        if not self.due or not self.handles or self.seen or version == self.version:
+        if self.seen or not self.due or not self.handles:
             return
+        if self.version == next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1):
+            return
+        missing = "outputs and errors"
+        if self.optimizers and not self.clock.stepped:  # the optimizer's step was compiled, too
+            missing = "outputs, errors, gradients and updates"
+            self._put_values(self.parameters)
         if self.compiled or not _has_compiled():
-            self._say_once("unseen", "parameters changed and no layer of the model was called: its outputs and errors are "
-                           "not recorded")
+            self._say_once("unseen", f"parameters changed and no layer of the model was called: its {missing} are not recorded")
             return
         self.compiled = True
-        self._say_once("compiled", f"step {self.deck.steps + 1} ran in a compiled function: its outputs and errors are not "
-                       "recorded; from now on steps that are recorded run eagerly")
-        if not stance.force_eager(self):
+        eager = stance.force_eager(self)
+        self._say_once("compiled", f"step {self.deck.steps + 1} ran in a compiled function: its {missing} are not recorded; " + (
+            "from now on steps that are recorded run eagerly" if eager else
+            "nor are those of later steps: this PyTorch cannot run them eagerly (2.6 and newer can)"))
+        if not eager:
             self._take_off()
+
+    def see_added(self, trained: set[int]) -> None:
+        """Parameters of the model that an optimizer has, and that were not there when the model was watched."""
+        known = {id(p.tensor) for p in self.parameters}
+        added = [name for name, p in self.model.named_parameters() if id(p) in trained and id(p) not in known]
+        if added:
+            self._say_once("parameters_added", f"parameters that were added after watch() are not recorded: {', '.join(added[:8])}"
+                           + ("…" if len(added) > 8 else "") + "; finish the deck and watch the model again to record them")
 
     def put(self, signal: Any, tensor: torch.Tensor) -> None:
         """Records a tensor; one on a device is copied while it goes on, and recorded at the step's end."""
@@ -448,9 +458,12 @@ class Watcher:
                       [g if p.is_plain or g is None else p.read_wanted(p.gradient, g)
                        for p in parameters for g in (p.tensor.grad,)])
 
-    def _put_parameters(self, parameters: list[Parameter]) -> None:
+    def _put_values(self, parameters: list[Parameter]) -> None:
         self._put_all([p.value for p in parameters],
                       [p.tensor if p.is_plain else p.read_wanted(p.value, p.tensor) for p in parameters])
+
+    def _put_parameters(self, parameters: list[Parameter]) -> None:
+        self._put_values(parameters)
         changed = [p for p in parameters if p.before is not None]
         if changed:
             with torch.no_grad():
@@ -522,7 +535,17 @@ class Watcher:
     def warnings(self) -> list[str]:
         return self.loop.warnings()
 
+    def leave(self) -> None:
+        """Ends the recording of this model; the deck goes on."""
+        self.finish()
+        parts = self.deck._parts
+        parts.remove(self)
+        self.clock.count -= len(self.optimizers)
+        if not any(isinstance(part, Watcher) for part in parts):
+            parts.remove(self.clock)
+
     def finish(self) -> None:
+        _watchers.discard(self)
         self.loop.finish()
         self.guard("step", self._put_waiting)
         self._take_off()
@@ -540,7 +563,14 @@ _clone = getattr(torch, "_foreach_clone", _clone_each)  # in one call, in newer 
 
 def _is_reached(parameter: torch.Tensor) -> bool:
     """Whether the backward pass under way gives this parameter a gradient."""
-    node = torch.autograd.graph.get_gradient_edge(parameter).node
+    node = parameter.grad_fn
+    if node is None:  # as torch.autograd.graph.get_gradient_edge finds it
+        enabled = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(True)
+        try:
+            node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
+        finally:
+            torch._C._set_grad_enabled(enabled)
     try:
         return torch._C._will_engine_execute_node(node)
     except RuntimeError:  # autograd.grad() of the parameter: the loss's, unless another pass goes through it

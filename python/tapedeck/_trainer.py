@@ -18,13 +18,14 @@ class TrainerSteps:
         self._own = options.get("deck") is None
         self.deck: Any = None
         self._gave_up = False
+        self._parts: list[Any] = []  # of the deck, that watch the model
         self._trained: tuple[int, int] | None = None  # epoch and step that are not closed yet
         self._ends_epoch = False
 
     def _start(self, model: Any, optimizer: Any, epoch: int, steps: int) -> None:
         """Begins after `steps` steps, in this epoch (from 1)."""
-        if self._own and self.deck is not None:
-            self.deck.finish("interrupted")  # by an exception in an earlier training
+        if self.deck is not None:
+            self._give_up("interrupted")  # by an exception in an earlier training
         self._gave_up, self._trained, self._ends_epoch = False, None, False
         before = [] if self._own else list(self._options["deck"]._parts)
         deck = self.deck = watch(model, self._folder, optimizer=optimizer, **self._options)
@@ -56,6 +57,6 @@ class TrainerSteps:
             self.deck.finish(state)
         else:
             for part in self._parts:
-                part.finish()
-                self.deck._parts.remove(part)
+                if part in self.deck._parts and hasattr(part, "leave"):
+                    part.leave()
             self._parts = []

@@ -122,13 +122,15 @@ class Page:
         if not os.path.exists(tools):
             os.mkdir(tools)
             os.symlink(PROGRAM, os.path.join(tools, "tapedeck"))
-            for python in ("python", "python3"):
-                with open(os.path.join(tools, python), "w", encoding="utf-8") as file:  # a link would lose its environment
+            for python in ("python", "python3"):  # a link would lose the packages of a virtual environment
+                script = os.path.join(tools, python)
+                with open(script, "w", encoding="utf-8") as file:
                     file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-                os.chmod(os.path.join(tools, python), 0o755)
+                os.chmod(script, 0o755)
         return dict(os.environ, NO_COLOR="1", TERM="xterm-256color", LC_ALL="C.UTF-8", TAPEDECK_CPU="portable",
                     PATH=tools + os.pathsep + os.environ["PATH"], PYTHONPATH=os.path.join(BUILD, "python"),
-                    XDG_CACHE_HOME=os.path.join(self.folder, ".cache"), PYTHONDONTWRITEBYTECODE="1")
+                    XDG_CACHE_HOME=os.path.join(self.folder, ".cache"),
+                    TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0",  # TensorFlow prints what it is built with PYTHONDONTWRITEBYTECODE="1")
 
     def run(self):
         """Returns the page's problems, a sentence each."""

@@ -49,6 +49,13 @@ class Types(unittest.TestCase):
         for kind in (torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float16, torch.uint16, torch.bool):
             self.assertIn(str(kind), taken)
 
+    def test_types_smaller_than_a_byte_are_refused_by_name(self):
+        names = [f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)] + ["bits8", "bits16", "bits1x8", "bits2x4", "bits4x2"]
+        with tempfile.TemporaryDirectory() as folder, tapedeck.Deck(os.path.join(folder, "run")) as deck:
+            for name in [name for name in names if hasattr(torch, name)]:
+                with self.assertRaisesRegex(TypeError, f"elements of torch.{name} are not recorded"):
+                    deck.record("x", torch.empty(4, dtype=getattr(torch, name)))
+
     def test_complex_numbers_are_two_signals(self):
         pair = torch.complex(torch.randn(3, 4), torch.randn(3, 4))
         values = {"c64": pair, "c128": pair.to(torch.complex128), "c32": pair.to(torch.complex32), "conjugate": pair.conj()}

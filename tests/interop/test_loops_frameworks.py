@@ -342,6 +342,43 @@ class Frameworks(unittest.TestCase):
         self.assertEqual([row[:2] for row in self.values(tapedeck.Run(deck.folder), "loss")],
                          [(1 + (step - 1) // 4, step) for step in range(1, 17)])
 
+    def test_runs_that_are_resumed_go_on(self):
+        """Steps and epochs, in the same folder: a training that begins again, and one that goes on from a checkpoint."""
+        for loop in (lightning_automatic, hugging_face_trainer):
+            with self.subTest(loop.__name__):
+                folder = self.path(loop.__name__)
+                for _ in range(2):
+                    observer = Callback(folder, every=1, resume=True)
+                    loop(observer)
+                run = tapedeck.Run(folder)
+                steps = np.load(os.path.join(folder, next(name for name in os.listdir(folder) if name.endswith(".steps.npy"))))
+                half = len(steps) // 2
+                self.assertEqual(steps.tolist(), list(range(1, 2 * half + 1)))
+                rows = self.values(run, "loss")
+                epochs = {step: epoch for epoch, step, *_ in rows}
+                self.assertEqual(epochs[max(epochs)], 2 * epochs[max(step for step in epochs if step <= half)])
+        path, folder = self.path("half.ckpt"), self.path("checkpoint")
+        first = Callback(folder, every=1, resume=True)
+        lightning_trainer(first, lightning_module(first, network()), epochs=1, save=path)
+        second = Callback(folder, every=1, resume=True)
+        lightning_trainer(second, lightning_module(second, network()), checkpoint=path)
+        self.assertEqual([row[:2] for row in self.values(tapedeck.Run(folder), "loss")],
+                         [(1 + (step - 1) // 4, step) for step in range(1, 9)])
+
+    def test_a_training_that_failed_can_begin_again(self):
+        """With the same callback and a deck that was given: the trainer of transformers reports no exception."""
+        import tapedeck.transformers
+
+        deck = tapedeck.Deck(self.path("given"))
+        recorder = tapedeck.transformers.Recorder(deck=deck, every=1, form="stats")
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        state = type("State", (), {"epoch": 0.0, "global_step": 0})
+        recorder.on_train_begin(None, state, None, model=model, optimizer=optimizer)
+        recorder.on_train_begin(None, state, None, model=model, optimizer=optimizer)
+        self.assertEqual(len(deck._parts), 2)
+        deck.finish()
+
     def test_two_optimizers_are_one_step(self):
         observer, run = self.run_of(lightning_two_optimizers, every=100)
         self.assertEqual([row[1] for row in self.values(run, "loss")], list(range(1, 9)))

@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 import torch
+import torch.distributed.fsdp as fsdp
 import torch.nn.functional as F
 from torch import nn
 
@@ -358,7 +359,10 @@ class Safe(unittest.TestCase):
         self.assertIn("0.weight.gradient", run)
 
     def test_an_optimizer_of_accelerate(self):
-        from accelerate import Accelerator
+        try:
+            from accelerate import Accelerator
+        except ImportError:
+            self.skipTest("Accelerate is not installed")
 
         accelerator = Accelerator(cpu=True)
         model, optimizer = accelerator.prepare(nn.Linear(6, 3), torch.optim.SGD)[0], None
@@ -462,6 +466,50 @@ class Safe(unittest.TestCase):
             tapedeck.watch(other, deck=deck, prefix="other")
         deck.finish()
 
+    def train_once(self, model, optimizer, deck):
+        x, y = next(batches(1))
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        deck.step()
+
+    def test_a_second_watch_finishes_the_first(self):
+        """As a notebook's cell that is run twice does."""
+        model, optimizer, first = self.watched()
+        self.train_once(model, optimizer, first)
+        with self.assertWarnsRegex(UserWarning, "recorded this model until now; it is finished"):
+            second = tapedeck.watch(model, self.path(), optimizer=optimizer, every=1, form="tensor")
+        self.assertEqual(tapedeck.Run(first.folder).state, "finished")
+        self.train_once(model, optimizer, second)
+        second.finish()
+        for deck in (first, second):
+            self.assertEqual(np.load(os.path.join(deck.folder, "0.error.steps.npy")).tolist(), [1])
+        self.assertFalse(any("_compiled_call_impl" in vars(m) for m in model.modules()))
+
+    def test_a_second_watch_leaves_a_deck_that_was_given_open(self):
+        given = tapedeck.Deck(self.path("given"))
+        model, other = nn.Linear(6, 3), nn.Linear(6, 3)
+        tapedeck.watch(model, deck=given, prefix="a", every=1, form="tensor")
+        tapedeck.watch(other, deck=given, prefix="b", every=1, form="tensor")
+        with self.assertWarnsRegex(UserWarning, "recorded this model until now; it no longer does"):
+            with tapedeck.watch(model, self.path(), every=1, form="tensor") as second:
+                for each in (model, other):
+                    F.cross_entropy(each(torch.ones(2, 6)), torch.zeros(2, dtype=torch.long)).backward()
+                second.step()
+                given.step()
+        given.finish()
+        self.assertEqual({name.partition(".")[0] for name in tapedeck.Run(given.folder) if name.endswith(".error")}, {"b"})
+        self.assertIn("model.error", tapedeck.Run(second.folder))
+
+    def test_parameters_that_are_added_later_are_reported(self):
+        model, optimizer, deck = self.watched()
+        self.train_once(model, optimizer, deck)
+        model.append(nn.Linear(3, 3))
+        optimizer.add_param_group({"params": model[-1].parameters()})
+        with self.assertWarnsRegex(UserWarning, f"not recorded: {len(model) - 1}.weight, {len(model) - 1}.bias"):
+            self.train_once(model, optimizer, deck)
+        deck.finish()
+
     def test_several_updates_in_a_step_are_said(self):
         model, optimizer, deck = self.watched()
         deck.step()
@@ -483,6 +531,7 @@ class Safe(unittest.TestCase):
         np.testing.assert_array_equal(found["rnn.0.error"], out.grad.numpy())
         self.assertNotIn("rnn.1.1.error", found)
 
+    @unittest.skipUnless(hasattr(fsdp, "fully_shard"), "torch.distributed.fsdp.fully_shard needs PyTorch 2.6 or newer")
     def test_fully_sharded(self):
         """FSDP2 over gloo: each rank records its shard."""
         script = self.path("fsdp.py")
