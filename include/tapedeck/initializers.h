@@ -44,8 +44,8 @@ typedef enum td_distribution {
     TD_DISTRIBUTION_UNIFORM
 } td_distribution;
 
-/* .kernel_initializer = {.kind = TD_RANDOM_NORMAL, .stddev = 0.02}. Zero is the default,
- * as everywhere, TD_ZERO a zero that is meant. */
+/* .kernel_initializer = {.kind = TD_RANDOM_NORMAL, .stddev = 0.02}. 0 selects the default,
+ * as everywhere; pass TD_ZERO for an explicit zero. */
 typedef struct td_initializer {
     td_initializer_kind kind;
     td_fan mode;                  /* variance_scaling */

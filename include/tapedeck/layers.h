@@ -147,7 +147,7 @@ typedef struct td_conv2d_layer {
     td_initializer bias_initializer;
     TD_REGULARIZER_FIELDS
     int64_t output_padding[2]; /* conv2d_transpose */
-    bool output_padding_given; /* an output padding of 0, 0 is meant: smaller than without one */
+    bool output_padding_given; /* output_padding is explicit, also 0, 0: smaller than without one */
 } td_conv2d_layer;
 /* kernel (size, in / groups, filters); the second of each pair is not used */
 typedef td_conv2d_layer td_conv1d_layer;
@@ -215,7 +215,7 @@ typedef struct td_conv3d_layer {
     td_initializer bias_initializer;
     TD_REGULARIZER_FIELDS
     int64_t output_padding[3]; /* conv3d_transpose */
-    bool output_padding_given; /* an output padding of 0, 0, 0 is meant */
+    bool output_padding_given; /* output_padding is explicit, also where it is 0, 0, 0 */
 } td_conv3d_layer;
 /* kernel (depth, height, width, filters / groups, in) */
 typedef td_conv3d_layer td_conv3d_transpose_layer;
@@ -236,7 +236,7 @@ typedef struct td_up_sampling3d_layer {
     int64_t factor[3]; /* 2; key `size` */
 } td_up_sampling3d_layer;
 
-/* Each step repeated; or an example of one axis, as so many steps. */
+/* Repeats each step; or an example of one axis, n times, as a sequence of n steps. */
 typedef struct td_repeat_layer {
     TD_LAYER_FIELDS
     int64_t times; /* up_sampling1d: 2, key `size`; repeat_vector: key `n` */
@@ -460,7 +460,7 @@ typedef struct td_activation_layer {
     TD_LAYER_FIELDS
     td_activation function;
     double alpha;     /* of leaky_relu (0.2) and elu (1) */
-    bool alpha_given; /* an alpha of 0 is meant, as with TD_ZERO */
+    bool alpha_given; /* alpha is explicit, also where it is 0, as with TD_ZERO */
 } td_activation_layer;
 
 /* x above the threshold, at most max_value; below it negative_slope * (x - threshold). */

@@ -91,7 +91,7 @@ TD_API TD_NODISCARD td_status td_metric_update(td_metric *metric, const td_tenso
                                                const td_tensor *truth, td_error *error);
 /* Over what was seen since the last reset; NaN when that is nothing. */
 TD_API double td_metric_value(const td_metric *metric);
-/* How many values it has of predictions with so many outputs: 1; with `average: none` one for each
+/* How many values it has of predictions with `outputs` outputs: 1; with `average: none` one for each
  * class; of a confusion matrix classes * classes. And all of them. */
 TD_API size_t td_metric_value_count(const td_metric_options *options, int64_t outputs);
 TD_API void td_metric_values(const td_metric *metric, double *values);

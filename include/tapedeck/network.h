@@ -239,7 +239,7 @@ TD_API TD_NODISCARD td_status td_model_freeze(td_model *model, const char *layer
 
 /* Layers, output shapes and parameter counts, as Keras prints them. TD_IO when the stream fails. */
 TD_API td_status td_model_summary(const td_model *model, FILE *stream);
-/* The same in a table of at most so many columns, as far as that is possible: long names are cut. */
+/* The same in a table of at most `columns` columns, as far as that is possible: long names are cut. */
 TD_API td_status td_model_summary_within(const td_model *model, FILE *stream, int columns);
 
 /* Facts kept with a saved model: texts by key. */

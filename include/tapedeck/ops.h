@@ -80,8 +80,8 @@ typedef enum td_activation {
 TD_API const char *td_activation_name(td_activation activation);
 TD_API TD_NODISCARD td_status td_activation_find(const char *name, td_activation *activation,
                                                  td_error *error);
-/* alpha: slope of leaky_relu (Keras's default 0.2), scale of elu (1); 0 means that default, -0.0 a
- * zero that is meant. Softmax and log_softmax go over the last axis. */
+/* alpha: slope of leaky_relu (Keras's default 0.2), scale of elu (1); 0 selects the default; pass
+ * TD_ZERO for an explicit zero. Softmax and log_softmax go over the last axis. */
 TD_API td_tensor *td_activate(td_tape *tape, td_tensor *x, td_activation activation, float alpha);
 TD_API td_tensor *td_relu(td_tape *tape, td_tensor *x);
 TD_API td_tensor *td_sigmoid(td_tape *tape, td_tensor *x);
@@ -136,7 +136,7 @@ typedef struct td_conv_options {
     td_padding padding;
     int64_t output_padding[2]; /* conv2d_transpose only */
     td_activation activation;  /* not softmax, log_softmax */
-    bool output_padding_given; /* an output padding of 0, 0 is meant: smaller than without one */
+    bool output_padding_given; /* output_padding is explicit, also 0, 0: smaller than without one */
 } td_conv_options;
 /* x: (batch, steps, in), kernel: (size, in / groups, out), bias: (out,) or NULL */
 TD_API td_tensor *td_conv1d(td_tape *tape, td_tensor *x, td_tensor *kernel, td_tensor *bias,

@@ -77,9 +77,8 @@ TD_API TD_NODISCARD td_status td_tape_gradient_notify(td_tape *tape, td_tensor *
                                                       td_gradient_ready *ready, void *user,
                                                       td_error *error);
 
-/* The same for targets of which only the first `kept` are of use afterwards: gradients has so many. Of the
- * others `ready` is told, and when it returns the memory is used for what comes next, unless a view
- * that td_tape_view gave of this very gradient is still held. */
+/* Like the function above, but returns only the first `kept` gradients. The remaining ones are passed to
+ * `ready`; their memory is recycled when it returns, unless a td_tape_view of them is still held. */
 TD_API TD_NODISCARD td_status td_tape_gradient_tell(td_tape *tape, td_tensor *of, size_t kept,
                                                     size_t count, td_tensor *const targets[],
                                                     td_tensor *gradients[],
