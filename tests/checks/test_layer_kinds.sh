@@ -7,7 +7,7 @@ test "$(echo "$members" | wc -l)" -gt 50 || {
     echo "the list of kinds was not found in include/tapedeck"
     exit 1
 }
-names=$(echo $members | tr ' ' '|')
+names=$(echo "$members" | xargs | tr ' ' '|')
 if grep -rnwE "TD_LAYER_($names)" --include='*.[ch]' src cli | grep -v '^src/engine/nn/' |
     grep -v 'td_model_add_layer('; then
     echo "the lines above know a kind of layer by name: make what they know a member of td__layer_kind"

@@ -130,7 +130,8 @@ class Page:
         return dict(os.environ, NO_COLOR="1", TERM="xterm-256color", LC_ALL="C.UTF-8", TAPEDECK_CPU="portable",
                     PATH=tools + os.pathsep + os.environ["PATH"], PYTHONPATH=os.path.join(BUILD, "python"),
                     XDG_CACHE_HOME=os.path.join(self.folder, ".cache"),
-                    TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0",  # TensorFlow prints what it is built with PYTHONDONTWRITEBYTECODE="1")
+                    PYTHONDONTWRITEBYTECODE="1", TF_CPP_MIN_LOG_LEVEL="3",
+                    TF_ENABLE_ONEDNN_OPTS="0")  # with which TensorFlow prints that it uses it
 
     def run(self):
         """Returns the page's problems, a sentence each."""

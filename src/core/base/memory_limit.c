@@ -69,12 +69,12 @@ size_t td__memory_group_limit(const char *groups, const char *root) {
 size_t td__memory_limit(void) {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     size_t limit = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)2 << 30;
-    static const int resources[] = {RLIMIT_AS, RLIMIT_DATA};
-    for (size_t i = 0; i < TD__COUNT(resources); i++) {
-        struct rlimit own;
-        if (!getrlimit(resources[i], &own) && own.rlim_cur != RLIM_INFINITY) {
-            limit = min_size(limit, (size_t)own.rlim_cur);
-        }
+    struct rlimit own;
+    if (!getrlimit(RLIMIT_AS, &own) && own.rlim_cur != RLIM_INFINITY) {
+        limit = min_size(limit, (size_t)own.rlim_cur);
+    }
+    if (!getrlimit(RLIMIT_DATA, &own) && own.rlim_cur != RLIM_INFINITY) {
+        limit = min_size(limit, (size_t)own.rlim_cur);
     }
     return min_size(limit, td__memory_group_limit("/proc/self/cgroup", "/sys/fs/cgroup"));
 }

@@ -165,7 +165,7 @@ typedef struct td__layer_kind {
     td__torch_side torch;
     td__keras_side keras;
     td_activation acts_as; /* where no setting says its activation */
-    int8_t unit_axis;      /* of its kernel, from the last, 1; 0: it has no units */
+    uint8_t unit_axis;     /* of its kernel, from the last, 1; 0: it has no units */
     td_status (*plan)(td__layer *layer, const td_shape *inputs, td_error *error);
     td_tensor *(*forward)(td__layer *layer, td_tape *tape, td_tensor *const *inputs);
     /* The layer as operators of ONNX (operators.h), but for its activation: the name of its output.

@@ -1,8 +1,8 @@
 #include "model/architecture.h"
 
+#include "base/base64.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/base64.h"
 #include "nn/model.h"
 #include "onnx/model.h"
 

@@ -121,7 +121,7 @@ bool td__rule_is_wanted(const td__rule *rule, const char *only, const char *igno
 static td_status check_globs(const char *option, const char *globs, td_error *error) {
     size_t count = 0, rules = 0;
     const char *names[256];
-    for (; td__rules[rules] && rules < sizeof names / sizeof *names; rules++) {
+    for (; rules < sizeof names / sizeof *names && td__rules[rules]; rules++) {
         names[rules] = td__rules[rules]->info.name;
     }
     char **patterns = globs ? td__glob_split(globs, &count) : NULL;

@@ -110,7 +110,7 @@ typedef struct td__recording {
     int opened;        /* the folder itself, whatever it is called; while folder is not NULL */
     const char *place; /* a path to it that stays right when it is renamed */
     char path[TD__FOLDER_PATH];
-    td_error error; /* the first thing that could not be recorded */
+    td_error error;            /* the first thing that could not be recorded */
     td__remembered remembered; /* from the checkpoint, until the deck is open */
 } td__recording;
 

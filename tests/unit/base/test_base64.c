@@ -1,8 +1,8 @@
 /* Bytes as text and back. */
 #include "test.h"
 
-#include "base/memory.h"
 #include "base/base64.h"
+#include "base/memory.h"
 
 static void bytes_of_any_length_come_back(void **state) {
     (void)state;
