@@ -12,38 +12,20 @@
 #define MATRIX(rows)                                                                               \
     "{\"dtype\": 7, \"sizes\": [{\"as_int\": " rows "}, {\"as_int\": 2}], \"strides\": "           \
     "[{\"as_int\": 2}, {\"as_int\": 1}], \"storage_offset\": {\"as_int\": 0}}"
-#define PROGRAM(target, output)                                                                                                                                                           \
-    "{\"graph_module\": {\"graph\": {"                                                                                                                                                    \
-    "\"inputs\": [" TENSOR("p_weight") ", " TENSOR(                                                                                                                                       \
-        "x") "],"                                                                                                                                                                         \
-             "\"outputs\": [" TENSOR(                                                                                                                                                     \
-                 output) "],"                                                                                                                                                             \
-                         "\"nodes\": [{\"target\": \"" target                                                                                                                             \
-                         "\", \"name\": \"linear\", \"inputs\": ["                                                                                                                        \
-                         "{\"name\": \"input\", \"arg\": " TENSOR(                                                                                                                        \
-                             "x") "},"                                                                                                                                                    \
-                                  "{\"name\": \"weight\", \"arg\": " TENSOR(                                                                                                              \
-                                      "p_weight") "}],"                                                                                                                                   \
-                                                  "\"outputs\": [" TENSOR(                                                                                                                \
-                                                      "linear") "]}],"                                                                                                                    \
-                                                                "\"tensor_"                                                                                                               \
-                                                                "values\": "                                                                                                              \
-                                                                "{\"x\":"                                                                                                                 \
-                                                                " " MATRIX("3") ", "                                                                                                      \
-                                                                                "\"linear\":"                                                                                             \
-                                                                                " " MATRIX(                                                                                               \
-                                                                                    "3") ","                                                                                              \
-                                                                                         " \""                                                                                            \
-                                                                                         "p_"                                                                                             \
-                                                                                         "wei"                                                                                            \
-                                                                                         "ght"                                                                                            \
-                                                                                         "\":"                                                                                            \
-                                                                                         " " MATRIX(                                                                                      \
-                                                                                             "2") "}},"                                                                                   \
-                                                                                                  "\"signature\": {\"input_specs\": ["                                                    \
-                                                                                                  "{\"parameter\": {\"arg\": {\"name\": \"p_weight\"}, \"parameter_name\": \"weight\"}}," \
-                                                                                                  "{\"user_input\": {\"arg\": " TENSOR(                                                   \
-                                                                                                      "x") "}}]}}}"
+/* clang-format off */
+#define PROGRAM(target, output) \
+    "{\"graph_module\": {\"graph\": {" \
+    "\"inputs\": [" TENSOR("p_weight") ", " TENSOR("x") "]," \
+    "\"outputs\": [" TENSOR(output) "]," \
+    "\"nodes\": [{\"target\": \"" target "\", \"name\": \"linear\", \"inputs\": [" \
+    "{\"name\": \"input\", \"arg\": " TENSOR("x") "}," \
+    "{\"name\": \"weight\", \"arg\": " TENSOR("p_weight") "}]," \
+    "\"outputs\": [" TENSOR("linear") "]}]," \
+    "\"tensor_values\": {\"x\": " MATRIX("3") ", \"linear\": " MATRIX("3") ", \"p_weight\": " MATRIX("2") "}}," \
+    "\"signature\": {\"input_specs\": [" \
+    "{\"parameter\": {\"arg\": {\"name\": \"p_weight\"}, \"parameter_name\": \"weight\"}}," \
+    "{\"user_input\": {\"arg\": " TENSOR("x") "}}]}}}"
+/* clang-format on */
 #define LINEAR "torch.ops.aten.linear.default"
 #define WEIGHTS                                                                                    \
     "{\"config\": {\"weight\": {\"path_name\": \"weight_0\", \"tensor_meta\": " MATRIX("2") "}}}"

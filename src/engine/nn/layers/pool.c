@@ -80,8 +80,8 @@ typedef td_tensor *pool_operation(td_tape *tape, td_tensor *x, const td_pool_opt
 static td_tensor *pool2(td__layer *layer, td_tape *tape, td_tensor *x, pool_operation *pool) {
     pooling p = pooling_of(layer, 2);
     td_pool_options options = pool_options(&p);
-    td_tensor *pooled = pool(tape, x, &options);
-    return pooled;
+    /* cppcheck-suppress returnDanglingLifetime ; the operation copies its options */
+    return pool(tape, x, &options);
 }
 
 /* Steps as the rows of an image one pixel wide. */
