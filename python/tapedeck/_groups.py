@@ -1,4 +1,4 @@
-"""What a model's recorder records unless it is told otherwise: groups of signals, and sinks that suit a form."""
+"""What a model's recorder records by default: groups of signals, and sinks that suit a form."""
 
 from __future__ import annotations
 

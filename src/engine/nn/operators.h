@@ -105,13 +105,13 @@ TD_NODISCARD td_status td__operators_write(const td_model *model, size_t note_co
 
 /* --- windows (layers/window.c) ------------------------------------------------------------- */
 
-/* Over so many axes; dilation NULL: 1 along all. */
+/* Over `spatial` axes; dilation NULL: 1 along all. */
 td__window td__window_of(int spatial, const int64_t *kernel, const int64_t *stride,
                          const int64_t *dilation, td_padding padding);
 /* The sizes of the output, with as many channels as the input; what: "window of". */
 td_status td__window_plan(td__layer *layer, const td_shape *input, const td__window *window,
                           const char *what, td_error *error);
-/* TD_BAD_SHAPE unless an example has so many axes and channels. */
+/* TD_BAD_SHAPE unless an example has this number of axes and channels. */
 td_status td__layer_need_map(const td__layer *layer, const td_shape *input, int spatial,
                              td_error *error);
 /* TD_BAD_SHAPE unless groups divide both. */

@@ -1,4 +1,4 @@
-/* The formats, and what is said of files that are none of them. */
+/* The formats, and the errors for files that are none of them. */
 #include "model/format.h"
 
 #include "base/memory.h"

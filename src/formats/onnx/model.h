@@ -12,7 +12,7 @@ struct td__model_for;
 
 /* Whether a file begins as an ONNX model does. */
 bool td__onnx_recognise(const unsigned char *head, size_t size);
-/* A built model with its weights, from the bytes of a file, which may be let go of afterwards; NULL on
+/* A built model with its weights, from the bytes of a file, which may be released afterwards; NULL on
  * failure. path is for messages and says where external data may lie; NULL: nowhere. */
 td_model *td__onnx_model(const void *bytes, size_t size, const char *path, td_error *error);
 /* The same for the data at hand; NULL is no failure where it waits for that. */

@@ -9,7 +9,7 @@
 #include "tapedeck/nn.h"
 
 bool td__tflite_recognise(const unsigned char *head, size_t size);
-/* A built model with its weights, from the bytes of a file, which may be let go of afterwards; NULL on
+/* A built model with its weights, from the bytes of a file, which may be released afterwards; NULL on
  * failure. path is for messages. */
 td_model *td__tflite_model(const void *bytes, size_t size, const char *path, td_error *error);
 
