@@ -55,12 +55,12 @@ static int pad_to(const char *text, int width) {
 }
 
 static void print_metrics(const comparing *c) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(c->runs[0], &signals);
+    size_t count = td_run_signal_count(c->runs[0]);
     int width = 6;
     for (size_t i = 0; i < count; i++) {
-        int length = terminal_columns(signals[i].name);
-        width = signals[i].forms & TD_SCALAR && length > width ? length : width;
+        const td_run_signal *signal = td_run_signal_at(c->runs[0], i);
+        int length = terminal_columns(signal->name);
+        width = signal->forms & TD_SCALAR && length > width ? length : width;
     }
     printf("%-*s", width, "metric");
     for (size_t k = 0; k < c->count; k++) {
@@ -68,12 +68,13 @@ static void print_metrics(const comparing *c) {
     }
     putchar('\n');
     for (size_t i = 0; i < count; i++) {
-        if (!(signals[i].forms & TD_SCALAR) || !td_run_matches(c->options.what, signals[i].name)) {
+        const td_run_signal *signal = td_run_signal_at(c->runs[0], i);
+        if (!(signal->forms & TD_SCALAR) || !td_run_matches(c->options.what, signal->name)) {
             continue;
         }
-        terminal_print_padded(signals[i].name, width);
+        terminal_print_padded(signal->name, width);
         for (size_t k = 0; k < c->count; k++) {
-            const td_run_signal *s = td_run_signal_find(c->runs[k], signals[i].name);
+            const td_run_signal *s = td_run_signal_find(c->runs[k], signal->name);
             td_extremes e;
             char last[32], best[32], cell[80] = "-";
             if (s && td_run_extremes(c->runs[k], s, &e)) {

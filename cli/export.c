@@ -1,4 +1,5 @@
 /* tapedeck export: anything recorded, into any format that can hold it. */
+#include "json.h"
 #include "options.h"
 #include "reading.h"
 
@@ -23,6 +24,7 @@ static const char help[] =
     "  --form FORM     tensors as rows (csv's default), batch, long, units, stats, histogram\n"
     "                  (TensorBoard's default), image or tensor; of other records only those of "
     "this form\n"
+    "  --json          print what was written as JSON\n"
     "\n"
     "Examples\n"
     "  tapedeck export runs/demo --to csv --what 'hidden.*' --form long\n"
@@ -34,13 +36,12 @@ static void report_problem(void *user, const char *text) {
 
 static int run_export(int count, char **arguments) {
     const char *steps = NULL, *form = NULL;
+    bool json = false;
     int outcome = EXIT_GOOD; /* what can be read is exported, what cannot is reported */
     td_export_options e = {.size = sizeof e, .problem = report_problem, .user = &outcome};
-    const option options[] = {{.name = "to", .text = &e.to},
-                              {.name = "out", .text = &e.out},
-                              {.name = "what", .text = &e.what},
-                              {.name = "steps", .text = &steps},
-                              {.name = "form", .text = &form}};
+    const option options[] = {{.name = "to", .text = &e.to},     {.name = "out", .text = &e.out},
+                              {.name = "what", .text = &e.what}, {.name = "steps", .text = &steps},
+                              {.name = "form", .text = &form},   {.name = "json", .flag = &json}};
     if (!parse_options(&command_export, options, sizeof options / sizeof *options, &count,
                        arguments)) {
         return EXIT_USAGE;
@@ -62,6 +63,13 @@ static int run_export(int count, char **arguments) {
     if (status) {
         return status == TD_INVALID ? misuse(&command_export, "%s", error.text)
                                     : fail(status_of(status), "%s", error.text);
+    }
+    if (json) {
+        (void)fputs("{\"out\": ", stdout);
+        print_json_text(done.out);
+        printf(", \"runs\": %d, \"records\": %lld, \"left_out\": %lld}\n", done.runs,
+               (long long)done.written, (long long)done.left_out);
+        return outcome;
     }
     printf("%s: %lld records", done.out, (long long)done.written);
     if (done.runs > 1) {

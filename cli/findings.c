@@ -101,14 +101,14 @@ static void print_json_finding(const td_diagnosis_finding *f) {
 }
 
 void print_json_diagnosis(const td_diagnosis *diagnosis) {
-    const td_diagnosis_finding *findings;
     const char *const *notes;
-    size_t count = td_diagnosis_findings(diagnosis, &findings);
+    size_t count = td_diagnosis_finding_count(diagnosis);
     size_t noted = td_diagnosis_notes(diagnosis, &notes);
     printf("{\"findings\": [");
     for (size_t i = 0; i < count; i++) {
+        const td_diagnosis_finding *finding = td_diagnosis_finding_at(diagnosis, i);
         printf("%s", i ? ", " : "");
-        print_json_finding(&findings[i]);
+        print_json_finding(finding);
     }
     printf("], \"rules\": %zu, \"skipped\": %zu, ", td_diagnosis_rule_count(diagnosis),
            td_diagnosis_skipped_count(diagnosis));
@@ -117,10 +117,10 @@ void print_json_diagnosis(const td_diagnosis *diagnosis) {
 }
 
 size_t count_certain(const td_diagnosis *diagnosis) {
-    const td_diagnosis_finding *findings;
-    size_t count = td_diagnosis_findings(diagnosis, &findings), certain = 0;
+    size_t count = td_diagnosis_finding_count(diagnosis), certain = 0;
     for (size_t i = 0; i < count; i++) {
-        certain += findings[i].confidence > TD_MAYBE;
+        const td_diagnosis_finding *finding = td_diagnosis_finding_at(diagnosis, i);
+        certain += finding->confidence > TD_MAYBE;
     }
     return certain;
 }
@@ -221,12 +221,12 @@ static void print_finding(const td_diagnosis_finding *f, bool colour) {
 }
 
 void print_diagnosis(const td_diagnosis *diagnosis, bool colour) {
-    const td_diagnosis_finding *findings;
     const char *const *notes;
-    size_t count = td_diagnosis_findings(diagnosis, &findings);
+    size_t count = td_diagnosis_finding_count(diagnosis);
     size_t noted = td_diagnosis_notes(diagnosis, &notes);
     for (size_t i = 0; i < count; i++) {
-        print_finding(&findings[i], colour);
+        const td_diagnosis_finding *finding = td_diagnosis_finding_at(diagnosis, i);
+        print_finding(finding, colour);
     }
     size_t ran = td_diagnosis_rule_count(diagnosis), others = ran > count ? ran - count : 0;
     size_t skipped = td_diagnosis_skipped_count(diagnosis);

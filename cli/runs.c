@@ -34,7 +34,9 @@ typedef struct run_notes {
 
 typedef struct row {
     char *folder, *name;
-    td_run_summary is; /* texts of metrics are copies */
+    td_run_info info;                              /* its texts are not used */
+    td_run_metric metrics[TD_RUN_SUMMARY_METRICS]; /* names are copies */
+    size_t metric_count;
     run_notes facts, settings;
 } row;
 
@@ -78,7 +80,7 @@ static td_status add_run(void *user, const td_run_summary *summary, td_error *er
     table *t = user;
     t->unread |= summary->problem_count > 0 || summary->error;
     for (size_t i = 0; i < summary->problem_count; i++) {
-        (void)fail(EXIT_BAD, "%s: %s", summary->info.folder, summary->problems[i]);
+        (void)fail(EXIT_BAD, "%s: %s", summary->info->folder, summary->problems[i]);
     }
     if (summary->error) {
         (void)fail(EXIT_BAD, "%s", summary->error);
@@ -94,12 +96,15 @@ static td_status add_run(void *user, const td_run_summary *summary, td_error *er
         t->capacity = capacity;
     }
     row *r = &t->rows[t->count++];
-    *r = (row){
-        .folder = copy(summary->info.folder), .name = copy(summary->info.name), .is = *summary};
-    for (size_t i = 0; i < r->is.metric_count; i++) {
-        r->is.metrics[i].name = copy(summary->metrics[i].name);
+    *r = (row){.folder = copy(summary->info->folder),
+               .name = copy(summary->info->name),
+               .info = *summary->info,
+               .metric_count = summary->metric_count};
+    for (size_t i = 0; i < r->metric_count; i++) {
+        r->metrics[i] = summary->metrics[i];
+        r->metrics[i].name = copy(summary->metrics[i].name);
     }
-    if (!t->json || summary->info.events) {
+    if (!t->json || summary->info->events) {
         return TD_OK;
     }
     td_status status = td_run_notes(summary->run, "run", add_note, &r->facts, error);
@@ -168,26 +173,25 @@ static void print_row(const row *r, const columns *c, bool colour) {
                                           [TD_RUN_FAILED] = "31",
                                           [TD_RUN_CRASHED] = "31"};
     char when[32], size[32];
-    const char *state = r->is.info.events ? "events" : td_run_state_name(r->is.info.state);
-    const char *paint = colour && !r->is.info.events ? colours[r->is.info.state] : NULL;
+    const char *state = r->info.events ? "events" : td_run_state_name(r->info.state);
+    const char *paint = colour && !r->info.events ? colours[r->info.state] : NULL;
     terminal_print_name(r->name, c->name);
     (void)fputs("  ", stdout);
     if (c->whole) {
-        printf("%-16s  ", format_when(when, r->is.info.started));
+        printf("%-16s  ", format_when(when, r->info.started));
     }
     terminal_paint(paint != NULL, paint);
     printf("%-11s", state);
     terminal_paint(paint != NULL, "0");
-    printf("  %5lld  %7lld", (long long)r->is.info.last_epoch, (long long)r->is.info.last_step);
+    printf("  %5lld  %7lld", (long long)r->info.last_epoch, (long long)r->info.last_step);
     if (c->whole) {
-        printf("  %9s", terminal_bytes(size, (double)r->is.info.bytes));
+        printf("  %9s", terminal_bytes(size, (double)r->info.bytes));
     }
     char lost[64] = "";
-    int losing = r->is.info.dropped
-                     ? snprintf(lost, sizeof lost, "  %lld record%s dropped",
-                                (long long)r->is.info.dropped, plural(r->is.info.dropped))
-                     : 0;
-    print_metrics(r->is.metrics, r->is.metric_count, c->left - losing);
+    int losing = r->info.dropped ? snprintf(lost, sizeof lost, "  %lld record%s dropped",
+                                            (long long)r->info.dropped, plural(r->info.dropped))
+                                 : 0;
+    print_metrics(r->metrics, r->metric_count, c->left - losing);
     (void)fputs(lost, stdout);
     putchar('\n');
 }
@@ -279,12 +283,11 @@ static void print_json(const table *t) {
         print_json_text(r->folder);
         printf(",\"state\":\"%s\",\"started\":%.0f,\"epoch\":%lld,\"step\":%lld,\"bytes\":%lld,"
                "\"dropped\":%lld,\"metrics\":{",
-               r->is.info.events ? "events" : td_run_state_name(r->is.info.state),
-               r->is.info.started, (long long)r->is.info.last_epoch,
-               (long long)r->is.info.last_step, (long long)r->is.info.bytes,
-               (long long)r->is.info.dropped);
-        for (size_t k = 0; k < r->is.metric_count; k++) {
-            const td_run_metric *metric = &r->is.metrics[k];
+               r->info.events ? "events" : td_run_state_name(r->info.state), r->info.started,
+               (long long)r->info.last_epoch, (long long)r->info.last_step,
+               (long long)r->info.bytes, (long long)r->info.dropped);
+        for (size_t k = 0; k < r->metric_count; k++) {
+            const td_run_metric *metric = &r->metrics[k];
             (void)fputs(k ? "," : "", stdout);
             print_json_text(metric->name);
             (void)fputs(":{\"last\":", stdout);
@@ -331,8 +334,8 @@ static int run(int count, char **arguments) {
         free(t.rows[i].name);
         release_notes(&t.rows[i].facts);
         release_notes(&t.rows[i].settings);
-        for (size_t k = 0; k < t.rows[i].is.metric_count; k++) {
-            free((char *)(uintptr_t)t.rows[i].is.metrics[k].name);
+        for (size_t k = 0; k < t.rows[i].metric_count; k++) {
+            free((char *)(uintptr_t)t.rows[i].metrics[k].name);
         }
     }
     free(t.rows);

@@ -128,10 +128,10 @@ series load_series(td_run *run, const char *signal, const char *statistic, const
 /* Whether a signal of any of the runs has this name, or is of this glob. */
 static bool is_there(const page *p, const char *name) {
     for (size_t r = 0; r < p->run_count; r++) {
-        const td_run_signal *signals;
-        size_t count = td_run_signals(p->runs[r], &signals);
+        size_t count = td_run_signal_count(p->runs[r]);
         for (size_t i = 0; i < count; i++) {
-            if (td_run_matches(name, signals[i].name)) {
+            const td_run_signal *signal = td_run_signal_at(p->runs[r], i);
+            if (td_run_matches(name, signal->name)) {
                 return true;
             }
         }
@@ -140,11 +140,11 @@ static bool is_there(const page *p, const char *name) {
 }
 
 static int no_signal(const page *p, const char *name) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(p->runs[0], &signals);
+    size_t count = td_run_signal_count(p->runs[0]);
     const char **names = calloc(count + 1, sizeof *names);
     for (size_t i = 0; names && i < count; i++) {
-        names[i] = signals[i].name;
+        const td_run_signal *signal = td_run_signal_at(p->runs[0], i);
+        names[i] = signal->name;
     }
     const char *meant = names ? td_nearest_word(name, names, count) : NULL;
     free(names);

@@ -153,23 +153,23 @@ static void show_lines(const page *p, const char *signal, const char *statistic)
 /* ---- Heat maps ------------------------------------------------------------------------------ */
 
 static size_t count_matching(const page *p, const char *globs, uint32_t forms) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(p->runs[0], &signals), found = 0;
+    size_t count = td_run_signal_count(p->runs[0]), found = 0;
     for (size_t i = 0; i < count; i++) {
-        found += signals[i].forms & forms && td_run_matches(globs, signals[i].name);
+        const td_run_signal *signal = td_run_signal_at(p->runs[0], i);
+        found += signal->forms & forms && td_run_matches(globs, signal->name);
     }
     return found;
 }
 
 static void show_heat(const page *p, const char *globs, const char *statistic) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(p->runs[0], &signals), used = 0;
+    size_t count = td_run_signal_count(p->runs[0]), used = 0;
     size_t all = count_matching(p, globs, TD_STATS);
     size_t max = all < HEAT_ROWS ? all : HEAT_ROWS;
     series *rows = calloc(max + 1, sizeof *rows);
     for (size_t i = 0; rows && i < count && used < max; i++) {
-        if (signals[i].forms & TD_STATS && td_run_matches(globs, signals[i].name)) {
-            rows[used++] = load_series(p->runs[0], signals[i].name, statistic, p,
+        const td_run_signal *signal = td_run_signal_at(p->runs[0], i);
+        if (signal->forms & TD_STATS && td_run_matches(globs, signal->name)) {
+            rows[used++] = load_series(p->runs[0], signal->name, statistic, p,
                                        p->plain ? TABLE_ROWS : (size_t)p->canvas.width);
         }
     }
@@ -314,21 +314,21 @@ static void show_signal(const page *p, const td_run_signal *signal) {
 }
 
 bool show_signals(const page *p) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(p->runs[0], &signals), shown = 0;
+    size_t count = td_run_signal_count(p->runs[0]), shown = 0;
     if (p->statistic && count_matching(p, p->what, TD_STATS) > 1) {
         show_heat(p, p->what, p->statistic);
         return true;
     }
     for (size_t i = 0; i < count; i++) {
-        if (!td_run_matches(p->what, signals[i].name)) {
+        const td_run_signal *signal = td_run_signal_at(p->runs[0], i);
+        if (!td_run_matches(p->what, signal->name)) {
             continue;
         }
         if (shown++ == HEAT_ROWS) {
             printf("(more signals match; name fewer)\n");
             break;
         }
-        show_signal(p, &signals[i]);
+        show_signal(p, signal);
     }
     return shown > 0;
 }
@@ -344,15 +344,14 @@ static void print_forms(uint32_t forms) {
 }
 
 static void list_signals(const page *p) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(p->runs[0], &signals);
+    size_t count = td_run_signal_count(p->runs[0]);
     size_t max = p->plain ? count : HEAT_ROWS;
     print_heading(p, "signals");
     for (size_t i = 0; i < count && i < max; i++) {
-        terminal_print_padded(signals[i].name, 28);
-        printf(" steps %lld..%lld  ", (long long)signals[i].first_step,
-               (long long)signals[i].last_step);
-        print_forms(signals[i].forms);
+        const td_run_signal *signal = td_run_signal_at(p->runs[0], i);
+        terminal_print_padded(signal->name, 28);
+        printf(" steps %lld..%lld  ", (long long)signal->first_step, (long long)signal->last_step);
+        print_forms(signal->forms);
         putchar('\n');
     }
     if (count > max) {
@@ -363,17 +362,15 @@ static void list_signals(const page *p) {
 void show_overview(const page *p) {
     enum { PLOTS = 2, PLOT_HEIGHT = 6 };
     size_t indices[PLOTS];
-    const td_run_signal *signals;
     for (size_t i = 0; i < p->run_count; i++) {
         print_head(p, p->runs[i]);
     }
-    (void)td_run_signals(p->runs[0], &signals);
     size_t count = td_run_main_metrics(p->runs[0], indices, PLOTS);
     page small = *p;
     small.canvas.height = PLOT_HEIGHT;
     for (size_t i = 0; i < count; i++) {
         putchar('\n');
-        show_lines(&small, signals[indices[i]].name, NULL);
+        show_lines(&small, td_run_signal_at(p->runs[0], indices[i])->name, NULL);
     }
     if (count_matching(p, "*.error", TD_STATS)) {
         putchar('\n');
@@ -433,12 +430,12 @@ bool show_json(const page *p) {
                "\"signals\":[",
                info.events ? "events" : td_run_state_name(info.state), (long long)info.last_epoch,
                (long long)info.last_step, (long long)info.bytes, (long long)info.dropped);
-        const td_run_signal *signals;
-        size_t count = td_run_signals(p->runs[i], &signals);
+        size_t count = td_run_signal_count(p->runs[i]);
         bool first = true;
         for (size_t k = 0; k < count; k++) {
-            if (td_run_matches(p->what, signals[k].name)) {
-                json_signal(p->runs[i], &signals[k], p, first);
+            const td_run_signal *signal = td_run_signal_at(p->runs[i], k);
+            if (td_run_matches(p->what, signal->name)) {
+                json_signal(p->runs[i], signal, p, first);
                 first = false;
                 any = true;
             }

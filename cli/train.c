@@ -231,16 +231,16 @@ static void store_findings(const td_monitor *monitor, const char *folder, bool q
 static void check_first(const char *path, td_trainer *trainer) {
     td_check_options how = {.size = sizeof how, .trainer = trainer};
     td_diagnosis *diagnosis = td_check(path, &how, NULL);
-    const td_diagnosis_finding *findings;
-    size_t count = diagnosis ? td_diagnosis_findings(diagnosis, &findings) : 0;
+    size_t count = diagnosis ? td_diagnosis_finding_count(diagnosis) : 0;
     for (size_t i = 0; i < count; i++) {
-        if (findings[i].confidence == TD_SURE && !is_remarked(findings[i].rule)) {
+        const td_diagnosis_finding *finding = td_diagnosis_finding_at(diagnosis, i);
+        if (finding->confidence == TD_SURE && !is_remarked(finding->rule)) {
             char line[600];
-            (void)snprintf(
-                line, sizeof line, "%s%s%s%s%s \u2192 %s", findings[i].text,
-                findings[i].layer ? " in layer " : "", findings[i].layer ? findings[i].layer : "",
-                findings[i].evidence_count ? ": " : "",
-                findings[i].evidence_count ? findings[i].evidence[0].text : "", findings[i].remedy);
+            (void)snprintf(line, sizeof line, "%s%s%s%s%s \u2192 %s", finding->text,
+                           finding->layer ? " in layer " : "", finding->layer ? finding->layer : "",
+                           finding->evidence_count ? ": " : "",
+                           finding->evidence_count ? finding->evidence[0].text : "",
+                           finding->remedy);
             note(line);
         }
     }

@@ -20,7 +20,9 @@ static const char help[] =
     "address\n"
     "has. Nothing is ever written.\n"
     "\n"
-    "  --port N     listen at this port (default 6464, or any that is free when that is taken)\n"
+    "  --port N     listen at this port; 0: any free one (default 6464, or any that is free when "
+    "that\n"
+    "               is taken)\n"
     "  --host H     listen at this address, for others too: 0.0.0.0 is everywhere. The token is "
     "sent\n"
     "               as it is: prefer `ssh -L 6464:127.0.0.1:6464 MACHINE`\n"
@@ -33,15 +35,38 @@ static const char help[] =
 
 extern char **environ;
 
-/* In the background; whether it worked is for the person to see. */
-static void open_browser(const char *url) {
+/* Writes a page that leads to url, which only this user can read: everybody on the machine can read a
+ * program's arguments, and url has the token. Sets path; false when that is not possible. */
+static bool write_redirect(const char *url, char *path, size_t size) {
+    const char *folder = getenv("XDG_RUNTIME_DIR");
+    folder = folder && *folder ? folder : getenv("TMPDIR");
+    int length =
+        snprintf(path, size, "%s/tapedeck-XXXXXX.html", folder && *folder ? folder : "/tmp");
+    int file = length > 0 && (size_t)length < size ? mkstemps(path, 5) : -1;
+    if (file < 0) {
+        return false;
+    }
+    bool written =
+        dprintf(file, "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url=%s\">\n", url) >
+        0;
+    return close(file) == 0 && written;
+}
+
+/* In the background; whether it worked is for the person to see. path: the page that it opens, to be removed
+ * in the end; "" when there is none. */
+static void open_browser(const char *url, char *path, size_t size) {
     bool screen = getenv("DISPLAY") || getenv("WAYLAND_DISPLAY");
-    const char *arguments[] = {"xdg-open", url, NULL};
     posix_spawn_file_actions_t silent;
     pid_t child;
+    *path = 0;
     if (!screen || posix_spawn_file_actions_init(&silent) != 0) {
         return;
     }
+    if (!write_redirect(url, path, size)) {
+        posix_spawn_file_actions_destroy(&silent);
+        return;
+    }
+    const char *arguments[] = {"xdg-open", path, NULL};
     (void)posix_spawn_file_actions_addopen(&silent, STDOUT_FILENO, "/dev/null", 1, 0);
     (void)posix_spawn_file_actions_addopen(&silent, STDERR_FILENO, "/dev/null", 1, 0);
     (void)posix_spawnp(&child, arguments[0], &silent, NULL, (char *const *)(uintptr_t)arguments,
@@ -66,14 +91,18 @@ static int serve_folder(const char *folder, const td_viewer_options *options, bo
     }
     printf("%s\n", td_viewer_url(viewer));
     bool printed = fflush(stdout) == 0;
+    char redirect[4096] = "";
     if (open && printed) {
-        open_browser(td_viewer_url(viewer));
+        open_browser(td_viewer_url(viewer), redirect, sizeof redirect);
     }
     int ending = 0;
     if (printed) {
         (void)sigwait(&ends, &ending);
     }
     td_viewer_close(viewer);
+    if (*redirect) {
+        (void)unlink(redirect);
+    }
     return printed ? EXIT_GOOD : EXIT_BAD;
 }
 
@@ -91,10 +120,11 @@ static int run_view(int count, char **arguments) {
     if (count > 1) {
         return misuse(&command_view, "expected one FOLDER");
     }
-    if (port && (!whole_number(port, &number) || number > 65535)) {
-        return misuse(&command_view, "--port is a number from 1 to 65535");
+    bool any_port = port && strcmp(port, "0") == 0;
+    if (port && !any_port && (!whole_number(port, &number) || number > 65535)) {
+        return misuse(&command_view, "--port is a number from 0 to 65535");
     }
-    options.port = (int)number;
+    options.port = any_port ? TD_ANY_PORT : (int)number;
     return serve_folder(count ? arguments[0] : "runs", &options, !no_open);
 }
 

@@ -22,7 +22,7 @@ endfunction()
 
 # The page of the viewer: the files of web/, compressed, as C. Modules in the order they need each
 # other.
-set(TD_WEB_MODULES dom.js format.js colour.js source.js state.js surface.js export.js time.js
+set(TD_WEB_MODULES format.js dom.js colour.js source.js state.js surface.js export.js time.js
     chart.js heat.js layers.js runs.js tensor.js layer.js network.js triggers.js examples.js compare.js
     findings.js recorder.js app.js)
 function(td_module_extras_answers target)
@@ -30,7 +30,7 @@ function(td_module_extras_answers target)
     target_link_libraries(embed PRIVATE PkgConfig::ZLIB)
     list(TRANSFORM TD_WEB_MODULES PREPEND ${CMAKE_SOURCE_DIR}/web/ OUTPUT_VARIABLE files)
     add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/page.c
-        COMMAND embed ${CMAKE_BINARY_DIR}/page.c ${CMAKE_SOURCE_DIR}/web ${TD_WEB_MODULES}
+        COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:embed> ${CMAKE_BINARY_DIR}/page.c ${CMAKE_SOURCE_DIR}/web ${TD_WEB_MODULES}
         DEPENDS embed ${files} ${CMAKE_SOURCE_DIR}/web/index.html ${CMAKE_SOURCE_DIR}/web/app.css
                 ${CMAKE_SOURCE_DIR}/web/icon.svg)
     target_sources(${target} PRIVATE ${CMAKE_BINARY_DIR}/page.c)

@@ -16,6 +16,7 @@ set(TD_HEADER_OWNER_network nn)
 set(TD_HEADER_OWNER_optimizers nn)
 set(TD_HEADER_OWNER_ops tape)
 set(TD_HEADER_OWNER_settings base)
+set(TD_HEADER_OWNER_sql store)
 set(TD_HEADER_OWNER_stats tensor)
 set(TD_HEADER_OWNER_view answers)
 

@@ -1,6 +1,6 @@
 # The Python extension tapedeck._native: the recorder half of the library (no tape and no
 # compute threads, of which a process with PyTorch has enough) and python/src, against CPython's stable
-# interface. One file serves every CPython from 3.11 on.
+# interface. One file serves every CPython from 3.10 on.
 #
 # In a build of the project it is put beside links to the Python sources, in python/tapedeck of the
 # build folder; scikit-build-core (pyproject.toml) installs it, and the program, into a wheel.
@@ -11,9 +11,9 @@ if(NOT TAPEDECK_PYTHON)
     return()
 endif()
 if(TAPEDECK_PYTHON STREQUAL AUTO)
-    find_package(Python3 3.11 QUIET COMPONENTS Interpreter Development.Module)
+    find_package(Python3 3.10 QUIET COMPONENTS Interpreter Development.Module)
 else()
-    find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+    find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
 endif()
 if(NOT Python3_Development.Module_FOUND)
     return()
@@ -32,7 +32,7 @@ set_target_properties(python_native PROPERTIES OUTPUT_NAME _native PREFIX "" SUF
 target_include_directories(python_native PRIVATE ${CMAKE_SOURCE_DIR}/include)
 target_include_directories(python_native SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
 target_link_libraries(python_native PRIVATE td_flags Threads::Threads PkgConfig::SQLITE PkgConfig::PNG
-                      PkgConfig::ZLIB PkgConfig::JANSSON m)
+                      PkgConfig::ZLIB PkgConfig::JANSSON m ${CMAKE_DL_LIBS})
 target_link_options(python_native PRIVATE
                     LINKER:--version-script=${CMAKE_SOURCE_DIR}/python/src/exports.map)
 
@@ -52,11 +52,16 @@ if(SKBUILD)
                           RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/program)
     target_include_directories(python_program PRIVATE ${CMAKE_SOURCE_DIR}/cli)
     target_link_libraries(python_program PRIVATE td_flags tapedeck_internal)
+    target_sources(python_program PRIVATE ${CMAKE_SOURCE_DIR}/cmake/old_glibc.c)
+    target_sources(python_native PRIVATE ${CMAKE_SOURCE_DIR}/cmake/old_glibc.c)
     install(TARGETS python_native LIBRARY DESTINATION tapedeck COMPONENT python)
     install(TARGETS python_program RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
     get_property(plugins GLOBAL PROPERTY TD_PLUGINS)
-    if(plugins) # beside the program, which looks for them there
+    if(plugins) # ../lib/tapedeck from the program, where it looks for them
         add_dependencies(python_program ${plugins})
-        install(TARGETS ${plugins} LIBRARY DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
+        foreach(plugin IN LISTS plugins)
+            target_sources(${plugin} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/old_glibc.c)
+        endforeach()
+        install(TARGETS ${plugins} LIBRARY DESTINATION ${SKBUILD_DATA_DIR}/lib/tapedeck COMPONENT python)
     endif()
 endif()

@@ -63,7 +63,7 @@ static inline void put_message(proto_bytes *to, uint32_t field, proto_bytes insi
 /* --- the messages of ONNX ----------------------------------------------------------------- */
 
 /* TensorProto with raw data. */
-static inline proto_bytes tensor_of(const char *name, td__onnx_type type, int32_t rank,
+static inline proto_bytes tensor_of(const char *name, td__graph_type type, int32_t rank,
                                     const int64_t *dims, const void *data, size_t size) {
     proto_bytes tensor = {0};
     for (int32_t i = 0; i < rank; i++) {
@@ -80,11 +80,11 @@ static inline proto_bytes tensor_of(const char *name, td__onnx_type type, int32_
 }
 
 static inline proto_bytes floats_of(const char *name, int64_t count, const float *values) {
-    return tensor_of(name, TD__ONNX_FLOAT, 1, &count, values, (size_t)count * sizeof *values);
+    return tensor_of(name, TD__GRAPH_FLOAT, 1, &count, values, (size_t)count * sizeof *values);
 }
 
 /* ValueInfoProto of a tensor; a dimension of -1 has no size. */
-static inline proto_bytes info_of(const char *name, td__onnx_type type, int32_t rank,
+static inline proto_bytes info_of(const char *name, td__graph_type type, int32_t rank,
                                   const int64_t *dims) {
     proto_bytes info = {0}, what = {0}, tensor = {0}, shape = {0};
     for (int32_t i = 0; i < rank; i++) {
@@ -126,7 +126,7 @@ static inline void put_int_attribute(proto_bytes *node, const char *name, int64_
     proto_bytes attribute = {0};
     put_text(&attribute, 1, name);
     put_int(&attribute, 3, value);
-    put_int(&attribute, 20, TD__ONNX_ATTRIBUTE_INT);
+    put_int(&attribute, 20, TD__GRAPH_ATTRIBUTE_INT);
     put_message(node, 5, attribute);
 }
 
@@ -134,7 +134,7 @@ static inline void put_text_attribute(proto_bytes *node, const char *name, const
     proto_bytes attribute = {0};
     put_text(&attribute, 1, name);
     put_text(&attribute, 4, value);
-    put_int(&attribute, 20, TD__ONNX_ATTRIBUTE_TEXT);
+    put_int(&attribute, 20, TD__GRAPH_ATTRIBUTE_TEXT);
     put_message(node, 5, attribute);
 }
 
@@ -145,7 +145,7 @@ static inline void put_ints_attribute(proto_bytes *node, const char *name, size_
     for (size_t i = 0; i < count; i++) {
         put_int(&attribute, 8, values[i]);
     }
-    put_int(&attribute, 20, TD__ONNX_ATTRIBUTE_INTS);
+    put_int(&attribute, 20, TD__GRAPH_ATTRIBUTE_INTS);
     put_message(node, 5, attribute);
 }
 
@@ -156,7 +156,7 @@ static inline void put_floats_attribute(proto_bytes *node, const char *name, siz
     for (size_t i = 0; i < count; i++) {
         put_float(&attribute, 7, values[i]);
     }
-    put_int(&attribute, 20, TD__ONNX_ATTRIBUTE_FLOATS);
+    put_int(&attribute, 20, TD__GRAPH_ATTRIBUTE_FLOATS);
     put_message(node, 5, attribute);
 }
 
@@ -165,7 +165,7 @@ static inline void put_texts_attribute(proto_bytes *node, const char *name, cons
     proto_bytes attribute = {0};
     put_text(&attribute, 1, name);
     put_names(&attribute, 9, texts);
-    put_int(&attribute, 20, TD__ONNX_ATTRIBUTE_TEXTS);
+    put_int(&attribute, 20, TD__GRAPH_ATTRIBUTE_TEXTS);
     put_message(node, 5, attribute);
 }
 

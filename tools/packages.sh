@@ -14,6 +14,7 @@ for_lint="clang-tidy cppcheck shellcheck" # and npm: javascript in tools/lint.sh
 for_test="chromium chromium-driver clang hdf5-tools libcmocka-dev libonnx-testdata mypy python3 python3-dev python3-h5py python3-numpy python3-pandas sqlite3 strace tmux
     binutils valgrind"
 for_interop="binutils python3 python3-dev python3-venv"
+for_wheel="binutils dpkg-dev nasm python3 python3-venv tcl xz-utils"
 for_fuzz="clang libclang-rt-dev"
 for_bench="binutils python3 python3-dev python3-venv python3-numpy python3-pandas python3-torch libopenblas0-openmp"
 
@@ -64,11 +65,12 @@ need_for() {
     build) need $for_build ;;
     test) need $for_build $for_test $for_format $for_lint ;;
     interop) need $for_build $for_interop ;;
+    wheel) need $for_build $for_wheel ;;
     fuzz) need $for_build $for_fuzz ;;
     bench) need $for_build $for_bench ;;
     portability) need $for_build $for_portability ;;
     format) need $for_format ;;
     lint) need $for_build $for_test $for_lint ;;
-    all) need $for_build $for_test $for_format $for_lint $for_interop $for_fuzz $for_bench $for_portability ;;
+    all) need $for_build $for_test $for_format $for_lint $for_interop $for_wheel $for_fuzz $for_bench $for_portability ;;
     esac
 }

@@ -91,7 +91,7 @@ reproduces() {
     place=$(mktemp -d)
     make_packages "$place/here" && make_packages "$place/another/folder" || return 1
     same=0
-    for file in tapedeck libtapedeck.so libtapedeck.a libtapedeck-http.so; do
+    for file in tapedeck libtapedeck.so libtapedeck.a libtapedeck-http.so libtapedeck-operators.so; do
         cmp "$place/here/build/$file" "$place/another/folder/build/$file" || same=1
     done
     for file in "$place"/here/build/*.deb "$place"/here/build/*.tar.gz; do

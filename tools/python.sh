@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# ./dev interop and ./dev wheel: what needs packages from the Python registry.
+# Environments with packages from the Python registry, and ./dev interop.
 
 # Python environments are kept outside of the checkout, by what is in them: a second run installs nothing.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tapedeck
@@ -61,27 +61,5 @@ command_interop() {
     packages
     interop ${1:+"$1"}
     [ "${1-}" ] || interop tests/interop/test_*.py
-    finish
-}
-
-# The wheel, installed where nothing else is.
-command_wheel() {
-    need_for build
-    # shellcheck disable=SC2086 # a list of words
-    need $for_interop
-    place=$(mktemp -d)
-    echo "building the wheel"
-    quietly python3 -m venv "$place/venv" || fail "no python3 here can make a virtual environment"
-    quietly "$place/venv/bin/pip" wheel --quiet --no-deps --wheel-dir "$place" . || fail "pip could not build the wheel"
-    quietly "$place/venv/bin/pip" install --quiet "$place"/tapedeck-*.whl numpy pandas twine ||
-        fail "pip could not install the wheel"
-    check "the wheel's metadata" "$place/venv/bin/twine" check --strict "$place"/tapedeck-*.whl
-    check "the program in the wheel" "$place/venv/bin/tapedeck" --version
-    check "the package in the wheel" env -u PYTHONPATH "$place/venv/bin/python" tests/python/test_deck.py
-    check "the wheel's program, used by the package" env -u PYTHONPATH TAPEDECK="$place/venv/bin/tapedeck" \
-        "$place/venv/bin/python" tests/python/test_api.py
-    mkdir -p build/wheel
-    cp "$place"/tapedeck-*.whl build/wheel/
-    rm -rf "$place"
     finish
 }

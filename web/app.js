@@ -120,7 +120,7 @@ function fail(error) {
             message(
                 "This could not be shown",
                 error.message || String(error),
-                el("p", {}, el("button", { type: "button", onclick: () => open() }, "try again")),
+                el("p", {}, el("button", { type: "button", onclick: show }, "try again")),
             ),
         );
     }
@@ -145,7 +145,7 @@ function contextOf(page) {
         list: () => listing,
         fail,
         marks: () => marksOf(current),
-        again: () => open(),
+        again: show,
         onclose: (closer) => closers.push(closer),
         onnews: (listener) => newsListeners.push(listener),
         onrange: (listener) => {
@@ -228,7 +228,11 @@ function banners(run) {
                     {},
                     `The program that wrote this run ended without closing it, after step ${whole(run.step)}. Everything until then is here. To go on:`,
                 ),
-                code(`tapedeck train --resume ${run.folder}`),
+                code(
+                    run.notes.experiment.yaml
+                        ? `tapedeck train --resume ${run.folder}`
+                        : `# the model and the optimizer come from your own checkpoint\ndeck = tapedeck.watch(model, ${JSON.stringify(run.folder)}, resume=True)`,
+                ),
             ),
         );
     }

@@ -82,37 +82,21 @@ export class Chart {
     // ---- Scales ----
 
     xOf(place) {
-        const [a, b] = this.time.domain(),
-            width = this.width - LEFT - RIGHT;
-        if (this.time.log) {
-            const low = Math.log10(Math.max(a, 1)),
-                high = Math.log10(Math.max(b, 2));
-            return LEFT + ((Math.log10(Math.max(place, 1e-9)) - low) / (high - low || 1)) * width;
-        }
-        return LEFT + ((place - a) / (b - a || 1)) * width;
+        return LEFT + this.time.shareOf(place, this.time.domain()) * (this.width - LEFT - RIGHT);
     }
 
     stepAt(x) {
-        const [a, b] = this.time.domain(),
-            share = (x - LEFT) / (this.width - LEFT - RIGHT);
-        if (this.time.log) {
-            const low = Math.log10(Math.max(a, 1)),
-                high = Math.log10(Math.max(b, 2));
-            return this.time.fromAxis(10 ** (low + share * (high - low)));
-        }
-        return this.time.fromAxis(a + share * (b - a));
+        const share = (x - LEFT) / (this.width - LEFT - RIGHT);
+        return this.time.fromAxis(this.time.placeAt(share, this.time.domain()));
     }
 
     range() {
         let low = Infinity,
             high = -Infinity,
             least = Infinity;
-        const [a, b] = this.time.domain();
         for (const line of this.lines) {
-            for (let i = 0; i < line.x.length; i++) {
-                if (line.x[i] < a || line.x[i] > b) {
-                    continue;
-                }
+            const [from, to] = this.inView(line);
+            for (let i = from; i < to; i++) {
                 low = line.min[i] < low ? line.min[i] : low;
                 high = line.max[i] > high ? line.max[i] : high;
                 least = line.min[i] > 0 && line.min[i] < least ? line.min[i] : least;
@@ -130,10 +114,24 @@ export class Chart {
         return { log: false, low: low - (low >= 0 && low - pad < 0 ? low : pad), high: high + pad };
     }
 
+    // Which points of a line are in the range that is shown; where there are none, those beside it.
+    inView(line) {
+        const [a, b] = this.time.domain();
+        let from = 0,
+            to = line.x.length;
+        while (from < to && line.x[from] < a) {
+            from++;
+        }
+        while (to > from && line.x[to - 1] > b) {
+            to--;
+        }
+        return from < to ? [from, to] : [Math.max(0, from - 1), Math.min(line.x.length, to + 1)];
+    }
+
     yOf(value) {
         const r = this.scale,
             height = this.height - TOP - BOTTOM;
-        if (Number.isNaN(value)) {
+        if (!Number.isFinite(value)) {
             return NaN;
         }
         const share = r.log
@@ -169,8 +167,7 @@ export class Chart {
     }
 
     drawAxes(surface, colours, width, height) {
-        const r = this.scale,
-            [a, b] = this.time.domain();
+        const r = this.scale;
         const across = r.log ? logTicks(r.low, r.high, 5) : ticks(r.low, r.high, 4);
         for (const tick of across) {
             const y = Math.round(this.yOf(tick)) + 0.5;
@@ -180,8 +177,7 @@ export class Chart {
             }
         }
         const most = Math.max(2, Math.floor((width - LEFT) / 90));
-        const along = this.time.log ? logTicks(Math.max(a, 1), Math.max(b, 2), most) : ticks(a, b, most);
-        for (const tick of along) {
+        for (const tick of this.time.ticks(this.time.domain(), most)) {
             const x = this.xOf(tick),
                 edge = x > width - 30;
             surface.text(
@@ -289,8 +285,7 @@ export class Chart {
                 const text = el("button", {
                     class: "value plain",
                     type: "button",
-                    title: "copy",
-                    onclick: () => copy(text.textContent, text),
+                    onclick: () => copy(text.dataset.exact, text),
                 });
                 this.values.push(text);
                 const entry = el(
@@ -329,9 +324,13 @@ export class Chart {
             }
             const one = line.min[at] === line.max[at] || Number.isNaN(line.min[at]);
             const text = one
-                ? exact(line.mean[at])
+                ? short(line.mean[at])
                 : `${short(line.mean[at])} (${short(line.min[at])} … ${short(line.max[at])})`;
-            node.textContent = line.bad[at] > 0 && Number.isNaN(line.mean[at]) ? "NaN" : text;
+            // A statistic is of a tensor's finite values.
+            const partly = line.bad[at] > 0 && Number.isFinite(line.mean[at]);
+            node.textContent = partly ? `${text} and NaN or ∞` : text;
+            node.dataset.exact = exact(line.mean[at]);
+            node.title = `${node.dataset.exact}: click to copy`;
             node.classList.toggle("bad", line.bad[at] > 0);
         });
     }
@@ -339,7 +338,8 @@ export class Chart {
     rows() {
         const rows = [["line", this.time.axis, "mean", "min", "max", "nonfinite"]];
         for (const line of this.lines) {
-            for (let i = 0; i < line.x.length; i++) {
+            const [from, to] = this.inView(line);
+            for (let i = from; i < to; i++) {
                 rows.push([line.name, line.x[i], line.mean[i], line.min[i], line.max[i], line.bad[i]]);
             }
         }
@@ -383,7 +383,7 @@ export function smoothed(mean, weight) {
     let sum = 0,
         total = 0;
     for (let i = 0; i < mean.length; i++) {
-        if (!Number.isNaN(mean[i])) {
+        if (Number.isFinite(mean[i])) {
             sum = weight * sum + (1 - weight) * mean[i];
             total = weight * total + (1 - weight);
         }

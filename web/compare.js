@@ -1,6 +1,6 @@
 // Runs against each other: what differs in their experiments, where they part, differences over time.
-import { el, replace, message, choice, nameText, code } from "./dom.js";
-import { short, exact, whole } from "./format.js";
+import { choice, code, el, message, nameText, numeral, replace } from "./dom.js";
+import { whole } from "./format.js";
 import { categories } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
 import { fetchRun, fetchSeries, fetchComparison } from "./source.js";
@@ -12,7 +12,8 @@ function others(context) {
     const wanted = value("with", "")
         .split(",")
         .filter((id) => known.some((run) => run.id === id));
-    return { known, chosen: wanted.length ? wanted[0] : known[0]?.id };
+    const chosen = wanted.includes(value("against")) ? value("against") : wanted[0];
+    return { known, wanted, chosen: chosen ?? known[0]?.id };
 }
 
 function settings(comparison, names) {
@@ -108,7 +109,7 @@ function partings(comparison, context, names) {
                                 el("a", { href: link("layers", context.run.id, { step: p.step }) }, whole(p.step)),
                             ),
                             el("td", {}, p.by),
-                            [p.a, p.b].map((v) => el("td", { title: exact(v) }, v === null ? "–" : short(v))),
+                            [p.a, p.b].map((v) => el("td", {}, p.by === "hash" ? "–" : numeral(v))),
                         ),
                     ),
                 ),
@@ -134,7 +135,7 @@ export const comparePage = {
     title: "Compare",
     async open(context) {
         const { run, time } = context,
-            { known, chosen } = others(context);
+            { known, wanted, chosen } = others(context);
         if (!chosen) {
             replace(
                 context.main,
@@ -154,10 +155,26 @@ export const comparePage = {
                 known.map((entry) => [entry.id, entry.name.slice(0, 60)]),
                 chosen,
                 (id) => {
-                    set({ with: id });
+                    set(wanted.includes(id) ? { against: id } : { with: id, against: "" });
                     context.again();
                 },
             ),
+            wanted.length > 1
+                ? wanted.map((id) =>
+                      el(
+                          "button",
+                          {
+                              type: "button",
+                              "aria-pressed": id === chosen ? "true" : "false",
+                              onclick: () => {
+                                  set({ against: id });
+                                  context.again();
+                              },
+                          },
+                          nameText(known.find((entry) => entry.id === id).name, 30),
+                      ),
+                  )
+                : "",
         );
         const other = await fetchRun(chosen),
             names = [run.name, other.name];

@@ -1,4 +1,5 @@
 // Elements. Text is only ever text: nothing here, or anywhere else, parses markup.
+import { exact, isBad, short } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -28,11 +29,44 @@ export function svg(tag, properties, ...children) {
     return fill(document.createElementNS(SVG, tag), properties, children);
 }
 
+// What makes an element the same one after its part of the page was made anew.
+function identity(node) {
+    const name = node.id || node.getAttribute("aria-label") || node.getAttribute("href") || node.textContent;
+    return `${node.tagName} ${node.type || ""} ${name}`;
+}
+
+function sameElement(node, wanted) {
+    return [...node.querySelectorAll(wanted.tag)].find((other) => identity(other) === wanted.identity);
+}
+
+// The keyboard's focus stays where it was, although the element is another one.
 export function replace(node, ...children) {
+    const focused = document.activeElement,
+        wanted =
+            focused && focused !== node && node.contains(focused)
+                ? {
+                      tag: focused.tagName,
+                      identity: identity(focused),
+                      from: focused.selectionStart,
+                      to: focused.selectionEnd,
+                  }
+                : null;
     node.replaceChildren(
         ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
     );
+    const again = wanted && !node.contains(focused) ? sameElement(node, wanted) : wanted && focused;
+    if (again) {
+        again.focus({ preventScroll: true });
+        if (typeof wanted.from === "number") {
+            again.setSelectionRange(wanted.from, wanted.to);
+        }
+    }
     return node;
+}
+
+// A number: short, exact on hover, and in the colour of what is not finite where it is not.
+export function numeral(number, text) {
+    return el("span", { title: exact(number), class: isBad(number) ? "bad" : null }, text ?? short(number));
 }
 
 // A name that may be 10 kB long or turn the text around: shown in one line, by itself, in full on hover.

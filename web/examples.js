@@ -1,19 +1,23 @@
 // Examples: what the network said of them, which it got wrong, and which were in a step's batch.
-import { el, replace, message, code, choice, nameText } from "./dom.js";
-import { short, exact, whole } from "./format.js";
+import { el, replace, message, code, choice, nameText, numeral } from "./dom.js";
+import { whole } from "./format.js";
 import { scales, css } from "./colour.js";
 import { fetchExamples, fetchBatch, fetchTensor } from "./source.js";
 import { set, value } from "./state.js";
 import { FORMS } from "./layers.js";
-import { pictureOf } from "./tensor.js";
+import { gallery } from "./tensor.js";
 
 function greatest(values) {
     return values.reduce((best, v, i) => (v > values[best] ? i : best), 0);
 }
 
-// What a row of scores says, and its crossentropy: of the softmax where the scores are no shares yet.
+// What a row of scores says, and its crossentropy: of the softmax where the scores are no shares yet. Scores
+// that are not finite say nothing: predicted is null.
 function judge(example, signal) {
     const { values, label } = example;
+    if (!values.every(Number.isFinite)) {
+        return { predicted: null, loss: NaN };
+    }
     if (values.length === 1 && signal.classes === 2) {
         const predicted = values[0] > signal.threshold ? 1 : 0;
         return { predicted, loss: Math.abs(values[0] - label) };
@@ -36,7 +40,8 @@ function confusion(rows, names) {
     const size = names.length,
         counts = Array.from({ length: size }, () => new Array(size).fill(0));
     rows.forEach(
-        ({ label, predicted }) => label >= 0 && label < size && predicted < size && counts[label][predicted]++,
+        ({ label, predicted }) =>
+            predicted !== null && label >= 0 && label < size && predicted < size && counts[label][predicted]++,
     );
     const most = Math.max(1, ...counts.flat());
     return el(
@@ -98,24 +103,8 @@ async function batchPictures(context, step) {
     if (!signal) {
         return "";
     }
-    const first = await fetchTensor(context.run.id, signal.id, step, undefined).catch(() => null);
-    if (!first || first.shape.length < 3) {
-        return "";
-    }
-    const made = [],
-        count = Math.min(first.shape[0], 24);
-    for (let i = 0; i < count; i++) {
-        const part = await fetchTensor(
-            context.run.id,
-            signal.id,
-            step,
-            first.shape.length === 4 ? `${i},:,:,0` : `${i},:,:`,
-        ).catch(() => null);
-        if (part) {
-            made.push(el("figure", {}, pictureOf(part, 64), el("figcaption", {}, `row ${first.samples[i] ?? i}`)));
-        }
-    }
-    return el("div", { class: "pictures" }, made);
+    const rows = await fetchTensor(context.run.id, signal.id, step, "*,:,:,0").catch(() => null);
+    return rows && rows.shape.length >= 3 ? gallery(rows, 64, (i) => `row ${rows.samples[i] ?? i}`) : "";
 }
 
 export const examplesPage = {
@@ -146,14 +135,21 @@ export const examplesPage = {
             const names = signal.units.length ? signal.units : Array.from({ length: width }, (unused, i) => String(i));
             const rows = got.examples.map((example) => ({ ...example, ...(scores ? judge(example, signal) : {}) }));
             const said = (index) => names[index] ?? String(index),
-                wrong = rows.filter((row) => scores && row.label !== null && row.predicted !== row.label);
-            rows.sort((a, b) => (b.loss || 0) - (a.loss || 0));
+                silent = rows.filter((row) => row.predicted === null),
+                wrong = rows.filter(
+                    (row) => scores && row.label !== null && row.predicted !== null && row.predicted !== row.label,
+                );
+            const badness = (row) => (row.predicted === null ? Infinity : row.loss || 0);
+            rows.sort((a, b) => (badness(a) === badness(b) ? 0 : badness(b) - badness(a)));
             replace(
                 box,
                 el(
                     "p",
                     { class: "quiet" },
                     `${whole(rows.length)}${got.all ? "" : " (the first)"} examples at step ${whole(got.step)}${scores ? `, ${whole(wrong.length)} wrong` : ""}; the worst first`,
+                    silent.length
+                        ? el("span", { class: "bad" }, `; ${whole(silent.length)} predictions are not finite`)
+                        : "",
                 ),
                 el(
                     "div",
@@ -192,7 +188,7 @@ export const examplesPage = {
                                                 ? "–"
                                                 : scores
                                                   ? nameText(said(row.label), 20)
-                                                  : short(row.label),
+                                                  : numeral(row.label),
                                         ),
                                         scores
                                             ? el(
@@ -203,15 +199,17 @@ export const examplesPage = {
                                                               ? "wrong"
                                                               : "",
                                                   },
-                                                  nameText(said(row.predicted), 20),
+                                                  row.predicted === null
+                                                      ? numeral(NaN, "none")
+                                                      : nameText(said(row.predicted), 20),
                                               )
                                             : "",
-                                        scores ? el("td", { title: exact(row.loss) }, short(row.loss)) : "",
+                                        scores ? el("td", {}, row.label === null ? "–" : numeral(row.loss)) : "",
                                         el(
                                             "td",
                                             { class: "left quiet" },
-                                            row.values.slice(0, 6).map(short).join("  ") +
-                                                (row.values.length > 6 ? " …" : ""),
+                                            row.values.slice(0, 6).map((v) => [numeral(v), "  "]),
+                                            row.values.length > 6 ? "…" : "",
                                         ),
                                     ),
                                 ),

@@ -9,8 +9,14 @@ function save(name, blob) {
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
+// null is an empty cell; NaN and infinities are written as pandas and R read them. A text that a spreadsheet
+// would take for a formula begins with an apostrophe.
 function cell(value) {
-    const text = value === null || value === undefined || Number.isNaN(value) ? "" : String(value);
+    if (typeof value === "number") {
+        return Number.isNaN(value) ? "NaN" : Number.isFinite(value) ? String(value) : value > 0 ? "inf" : "-inf";
+    }
+    const plain = value ?? "",
+        text = /^[=+\-@\t\r]/.test(plain) ? `'${plain}` : plain;
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

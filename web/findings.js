@@ -1,6 +1,6 @@
 // What the diagnosis says: cause, layer, since when, the numbers, and what to do.
-import { el, replace, message, code, nameText } from "./dom.js";
-import { short, whole } from "./format.js";
+import { code, el, message, nameText, numeral, replace } from "./dom.js";
+import { whole } from "./format.js";
 import { link } from "./state.js";
 
 function list(text) {
@@ -24,7 +24,7 @@ function evidence(context, item) {
         "li",
         {},
         nameText(item.text || "", 400),
-        item.value !== undefined && item.value !== null ? ` (${short(item.value)})` : "",
+        item.value !== undefined && item.value !== null ? [" (", numeral(item.value), ")"] : "",
         target ? [" ", el("a", { href: target }, item.step ? `step ${whole(item.step)}` : "see")] : "",
     );
 }
@@ -36,13 +36,20 @@ export const findingsPage = {
     open(context) {
         const { run } = context;
         if (!(run.findings || []).length) {
+            const when = run.notes.run.diagnosed;
             replace(
                 context.main,
-                message(
-                    "No findings are kept in this run",
-                    "The diagnosis looks for what goes wrong inside of networks, with evidence:",
-                    code(`tapedeck diagnose ${run.folder}`),
-                ),
+                when
+                    ? message(
+                          "The diagnosis found nothing unusual",
+                          `It was made on ${new Date(when).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}. To make it again:`,
+                          code(`tapedeck diagnose ${run.folder}`),
+                      )
+                    : message(
+                          "This run has not been diagnosed",
+                          "The diagnosis looks for what goes wrong inside of networks, with evidence:",
+                          code(`tapedeck diagnose ${run.folder}`),
+                      ),
             );
             return;
         }

@@ -2,16 +2,28 @@
 
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
-// Short: four digits, and the same width for what is about the same size.
-export function short(number) {
-    if (number === null || number === undefined) {
+// What is not a finite number, as text: "NaN", "∞", "−∞", or "–" where nothing was recorded; null when it is one.
+// The server's JSON has null for NaN.
+function notFinite(number) {
+    if (number === undefined) {
         return "–";
     }
-    if (Number.isNaN(number)) {
+    if (number === null || Number.isNaN(number)) {
         return "NaN";
     }
-    if (!Number.isFinite(number)) {
-        return number > 0 ? "∞" : "−∞";
+    return Number.isFinite(number) ? null : number > 0 ? "∞" : "−∞";
+}
+
+// Whether it was recorded and is NaN or infinite.
+export function isBad(number) {
+    return number !== undefined && !Number.isFinite(number);
+}
+
+// Short: four digits, and the same width for what is about the same size.
+export function short(number) {
+    const odd = notFinite(number);
+    if (odd) {
+        return odd;
     }
     const size = Math.abs(number);
     if (size !== 0 && (size < 1e-3 || size >= 1e6)) {
@@ -25,10 +37,11 @@ export function short(number) {
 
 // The shortest text that reads back to the same number; a float32 is said as one.
 export function exact(number) {
-    if (number === null || number === undefined || Number.isNaN(number)) {
-        return "NaN";
+    const odd = notFinite(number);
+    if (odd) {
+        return odd;
     }
-    if (Math.fround(number) === number && !Number.isInteger(number) && Number.isFinite(number)) {
+    if (Math.fround(number) === number && !Number.isInteger(number)) {
         for (let digits = 1; digits <= 9; digits++) {
             const text = number.toPrecision(digits);
             if (Math.fround(Number(text)) === number) {
@@ -50,7 +63,7 @@ export function bytes(number) {
         number /= 1024;
         unit++;
     }
-    return `${unit ? number.toPrecision(3) : number} ${units[unit]}`;
+    return `${unit ? Number(number.toPrecision(3)) : number} ${units[unit]}`;
 }
 
 export function duration(seconds) {

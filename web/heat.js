@@ -1,6 +1,6 @@
 // A heat map: rows over time, one colour a cell. What is not finite has a colour of its own and is counted.
-import { el, replace, nameText } from "./dom.js";
-import { short, exact, whole, ticks } from "./format.js";
+import { el, replace, nameText, numeral } from "./dom.js";
+import { exact, isBad, short, tickText, whole } from "./format.js";
 import { theme, colouring, css, BAD } from "./colour.js";
 import { Screen } from "./surface.js";
 import { exportMenu } from "./export.js";
@@ -10,7 +10,8 @@ const RIGHT = 10,
     BOTTOM = 24,
     MARKS = 14;
 
-// rows: { name, values, bad } from top to bottom; columns go evenly from time.from to time.to.
+// rows: { name, values, bad, from, to, before, until } from top to bottom, as fetchHeat has them; columns go evenly
+// over the steps from time.from to time.to; until is the signal's last step.
 // options: { title, label: what a number is, onopen(row, step), scale }
 export class Heat {
     constructor(time, options) {
@@ -75,7 +76,7 @@ export class Heat {
     }
 
     set(rows, marks) {
-        this.rows_ = rows.map((row) => ({ ...row, ...held(row) }));
+        this.rows_ = rows.map((row) => ({ ...row, ...held(row, this.time) }));
         this.marks = marks || [];
         this.redraw();
     }
@@ -134,16 +135,19 @@ export class Heat {
         return row >= 0 && row < this.rows_.length ? row : -1;
     }
 
+    // A step is a cell: the last one ends where the next would begin.
+    domain() {
+        return [this.time.toAxis(this.time.from), this.time.toAxis(this.time.to + 1)];
+    }
+
     xOf(step) {
-        return (
-            this.left +
-            ((step - this.time.from) / (this.time.to - this.time.from + 1)) * (this.width - this.left - RIGHT)
-        );
+        const share = this.time.shareOf(this.time.toAxis(step), this.domain());
+        return this.left + share * (this.width - this.left - RIGHT);
     }
 
     stepAt(x) {
         const share = (x - this.left) / (this.width - this.left - RIGHT);
-        return this.time.from + share * (this.time.to - this.time.from + 1);
+        return this.time.fromAxis(this.time.placeAt(share, this.domain()));
     }
 
     columnAt(step) {
@@ -195,9 +199,13 @@ export class Heat {
         }
         const plot = width - this.left - RIGHT,
             tall = this.rowHeight;
-        const pixels = new ImageData(columns, this.rows_.length),
-            none = parseColour(page.none);
-        this.rows_.forEach((row, r) => this.paint(pixels, row, r, none));
+        const places = Math.max(1, Math.round(plot)),
+            pixels = new ImageData(places, this.rows_.length),
+            none = parseColour(page.none),
+            shown = Uint32Array.from({ length: places }, (unused, i) =>
+                this.columnAt(this.stepAt(this.left + ((i + 0.5) / places) * plot)),
+            );
+        this.rows_.forEach((row, r) => this.paint(pixels, row, r, none, shown));
         surface.image(pixels, this.left, MARKS, plot, tall * this.rows_.length);
         if (tall >= 8) {
             for (let r = 1; r < this.rows_.length; r++) {
@@ -205,8 +213,9 @@ export class Heat {
             }
         }
         this.drawLabels(surface, page, tall);
-        for (const tick of ticks(this.time.from, this.time.to, Math.max(2, Math.floor(plot / 90)))) {
-            surface.text(Math.min(this.xOf(tick), width - 14), this.height - 10, whole(tick), page.quiet, "center", 12);
+        for (const tick of this.time.ticks(this.time.domain(), Math.max(2, Math.floor(plot / 90)))) {
+            const x = this.left + this.time.shareOf(tick, this.domain()) * plot;
+            surface.text(Math.min(x, width - 14), this.height - 10, tickText(tick), page.quiet, "center", 12);
         }
         for (const mark of this.marks) {
             const x = this.xOf(mark.step);
@@ -216,9 +225,11 @@ export class Heat {
         }
     }
 
-    paint(pixels, row, r, none) {
-        for (let c = 0; c < row.values.length; c++) {
-            const at = 4 * (r * pixels.width + c),
+    // shown: the column of each place from left to right.
+    paint(pixels, row, r, none, shown) {
+        for (let place = 0; place < shown.length; place++) {
+            const at = 4 * (r * pixels.width + place),
+                c = shown[place],
                 value = row.values[c];
             let colour = none;
             if (row.bad[c] > 0 || value === Infinity || value === -Infinity) {
@@ -328,60 +339,61 @@ export class Heat {
             return;
         }
         const column = this.columnAt(step),
-            bad = row.bad[column];
+            bad = row.bad[column],
+            value = row.values[column],
+            [first, last] = [row.from[column], row.to[column]];
+        if (!(bad >= 0)) {
+            replace(this.readout, nameText(row.name, 48), ` · nothing was recorded at step ${whole(Math.round(step))}`);
+            return;
+        }
         replace(
             this.readout,
             nameText(row.name, 48),
-            ` · step ${whole(Math.round(row.steps ? row.steps[column] : step))} · ${this.options.label} `,
-            el(
-                "strong",
-                { class: bad > 0 ? "bad" : "" },
-                bad > 0 ? `not finite (${exact(row.values[column])} of the rest)` : exact(row.values[column]),
-            ),
+            first === last ? ` · step ${whole(first)}` : ` · steps ${whole(first)} – ${whole(last)}`,
+            last < Math.floor(step) && row.own[column] !== 1 ? " (the last record before)" : "",
+            ` · ${this.options.label} `,
+            el("strong", {}, numeral(value, exact(value))),
+            bad > 0 && !isBad(value) ? el("strong", { class: "bad" }, " and NaN or ∞") : "",
         );
     }
 
+    // What was recorded, and nothing that is only held.
     rows() {
-        const head = ["row"],
-            count = this.rows_.length ? this.rows_[0].values.length : 0;
-        for (let c = 0; c < count; c++) {
-            head.push(Math.round(this.time.from + (c / count) * (this.time.to - this.time.from + 1)));
+        const rows = [["row", "first_step", "last_step", this.options.label, "nonfinite"]];
+        for (const row of this.rows_) {
+            for (let c = 0; c < row.values.length; c++) {
+                if (row.own[c]) {
+                    rows.push([row.name, row.from[c], row.to[c], row.values[c], row.bad[c]]);
+                }
+            }
         }
-        return [
-            head,
-            ...this.rows_.map((row) => [
-                row.name,
-                ...Array.from(row.values, (value, c) => (row.bad[c] > 0 ? "nonfinite" : value)),
-            ]),
-        ];
+        return rows;
     }
 }
 
-// A value holds until the next one: a layer that is recorded every hundred steps is no row of dots.
-function held(row) {
+// A value holds until the next one: a layer that is recorded every hundred steps is no row of dots. own is 1 where
+// something was recorded. Behind a signal's last record the value holds for as long as records were apart.
+function held(row, time) {
     const values = Float64Array.from(row.values),
         bad = Float64Array.from(row.bad),
-        own = new Uint8Array(values.length);
-    let last = values.length - 1;
-    while (last >= 0 && bad[last] < 0) {
-        last--;
-    }
-    let widest = 1;
-    for (let c = 0, since = -1; c <= last; c++) {
-        own[c] = row.bad[c] >= 0 ? 1 : 0;
+        from = Float64Array.from(row.from),
+        to = Float64Array.from(row.to),
+        own = Uint8Array.from(row.bad, (count) => (count >= 0 ? 1 : 0)),
+        last = own.lastIndexOf(1),
+        goesOn = row.until > time.to;
+    let now = row.before && row.before.bad >= 0 ? row.before : null,
+        widest = 1,
+        since = -1;
+    for (let c = 0; c < values.length; c++) {
         if (own[c]) {
             widest = since >= 0 ? Math.max(widest, c - since) : widest;
             since = c;
-        } else if (since >= 0) {
-            values[c] = row.values[since];
-            bad[c] = row.bad[since];
+            now = { value: values[c], bad: bad[c], from: from[c], to: to[c] };
+        } else if (now && (c < last || goesOn || (last >= 0 && c < last + widest))) {
+            [values[c], bad[c], from[c], to[c]] = [now.value, now.bad, now.from, now.to];
         }
     }
-    for (let c = last + 1; last >= 0 && c < Math.min(values.length, last + widest); c++) {
-        values[c] = row.values[last];
-        bad[c] = row.bad[last];
-    }
-    return { values, bad, own };
+    return { values, bad, from, to, own };
 }
 
 function parseColour(text) {

@@ -1,15 +1,15 @@
 // One layer: everything that was recorded of it, over time and at the scrubbed step.
-import { el, replace, message, code, nameText } from "./dom.js";
-import { short, exact, whole, ticks, tickText } from "./format.js";
+import { choice, code, el, message, nameText, numeral, replace } from "./dom.js";
+import { ticks, tickText, whole } from "./format.js";
 import { theme, categories, scales, css } from "./colour.js";
 import { Chart, lineOf } from "./chart.js";
 import { Heat } from "./heat.js";
 import { Screen } from "./surface.js";
 import { exportMenu } from "./export.js";
 import { fetchSeries, fetchHistograms, fetchStats, fetchUnits, fetchTensor, fetchImage } from "./source.js";
-import { link, value } from "./state.js";
+import { go, link, value } from "./state.js";
 import { FORMS, layerNames } from "./layers.js";
-import { pictureOf } from "./tensor.js";
+import { gallery, pictureOf } from "./tensor.js";
 
 // ---- Quantile bands --------------------------------------------------------------------------------------
 
@@ -317,8 +317,7 @@ function tensorParts(context, signal, loads) {
         pictures,
     );
     const draw = async () => {
-        const tensor = await fetchTensor(run.id, signal.id, time.step);
-        replace(pictures, await slices(context, signal, tensor));
+        replace(pictures, await slices(context, signal));
     };
     made.push({ element: figure, remove: lazily(time, draw) });
     loads.push(() => draw().catch(() => {}));
@@ -330,26 +329,19 @@ function tensorParts(context, signal, loads) {
     return made;
 }
 
-// A kernel [h, w, in, out] or pictures [n, h, w, c] as small pictures; all else as one.
-async function slices(context, signal, tensor) {
-    const rank = tensor.shape.length,
-        run = context.run.id;
-    if (rank !== 4) {
-        return [pictureOf(tensor, 300)];
+// A kernel [h, w, in, out] or the channels of the first picture [n, h, w, c] beside each other; all else as one.
+async function slices(context, signal) {
+    const kernel = signal.kind === "parameter" || signal.kind === "gradient" || signal.kind === "update",
+        ask = (at) => fetchTensor(context.run.id, signal.id, context.time.step, at),
+        tensor = await ask(kernel ? ":,:,0,*" : "0,:,:,*").catch(() => ask());
+    if (tensor.shape.length !== 4 || tensor.slices * tensor.rows * tensor.columns !== tensor.values.length) {
+        return [pictureOf(tensor.shape.length === 4 ? tensor : await ask(), 300)];
     }
-    const kernel = signal.kind !== "output" && signal.kind !== "error" && signal.kind !== "preactivation";
-    const count = Math.min(tensor.shape[3], 16),
-        made = [];
-    for (let i = 0; i < count; i++) {
-        const at = kernel ? `:,:,0,${i}` : `0,:,:,${i}`;
-        const part = await fetchTensor(run, signal.id, tensor.step, at).catch(() => null);
-        if (part) {
-            made.push(el("figure", {}, pictureOf(part, kernel ? 44 : 64), el("figcaption", {}, String(i))));
-        }
-    }
-    return !made.length
-        ? [pictureOf(tensor, 300)]
-        : [...made, tensor.shape[3] > count ? el("p", { class: "quiet" }, `16 of ${tensor.shape[3]}`) : ""];
+    const all = tensor.shape[3];
+    return [
+        gallery(tensor, kernel ? 44 : 64, String),
+        all > tensor.slices ? el("p", { class: "quiet" }, `${tensor.slices} of ${all}`) : "",
+    ];
 }
 
 // Units x time: which are dead, which are loud.
@@ -363,9 +355,14 @@ function unitsPanel(context, signal) {
     });
     const said = el("p", { class: "quiet" });
     const element = el("div", {}, heat.element, said);
+    let describe = () => {};
+    const stop = time.on((kind) => kind === "step" && describe());
     return {
         element,
-        remove: () => heat.remove(),
+        remove: () => {
+            stop();
+            heat.remove();
+        },
         load: async () => {
             const units = await fetchUnits(run.id, signal.id),
                 count = units.steps.length;
@@ -373,30 +370,43 @@ function unitsPanel(context, signal) {
                 return;
             }
             const columns = Math.max(1, Math.min(600, time.to - time.from + 1)),
+                zeros = (i, u) => units.values[2 * (i * units.shown + u) + 1],
                 rows = [];
-            let dead = 0;
             for (let u = 0; u < units.shown; u++) {
-                const values = new Float64Array(columns).fill(NaN),
-                    bad = new Float64Array(columns).fill(-1);
-                let zero = true;
+                const made = () => new Float64Array(columns).fill(NaN),
+                    row = { values: made(), bad: made().fill(-1), from: made(), to: made() };
                 units.steps.forEach((step, i) => {
                     const c = Math.floor(((step - time.from) / (time.to - time.from + 1)) * columns),
-                        at = 2 * (i * units.shown + u);
-                    zero = i === count - 1 ? units.values[at + 1] >= 1 : zero;
+                        magnitude = units.values[2 * (i * units.shown + u)];
                     if (c >= 0 && c < columns) {
-                        values[c] = units.values[at];
-                        bad[c] = Number.isFinite(units.values[at]) ? 0 : 1;
+                        row.values[c] = magnitude;
+                        row.bad[c] = Number.isFinite(magnitude) ? 0 : 1;
+                        row.from[c] = row.to[c] = step;
                     }
                 });
-                dead += zero;
-                rows.push({ name: `unit ${u}`, values, bad });
+                rows.push({ ...row, name: `unit ${u}`, until: signal.last });
             }
             heat.set(rows);
             replace(heat.caption, el("span", {}, "units × time"));
-            said.textContent =
-                `${dead ? `${dead} of ${units.shown} units are zero for every recorded example at the last record` : "no unit is zero for every recorded example"}` +
-                (units.shown < units.units ? `; the first ${units.shown} of ${units.units} are shown` : "") +
-                `; from ${whole(count)} recorded tensors`;
+            describe = () => {
+                const at = Math.max(
+                        0,
+                        units.steps.findLastIndex((step) => step <= time.step),
+                    ),
+                    index = Array.from({ length: units.shown }, (unused, u) => u),
+                    now = index.filter((u) => zeros(at, u) >= 1),
+                    always = index.filter((u) => units.steps.every((step, i) => zeros(i, u) >= 1)),
+                    nearly = index.filter((u) => zeros(at, u) >= 0.99 && zeros(at, u) < 1);
+                said.textContent =
+                    `Step ${whole(units.steps[at])}: ` +
+                    (now.length
+                        ? `${now.length} of ${units.shown} units are zero for every recorded example`
+                        : "no unit is zero for every recorded example") +
+                    (nearly.length ? `, ${nearly.length} more for at least 99 % of them` : "") +
+                    `. ${always.length ? always.length : "No unit"} in all ${whole(count)} recorded tensors` +
+                    (units.shown < units.units ? `; the first ${units.shown} of ${units.units} units are shown.` : ".");
+            };
+            describe();
         },
     };
 }
@@ -500,11 +510,8 @@ function statsTable(context, signals) {
                                   columns.map((name) =>
                                       el(
                                           "td",
-                                          {
-                                              title: exact(row[name]),
-                                              class: (name === "nan" || name === "inf") && row[name] > 0 ? "bad" : "",
-                                          },
-                                          short(row[name]),
+                                          { class: (name === "nan" || name === "inf") && row[name] > 0 ? "bad" : "" },
+                                          numeral(row[name]),
                                       ),
                                   ),
                               ),
@@ -547,7 +554,12 @@ export const layerPage = {
         const about = (run.network || []).find((entry) => entry.name === layer);
         const chips =
             names.length > 60
-                ? ""
+                ? choice(
+                      "layer",
+                      names.map((name) => [name, name.slice(0, 80)]),
+                      layer,
+                      (name) => go("layer", run.id, { layer: name }),
+                  )
                 : el(
                       "ul",
                       { class: "chips", "aria-label": "layers" },

@@ -237,7 +237,9 @@ export function heatPanel(context) {
                     to,
                     columns,
                 );
-            got.forEach((row, k) => rows.push({ ...row, name: label(part[k]), layer: part[k].layer, signal: part[k] }));
+            got.forEach((row, k) =>
+                rows.push({ ...row, name: label(part[k]), layer: part[k].layer, until: part[k].last }),
+            );
             if (mine === turn) {
                 heat.options.label = stat;
                 heat.options.scale = value("scale", "viridis");
@@ -287,16 +289,7 @@ export const layersPage = {
         const axis = el(
             "div",
             { class: "controls" },
-            choice(
-                "over",
-                [
-                    ["step", "step"],
-                    ["epoch", "epoch"],
-                    ["time", "wall time"],
-                ],
-                context.time.axis,
-                (name) => context.time.setAxis(name),
-            ),
+            choice("over", context.time.axes(), context.time.axis, (name) => context.time.setAxis(name)),
             toggle("log x", context.time.log, (on) => context.time.setLog(on)),
             smoothing(() => metrics.reload()),
         );

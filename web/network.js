@@ -1,6 +1,6 @@
 // The network: layers as boxes from input to output, coloured by a statistic at the scrubbed step.
 import { el, svg, replace, choice, message } from "./dom.js";
-import { short, whole } from "./format.js";
+import { isBad, short, whole } from "./format.js";
 import { colouring, css, BAD_TEXT, theme } from "./colour.js";
 import { fetchHeat } from "./source.js";
 import { go, set, value } from "./state.js";
@@ -144,7 +144,8 @@ export const networkPage = {
                         "width",
                         (row.bad[c] > 0 ? 1 : Math.max(0, Math.min(1, share))) * (WIDE - 32),
                     );
-                    found.number.textContent = row.bad[c] > 0 ? "not finite" : short(row.values[c]);
+                    found.number.textContent =
+                        short(row.values[c]) + (row.bad[c] > 0 && !isBad(row.values[c]) ? " and NaN or ∞" : "");
                 }
             }
         };

@@ -1,6 +1,6 @@
 // All runs: how they are doing, and the metrics of those that are picked over each other.
-import { el, replace, choice, toggle, message, code, nameText } from "./dom.js";
-import { short, whole, bytes, when, exact } from "./format.js";
+import { choice, code, el, message, nameText, numeral, replace, toggle } from "./dom.js";
+import { bytes, when, whole } from "./format.js";
 import { categories, theme } from "./colour.js";
 import { Chart, smoothed } from "./chart.js";
 import { Time } from "./time.js";
@@ -66,7 +66,11 @@ function sorted(runs, metrics) {
     const key = value("sort", "started"),
         down = value("down", "1") === "1";
     const column = columns.find((c) => c.key === key);
-    const of = column ? column.of : (run) => metricOf(run, key)?.best ?? (down ? -Infinity : Infinity);
+    // A metric that is not finite or missing stands last, whichever way the list is sorted.
+    const best = (run) => metricOf(run, key)?.best,
+        of = column
+            ? column.of
+            : (run) => (Number.isFinite(best(run)) ? best(run) : down ? -Number.MAX_VALUE : Number.MAX_VALUE);
     return [...runs].sort((a, b) => {
         const x = of(a),
             y = of(b),
@@ -128,6 +132,7 @@ function table(context, runs) {
                           { class: "left" },
                           el("span", { class: `dot ${run.state}` }),
                           run.events ? "event files" : run.state,
+                          run.problem ? el("span", { class: "bad", title: run.problem }, " · damaged") : "",
                       ),
                       el("td", {}, whole(run.step)),
                       el("td", {}, when(run.started)),
@@ -136,12 +141,8 @@ function table(context, runs) {
                           const metric = metricOf(run, name);
                           return el(
                               "td",
-                              {
-                                  title: metric
-                                      ? `last ${exact(metric.last)}, best ${exact(metric.best)} at step ${metric.bestStep}`
-                                      : "",
-                              },
-                              metric ? [short(metric.last), " ", el("small", {}, short(metric.best))] : "–",
+                              { title: metric ? `last, and best at step ${whole(metric.bestStep)}` : "" },
+                              metric ? [numeral(metric.last), " ", el("small", {}, numeral(metric.best))] : "–",
                           );
                       }),
                       el("td", {}, spark(run)),
@@ -207,10 +208,14 @@ async function overlay(context, box, runs) {
             box,
             el("p", { class: "quiet" }, "Pick runs to see their metrics over each other; a name opens a run."),
         );
-        return () => {};
+        return { close: () => {}, refresh: () => {} };
     }
-    const details = await Promise.all(chosen.map((run) => fetchRun(run.id)));
-    const tables = await Promise.all(chosen.map((run) => fetchSteps(run.id)));
+    const readAll = () =>
+        Promise.all([
+            Promise.all(chosen.map((run) => fetchRun(run.id))),
+            Promise.all(chosen.map((run) => fetchSteps(run.id))),
+        ]);
+    let [details, tables] = await readAll();
     const axis = value("x", "step");
     const time = new OverlayTime(0, 1);
     const place = (i, step) => {
@@ -303,7 +308,7 @@ async function overlay(context, box, runs) {
                                   .join(","),
                           }),
                       },
-                      "compare these",
+                      chosen.length > 2 ? "compare the first with the others" : "compare these",
                   )
                 : "",
         ),
@@ -314,7 +319,17 @@ async function overlay(context, box, runs) {
         ),
     );
     load();
-    return () => charts.forEach(({ chart }) => chart.remove());
+    return {
+        close: () => charts.forEach(({ chart }) => chart.remove()),
+        // The runs have grown.
+        refresh: async () => {
+            [details, tables] = await readAll();
+            const whole = time.to >= time.last;
+            time.last = Math.max(...details.map((run, i) => place(i, run.step)));
+            time.to = whole ? time.last : time.to;
+            load();
+        },
+    };
 }
 
 export function emptyFolder(folder) {
@@ -338,7 +353,7 @@ export const runsPage = {
     async open(context) {
         const box = el("section", { "aria-label": "metrics of the picked runs" }),
             list = el("section", { "aria-label": "runs" });
-        let close = () => {};
+        let shown = { close: () => {}, refresh: () => {} };
         const find = el("input", {
             type: "search",
             placeholder: "filter runs",
@@ -361,13 +376,18 @@ export const runsPage = {
             find.hidden = runs.length < 4 && !value("find");
             replace(list, table(context, runs));
             if (overlays) {
-                close();
-                close = await overlay(context, box, runs);
+                shown.close();
+                shown = await overlay(context, box, runs);
             }
         };
         replace(context.main, el("div", { class: "controls" }, find), list, box);
-        context.onclose(() => close());
-        context.onnews(() => context.redraw(false));
+        context.onclose(() => shown.close());
+        context.onnews((news) => {
+            context.redraw(false);
+            if (news.reset || (news.runs || []).some((run) => picked().includes(run.id))) {
+                return shown.refresh();
+            }
+        });
         if (!value("pick") && context.list().runs.length === 1 && !context.list().runs[0].loading) {
             set({ pick: context.list().runs[0].id }, true);
         }

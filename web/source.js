@@ -107,11 +107,33 @@ export async function fetchFiles(run) {
 
 export async function fetchSteps(run) {
     const { head, data } = await binary("steps", { run, points: isReport ? undefined : 512 });
+    const step = data.subarray(0, head.count);
     return {
-        step: data.subarray(0, head.count),
-        epoch: data.subarray(head.count, 2 * head.count),
+        step,
+        epoch: fractionalEpochs(step, data.subarray(head.count, 2 * head.count)),
         time: data.subarray(2 * head.count),
     };
+}
+
+// How many epochs have passed at each step: 1 at the last step of the first one. All 0 where they are not known.
+function fractionalEpochs(step, epoch) {
+    const made = new Float64Array(step.length);
+    let start = Math.min(1, step[0]),
+        length = 0;
+    for (let i = 0, next; i < step.length; i = next) {
+        next = i + 1;
+        while (next < step.length && epoch[next] === epoch[i]) {
+            next++;
+        }
+        // The last epoch may still go on: it is as long as the one before, at least.
+        const last = step[next - 1];
+        length = next < step.length ? last - start + 1 : Math.max(last - start + 1, length);
+        for (let k = i; k < next && epoch[i] > 0; k++) {
+            made[k] = epoch[i] - 1 + (step[k] - start + 1) / length;
+        }
+        start = last + 1;
+    }
+    return made;
 }
 
 function cut(data, start, count) {
@@ -150,7 +172,9 @@ async function fetchPart(run, signals, stat, from, to, points) {
     });
 }
 
-// Rows of a heat map: { values, bad } each, one number a column; bad is -1 where nothing was recorded.
+// Rows of a heat map: { values, bad, from, to, before } each, one number a column. bad counts records that were
+// not finite, -1 where nothing was recorded; from and to are the first and last step that the value is of. before
+// is the last record before the first column: { value, bad, from, to }.
 export async function fetchHeat(run, signals, stat, from, to, columns) {
     if (isReport) {
         return (await fetchSeries(run, signals, stat)).map((series) => heatOf(series, from, to, columns));
@@ -165,31 +189,43 @@ export async function fetchHeat(run, signals, stat, from, to, columns) {
     });
     const rows = [];
     for (let i = 0; i < head.rows; i++) {
-        const at = 2 * i * head.columns;
-        rows.push({
-            values: data.slice(at, at + head.columns),
-            bad: data.slice(at + head.columns, at + 2 * head.columns),
-        });
+        const width = head.columns + 1,
+            part = (k) => data.slice((4 * i + k) * width, (4 * i + k + 1) * width);
+        rows.push(heatRow(part(0), part(1), part(2), part(3)));
     }
     return rows;
 }
 
+// From arrays whose first element is of before the window.
+function heatRow(values, bad, from, to) {
+    return {
+        values: values.subarray(1),
+        bad: bad.subarray(1),
+        from: from.subarray(1),
+        to: to.subarray(1),
+        before: { value: values[0], bad: bad[0], from: from[0], to: to[0] },
+    };
+}
+
+// The same from a line, as the server does it.
 function heatOf(series, from, to, columns) {
-    const values = new Float64Array(columns).fill(NaN),
-        bad = new Float64Array(columns).fill(-1);
-    for (let i = 0; i < series.count; i++) {
-        if (series.last[i] < from || series.first[i] > to) {
-            continue;
-        }
-        const column = (step) =>
-            Math.max(0, Math.min(columns - 1, Math.floor(((step - from) / (to - from + 1)) * columns)));
-        const value = Math.abs(series.min[i]) > Math.abs(series.max[i]) ? series.min[i] : series.max[i];
-        for (let c = column(series.first[i]); c <= column(series.last[i]); c++) {
-            values[c] = !(Math.abs(value) <= Math.abs(values[c])) && !Number.isNaN(value) ? value : values[c];
-            bad[c] = Math.max(bad[c], 0) + series.bad[i];
+    const made = () => new Float64Array(columns + 1).fill(NaN),
+        [values, bad, first, last] = [made(), made().fill(-1), made(), made()];
+    const column = (step) =>
+        1 + Math.max(0, Math.min(columns - 1, Math.floor(((step - from) / (to - from + 1)) * columns)));
+    for (let i = 0; i < series.count && series.first[i] <= to; i++) {
+        const before = series.last[i] < from,
+            extreme = Math.abs(series.min[i]) > Math.abs(series.max[i]) ? series.min[i] : series.max[i],
+            value = Number.isNaN(extreme) ? series.mean[i] : extreme;
+        for (let c = before ? 0 : column(series.first[i]); c <= (before ? 0 : column(series.last[i])); c++) {
+            const fresh = before || bad[c] < 0;
+            values[c] = fresh || !(Math.abs(value) <= Math.abs(values[c])) ? value : values[c];
+            bad[c] = (fresh ? 0 : bad[c]) + series.bad[i];
+            first[c] = fresh ? series.first[i] : first[c];
+            last[c] = series.last[i];
         }
     }
-    return { values, bad };
+    return heatRow(values, bad, first, last);
 }
 
 const names = ["norm", "mean", "std", "min", "max", "zeros", "nan", "inf", "count"];
@@ -268,8 +304,13 @@ export function fetchText(run, signal, step) {
     return json("texts", { run, signal, step });
 }
 
-export function fetchExamples(run, signal, step) {
-    return json("examples", { run, signal, step });
+// Values that are not finite come as null, as NaN has no place in JSON; a label of null is none.
+export async function fetchExamples(run, signal, step) {
+    const got = await json("examples", { run, signal, step });
+    got.examples.forEach((example) => {
+        example.values = example.values.map((v) => v ?? NaN);
+    });
+    return got;
 }
 
 export function fetchBatch(run, step) {

@@ -64,7 +64,12 @@ export function set(values, silent) {
         }
     }
     clearTimeout(pending);
-    pending = setTimeout(() => history.replaceState(null, "", address(state.page, state.run, state.values)), 120);
+    pending = setTimeout(() => {
+        const now = read(); // a link that was followed meanwhile wins
+        if (now.page === state.page && now.run === state.run) {
+            history.replaceState(null, "", address(state.page, state.run, state.values));
+        }
+    }, 120);
     if (!silent) {
         tell("values");
     }

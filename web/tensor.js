@@ -1,6 +1,6 @@
 // Any recorded tensor at any step: pick axes, slice, zoom to numbers; the difference of two steps or runs.
-import { el, replace, choice, message, code, nameText } from "./dom.js";
-import { short, exact, whole } from "./format.js";
+import { el, replace, choice, message, code, nameText, numeral } from "./dom.js";
+import { exact, isBad, short, whole } from "./format.js";
 import { colouring, BAD, css } from "./colour.js";
 import { exportMenu } from "./export.js";
 import { fetchTensor, fetchRun, Missing } from "./source.js";
@@ -35,8 +35,8 @@ function pixelsOf(tensor, colours) {
     return pixels;
 }
 
-// A slice as a picture, about so many pixels wide.
-export function pictureOf(tensor, size) {
+// A slice as a picture, about so many pixels wide; in colours of its own where none are given.
+export function pictureOf(tensor, size, colours) {
     const canvas = el("canvas", {
         class: "pixel",
         width: Math.max(1, tensor.columns),
@@ -44,11 +44,41 @@ export function pictureOf(tensor, size) {
         role: "img",
         "aria-label": `${tensor.rows} by ${tensor.columns} values from ${short(tensor.min)} to ${short(tensor.max)}`,
     });
-    canvas.getContext("2d").putImageData(pixelsOf(tensor, rangeOf(tensor.values)), 0, 0);
+    canvas.getContext("2d").putImageData(pixelsOf(tensor, colours ?? rangeOf(tensor.values)), 0, 0);
     const longest = Math.max(tensor.columns, tensor.rows),
         scale = longest > size ? size / longest : Math.floor(size / longest);
     canvas.style.width = `${tensor.columns * scale}px`;
     return canvas;
+}
+
+// Which number has which colour.
+function colourBar(colours) {
+    const bar = el("canvas", { width: 128, height: 10, class: "bar" }),
+        context = bar.getContext("2d");
+    for (let i = 0; i < 128; i++) {
+        context.fillStyle = css(colours.scale, i / 127);
+        context.fillRect(i, 0, 1, 10);
+    }
+    return el("div", { class: "key" }, el("span", {}, short(colours.low)), bar, el("span", {}, short(colours.high)));
+}
+
+// All slices of a tensor beside each other, in one scale of colours; label(i) names slice i.
+export function gallery(tensor, size, label) {
+    const each = tensor.rows * tensor.columns,
+        colours = rangeOf(tensor.values);
+    return el(
+        "div",
+        {},
+        el(
+            "div",
+            { class: "pictures" },
+            Array.from({ length: tensor.slices }, (unused, i) => {
+                const part = { ...tensor, values: tensor.values.subarray(i * each, (i + 1) * each) };
+                return el("figure", {}, pictureOf(part, size, colours), el("figcaption", {}, label(i)));
+            }),
+        ),
+        colours ? colourBar(colours) : el("p", { class: "bad" }, "nothing in it is finite"),
+    );
 }
 
 function numbers(tensor, top, left) {
@@ -82,7 +112,7 @@ function numbers(tensor, top, left) {
                         el("th", { scope: "row" }, String(top + r)),
                         index(columns).map((c) => {
                             const v = tensor.values[(top + r) * tensor.columns + left + c],
-                                cell = el("td", { title: exact(v), class: Number.isFinite(v) ? "" : "bad" }, short(v));
+                                cell = el("td", {}, numeral(v));
                             if (colours && Number.isFinite(v)) {
                                 cell.style.boxShadow = `inset 0 -3px 0 ${css(colours.scale, colours.share(v))}`;
                             }
@@ -99,21 +129,25 @@ function minus(a, b) {
     if (a.rows !== b.rows || a.columns !== b.columns) {
         throw new Error("the two tensors have different shapes");
     }
-    const values = a.values.map((v, i) => v - b.values[i]);
-    const finite = values.filter(Number.isFinite);
+    const values = a.values.map((v, i) => v - b.values[i]),
+        finite = values.filter(Number.isFinite),
+        largest = finite.reduce((top, v) => Math.max(top, Math.abs(v)), 0);
+    const sum = finite.reduce((all, v) => all + (v / (largest || 1)) ** 2, 0);
     return {
         ...a,
         values,
-        min: Math.min(...finite),
-        max: Math.max(...finite),
-        norm: Math.hypot(...finite.slice(0, 100000)),
+        min: finite.reduce((low, v) => Math.min(low, v), finite[0] ?? NaN),
+        max: finite.reduce((high, v) => Math.max(high, v), finite[0] ?? NaN),
+        norm: finite.length ? largest * Math.sqrt(sum) : NaN,
+        nan: values.reduce((count, v) => count + Number.isNaN(v), 0),
+        inf: values.reduce((count, v) => count + (v === Infinity || v === -Infinity), 0),
     };
 }
 
 async function otherOf(context, signal, at) {
     const step = number("minus"),
         run = value("other");
-    if (!step && !run) {
+    if (step === undefined && !run) {
         return null;
     }
     if (!run) {
@@ -123,7 +157,7 @@ async function otherOf(context, signal, at) {
     if (!found) {
         throw new Missing("the other run did not record this tensor");
     }
-    return fetchTensor(run, found.id, step || context.time.step, at);
+    return fetchTensor(run, found.id, step ?? context.time.step, at);
 }
 
 export const tensorPage = {
@@ -171,7 +205,9 @@ export const tensorPage = {
             const c = Math.floor((event.offsetX / canvas.clientWidth) * shown.columns),
                 r = Math.floor((event.offsetY / canvas.clientHeight) * shown.rows);
             if (r >= 0 && r < shown.rows && c >= 0 && c < shown.columns) {
-                said.textContent = `[${r}, ${c}] = ${exact(shown.values[r * shown.columns + c])}`;
+                const v = shown.values[r * shown.columns + c];
+                said.textContent = `[${r}, ${c}] = ${exact(v)}`;
+                said.classList.toggle("bad", isBad(v));
             }
         });
         canvas.addEventListener("click", (event) => {
@@ -185,6 +221,7 @@ export const tensorPage = {
                 other = null;
             try {
                 tensor = await fetchTensor(run.id, signal.id, time.step, at || undefined);
+                controls(tensor);
                 other = await otherOf(context, signal, at || undefined);
                 shown = other ? minus(tensor, other) : tensor;
             } catch (error) {
@@ -195,7 +232,6 @@ export const tensorPage = {
                 replace(grid);
                 return;
             }
-            controls(tensor);
             canvas.width = Math.max(1, shown.columns);
             canvas.height = Math.max(1, shown.rows);
             canvas.getContext("2d").putImageData(pixelsOf(shown, rangeOf(shown.values)), 0, 0);
@@ -210,13 +246,23 @@ export const tensorPage = {
             );
             canvas.style.width = `${shown.columns * scale}px`;
             canvas.setAttribute("aria-label", `${shown.rows} by ${shown.columns} values`);
-            about.textContent =
-                `${tensor.dtype} (${tensor.shape.join(", ")}), recorded at step ${whole(tensor.step)}${other ? ` minus step ${whole(other.step)}` : ""}: from ${short(shown.min)} to ${short(shown.max)}, norm ${short(shown.norm)}` +
-                (tensor.nan + tensor.inf ? `, ${whole(tensor.nan)} NaN, ${whole(tensor.inf)} infinite` : "") +
-                (tensor.rows < tensor.shape[tensor.rowAxis] || tensor.columns < tensor.shape[tensor.columnAxis]
-                    ? "; the first 1 024 of an axis are shown"
-                    : "");
-            about.classList.toggle("bad", tensor.nan + tensor.inf > 0);
+            const cut = tensor.rows < tensor.shape[tensor.rowAxis] || tensor.columns < tensor.shape[tensor.columnAxis];
+            replace(
+                about,
+                `${tensor.dtype} (${tensor.shape.join(", ")}), recorded at step ${whole(tensor.step)}`,
+                other ? ` minus step ${whole(other.step)}` : "",
+                ": from ",
+                numeral(shown.min),
+                " to ",
+                numeral(shown.max),
+                ", norm ",
+                numeral(shown.norm),
+                shown.nan + shown.inf
+                    ? el("span", { class: "bad" }, `, ${whole(shown.nan)} NaN, ${whole(shown.inf)} infinite`)
+                    : "",
+                other && cut ? " (of the part that is shown)" : "",
+                cut ? "; the first 1 024 of an axis are shown" : "",
+            );
             replace(box, el("figure", { class: "chart" }, el("figcaption", {}, said, exportMenu(chart)), canvas));
             top = Math.min(top, Math.max(0, shown.rows - 1));
             left = Math.min(left, Math.max(0, shown.columns - 1));

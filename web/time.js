@@ -1,7 +1,7 @@
 // One time for everything on a page: the range that is shown, the step that is looked at, the step under the
 // pointer. Charts listen; whoever changes it tells it.
 import { el, replace } from "./dom.js";
-import { whole } from "./format.js";
+import { logTicks, ticks, whole } from "./format.js";
 import { number, set, value } from "./state.js";
 
 export class Time {
@@ -38,10 +38,11 @@ export class Time {
         if (whole) {
             this.to = this.last;
         }
-        if (this.following) {
-            this.step = this.last;
-        }
         this.tell("range");
+        if (this.following && this.step !== this.last) {
+            this.step = this.last;
+            this.tell("step");
+        }
     }
 
     zoom(from, to) {
@@ -136,6 +137,36 @@ export class Time {
 
     domain() {
         return [this.toAxis(this.from), this.toAxis(this.to)];
+    }
+
+    // Where a place on the axis lies between two others, from 0 to 1; and back.
+    shareOf(place, [low, high]) {
+        if (!this.log) {
+            return (place - low) / (high - low || 1);
+        }
+        const a = Math.log10(Math.max(low, 1)),
+            b = Math.log10(Math.max(high, 2));
+        return (Math.log10(Math.max(place, 1e-9)) - a) / (b - a || 1);
+    }
+
+    placeAt(share, [low, high]) {
+        if (!this.log) {
+            return low + share * (high - low);
+        }
+        const a = Math.log10(Math.max(low, 1)),
+            b = Math.log10(Math.max(high, 2));
+        return 10 ** (a + share * (b - a));
+    }
+
+    // Round places on the axis, at most so many.
+    ticks([low, high], most) {
+        return this.log ? logTicks(Math.max(low, 1), Math.max(high, 2), most) : ticks(low, high, most);
+    }
+
+    // The axes that this run has: epochs only where they are known.
+    axes() {
+        const known = this.table?.epoch.some((epoch) => epoch > 0);
+        return [["step", "step"], ...(known ? [["epoch", "epoch"]] : []), ["time", "wall time"]];
     }
 
     label() {

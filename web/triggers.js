@@ -159,6 +159,9 @@ export const triggersPage = {
             charts,
         );
         context.onclose(() => made.forEach((chart) => chart.remove()));
+        // While the run trains, more may fire.
+        const known = (run.events_ || []).length;
+        context.onnews(() => (run.events_.length === known ? undefined : context.again()));
         await open(Math.min(number("fired", 0), all.length - 1));
     },
 };

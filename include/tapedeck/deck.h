@@ -109,6 +109,9 @@ typedef struct td_signal_info {
     bool
         channels_first; /* as a picture it is […, channels, height, width], as PyTorch's tensors are;
                           * else […, height, width, channels] */
+    /* Position of the operation that makes it in the execution of a step, from 1: forward, then backward,
+     * then the update. 0: not known. */
+    int64_t sequence;
 } td_signal_info;
 
 enum { TD_SIGNAL_TEXT_SIZE = 512 };
@@ -267,6 +270,9 @@ TD_API const td_sink_class *const *td_sinks(void);
 /* One of them by its name, for programs that write records without a deck, in one thread; NULL when
  * there is none. */
 TD_API const td_sink_class *td_sink_find(const char *name);
+/* The built-in sink that suits one form: the first whose default form it is, otherwise the default
+ * sink. For front ends whose users choose a form and no sink. */
+TD_API const td_sink_class *td_sink_for(uint32_t form);
 
 /* ---- The deck ------------------------------------------------------------------------------- */
 

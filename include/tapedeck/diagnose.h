@@ -1,9 +1,9 @@
 /* Diagnosis: what is wrong with a training, where, since when, and what to do about it.
  *
  *     td_diagnosis *d = td_diagnose("runs/digits", NULL, &error);
- *     const td_diagnosis_finding *findings;
- *     size_t count = td_diagnosis_findings(d, &findings);      // most important first
- *     …
+ *     for (size_t i = 0; i < td_diagnosis_finding_count(d); i++) {
+ *         puts(td_diagnosis_finding_at(d, i)->text);
+ *     }
  *     td_diagnosis_destroy(d);
  *
  * Rules look for symptoms (a layer whose gradient vanishes, a loss that stands still) and for causes
@@ -153,9 +153,11 @@ TD_API TD_NODISCARD td_status td_diagnosis_keep(const td_diagnosis *diagnosis, c
 /* Accepts NULL; all that it gave is gone. */
 TD_API void td_diagnosis_destroy(td_diagnosis *diagnosis);
 
-/* Most important first. */
-TD_API size_t td_diagnosis_findings(const td_diagnosis *diagnosis,
-                                    const td_diagnosis_finding **findings);
+TD_API size_t td_diagnosis_finding_count(const td_diagnosis *diagnosis);
+/* The most important finding is the first one. NULL when index is not below the count. A finding is
+ * owned by the diagnosis. */
+TD_API const td_diagnosis_finding *td_diagnosis_finding_at(const td_diagnosis *diagnosis,
+                                                           size_t index);
 /* Rules that ran. */
 TD_API size_t td_diagnosis_rule_count(const td_diagnosis *diagnosis);
 /* Rules that could not run because the run does not have what they read; notes say what that is. */

@@ -1,9 +1,9 @@
 /* Reading runs back: while they are written, after they ended, after they crashed.
  *
  *     td_run *run = td_run_open("runs/demo", &error);
- *     const td_run_signal *signals;
- *     size_t count = td_run_signals(run, &signals);
- *     …
+ *     for (size_t i = 0; i < td_run_signal_count(run); i++) {
+ *         puts(td_run_signal_at(run, i)->name);
+ *     }
  *     td_run_close(run);
  *
  * A run is a folder that a deck wrote (run.db and the files beside it), or a folder of TensorBoard
@@ -69,11 +69,14 @@ typedef struct td_run_signal {
     int64_t id;     /* in table `signal` */
     uint32_t forms; /* td_form bits that it was recorded in */
     int64_t first_step, last_step;
-    td_signal_info info; /* texts never NULL; guessed from the name where the run does not say */
+    /* Never NULL, and neither are its texts; guessed from the name where the run does not store it. */
+    const td_signal_info *info;
 } td_run_signal;
 
-/* In the order they were first recorded; valid until td_run_refresh. */
-TD_API size_t td_run_signals(const td_run *run, const td_run_signal **signals);
+TD_API size_t td_run_signal_count(const td_run *run);
+/* Signals are in the order they were first recorded. NULL when index is not below the count. A signal
+ * is owned by the run and valid until td_run_refresh or td_run_close. */
+TD_API const td_run_signal *td_run_signal_at(const td_run *run, size_t index);
 /* NULL when there is none of that name. */
 TD_API const td_run_signal *td_run_signal_find(const td_run *run, const char *name);
 /* Whether a signal's name is one of these globs, separated by commas; NULL is all. */
@@ -164,7 +167,8 @@ typedef struct td_run_query {
 /* Every record, by step and then by signal; of event files every value in the order they are in. */
 TD_API TD_NODISCARD td_status td_run_read(td_run *run, const td_run_query *query,
                                           td_record_function *each, void *user, td_error *error);
-/* The signal's last record of this form at or before step. TD_NOT_FOUND when there is none. */
+/* The signal's last record of this form at or before step. TD_NOT_FOUND when there is none, TD_FORMAT or
+ * TD_IO when it is there and cannot be read. */
 TD_API TD_NODISCARD td_status td_run_at(td_run *run, const td_run_signal *signal, td_form form,
                                         int64_t step, td_record_function *each, void *user,
                                         td_error *error);
@@ -228,7 +232,7 @@ typedef struct td_difference {
 
 typedef struct td_comparison {
     size_t compared;            /* signals that both recorded as numbers or hashes */
-    const td_parting *partings; /* of those that part, by step and then by signal */
+    const td_parting *partings; /* of those that part, by step and then in execution order */
     size_t parting_count;
     const td_difference *differences; /* of their experiments and facts; the first run's first */
     size_t difference_count;
@@ -241,6 +245,24 @@ TD_API td_comparison *td_run_compare(td_run *a, td_run *b, const td_compare_opti
 /* Accepts NULL. */
 TD_API void td_comparison_destroy(td_comparison *comparison);
 
+/* ---- Judging -------------------------------------------------------------------------------- */
+
+/* One of the terms of an expression that `and` joins; valid during the call only. */
+typedef struct td_term {
+    const char *text; /* as it was written */
+    bool holds;
+    const char *values; /* the numbers that it compared: "val_accuracy = 0.95" */
+} td_term;
+typedef void td_term_function(void *user, const td_term *term);
+
+/* Whether an expression in the language of conditions (docs/recording.md) holds at the end of a run:
+ * a signal is the last value that was recorded of it, mean() and delta() are over its last ones,
+ * nan() and inf() over all steps. each (may be NULL) gets the terms. TD_INVALID when the expression is
+ * none, TD_NOT_FOUND when the run has no signal of a name or none that a glob matches. Event files need
+ * td_run_refresh first. */
+TD_API TD_NODISCARD td_status td_run_assert(td_run *run, const char *expression, bool *holds,
+                                            td_term_function *each, void *user, td_error *error);
+
 /* ---- Finding runs --------------------------------------------------------------------------- */
 
 /* Calls each with every folder at or below folder that is a run, in the order of their names; does
@@ -249,6 +271,7 @@ typedef td_status td_folder_function(void *user, const char *folder, td_error *e
 TD_API TD_NODISCARD td_status td_runs_find(const char *folder, td_folder_function *each, void *user,
                                            td_error *error);
 
+enum { TD_RUN_SUMMARY_METRICS = 4 };
 /* A metric of a run, for a list of runs. */
 typedef struct td_run_metric {
     const char *name;
@@ -257,15 +280,15 @@ typedef struct td_run_metric {
     int64_t best_step;
 } td_run_metric;
 
-/* A line of a list of runs; all it points to is valid during the call only. */
+/* One run of a list of runs; it and all it points to are valid during the call only. */
 typedef struct td_run_summary {
-    size_t size; /* sizeof(td_run_summary) */
-    td_run_info info;
-    td_run_metric metrics[4]; /* those of td_run_main_metrics */
+    const td_run_info *info;
+    const td_run_metric *metrics; /* those of td_run_main_metrics, at most TD_RUN_SUMMARY_METRICS */
     size_t metric_count;
     const char *const *problems; /* what could not be read */
     size_t problem_count;
-    const char *error; /* why the run could not be read at all (only info.folder is set); or NULL */
+    const char
+        *error;  /* why the run could not be read at all (only info->folder is set); or NULL */
     td_run *run; /* for td_run_notes of "run" and "experiment"; NULL when it could not be read */
 } td_run_summary;
 

@@ -15,7 +15,9 @@
  *   experiment.h  experiment files
  *   train.h       training as they say
  *   apply.h       saved models over data: predictions, gradients
+ *   replay.h      executing recorded steps again: replay, origin, diff, branches
  *   run.h         reading back what was recorded
+ *   sql.h         queries over runs
  *   diagnose.h    what is wrong with a training
  *   view.h        the viewer
  *
@@ -35,7 +37,9 @@
 #include "tapedeck/model.h"
 #include "tapedeck/nn.h"
 #include "tapedeck/ops.h"
+#include "tapedeck/replay.h"
 #include "tapedeck/run.h"
+#include "tapedeck/sql.h"
 #include "tapedeck/stats.h"
 #include "tapedeck/tape.h"
 #include "tapedeck/tensor.h"

@@ -20,10 +20,12 @@ extern "C" {
 
 typedef struct td_viewer td_viewer;
 
+enum { TD_ANY_PORT = -1 }; /* a port that the system chooses */
+
 typedef struct td_viewer_options {
     size_t size;      /* sizeof(td_viewer_options) */
     const char *host; /* an address or name to listen at; NULL: 127.0.0.1 */
-    int port;         /* 0: 6464, or any that is free when that is taken */
+    int port;         /* TD_ANY_PORT, or 0: 6464, or any that is free when that is taken */
 } td_viewer_options;
 
 /* Serves the runs at and below folder, those that come later too. options may be NULL. NULL on

@@ -79,12 +79,20 @@ static PyObject *report(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *sink_for(PyObject *module, PyObject *form) {
+    (void)module;
+    long bit = PyLong_AsLong(form);
+    return bit == -1 && PyErr_Occurred() ? NULL
+                                         : PyUnicode_FromString(td_sink_for((uint32_t)bit)->name);
+}
+
 PyMODINIT_FUNC PyInit__native(void);
 
 PyMODINIT_FUNC PyInit__native(void) {
     static PyMethodDef functions[] = {
         {"version", version, METH_NOARGS, "version() -> the library's version"},
         {"report", report, METH_VARARGS, "report(folder, path): a run's pages as one file"},
+        {"sink_for", sink_for, METH_O, "sink_for(form) -> the name of the sink that suits it"},
         {NULL, NULL, 0, NULL},
     };
     static struct PyModuleDef definition = {

@@ -4,8 +4,10 @@
 #define TAPEDECK_PYTHON_NATIVE_H
 
 #define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
+#define Py_LIMITED_API 0x030A0000
 #include <Python.h>
+
+#include "buffer.h"
 
 #include "tapedeck/run.h"
 

@@ -135,13 +135,13 @@ static PyObject *run_signals(PyObject *object, PyObject *unused) {
     if (!list) {
         return NULL;
     }
-    const td_run_signal *signals;
-    size_t count = td_run_signals(run, &signals);
+    size_t count = td_run_signal_count(run);
     for (size_t i = 0; i < count; i++) {
-        PyObject *name = text_of(signals[i].name, strlen(signals[i].name));
+        const td_run_signal *signal = td_run_signal_at(run, i);
+        PyObject *name = text_of(signal->name, strlen(signal->name));
         PyObject *item =
-            name ? Py_BuildValue("NILL", name, (unsigned)signals[i].forms,
-                                 (long long)signals[i].first_step, (long long)signals[i].last_step)
+            name ? Py_BuildValue("NILL", name, (unsigned)signal->forms,
+                                 (long long)signal->first_step, (long long)signal->last_step)
                  : NULL;
         if (!item || PyList_Append(list, item) != 0) {
             Py_XDECREF(item);

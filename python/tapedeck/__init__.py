@@ -4,6 +4,7 @@
 >>> deck = tapedeck.watch(model, "runs/a", optimizer=opt, every=100)     # PyTorch
 >>> model.fit(x, y, callbacks=[tapedeck.Recorder("runs/b")])             # Keras 3
 >>> deck = tapedeck.Deck("runs/c")                                       # any loop, any arrays
+>>> tapedeck.init(project="c"); tapedeck.log({"loss": 0.3})              # as wandb and trackio have it
 >>> run = tapedeck.Run("runs/a")                                         # and back again
 
 A deck records *signals* by name (``loss``, ``conv1.output``, ``conv1.error``, ``conv1.weight``,
@@ -30,23 +31,28 @@ _LATER: dict[str, tuple[str, str | None, tuple[str, ...]]] = {
     "Recorder": ("._keras", "Recorder", ("keras",)),
     "tape": ("._keras", "tape", ("keras",)),
     "grad": ("._grad", "grad", ("numpy",)),
+    "replay": ("._replay", "replay", ("torch",)),
     "layer_loss": ("._grad", "layer_loss", ("numpy",)),
     "weights": ("._weights", "weights", ("numpy",)),
+    **{name: ("._session", name, ()) for name in ("init", "log", "finish", "Session", "Image", "Audio", "Table", "Histogram")},
+    "accelerate": (".accelerate", None, ("accelerate",)),
     "lightning": (".lightning", None, ("lightning", "pytorch_lightning")),
     "transformers": (".transformers", None, ("transformers",)),
 }
-_MODULES = ("lightning", "transformers")
+_MODULES = ("accelerate", "lightning", "transformers")
 
 if TYPE_CHECKING:
-    from . import lightning as lightning, transformers as transformers
+    from . import accelerate as accelerate, lightning as lightning, transformers as transformers
     from ._grad import grad, layer_loss
     from ._keras import Recorder, tape
+    from ._session import Audio, Histogram, Image, Session, Table, finish, init, log
     from ._torch import watch
     from ._weights import weights
 
     __all__ = [
         "Deck", "Diagnosis", "Error", "Finding", "RecordingWarning", "Run", "Signal", "runs",
         "Recorder", "grad", "layer_loss", "tape", "watch", "weights",
+        "Audio", "Histogram", "Image", "Session", "Table", "finish", "init", "log",
     ]
 
 
@@ -71,7 +77,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module, attribute, needs = _LATER[name]
-    if not _installed(needs):
+    if needs and not _installed(needs):
         raise AttributeError(f"tapedeck.{name} needs {' or '.join(needs)}, which is not installed: pip install {needs[0]}")
     found = import_module(module, __name__)
     value = getattr(found, attribute) if attribute else found

@@ -92,9 +92,9 @@ def _of_torch(model: Any, loss_fn: Callable | None, x: Any, y: Any) -> dict[str,
     if loss_fn is None:
         raise ValueError("a PyTorch model has no loss of its own: give loss_fn")
     from ._layers import parts
-    from ._torch import _bare, _clean
+    from ._layers import bare, clean_name
 
-    model_inside = _bare(model)
+    model_inside = bare(model)
     outputs: dict[str, torch.Tensor] = {}
     values: dict[str, Any] = {}
     calls: dict[str, int] = {}
@@ -115,8 +115,8 @@ def _of_torch(model: Any, loss_fn: Callable | None, x: Any, y: Any) -> dict[str,
 
     for name, module in model_inside.named_modules():
         if not any(True for _ in module.children()):
-            handles.append(module.register_forward_hook(keep(_clean(name) or "model")))
-    parameters = {_clean(n): p for n, p in model_inside.named_parameters() if p.requires_grad}
+            handles.append(module.register_forward_hook(keep(clean_name(name) or "model")))
+    parameters = {clean_name(n): p for n, p in model_inside.named_parameters() if p.requires_grad}
     buffers = {name: buffer.clone() for name, buffer in model_inside.named_buffers()}
     try:
         with torch.enable_grad():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from . import _native
+
 GROUPS = ("outputs", "errors", "gradients", "weights", "updates")
-_SINKS = {"tensor": "npy", "rows": "csv", "long": "csv", "units": "csv", "stats": "sqlite", "histogram": "tensorboard",
-          "image": "png", "scalar": "tensorboard", "hash": "csv"}
 
 
 def words_of(text: str | Iterable[str]) -> list[str]:
@@ -17,7 +17,9 @@ def words_of(text: str | Iterable[str]) -> list[str]:
 
 
 def sinks_of(form: str | Iterable[str]) -> str:
-    return ",".join(sorted({_SINKS.get(word, "csv") for word in words_of(form)}))
+    """The library's choice for each form; a word that is no form is reported by the track."""
+    forms = _native.FORMS
+    return ",".join(sorted({_native.sink_for(forms[word]) for word in words_of(form) if word in forms} or {"csv"}))
 
 
 def default_tracks(weights: Iterable[str], *, every: int | str = 100, form: str | Iterable[str] = "histogram",

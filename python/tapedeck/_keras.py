@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import keras
 
@@ -19,6 +19,9 @@ from ._keras_signals import BACKEND, Signals, leaves as _leaves, telling as _tel
 from ._keras_steps import STEPS
 from ._options import DeckOptions, TrackOptions
 from .deck import Deck, leaves_no_folder
+
+if TYPE_CHECKING:
+    from typing import Unpack  # of Python 3.11
 
 __all__ = ["Recorder", "tape", "_leaves", "_telling"]
 _SCHEDULES = ("every", "log_freq", "every_epochs", "at")
@@ -47,6 +50,8 @@ class Recorder(keras.callbacks.Callback):
         deck: a deck that there is already, with its own tracks; what is given here is added to them. It is not
             finished at the end of ``fit``.
         prefix: of all names, for several models in one deck: ``critic`` makes ``critic.dense.output``.
+        capsule: keep this many last steps in memory, and write them to ``RUN/capsules/STEP`` when the loss is not finite or
+            spikes, a track's condition fires, or `Deck.capsule` is called; `replay` executes them again. TensorFlow and PyTorch.
         options: of `Deck`.
     """
 
@@ -62,6 +67,7 @@ class Recorder(keras.callbacks.Callback):
         log: str | Iterable[str] | None = None,
         deck: Deck | None = None,
         prefix: str = "",
+        capsule: int = 0,
         **options: Unpack[DeckOptions],
     ) -> None:
         super().__init__()
@@ -77,6 +83,7 @@ class Recorder(keras.callbacks.Callback):
         self._tracks = [track] if isinstance(track, (dict, str)) else track
         self._given = {"every": every or log_freq or None, "form": form, "to": to, "log": log}
         self._prefix = prefix
+        self._capsule = capsule
         self.deck = deck
         self._tracks_added = False
         self._attached: Any = None
@@ -176,8 +183,19 @@ class Recorder(keras.callbacks.Callback):
             except Exception as error:
                 signals.cannot("*.*", error)
                 self._step = None
+            self._keep_batches(model)
             model.train_function = self._dispatch
         return self
+
+    def _keep_batches(self, model: Any) -> None:
+        self._keeper = None
+        if self._capsule and (self._step is None or BACKEND == "jax"):
+            self._signals.cannot("capsule", f"batches of Keras on {BACKEND} are not kept")
+        elif self._capsule:
+            from ._keep_keras import KerasKeeper
+
+            self._keeper = self._step.keeper = KerasKeeper(self.deck, model, self._capsule)
+            self.deck._parts.append(self._keeper)
 
     def finish(self) -> None:
         """Ends the recording; ``fit`` does it at its end."""
@@ -248,7 +266,8 @@ class Recorder(keras.callbacks.Callback):
             self._begin_batch()
         ahead = getattr(model, "steps_per_execution", 1) or 1
         first = self.deck.steps + 1
-        if self._gave_up or step is None or not step.works or not any(self.deck._native.due(first + i) for i in range(ahead)):
+        if self._gave_up or step is None or not (step.works and any(self.deck._native.due(first + i) for i in range(ahead))
+                                                 or step.keeps_every_step):
             result = plain(*arguments)
         else:
             result = step.run(ahead, *arguments, next_step=self._next_step)

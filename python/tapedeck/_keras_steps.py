@@ -24,6 +24,11 @@ class Step:
         self.model = model
         self.layers: dict[str, Any] = signals.layers  # that report their outputs
         self.works = True
+        self.keeper: Any = None  # of the last batches, for a capsule
+
+    @property
+    def keeps_every_step(self) -> bool:
+        return self.keeper is not None and not self.keeper.stopped
 
     def value_of(self, variable: Any) -> Any:
         return keras.ops.convert_to_numpy(variable.value)
@@ -122,7 +127,11 @@ class TensorFlowStep(Step):
                 break
             if i:
                 next_step()
+            if self.keeps_every_step:
+                self.keeper.before_batch(data.get_value() if isinstance(data, self.tf.experimental.Optional) else data)
             logs = self._one(data)
+            if self.keeps_every_step:
+                self.keeper.after_batch(logs)
         return logs
 
     def _next(self, iterator: Any) -> Any:
@@ -329,6 +338,14 @@ class TorchStep(Step):
     differentiates_with = "backward"
 
     def run(self, ahead: int, data: Any, next_step: Callable) -> Any:
+        if not self.keeps_every_step:
+            return self._one(data)
+        self.keeper.before_batch(data[0])
+        logs = self._one(data)
+        self.keeper.after_batch(logs)
+        return logs
+
+    def _one(self, data: Any) -> Any:
         model, signals = self.model, self.signals
         if not signals.complete:
             logs = model.train_step(data[0])

@@ -20,7 +20,7 @@ _records_graph = torch.is_grad_enabled
 
 
 class Tap:
-    """What is called instead of a module: the module, and those who look before and after."""
+    """What is called instead of a module: it calls the module, and observers before and after it."""
 
     __slots__ = ("module", "call", "before", "after", "has_replicas")
 
@@ -36,11 +36,11 @@ class Tap:
             caller = sys._getframe(1).f_locals.get("self", self.module)
             if caller is not self.module:
                 return caller._call_impl(*arguments, **named)
-        for look in self.before:
-            look(arguments, named)
+        for observer in self.before:
+            observer(arguments, named)
         output = self.call(*arguments, **named)
-        for look in self.after:
-            look(output)
+        for observer in self.after:
+            observer(output)
         return output
 
     def __deepcopy__(self, memo: dict) -> None:
@@ -51,27 +51,40 @@ class Tap:
 
 
 class Handle:
-    """A look at a module's calls, until it is removed."""
+    """An observer of a module's calls, until it is removed."""
 
-    __slots__ = ("tap", "place", "look")
+    __slots__ = ("tap", "place", "observer")
 
-    def __init__(self, module: torch.nn.Module, place: str, look: Callable) -> None:
+    def __init__(self, module: torch.nn.Module, place: str, observer: Callable) -> None:
         tap = module.__dict__.get("_compiled_call_impl")
         if not isinstance(tap, Tap):
             tap = Tap(module)
             module.__dict__["_compiled_call_impl"] = tap  # some modules hand attributes on to others
-        self.tap, self.place, self.look = tap, place, look
-        setattr(tap, place, (*getattr(tap, place), look))
+        self.tap, self.place, self.observer = tap, place, observer
+        setattr(tap, place, (*getattr(tap, place), observer))
 
     def remove(self) -> None:
         tap = self.tap
-        setattr(tap, self.place, tuple(look for look in getattr(tap, self.place) if look is not self.look))
+        setattr(tap, self.place, tuple(each for each in getattr(tap, self.place) if each is not self.observer))
         place = tap.module.__dict__
         if not tap.before and not tap.after and place.get("_compiled_call_impl") is tap:
             if tap.call == tap.module._call_impl:
                 del place["_compiled_call_impl"]
             else:
                 place["_compiled_call_impl"] = tap.call
+
+
+class EagerHook:
+    """A hook that compiled functions leave alone."""
+
+    __torch_unserializable__ = True  # torch.save(model) need not warn of it
+
+    def __init__(self, call: Callable) -> None:
+        self.call = call
+
+    def __call__(self, *arguments: Any) -> None:
+        if not torch.compiler.is_compiling():
+            self.call(*arguments)
 
 
 class Layer:
@@ -206,6 +219,22 @@ class Error:
 
 def nothing(*_: Any) -> None:
     """What a copy of a hook does."""
+
+
+def bare(model: torch.nn.Module) -> torch.nn.Module:
+    """The model without what wraps it: DDP, DataParallel, torch.compile."""
+    while True:
+        if isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
+            model = model.module
+        elif "_orig_mod" in model._modules:
+            model = model._modules["_orig_mod"]
+        else:
+            return model
+
+
+def clean_name(name: str) -> str:
+    """A module's or parameter's name without those of wrappers."""
+    return ".".join(word for word in name.split(".") if word not in ("_orig_mod", "_checkpoint_wrapped_module"))
 
 
 def _has_gradient(output: Any) -> bool:

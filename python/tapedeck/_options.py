@@ -38,6 +38,8 @@ class WatchOptions(DeckOptions, total=False):
     to: Names | None
     scaler: Any
     prefix: str
+    capsule: int
+    loop_checks: bool
 
 
 class TrackOptions(TypedDict, total=False):

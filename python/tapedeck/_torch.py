@@ -1,33 +1,26 @@
-"""PyTorch: outputs, errors, gradients, weights and updates of a model, while it trains.
-
-How: taps on modules record outputs (before a later in-place operation can change them) and put a hook on each that records
-its error (_layers.py). Gradients are recorded when an optimizer steps, after accumulation, unscaling, clipping and its
-closure; parameters and updates when it has stepped. Taps are there only while something is due in the open step. Nothing of this
-changes a value, and what cannot be recorded is noted and warned of, once a signal, while training goes on.
-"""
+"""PyTorch: outputs, errors, gradients, weights and updates of a model, while it trains. How is in _watcher.py."""
 
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
-from typing import Any, Unpack
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import _tensors
 from ._groups import GROUPS, default_tracks, words_of
-from ._layers import Handle, Layer, Tap
-from ._loop import Loop
+from ._layers import bare
 from ._options import DeckOptions
-from ._steps import PLAIN, Clock, Parameter, Updates, optimizers_of, stance
+from ._steps import optimizers_of
+from ._watcher import Watcher
 from .deck import Deck, leaves_no_folder
 
-_in_backward = torch._C._current_graph_task_id  # -1 outside of one
-_watchers: "weakref.WeakSet[Watcher]" = weakref.WeakSet()  # that are not finished
-_scaler: Any = None  # a weak reference to the GradScaler that last scaled a loss
+if TYPE_CHECKING:
+    from typing import Unpack  # of Python 3.11
+
+_watchers: "weakref.WeakSet[Watcher]" = weakref.WeakSet()  # those of the models that are recorded now
 
 
 @leaves_no_folder
@@ -44,6 +37,8 @@ def watch(
     scaler: Any = None,
     deck: Deck | None = None,
     prefix: str = "",
+    loop_checks: bool = True,
+    capsule: int = 0,
     **options: Unpack[DeckOptions],
 ) -> Deck:
     """Records what happens inside a PyTorch model while it trains.
@@ -70,9 +65,15 @@ def watch(
         log: which groups of signals; ``"all"`` for all of them, ``""`` to leave everything to tracks.
         form: ``stats``, ``histogram``, ``tensor``, …
         to: sinks; by default those that suit the form.
-        scaler: the ``GradScaler`` whose scale errors are freed of; found by itself when it is torch's.
+        scaler: the ``GradScaler`` whose scale errors are divided by; by default the one of torch that scales a loss
+            before the model's first update.
         deck: a deck that there is already: another model's, too, with a prefix for its names.
         prefix: of all names: ``critic`` makes ``critic.0.output``.
+        loop_checks: gather facts about the training loop for `tapedeck diagnose`. For as long as that takes, a few
+            attributes of torch's modules are replaced (docs/python.md); False leaves them as they are.
+        capsule: keep this many last steps in memory, and write them to ``RUN/capsules/STEP`` when the loss is not finite or
+            spikes, a track's condition fires, an exception ends the run, or `Deck.capsule` is called; `replay` executes them
+            again. Costs two copies of model and optimizer state, and of the batches.
         options: of `Deck`.
     """
     optimizers = optimizers_of(optimizer)
@@ -80,13 +81,13 @@ def watch(
     default_tracks((), log=chosen)  # raises before anything is made
     rank, world = _rank()
     _check_names(deck, model, prefix)
-    _release(_bare(model), deck)
+    _release(bare(model), deck)
     own = deck is None
     if deck is None:
         path = os.fspath(folder)
         deck = Deck(path if rank == 0 else f"{path}-rank{rank}", rank=rank, **options)
     deck._native.layout = "channels_first"
-    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "")
+    watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks)
     watcher.owns_deck = own
     deck._parts.append(watcher)
     _watchers.add(watcher)
@@ -97,6 +98,10 @@ def watch(
     deck._tracked = True  # also when log is empty
     if not deck._begun:
         deck._prepare()
+    if capsule:
+        from ._keep_torch import TorchKeeper
+
+        deck._parts.append(TorchKeeper(watcher, model, capsule))
     watcher.after_step()
     return deck
 
@@ -110,7 +115,7 @@ def _check_names(deck: Deck | None, model: torch.nn.Module, prefix: str) -> None
 
 def _release(model: torch.nn.Module, deck: Deck | None) -> None:
     """Ends what another deck records of this model; also that deck, if `watch` made it."""
-    for watcher in [each for each in _watchers if each.model is model and each.deck is not deck]:
+    for watcher in [each for each in _watchers if each.model is model and each.deck is not deck and not each.finished]:
         other = watcher.deck
         ended = "it is finished" if watcher.owns_deck else "it no longer does"
         warnings.warn(f"tapedeck: {other.folder} recorded this model until now; {ended}", stacklevel=4)
@@ -129,479 +134,3 @@ def _rank() -> tuple[int, int]:
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
     return 0, 1
-
-
-def _bare(model: torch.nn.Module) -> torch.nn.Module:
-    """The model without what wraps it: DDP, DataParallel, torch.compile."""
-    while True:
-        if isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
-            model = model.module
-        elif "_orig_mod" in model._modules:
-            model = model._modules["_orig_mod"]
-        else:
-            return model
-
-
-def _clean(name: str) -> str:
-    return ".".join(word for word in name.split(".") if word not in ("_orig_mod", "_checkpoint_wrapped_module"))
-
-
-class Watcher:
-    """What goes with a deck that watches a model."""
-
-    def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str) -> None:
-        self.deck = deck
-        self.owns_deck = False  # watch() made it
-        self.prefix = prefix
-        self.model = _bare(model)
-        self.handles: list[Handle] = []
-        self.layers: list[tuple[torch.nn.Module, Layer]] = []
-        self.parameters: list[Parameter] = []
-        self.names: dict[int, str] = {}  # of signals
-        self.refused: set[str] = set()  # signals that were not recorded
-        self.waiting: list[tuple[Any, torch.Tensor, Any]] = []  # copies from a device, under way
-        self.latest: Any = None  # what was recorded last, and its place, version and size then
-        self.latest_at = (0, 0, 0)
-        self.serial = 0  # of the step that is open
-        self.passes = 1  # forward passes of it: micro-batches
-        self.backward_seen = False
-        self.sees_backward = False
-        self.task, self.task_counts = -1, False  # the backward pass that was asked about last
-        self.loss_scale = 1.0  # in it
-        self.forgot = False  # to copy parameters before they change, where no optimizer says when
-        self.due = False  # something is, in this step
-        self.seen = False  # the model was called in it
-        self.version = -1  # of a parameter when the step was opened
-        self.accepts_evaluation = False
-        self.scaler = None if scaler is None else weakref.ref(scaler)
-        self.twice = self.skipped = 0
-        self.said: set[str] = set()
-        self.compiled = _is_compiled(model)
-        self.parallel = isinstance(model, torch.nn.DataParallel) and len(model.device_ids) > 1
-        self._declare()
-        self.sharded = any(hasattr(p.tensor, "_local_tensor") for p in self.parameters) or any(
-            "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules())
-        self.clock = next((part for part in deck._parts if isinstance(part, Clock)), None)
-        if self.clock is None:
-            self.clock = Clock(deck)
-            deck._parts.append(self.clock)
-        self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scale, prefix)
-        if scaler is None:
-            _follow_scalers()
-        self.optimizers = [Updates(self, word, optimizer) for word, optimizer in optimizers.items()]
-        self.clock.count += len(optimizers)
-
-    def declare(self, name: str, **about: Any) -> Any:
-        signal = self.deck._native.signal(name, rank=self.deck.rank, **about)
-        self.names[id(signal)] = name
-        return signal
-
-    def _declare(self) -> None:
-        order = 0
-        for name, module in self.model.named_modules():
-            is_leaf = not any(True for _ in module.children())
-            order += is_leaf
-            is_root = module is self.model and not is_leaf
-            label = _clean(name) or ("prediction" if is_root else "model")
-            self.layers.append((module, Layer(self, self.prefix + label, max(order, 1), is_root)))
-        orders = {layer.name: layer.order for _, layer in self.layers}
-        for name, tensor in self.model.named_parameters():
-            for part, pick in _tensors.COMPLEX if tensor.is_complex() else (("", None),):
-                self._declare_parameter(self.prefix + _clean(name) + (part and f".{part}"), tensor, pick, orders)
-
-    def _declare_parameter(self, name: str, tensor: torch.nn.Parameter, pick: Any, orders: dict[str, int]) -> None:
-        layer, _, parameter = name.rpartition(".")
-        if layer + "." == self.prefix or not layer:
-            layer = self.prefix + "model" if len(self.layers) == 1 else layer
-        common = {"layer": layer, "parameter": parameter, "order": orders.get(layer, 0)}
-        self.parameters.append(Parameter(
-            tensor, pick, name,
-            self.declare(name, kind="parameter", **common),
-            self.declare(f"{name}.gradient", kind="gradient", **common),
-            self.declare(f"{name}.update", kind="update", **common),
-        ))
-
-    def note_facts(self, rank: int, world: int) -> None:
-        tensors = [p.tensor for p in self.parameters]
-        self.note("framework", f"torch {torch.__version__}")
-        self.guard("model", lambda: self.note("model", repr(self.model)[:20000]))
-        self.note("parameters", sum(p.numel() for p in tensors if not torch.nn.parameter.is_lazy(p)))
-        if world > 1:
-            self.note("rank", rank)
-            self.note("world_size", world)
-            self.note("replicas", not self.sharded)
-        if any(isinstance(module, torch.jit.ScriptModule) for module in self.model.modules()):
-            self._say_once("scripted", "layers of a TorchScript module are called without Python: their outputs and errors are "
-                           "not recorded")
-        if self.compiled:
-            self.note("compiled", "steps that are recorded run eagerly")
-        frozen = [p.name for p in self.parameters if not p.tensor.requires_grad]
-        if frozen:
-            self.note("frozen_parameters", ",".join(frozen))
-        if self.optimizers:
-            self.note("optimizer", "\n".join(repr(each.optimizer) for each in self.optimizers))
-            inside = {id(p) for each in self.optimizers for group in each.optimizer.param_groups for p in group["params"]}
-            outside = [p.name for p in self.parameters if id(p.tensor) not in inside]
-            if outside:
-                self.note("parameters_without_optimizer", ",".join(outside))
-
-    # ---- what cannot be recorded ----------------------------------------------------------------
-
-    def guard(self, name: str, call: Callable, *arguments: Any) -> bool:
-        """What fails here is no reason to end a training."""
-        try:
-            call(*arguments)
-            return True
-        except Exception as error:
-            self.refuse(self.prefix + name, error)
-            return False
-
-    def refuse(self, name: str, error: Exception) -> None:
-        if name in self.refused:
-            return
-        self.refused.add(name)
-        reason = (str(error) or repr(error)).strip().split("\n")[0][:300]
-        try:
-            self.deck.note(f"not_recorded.{name}", reason)
-        except Exception:  # the deck is finished
-            pass
-        warnings.warn(f"tapedeck: {name} is not recorded: {reason}", stacklevel=2)
-
-    def note(self, key: str, value: Any) -> None:
-        self.deck.note(self.prefix + key, value)
-
-    def _note_once(self, key: str, text: str) -> None:
-        if key not in self.said:
-            self.said.add(key)
-            self.note(key, text)
-
-    def _say_once(self, key: str, text: str) -> None:
-        if key not in self.said:
-            warnings.warn(f"tapedeck: {text}", stacklevel=3)
-        self._note_once(key, text)
-
-    # ---- taps -----------------------------------------------------------------------------------
-
-    def after_step(self) -> None:
-        """A step is open: taps are put on, or taken off."""
-        self.serial += 1
-        self.passes = 1
-        self.backward_seen = self.sees_backward = self.seen = False
-        self.latest, self.latest_at = None, (0, 0, 0)
-        self.after_track()
-
-    def after_track(self) -> None:
-        self.guard("step", self._open_step)
-
-    def _open_step(self) -> None:
-        """Something may be due that was not before."""
-        self.due = self.deck._native.due(self.deck.steps + 1)
-        if self.due:
-            self._put_on()
-            self.version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
-            self.forgot = not self.optimizers
-        elif self.handles:
-            self._take_off()
-
-    def _put_on(self) -> None:
-        if self.handles:
-            return
-        if self.parallel:
-            self._say_once("data_parallel", "DataParallel copies the model in every step: outputs and errors are not "
-                           "recorded; DistributedDataParallel has them")
-            return
-        if self.compiled and not stance.force_eager(self):
-            self._say_once("compiled", "this PyTorch cannot run a compiled model eagerly for a step (2.6 and newer can): its "
-                           "outputs and errors are not recorded")
-            return
-        self.handles = [Handle(module, "after", layer.after_forward) for module, layer in self.layers]
-
-    def _take_off(self) -> None:
-        for handle in self.handles:
-            handle.remove()
-        self.handles.clear()
-        stance.release(self)
-
-    def see_unseen(self) -> None:
-        """Parameters changed in a step that was due, and no module was called: a compiled function did it."""
-        if self.seen or not self.due or not self.handles:
-            return
-        if self.version == next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1):
-            return
-        missing = "outputs and errors"
-        if self.optimizers and not self.clock.stepped:  # the optimizer's step was compiled, too
-            missing = "outputs, errors, gradients and updates"
-            self._put_values(self.parameters)
-        if self.compiled or not _has_compiled():
-            self._say_once("unseen", f"parameters changed and no layer of the model was called: its {missing} are not recorded")
-            return
-        self.compiled = True
-        eager = stance.force_eager(self)
-        self._say_once("compiled", f"step {self.deck.steps + 1} ran in a compiled function: its {missing} are not recorded; " + (
-            "from now on steps that are recorded run eagerly" if eager else
-            "nor are those of later steps: this PyTorch cannot run them eagerly (2.6 and newer can)"))
-        if not eager:
-            self._take_off()
-
-    def see_added(self, trained: set[int]) -> None:
-        """Parameters of the model that an optimizer has, and that were not there when the model was watched."""
-        known = {id(p.tensor) for p in self.parameters}
-        added = [name for name, p in self.model.named_parameters() if id(p) in trained and id(p) not in known]
-        if added:
-            self._say_once("parameters_added", f"parameters that were added after watch() are not recorded: {', '.join(added[:8])}"
-                           + ("…" if len(added) > 8 else "") + "; finish the deck and watch the model again to record them")
-
-    def put(self, signal: Any, tensor: torch.Tensor) -> None:
-        """Records a tensor; one on a device is copied while it goes on, and recorded at the step's end."""
-        if type(tensor) in PLAIN:
-            try:
-                signal.put(tensor)
-                return
-            except Exception:  # in another memory, of another type
-                pass
-        try:
-            if signal.wants():
-                self._put_otherwise(signal, _tensors.readable(tensor))
-        except Exception as error:
-            self.refuse(self.names[id(signal)], error)
-
-    def _put_otherwise(self, signal: Any, source: torch.Tensor) -> None:
-        if source.is_cpu:
-            _tensors.put(signal, source)
-            return
-        host = torch.empty(source.shape, dtype=source.dtype, pin_memory=source.is_cuda)
-        host.copy_(source, non_blocking=True)
-        done = None
-        if source.is_cuda:
-            done = torch.cuda.Event()
-            done.record(torch.cuda.current_stream(source.device))
-        self.waiting.append((signal, host, done))
-
-    def _put_waiting(self) -> None:
-        for signal, host, done in self.waiting:
-            if done is not None:
-                done.synchronize()
-            self.put(signal, host)
-        self.waiting.clear()
-
-    def is_known(self, output: Any) -> bool:
-        """Whether this was recorded just now: a container gives its last child's output on, Flatten
-        another view of it. An in-place operation gives the same memory with another version."""
-        if type(output) is torch.Tensor and (count := output.numel()):
-            at = (output.data_ptr(), output._version, count)
-        else:
-            at = (id(output), output._version if isinstance(output, torch.Tensor) else 0, 0)
-        if at == self.latest_at:
-            return True
-        self.latest, self.latest_at = output, at
-        return False
-
-    # ---- passes ---------------------------------------------------------------------------------
-
-    def next_pass(self) -> None:
-        self.backward_seen = self.sees_backward = False
-        self.passes += 1
-
-    def skip_pass(self, output: Any) -> None:
-        self._note_once("micro_batches", "outputs and errors are those of a step's first micro-batch")
-        if isinstance(output, torch.Tensor) and output.requires_grad and not self.sees_backward:
-            self.sees_backward = True
-            output.register_hook(self.see_backward)
-
-    def see_backward(self, *_: Any) -> None:
-        self.backward_seen = self.backward_seen or self.counts()
-
-    def counts(self) -> bool:
-        """Whether the backward pass under way is the loss's: its gradients reach parameters of the model. That of a
-        gradient penalty, or one to inputs, is not."""
-        task = _in_backward()
-        if task != self.task:
-            self.task = task
-            self.task_counts = self._is_loss_pass()
-            self.loss_scale = self.scale()
-        return self.task_counts
-
-    def _is_loss_pass(self) -> bool:
-        if self.sharded:  # other parameters are in the graph, for as long as they are needed
-            return not torch.is_grad_enabled()
-        if any(p.tensor.requires_grad and _is_reached(p.tensor) for p in self.parameters):
-            return True
-        trained = [p for p in self.model.parameters() if p.requires_grad]  # they may be others by now
-        return not trained or any(map(_is_reached, trained))
-
-    def enter_backward(self) -> None:
-        self.backward_seen = True
-        if self.passes == 1 and self.parameters:
-            gradient = self.parameters[0].tensor.grad
-            self.scalar("stale_gradients", float(gradient is not None and bool(_tensors.readable(gradient).any())))
-
-    def scalar(self, name: str, value: float) -> None:
-        self.deck._native.scalar(self.prefix + name, value)
-
-    def scale(self) -> float:
-        reference = self.scaler or _scaler
-        scaler = reference() if reference else None
-        return float(scaler.get_scale()) if scaler is not None and scaler.is_enabled() else 1.0
-
-    # ---- parameters -----------------------------------------------------------------------------
-
-    def _remember(self, parameters: list[Parameter]) -> None:
-        wanted = [p for p in parameters if p.update.wants() and (p.is_plain or not torch.nn.parameter.is_lazy(p.tensor))]
-        if wanted:
-            with torch.no_grad():
-                copies = _clone([p.tensor if p.is_plain else p.read(p.tensor) for p in wanted])
-            for p, copy in zip(wanted, copies):
-                p.before = copy
-
-    def put_gradients(self, parameters: list[Parameter]) -> None:
-        self._put_all([p.gradient for p in parameters],
-                      [g if p.is_plain or g is None else p.read_wanted(p.gradient, g)
-                       for p in parameters for g in (p.tensor.grad,)])
-
-    def _put_values(self, parameters: list[Parameter]) -> None:
-        self._put_all([p.value for p in parameters],
-                      [p.tensor if p.is_plain else p.read_wanted(p.value, p.tensor) for p in parameters])
-
-    def _put_parameters(self, parameters: list[Parameter]) -> None:
-        self._put_values(parameters)
-        changed = [p for p in parameters if p.before is not None]
-        if changed:
-            with torch.no_grad():
-                updates = torch._foreach_sub([p.tensor if p.is_plain else p.read(p.tensor) for p in changed],
-                                             [p.before for p in changed])
-            self._put_all([p.update for p in changed], list(updates))
-        for p in changed:
-            p.before = None
-
-    def _put_all(self, signals: list[Any], tensors: list[torch.Tensor | None]) -> None:
-        """All that are wanted, in one call; those that are elsewhere, or of another kind, one by one."""
-        for i in self.deck._native.put_all(signals, tensors):
-            self.put(signals[i], tensors[i])
-
-    @property
-    def is_due(self) -> bool:
-        return bool(self.handles) or self.deck._native.due(self.deck.steps + 1)
-
-    def before_update(self, updates: Updates) -> None:
-        clock = self.clock
-        if id(updates) in clock.stepped:
-            if clock.inferring is not False:
-                clock.infer_step()
-            else:
-                self._say_once("several_updates", "an optimizer stepped several times in a step: gradients, updates and "
-                               "weights are those of its first; deck.step() after each records them all")
-        scalar = self.deck._native.scalar
-        for name, group in zip(updates.rates(), updates.optimizer.param_groups):
-            scalar(name, group["lr"])
-        updates.records = id(updates) not in clock.stepped and self.is_due
-        if updates.records:
-            if not self.model.training and not self.accepts_evaluation:
-                self.accepts_evaluation = True
-                self._note_once("training_mode", "the optimizer stepped while the model was in evaluation mode")
-            self.scalar("training_mode", float(self.model.training))
-            self.scalar("micro_batches", float(self.passes))
-            self._remember(updates.parameters())
-
-    def after_update(self, updates: Updates) -> None:
-        clock = self.clock
-        if updates.records:
-            self._put_parameters(updates.parameters())
-        clock.see_step(id(updates))
-        if clock.is_over and self.deck._native.due(self.deck.steps + 2):
-            self._put_on()  # to notice the next forward pass
-
-    # ---- the deck's steps -----------------------------------------------------------------------
-
-    def before_step(self) -> bool:
-        if not self.clock.ignoring:
-            self.guard("step", self._close_step)
-        return True
-
-    def _close_step(self) -> None:
-        self.see_unseen()
-        if not self.optimizers:
-            if self.handles:
-                self.put_gradients(self.parameters)
-                self._put_parameters(self.parameters)
-                self.forgot = False
-        elif self.backward_seen and not self.clock.stepped and self.loss_scale != 1:
-            self.skipped += 1
-            self.scalar("skipped_steps", float(self.skipped))
-            self._note_once("skipped_steps", "the GradScaler skipped updates: gradients were not finite")
-        self._put_waiting()
-        if self.twice:
-            self._note_once("backward_twice", "several backward passes in a step: errors are those of the first")
-
-    def warnings(self) -> list[str]:
-        return self.loop.warnings()
-
-    def leave(self) -> None:
-        """Ends the recording of this model; the deck goes on."""
-        self.finish()
-        parts = self.deck._parts
-        parts.remove(self)
-        self.clock.count -= len(self.optimizers)
-        if not any(isinstance(part, Watcher) for part in parts):
-            parts.remove(self.clock)
-
-    def finish(self) -> None:
-        _watchers.discard(self)
-        self.loop.finish()
-        self.guard("step", self._put_waiting)
-        self._take_off()
-        for updates in self.optimizers:
-            for handle in updates.handles:
-                handle.remove()
-
-
-def _clone_each(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    return [tensor.clone() for tensor in tensors]
-
-
-_clone = getattr(torch, "_foreach_clone", _clone_each)  # in one call, in newer versions
-
-
-def _is_reached(parameter: torch.Tensor) -> bool:
-    """Whether the backward pass under way gives this parameter a gradient."""
-    node = parameter.grad_fn
-    if node is None:  # as torch.autograd.graph.get_gradient_edge finds it
-        enabled = torch.is_grad_enabled()
-        torch._C._set_grad_enabled(True)
-        try:
-            node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
-        finally:
-            torch._C._set_grad_enabled(enabled)
-    try:
-        return torch._C._will_engine_execute_node(node)
-    except RuntimeError:  # autograd.grad() of the parameter: the loss's, unless another pass goes through it
-        return not torch.is_grad_enabled()
-
-
-def _is_compiled(model: torch.nn.Module) -> bool:
-    def call(module: Any) -> Any:
-        inside = module.__dict__.get("_compiled_call_impl")
-        return inside if not isinstance(inside, Tap) or inside.call != module._call_impl else None
-
-    return any("_orig_mod" in module._modules or call(module) is not None for module in model.modules())
-
-
-def _has_compiled() -> bool:
-    """Whether torch.compile has compiled something."""
-    utils = sys.modules.get("torch._dynamo.utils")
-    return utils is not None and sum(utils.counters["frames"].values()) > 0
-
-
-def _follow_scalers() -> None:
-    """Learns which GradScaler scales losses: their gradients carry its scale until the optimizer steps."""
-    scaler_class = getattr(getattr(torch, "amp", None), "GradScaler", None)
-    if scaler_class is None or hasattr(scaler_class.scale, "_tapedeck"):
-        return
-    plain = scaler_class.scale
-
-    def scale(self: Any, outputs: Any) -> Any:
-        global _scaler
-        _scaler = weakref.ref(self)
-        return plain(self, outputs)
-
-    scale._tapedeck = True  # type: ignore[attr-defined]
-    scaler_class.scale = scale

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from ._options import WatchOptions
 from ._torch import watch
+
+if TYPE_CHECKING:
+    from typing import Unpack  # of Python 3.11
 
 
 class TrainerSteps:

@@ -34,10 +34,10 @@ class Weights(dict):
                         continue  # the state of a random generator
                     self._add(layer, variable.name, variable, _numpy(variable.numpy() if hasattr(variable, "numpy") else variable))
         else:
-            from ._torch import _bare, _clean
+            from ._layers import bare, clean_name
 
-            for name, tensor in _bare(model).state_dict(keep_vars=True).items():
-                layer, _, parameter = _clean(name).rpartition(".")
+            for name, tensor in bare(model).state_dict(keep_vars=True).items():
+                layer, _, parameter = clean_name(name).rpartition(".")
                 if tensor.is_floating_point():
                     self._add(layer, parameter, tensor, _numpy(tensor).copy())
 

@@ -462,6 +462,17 @@ class Deck:
         self.epoch += 1
         self._native.note(_resume.ENDED, str(self.steps))
 
+    def capsule(self, reason: str = "asked for") -> str:
+        """Writes the last steps that ``watch(…, capsule=N)`` keeps, for `replay`; their folder.
+
+        >>> deck.capsule()
+        'runs/a/capsules/120'
+        """
+        keeper = next((part for part in self._parts if hasattr(part, "windows")), None)
+        if keeper is None:
+            raise ValueError("nothing is kept: watch(…, capsule=8) keeps the last 8 steps")
+        return keeper.write(reason)
+
     def flush(self) -> None:
         """Returns when everything recorded in closed steps is safe on disk; raises the first error."""
         self._native.flush()
@@ -500,6 +511,8 @@ class Deck:
         if os.getpid() != self._pid:
             return
         for part in self._parts:
+            if state and hasattr(part, "fail"):
+                part.fail(state)
             part.finish()
         if state:
             self._native.note("state", state)

@@ -1,4 +1,5 @@
-"""PyTorch Lightning: ``Trainer(callbacks=[tapedeck.lightning.Recorder("runs/a")])``."""
+"""PyTorch Lightning: ``Trainer(callbacks=[tapedeck.lightning.Recorder("runs/a")])`` for what happens inside the module,
+``Trainer(logger=tapedeck.lightning.Logger("runs/a"))`` for what it logs."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ except ImportError:
     from pytorch_lightning import Callback
 
 from ._guard import guarded
+from ._lightning_logger import Logger as Logger
 from ._trainer import TrainerSteps
 
 

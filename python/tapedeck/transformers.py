@@ -1,8 +1,10 @@
-"""Hugging Face's Trainer: ``Trainer(…, callbacks=[tapedeck.transformers.Recorder("runs/a")])``."""
+"""Hugging Face's Trainer and TRL: ``Trainer(…, callbacks=[tapedeck.transformers.Recorder("runs/a")])``, or
+``tapedeck.transformers.register("runs/a")`` and then ``TrainingArguments(report_to="tapedeck")``."""
 
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 from transformers import TrainerCallback
@@ -39,3 +41,19 @@ class Recorder(TrainerSteps, TrainerCallback):
     @guarded
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._end()
+
+
+def register(folder: str | os.PathLike[str] = "runs/run", **options: Any) -> None:
+    """Makes ``report_to="tapedeck"`` of ``TrainingArguments`` (and of TRL's configs) add a `Recorder` with these
+    arguments to every trainer that is made afterwards.
+
+    >>> tapedeck.transformers.register("runs/a", every=100)
+    >>> args = TrainingArguments(report_to="tapedeck")
+    """
+    from transformers.integrations import integration_utils
+
+    class Registered(Recorder):
+        def __init__(self) -> None:
+            super().__init__(folder, **options)
+
+    integration_utils.INTEGRATION_TO_CALLBACK["tapedeck"] = Registered

@@ -80,7 +80,7 @@ class OnnxExport(Case):
         self.train(SMALL.replace("model:\n", "model:\n  - reshape: {shape: [2, 1]}\n"
                                  "  - lstm: {name: one, units: 2, activation: gelu}\n"), "--quiet")
         error = self.run_program("weights", "runs/small", "--to", "small.onnx", status=1).stderr
-        self.assertIn("small.onnx: 1 layer cannot be written as ONNX: LSTM 'one' (ONNX's LSTM has no activation gelu)",
+        self.assertIn("small.onnx: 1 layer cannot be written as operators: LSTM 'one' (the operator LSTM has no activation gelu)",
                       error)
         self.assertFalse(self.exists("small.onnx"))
 

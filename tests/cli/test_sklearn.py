@@ -1,12 +1,15 @@
 """Classifiers of scikit-learn, as skl2onnx writes them: scores in columns named by class, and which class it is."""
 import csv
+import glob
 import json
 import os
+import shutil
+import subprocess
 import unittest
 
 import numpy
 
-from program import Case, SOURCE
+from program import Case, PROGRAM, SOURCE
 
 FIXTURES = os.path.join(SOURCE, "tests", "fixtures", "models", "sklearn")
 
@@ -30,6 +33,53 @@ class Classifiers(Case):
 
     def test_classes_with_numbers(self):
         self.check("logistic_two")
+
+
+class WithoutPlugin(Case):
+    """The program and the library in a folder of their own, without libtapedeck-operators.so."""
+
+    def setUp(self):
+        super().setUp()
+        build = os.path.dirname(PROGRAM)
+        self.bin = self.path("bin")
+        os.mkdir(self.bin)
+        for file in [PROGRAM, *glob.glob(os.path.join(build, "libtapedeck.so*"))]:
+            shutil.copy2(file, self.bin)
+        self.plugin = os.path.join(build, "libtapedeck-operators.so")
+
+    def predict(self, model, data):
+        return subprocess.run([os.path.join(self.bin, "tapedeck"), "predict", model, data, "--to", "y.csv", "--quiet"],
+                              cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False)
+
+    def predict_forest(self):
+        forest = os.path.join(FIXTURES, "forest_names")
+        return self.predict(forest + ".onnx", forest + ".input.npy")
+
+    def test_the_error_names_operator_and_plugin(self):
+        done = self.predict_forest()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        for part in ("ai.onnx.ml.TreeEnsembleClassifier", "libtapedeck-operators.so is not installed", "libtapedeck0"):
+            self.assertIn(part, done.stderr)
+        self.assertFalse(os.path.exists(self.path("y.csv")))
+
+    def test_it_is_found_beside_the_library(self):
+        shutil.copy2(self.plugin, self.bin)
+        done = self.predict_forest()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("predicted", self.read("y.csv"))
+
+    def test_a_file_that_is_no_plugin(self):
+        with open(os.path.join(self.bin, "libtapedeck-operators.so"), "w", encoding="utf-8") as file:
+            file.write("not a shared object")
+        done = self.predict_forest()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("TreeEnsembleClassifier", done.stderr)
+        self.assertIn("libtapedeck-operators.so", done.stderr)
+
+    def test_networks_do_without_it(self):
+        model = os.path.join(SOURCE, "tests", "fixtures", "models", "onnx", "cnn_17")
+        done = self.predict(model + ".onnx", model + ".input.npy")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 /* Any bytes as an ONNX file that becomes a model: what is constant is computed, shapes are learnt by
  * running it, layers are made; then it runs forward and back. */
-#include "onnx/model.h"
+#include "onnx/onnx.h"
 #include "tapedeck/tape.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void run(td_model *model, td_tensor *x, td_tape *tape) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     td_error error = {0};
-    td_model *model = td__onnx_model(data, size, NULL, &error);
+    td_model *model = td__onnx_model(data, size, NULL, NULL, &error);
     if (!model) {
         if (!error.text[0]) {
             abort();

@@ -26,18 +26,18 @@ static void take_note(void *user, const char *key, const char *value) {
 }
 
 static void read_signals(td_run *run) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(run, &signals);
+    size_t count = td_run_signal_count(run);
     for (size_t i = 0; i < count; i++) {
+        const td_run_signal *signal = td_run_signal_at(run, i);
         td_point points[POINTS];
         td_run_value values[POINTS];
         td_extremes extremes;
-        (void)td_run_points(run, &signals[i], NULL, signals[i].first_step, signals[i].last_step,
-                            points, POINTS, NULL);
-        (void)td_run_points(run, &signals[i], "norm", signals[i].first_step, signals[i].last_step,
-                            points, POINTS, NULL);
-        (void)td_run_values(run, &signals[i], "mean", INT64_MIN, INT64_MAX, values, POINTS);
-        (void)td_run_extremes(run, &signals[i], &extremes);
+        (void)td_run_points(run, signal, NULL, signal->first_step, signal->last_step, points,
+                            POINTS, NULL);
+        (void)td_run_points(run, signal, "norm", signal->first_step, signal->last_step, points,
+                            POINTS, NULL);
+        (void)td_run_values(run, signal, "mean", INT64_MIN, INT64_MAX, values, POINTS);
+        (void)td_run_extremes(run, signal, &extremes);
     }
 }
 

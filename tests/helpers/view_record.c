@@ -2,6 +2,8 @@
  *   hostile    names that are markup, 10 kB long, or turn the text around; NaN and infinities
  *   many       a thousand metrics and three hundred layers
  *   types      a tensor of each element type, with values that its neighbours would read otherwise
+ *   odd        numbers that are easily shown as something else: NaN and infinite metrics and predictions, dead
+ *              units, tensors that are mostly zero, slices of very different size, records far apart
  *   grow       a step every few milliseconds, until it is killed */
 #include "tapedeck/deck.h"
 
@@ -78,6 +80,55 @@ static void types(td_deck *deck) {
     (void)td_deck_step(deck, 1, 1);
 }
 
+enum { ODD_STEPS = 100, ODD_EVERY = 25, ODD_UNITS = 32 };
+
+static void record_odd_tensors(td_deck *deck) {
+    static float output[16][ODD_UNITS], kernel[3][3][1][4], nothing[4], prediction[4][2];
+    for (int i = 0; i < 16; i++) {
+        output[i][0] = 1;
+        output[i][1] = -2;
+        output[i][2] = 3;
+    }
+    for (int i = 0; i < 36; i++) {
+        (&kernel[0][0][0][0])[i] = powf(10, (float)(i % 4)) * (float)(i / 4 + 1);
+    }
+    for (int i = 0; i < 4; i++) {
+        nothing[i] = NAN;
+        prediction[i][0] = i == 1 ? NAN : (float)i;
+        prediction[i][1] = i == 2 ? INFINITY : 1.5f;
+    }
+    (void)td_deck_record(deck, "hidden.output",
+                         (td_view){TD_FLOAT32, TD_SHAPE(16, ODD_UNITS), output, NULL, NULL});
+    (void)td_deck_record(deck, "conv.kernel",
+                         (td_view){TD_FLOAT32, TD_SHAPE(3, 3, 1, 4), kernel, NULL, NULL});
+    (void)td_deck_record(deck, "lost.output",
+                         (td_view){TD_FLOAT32, TD_SHAPE(4), nothing, NULL, NULL});
+    (void)td_signal_record(
+        td_deck_signal_with(deck, "prediction",
+                            &(td_signal_info){sizeof(td_signal_info), .kind = TD_SIGNAL_PREDICTION,
+                                              .batched = true, .classes = 2}),
+        (td_view){TD_FLOAT32, TD_SHAPE(4, 2), prediction, NULL, NULL});
+}
+
+static void odd(td_deck *deck) {
+    static const int64_t rows[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    static const int32_t labels[4] = {1, 1, 0, 0};
+    td_deck_track(deck, .what = "hidden.output,conv.kernel,lost.output", .form = TD_TENSOR,
+                  .to = "npy");
+    td_deck_track(deck, .what = "prediction", .form = TD_ROWS, .to = "sqlite");
+    for (int64_t step = 1; step <= ODD_STEPS; step++) {
+        (void)td_deck_scalar(deck, "loss", step > 60 ? (double)NAN : 1.0 / (double)step);
+        (void)td_deck_scalar(deck, "accuracy", step == ODD_STEPS ? (double)INFINITY : (double)step);
+        if (step % ODD_EVERY == 0) {
+            td_view label = {TD_INT32, TD_SHAPE(4), labels, NULL, NULL};
+            (void)td_deck_scalar(deck, "val_loss", (double)step / 7);
+            (void)td_deck_batch_labels(deck, rows, 4, &label);
+            record_odd_tensors(deck);
+        }
+        (void)td_deck_step(deck, (step - 1) / ODD_EVERY + 1, step);
+    }
+}
+
 static void grow(td_deck *deck) {
     for (int64_t step = 1;; step++) {
         (void)td_deck_scalar(deck, "loss", 1.0 / (double)step);
@@ -92,7 +143,8 @@ int main(int count, char **arguments) {
     static const struct {
         const char *name;
         void (*record)(td_deck *deck);
-    } kinds[] = {{"hostile", hostile}, {"many", many}, {"types", types}, {"grow", grow}};
+    } kinds[] = {
+        {"hostile", hostile}, {"many", many}, {"types", types}, {"odd", odd}, {"grow", grow}};
     td_error error = {0};
     td_deck *deck = count == 3 ? td_deck_open(arguments[1], &error) : NULL;
     if (!deck) {

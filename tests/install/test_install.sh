@@ -68,6 +68,12 @@ if [ -x "$TAPEDECK" ] && [ -f "$TD_BUILD/libtapedeck-http.so" ]; then
     wait "$viewer"
     grep -q '^http://127.0.0.1:' "$scratch/address"
 fi
+# So do the operators of scikit-learn's models.
+if [ -x "$TAPEDECK" ]; then
+    forest=$TD_SOURCE/tests/fixtures/models/sklearn/forest_names
+    "$prefix/bin/tapedeck" predict "$forest.onnx" "$forest.input.npy" --to "$scratch/predicted.csv" --quiet
+    grep -q predicted "$scratch/predicted.csv"
+fi
 
 # A configuration without tests after one that had them.
 for tests in AUTO OFF; do

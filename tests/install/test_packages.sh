@@ -35,7 +35,10 @@ for file in bin/tapedeck include/tapedeck/deck.h share/man/man1/tapedeck.1 share
     }
 done
 files | grep -q '/libtapedeck\.so\.[0-9.]*$'
+files | grep -q '/libtapedeck-operators\.so$'
 "$root/usr/bin/tapedeck" --version
+forest=$TD_SOURCE/tests/fixtures/models/sklearn/forest_names
+"$root/usr/bin/tapedeck" predict "$forest.onnx" "$forest.input.npy" --to "$scratch/predicted.csv" --quiet
 dpkg --root="$root" --list tapedeck libtapedeck0 libtapedeck-dev | grep -c '^ii' | grep -qx 3
 dpkg-deb --field "$scratch"/packages/libtapedeck0_*.deb Depends | grep -q libsqlite3
 tar -tzf "$scratch"/packages/tapedeck-*.tar.gz | grep -q 'bin/tapedeck$'

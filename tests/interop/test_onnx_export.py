@@ -194,7 +194,7 @@ class Export(Case):
             "model:\n", "model:\n  - reshape: {shape: [2, 1]}\n  - lstm: {name: one, units: 2, activation: gelu, "
             "return_sequences: true}\n  - gru: {name: two, units: 2, activation: swish}\n"), "--quiet")
         error = self.run_program("weights", self.path("runs", "small"), "--to", self.path("s.onnx"), status=1).stderr
-        self.assertIn("2 layers cannot be written as ONNX: LSTM 'one' (ONNX's LSTM has no activation gelu), GRU 'two'",
+        self.assertIn("2 layers cannot be written as operators: LSTM 'one' (the operator LSTM has no activation gelu), GRU 'two'",
                       error)
         self.assertFalse(self.exists("s.onnx"))
 

@@ -11,7 +11,8 @@
  * at least as many passed as did when this was last changed. -v lists what is not supported.
  */
 #include "base/proto.h"
-#include "onnx/run.h"
+#include "graph/run.h"
+#include "onnx/onnx.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -90,8 +91,8 @@ static file_bytes load(const char *path) {
 
 /* A value of a data set, and what it lies in. */
 typedef struct given {
-    td__onnx_value value; /* of tensors, plain */
-    td__onnx_list *list;
+    td__graph_value value; /* of tensors, plain */
+    td__graph_list *list;
     td_tensor **tensors;
     void **memories;
     size_t count;
@@ -100,7 +101,7 @@ typedef struct given {
 static void given_release(given *g) {
     for (size_t i = 0; i < g->count; i++) {
         td_tensor_destroy(g->tensors[i]);
-        td__onnx_chunks_free(g->memories[i]);
+        td__chunks_free(g->memories[i]);
     }
     free(g->tensors);
     free(g->memories);
@@ -109,16 +110,16 @@ static void given_release(given *g) {
 }
 
 /* The next tensor, into *value. */
-static td_status read_tensor(given *g, td__proto message, td__onnx_value *value, td_error *error) {
-    td__onnx_constant constant = {0};
-    void *memory = NULL;
+static td_status read_tensor(given *g, td__proto message, td__graph_value *value, td_error *error) {
+    td__graph_constant constant = {0};
+    td__chunk *memory = NULL;
     td_status status = td__onnx_parse_tensor(message.p, (size_t)(message.end - message.p),
                                              &constant, &memory, error);
     g->tensors = realloc(g->tensors, (g->count + 1) * sizeof *g->tensors);
     g->memories = realloc(g->memories, (g->count + 1) * sizeof *g->memories);
     g->tensors[g->count] = constant.tensor;
     g->memories[g->count++] = memory;
-    *value = (td__onnx_value){.type = constant.type, .plain = constant.tensor};
+    *value = (td__graph_value){.type = constant.type, .plain = constant.tensor};
     return status;
 }
 
@@ -129,20 +130,20 @@ static td_status read_sequence(given *g, td__proto message, td_error *error) {
     for (td__proto_field field; td__proto_next(&rest, &field);) {
         count += field.number == 3;
     }
-    g->list = calloc(1, sizeof *g->list + count * sizeof(td__onnx_value));
+    g->list = calloc(1, sizeof *g->list + count * sizeof(td__graph_value));
     td_status status = TD_OK;
     for (td__proto_field field; !status && td__proto_next(&message, &field);) {
         if (field.number == 3) {
             status = read_tensor(g, td__proto_in(&field), &g->list->items[g->list->count++], error);
         }
     }
-    g->value = (td__onnx_value){.list = g->list};
+    g->value = (td__graph_value){.list = g->list};
     return status;
 }
 
 /* OptionalProto: nothing, a tensor or a sequence. */
 static td_status read_optional(given *g, td__proto message, td_error *error) {
-    g->value = (td__onnx_value){.none = true};
+    g->value = (td__graph_value){.none = true};
     for (td__proto_field field; td__proto_next(&message, &field);) {
         if (field.number == 3) {
             return read_tensor(g, td__proto_in(&field), &g->value, error);
@@ -156,7 +157,7 @@ static td_status read_optional(given *g, td__proto message, td_error *error) {
 
 /* input_3.pb, output_0.pb; false when there is none or (report) it cannot be read. */
 static bool load_given(const char *folder, const char *role, size_t number,
-                       const td__onnx_info *info, given *g, test_report *report) {
+                       const td__graph_info *info, given *g, test_report *report) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s_%zu.pb", folder, role, number);
     file_bytes file = load(path);
@@ -165,8 +166,8 @@ static bool load_given(const char *folder, const char *role, size_t number,
     }
     td_error error = {0};
     td__proto message = td__proto_of(file.data, file.size);
-    td_status status = info->kind == TD__ONNX_KIND_SEQUENCE ? read_sequence(g, message, &error)
-                       : info->kind == TD__ONNX_KIND_OPTIONAL
+    td_status status = info->kind == TD__GRAPH_KIND_SEQUENCE ? read_sequence(g, message, &error)
+                       : info->kind == TD__GRAPH_KIND_OPTIONAL
                            ? read_optional(g, message, &error)
                            : read_tensor(g, message, &g->value, &error);
     free(file.data);
@@ -177,8 +178,8 @@ static bool load_given(const char *folder, const char *role, size_t number,
 }
 
 /* The files have bfloat16, which numpy has not, as the bits of uint16. */
-static void as_declared(td__onnx_type declared, given *g) {
-    if (declared != TD__ONNX_BFLOAT16 || g->value.type != TD__ONNX_UINT16) {
+static void as_declared(td__graph_type declared, given *g) {
+    if (declared != TD__GRAPH_BFLOAT16 || g->value.type != TD__GRAPH_UINT16) {
         return;
     }
     td_tensor *bits = g->value.plain;
@@ -189,7 +190,7 @@ static void as_declared(td__onnx_type declared, given *g) {
     }
     td_tensor_destroy(bits);
     g->tensors[0] = numbers;
-    g->value = (td__onnx_value){.type = TD__ONNX_BFLOAT16, .plain = numbers};
+    g->value = (td__graph_value){.type = TD__GRAPH_BFLOAT16, .plain = numbers};
 }
 
 /* --- comparing ---------------------------------------------------------------------------- */
@@ -201,8 +202,8 @@ static double element(const td_tensor *tensor, int64_t i) {
 
 /* Two units of the last digit: what ONNX's own runner grants bfloat16, because intermediate results were
  * rounded (in older files: cut) to it in another order than ours; numpy adds float16 in float16. */
-static double relative_of(td__onnx_type type) {
-    return type == TD__ONNX_BFLOAT16 ? 0x1p-6 : type == TD__ONNX_FLOAT16 ? 0x1p-9 : RELATIVE;
+static double relative_of(td__graph_type type) {
+    return type == TD__GRAPH_BFLOAT16 ? 0x1p-6 : type == TD__GRAPH_FLOAT16 ? 0x1p-9 : RELATIVE;
 }
 
 static bool is_near(double got, double wanted, double relative, double absolute) {
@@ -220,13 +221,13 @@ static double absolute_of(const td_tensor *wanted) {
     return fmax(ABSOLUTE, 0x1p-23 * most);
 }
 
-static void compare_values(const td_tensor *got, const td_tensor *wanted, td__onnx_type type,
+static void compare_values(const td_tensor *got, const td_tensor *wanted, td__graph_type type,
                            size_t output, test_report *report) {
     int64_t different = 0, count = td_tensor_count(wanted);
     double most = 0, absolute = absolute_of(wanted);
     for (int64_t i = 0; i < count; i++) {
-        if (type == TD__ONNX_STRING) {
-            different += strcmp(td__onnx_text_at(got, i), td__onnx_text_at(wanted, i)) != 0;
+        if (type == TD__GRAPH_STRING) {
+            different += strcmp(td__graph_text_at(got, i), td__graph_text_at(wanted, i)) != 0;
         } else if (td_tensor_dtype(wanted) == TD_INT64) {
             int64_t a = ((int64_t *)td_tensor_data(got))[i];
             int64_t b = ((int64_t *)td_tensor_data(wanted))[i];
@@ -246,7 +247,7 @@ static void compare_values(const td_tensor *got, const td_tensor *wanted, td__on
 }
 
 /* The value in ONNX's layout. */
-static td_tensor *plain(td_tape *tape, const td__onnx_value *value) {
+static td_tensor *plain(td_tape *tape, const td__graph_value *value) {
     if (value->plain || !value->channels_last) {
         return value->plain;
     }
@@ -258,7 +259,7 @@ static td_tensor *plain(td_tape *tape, const td__onnx_value *value) {
     return td_transpose(tape, value->channels_last, permutation);
 }
 
-static void compare(td_tape *tape, const td__onnx_value *value, const td__onnx_value *wanted,
+static void compare(td_tape *tape, const td__graph_value *value, const td__graph_value *wanted,
                     size_t output, bool random, test_report *report) {
     if (wanted->list || wanted->none) {
         bool fits =
@@ -283,8 +284,8 @@ static void compare(td_tape *tape, const td__onnx_value *value, const td__onnx_v
     if (value->type != wanted->type || td_tensor_dtype(got) != td_tensor_dtype(wanted->plain) ||
         !td_shape_equal(&a, &b)) {
         conclude(report, TD_OK, "output %zu is %s %s, not %s %s", output,
-                 td__onnx_type_name(value->type), td_shape_text(&a, first),
-                 td__onnx_type_name(wanted->type), td_shape_text(&b, second));
+                 td__graph_type_name(value->type), td_shape_text(&a, first),
+                 td__graph_type_name(wanted->type), td_shape_text(&b, second));
         return;
     }
     if (!random) {
@@ -299,11 +300,11 @@ enum { MOST_INPUTS = 64 };
 
 /* Whether outputs depend on numbers drawn by another library: then only their types and shapes are
  * compared. */
-static bool is_random(const td__onnx_graph *graph) {
+static bool is_random(const td__graph *graph) {
     static const char *const words[] = {"Bernoulli", "Random", "Multinomial"};
     bool random = false;
     for (size_t n = 0; n < graph->node_count; n++) {
-        const td__onnx_node *node = &graph->nodes[n];
+        const td__graph_node *node = &graph->nodes[n];
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
             random = random || !strncmp(node->op_type, words[i], strlen(words[i]));
         }
@@ -313,34 +314,34 @@ static bool is_random(const td__onnx_graph *graph) {
 }
 
 /* Runs the graph on the inputs of a data set and compares its outputs. */
-static void run_data_set(const td__onnx_graph *graph, td__onnx_run *run, td_tape *tape,
+static void run_data_set(const td__graph *graph, td__graph_run *run, td_tape *tape,
                          const char *folder, test_report *report) {
     given inputs[MOST_INPUTS] = {0};
     size_t count = 0;
-    td__onnx_run_begin(run);
+    td__graph_run_begin(run);
     while (count < graph->input_count && count < MOST_INPUTS) {
-        const td__onnx_info *info = &graph->values[graph->inputs[count]];
+        const td__graph_info *info = &graph->values[graph->inputs[count]];
         if (!load_given(folder, "input", count, info, &inputs[count], report)) {
             break;
         }
         as_declared(info->type, &inputs[count]);
-        td__onnx_run_set_value(run, count, inputs[count].value);
+        td__graph_run_set_value(run, count, inputs[count].value);
         count++;
     }
     if (report->outcome == PASSED && count != graph->input_count) {
         conclude(report, TD_OK, "%zu of %zu inputs given", count, graph->input_count);
     }
-    if (report->outcome == PASSED && !td__onnx_run_nodes(run, tape, 0, graph->node_count)) {
+    if (report->outcome == PASSED && !td__graph_run_nodes(run, tape, 0, graph->node_count)) {
         td_error error = {0};
         td_status status = td_tape_status(tape, &error);
         conclude(report, status, "%s (%s)", error.text, td_status_text(status));
     }
     for (size_t i = 0; report->outcome == PASSED && i < graph->output_count; i++) {
         given wanted = {0};
-        const td__onnx_info *info = &graph->values[graph->outputs[i]];
+        const td__graph_info *info = &graph->values[graph->outputs[i]];
         if (load_given(folder, "output", i, info, &wanted, report)) {
             as_declared(info->type, &wanted);
-            compare(tape, td__onnx_run_value(run, graph->outputs[i]), &wanted.value, i,
+            compare(tape, td__graph_run_value(run, graph->outputs[i]), &wanted.value, i,
                     is_random(graph), report);
         } else if (report->outcome == PASSED) {
             conclude(report, TD_OK, "the expected output %zu is missing", i);
@@ -353,10 +354,10 @@ static void run_data_set(const td__onnx_graph *graph, td__onnx_run *run, td_tape
     }
 }
 
-static void run_graph(const td__onnx_graph *graph, const char *folder, test_report *report) {
+static void run_graph(const td__graph *graph, const char *folder, test_report *report) {
     td_error error = {0};
     td_tape *tape = td_tape_create(NULL, &error);
-    td__onnx_run *run = tape ? td__onnx_run_create(graph, &error) : NULL;
+    td__graph_run *run = tape ? td__graph_run_create(graph, &error) : NULL;
     if (!run) {
         conclude(report, error.status, "%s", error.text);
     }
@@ -372,7 +373,7 @@ static void run_graph(const td__onnx_graph *graph, const char *folder, test_repo
     if (report->outcome == PASSED && !report->compared) {
         conclude(report, TD_OK, "there was nothing to compare");
     }
-    td__onnx_run_destroy(run);
+    td__graph_run_destroy(run);
     td_tape_destroy(tape);
 }
 
@@ -382,14 +383,14 @@ static test_report run_test(const char *folder) {
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     file_bytes file = load(path);
     td_error error = {0};
-    td__onnx_graph *graph = file.data ? td__onnx_parse(file.data, file.size, path, &error) : NULL;
+    td__graph *graph = file.data ? td__onnx_parse(file.data, file.size, path, &error) : NULL;
     free(file.data);
     if (graph) {
         run_graph(graph, folder, &report);
     } else {
         conclude(&report, error.status, "%s", error.text[0] ? error.text : "model.onnx is missing");
     }
-    td__onnx_graph_destroy(graph);
+    td__graph_destroy(graph);
     return report;
 }
 

@@ -4,7 +4,8 @@
  * output, along a random direction of one input, is what the tape's gradient says. Operators that
  * have no gradient (the tape says so) are those listed here and no others.
  */
-#include "onnx/run.h"
+#include "graph/run.h"
+#include "onnx/onnx.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -52,11 +53,11 @@ enum { MOST_INPUTS = 16, LONGEST = 4096 };
 
 typedef struct test_case {
     const char *name;
-    td__onnx_graph *graph;
-    td__onnx_run *run;
+    td__graph *graph;
+    td__graph_run *run;
     td_tape *tape;
-    td__onnx_constant inputs[MOST_INPUTS];
-    void *memory[MOST_INPUTS];
+    td__graph_constant inputs[MOST_INPUTS];
+    td__chunk *memory[MOST_INPUTS];
 } test_case;
 
 static bool is_listed(const char *const *list, const char *name) {
@@ -90,7 +91,7 @@ static bool open_case(test_case *c, const char *folder) {
     c->graph = bytes ? td__onnx_parse(bytes, size, path, &error) : NULL;
     free(bytes);
     c->run = c->graph && c->graph->input_count <= MOST_INPUTS
-                 ? td__onnx_run_create(c->graph, &error)
+                 ? td__graph_run_create(c->graph, &error)
                  : NULL;
     c->tape = c->run ? td_tape_create(NULL, &error) : NULL;
     bool all = c->tape;
@@ -106,11 +107,11 @@ static bool open_case(test_case *c, const char *folder) {
 static void close_case(test_case *c) {
     for (size_t i = 0; i < MOST_INPUTS; i++) {
         td_tensor_destroy(c->inputs[i].tensor);
-        td__onnx_chunks_free(c->memory[i]);
+        td__chunks_free(c->memory[i]);
     }
     td_tape_destroy(c->tape);
-    td__onnx_run_destroy(c->run);
-    td__onnx_graph_destroy(c->graph);
+    td__graph_run_destroy(c->run);
+    td__graph_destroy(c->graph);
 }
 
 /* The same for every call: between -1 and 1, depending on both. */
@@ -125,14 +126,14 @@ static double noise(int64_t i, int64_t salt) {
 /* The first output, in the form it was made in; NULL when the graph does not run. */
 static td_tensor *run_case(test_case *c) {
     td_tape_reset(c->tape);
-    td__onnx_run_begin(c->run);
+    td__graph_run_begin(c->run);
     for (size_t i = 0; i < c->graph->input_count; i++) {
-        td__onnx_run_set(c->run, i, c->inputs[i].type, c->inputs[i].tensor);
+        td__graph_run_set(c->run, i, c->inputs[i].type, c->inputs[i].tensor);
     }
-    if (!td__onnx_run_nodes(c->run, c->tape, 0, c->graph->node_count)) {
+    if (!td__graph_run_nodes(c->run, c->tape, 0, c->graph->node_count)) {
         return NULL;
     }
-    const td__onnx_value *value = td__onnx_run_value(c->run, c->graph->outputs[0]);
+    const td__graph_value *value = td__graph_run_value(c->run, c->graph->outputs[0]);
     return value->plain ? value->plain : value->channels_last;
 }
 
@@ -217,8 +218,8 @@ static void check_case(test_case *c, int counts[DIFFERS + 1]) {
         return;
     }
     for (size_t i = 0; i < c->graph->input_count; i++) {
-        td__onnx_type type = c->inputs[i].type;
-        if (type != TD__ONNX_FLOAT || td_tensor_count(c->inputs[i].tensor) == 0) {
+        td__graph_type type = c->inputs[i].type;
+        if (type != TD__GRAPH_FLOAT || td_tensor_count(c->inputs[i].tensor) == 0) {
             continue;
         }
         finding found = check_input(c, i);

@@ -3,7 +3,7 @@
 #define FOLDER TD_TEST_FOLDER "/fixtures/models/onnx/"
 #include "saved_model.h"
 
-#include "onnx/source.h"
+#include "graph/source.h"
 
 static const char *const fixtures[] = {"mlp_9",           "cnn_13",        "cnn_17",
                                        "residual_11",     "lstm_13",       "gru_17",
@@ -87,7 +87,7 @@ static void layers_that_run_as_one_predict_the_same(void **state) {
 
 static size_t count_inside(const char *name) {
     td_model *model = load_model(name, ".onnx");
-    const td__onnx_source *source = td__onnx_source_of(model);
+    const td__graph_source *source = td__graph_source_of(model);
     size_t inside = 0;
     for (size_t n = 0; n < source->graph->node_count; n++) {
         inside += source->plan.steps[n].inside;

@@ -51,6 +51,17 @@ class Case(unittest.TestCase):
         return Warned(record=True)
 
 
+
+class DefaultSinks(unittest.TestCase):
+    def test_each_form_has_the_librarys_sink(self):
+        from tapedeck import _groups
+
+        self.assertEqual({form: _groups.sinks_of(form) for form in ("tensor", "rows", "units", "stats", "histogram", "image")},
+                         {"tensor": "npy", "rows": "csv", "units": "csv", "stats": "sqlite", "histogram": "tensorboard",
+                          "image": "png"})
+        self.assertEqual(_groups.sinks_of("histogram, tensor"), "npy,tensorboard")
+
+
 class Settings(Case):
     CONFIG = {"lr": 0.1, "layers": [4, 2], "kind": "big", "text": "5", "on": True, "none": None, "deep": {"a": 1}}
 

@@ -274,7 +274,8 @@ class Ending(Case):
     """However a program ends, what was flushed is there; and it does end."""
 
     def run_program(self, end):
-        result = subprocess.run([sys.executable, "-c", PROGRAM + end, self.path()], capture_output=True, text=True, timeout=120)
+        result = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM + end, self.path()],
+                                capture_output=True, text=True, timeout=120)  # newer Pythons warn of any fork
         run = tapedeck.Run(self.path())
         self.assertEqual(run.problems, [])
         self.assertEqual(len(run["loss"].values), 100, result.stderr)

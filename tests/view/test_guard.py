@@ -139,6 +139,35 @@ class Guard(unittest.TestCase):
             for connection in idle:
                 connection.close()
 
+    def test_several_hosts_are_a_bad_request(self):
+        host = f"127.0.0.1:{self.viewer.port}"
+        self.assertEqual(status_of(self.ask("/api/runs", extra=f"Host: {host}\r\n")), 400)
+        self.assertEqual(status_of(self.ask("/api/runs", extra="HOST: evil.example\r\n")), 400)
+
+    def test_strangers_that_send_slowly_do_not_keep_others_out(self):
+        slow = []
+        try:
+            for _ in range(900):
+                slow.append(socket.create_connection(("127.0.0.1", self.viewer.port)))
+            open_ones, began = list(slow), time.monotonic()
+            while open_ones and time.monotonic() - began < 40:
+                for connection in list(open_ones):
+                    try:
+                        connection.sendall(b"x")  # never a whole request
+                        connection.settimeout(0)
+                        if connection.recv(100) == b"":
+                            open_ones.remove(connection)
+                    except BlockingIOError:
+                        pass
+                    except OSError:
+                        open_ones.remove(connection)
+                self.assertEqual(status_of(self.ask("/api/runs")), 200)
+                time.sleep(1)
+            self.assertEqual(open_ones, [])
+        finally:
+            for connection in slow:
+                connection.close()
+
     def test_it_listens_at_loopback_only(self):
         port = f":{self.viewer.port:04X}"
         with open("/proc/net/tcp", encoding="ascii") as file:
@@ -230,6 +259,36 @@ class Program(unittest.TestCase):
         follower.getresponse()
         self.assertEqual(viewer.close(), 0)
         follower.close()
+
+    def test_the_token_is_in_no_program_s_arguments(self):
+        os.mkdir(self.folder / "bin")
+        opener = os.path.join(self.folder / "bin", "xdg-open")
+        with open(opener, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\necho "$1" > {self.folder / "opened"}; stat -c %a "$1" >> {self.folder / "opened"}; cat "$1" >> {self.folder / "opened"}; touch {self.folder / "done"}\n')
+        os.chmod(opener, 0o755)
+        environment = {**os.environ, "PATH": self.folder / "bin" + ":" + os.environ["PATH"], "DISPLAY": ":0", "TMPDIR": self.folder.path, "XDG_RUNTIME_DIR": ""}
+        process = subprocess.Popen([PROGRAM, "view", self.folder.path, "--port", "0"], stdout=subprocess.PIPE, text=True, env=environment)
+        url = process.stdout.readline().strip()
+        for _ in range(200):
+            if os.path.exists(self.folder / "done"):
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        with open(self.folder / "opened", encoding="utf-8") as file:
+            path, mode, page = file.read().split("\n", 2)
+        self.assertNotIn("token", path)
+        self.assertEqual(mode, "600")
+        self.assertIn(url, page)
+        self.assertFalse(os.path.exists(path))
+
+    def test_port_zero_is_any_free_port(self):
+        viewers = [Viewer(self.folder.path, "--port", "0") for _ in range(2)]
+        ports = {viewer.port for viewer in viewers}
+        for viewer in viewers:
+            viewer.close()
+        self.assertEqual(len(ports), 2)
+        self.assertNotIn(6464, ports)
 
     def test_a_port_is_taken_as_asked_or_refused(self):
         first = Viewer(self.folder.path)

@@ -97,7 +97,7 @@ class Pages(unittest.TestCase):
         self.open("layers")
         self.drawn(".heat canvas.base", 12)
         self.move(".heat .over", 0.5, 0.3)
-        self.browser.wait("return /step \\d+ · norm/.test(document.querySelector('.readout').innerText)")
+        self.browser.wait("return /step \\d+( \\(the last record before\\))? · norm/.test(document.querySelector('.readout').innerText)")
         self.assertGreater(self.browser.run("return document.querySelectorAll('.legend .value').length"), 1)
         self.move(".heat .over", 0.5, 0.3, "mousePressed")
         self.move(".heat .over", 0.5, 0.3, "mouseReleased")
@@ -171,12 +171,12 @@ class Pages(unittest.TestCase):
         finally:
             process.kill()
             process.wait()
-        self.browser.wait_text("tapedeck train --resume")
+        self.browser.wait_text("resume=True")
 
     def test_a_crashed_run_says_where_it_stopped(self):
         self.open("layers", "crashed")
         self.browser.wait_text("ended without closing it, after step")
-        self.browser.wait_text("tapedeck train --resume")
+        self.browser.wait_text("resume=True")
 
     def test_event_files_are_shown(self):
         run = next(name for name in self.ids if name.startswith("events"))

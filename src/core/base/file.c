@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -87,11 +88,13 @@ bool td__read_all(int file, void *data, size_t size, off_t offset) {
 /* errno of what is no regular file. */
 enum { NOT_REGULAR = EMEDIUMTYPE };
 
+/* In English, whatever the program's locale is: glibc's "C" locale is static, so it is neither allocated nor
+ * released. strerrordesc_np would do, but glibc 2.31 does not have it. */
 const char *td__file_reason(int reason) {
-    const char *text = strerrordesc_np(reason);
+    locale_t english = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     return reason == NOT_REGULAR ? "it is not a regular file"
            : reason == ELOOP     ? "it is a symbolic link, or a loop of them"
-           : text                ? text
+           : english             ? strerror_l(reason, english)
                                  : "for an unknown reason";
 }
 

@@ -17,10 +17,10 @@ static bool find_own(char own[PATH_MAX]) {
     return realpath(strchr(about.dli_fname, '/') ? about.dli_fname : "/proc/self/exe", own) != NULL;
 }
 
-/* Beside the library or program that this code is in, or in tapedeck/ there: never by a search path,
- * where somebody else might have put one. */
+/* Beside the library or program that this code is in, in tapedeck/ there, or in lib/tapedeck/ of the folder that has
+ * the program's bin/ (a Python environment): never by a search path, where somebody else might have put one. */
 static bool find_plugin(char *path, size_t size, const char *name) {
-    static const char *const folders[] = {"", "tapedeck/"};
+    static const char *const folders[] = {"", "tapedeck/", "../lib/tapedeck/"};
     char own[PATH_MAX];
     if (!find_own(own)) {
         return false;
@@ -40,14 +40,18 @@ void *td__plugin_symbol(const char *name, const char *symbol, const char *packag
     char path[4096];
     if (!find_plugin(path, sizeof path, name)) {
         td_error_set(error, TD_UNSUPPORTED,
-                     "libtapedeck-%s.so is not installed; it is built where %s is there", name,
-                     package);
+                     package
+                         ? "libtapedeck-%s.so is not installed; it is built where %s is there"
+                         : "libtapedeck-%s.so is not installed beside the library; the packages "
+                           "libtapedeck0 (Debian) and tapedeck (pip) have it",
+                     name, package);
         return NULL;
     }
     void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *found = plugin ? dlsym(plugin, symbol) : NULL;
     if (!found) {
-        td_error_set(error, TD_UNSUPPORTED, "%s; install %s", dlerror(), package);
+        td_error_set(error, TD_UNSUPPORTED, "%s; install %s", dlerror(),
+                     package ? package : "libtapedeck0 again");
     }
     return found;
 }

@@ -168,8 +168,8 @@ typedef struct td__layer_kind {
     uint8_t unit_axis;     /* of its kernel, from the last, 1; 0: it has no units */
     td_status (*plan)(td__layer *layer, const td_shape *inputs, td_error *error);
     td_tensor *(*forward)(td__layer *layer, td_tape *tape, td_tensor *const *inputs);
-    /* The layer as operators of ONNX (operators.h), but for its activation: the name of its output.
-     * shapes: of one example of each input. NULL: ONNX has none. */
+    /* The layer as operators (operators.h), but for its activation: the name of its output.
+     * shapes: of one example of each input. NULL: there are none. */
     const char *(*operators)(const td__layer *layer, struct td__operators *to,
                              const char *const *inputs, const td_shape *shapes);
     /* The mask of its output, from those of its inputs in layer->masks; NULL: it has none. Runs after

@@ -1,7 +1,6 @@
-/* The protocol buffers of an ONNX file; see operators.h. */
+/* A list of operators; see operators.h. */
 #include "nn/operators.h"
 
-#include "base/little.h"
 #include "nn/model.h"
 
 #include <math.h>
@@ -9,33 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPSET = 17, IR_VERSION = 8, FLOAT = 1, INT64 = 7 };
-#define LARGEST ((size_t)INT32_MAX) /* of a message: protocol buffers have no longer ones */
+/* Of names, attributes and lists. */
+#define MAX_MEMORY ((size_t)1 << 30)
 
-/* Bytes that grow. */
-typedef struct message {
-    uint8_t *data;
-    size_t size, capacity;
-} message;
-
-typedef struct name {
-    struct name *next;
-    char text[];
-} name;
-
-struct td__operators {
-    message nodes, initializers, values, notes;
-    name *names;
-    const char *prefix; /* of the names of what is made */
-    size_t made;        /* nodes so far */
-    bool exhausted;
-    char reason[160];
-};
+enum { MAX_ITEMS = 1 << 24 };
 
 td__operators *td__operators_create(void) {
     td__operators *to = td__calloc(1, sizeof *to);
     if (to) {
         to->prefix = "";
+        to->memory.left = MAX_MEMORY;
     }
     return to;
 }
@@ -44,14 +26,13 @@ void td__operators_destroy(td__operators *to) {
     if (!to) {
         return;
     }
-    for (name *next, *n = to->names; n; n = next) {
-        next = n->next;
-        td__free(n);
+    for (size_t i = 0; i < to->constant_count; i++) {
+        td_tensor_destroy(to->constants[i].tensor);
     }
-    td__free(to->nodes.data);
-    td__free(to->initializers.data);
-    td__free(to->values.data);
-    td__free(to->notes.data);
+    td__free(to->nodes);
+    td__free(to->constants);
+    td__free(to->ports);
+    td__chunks_free(to->memory.newest);
     td__free(to);
 }
 
@@ -68,72 +49,31 @@ bool td__operators_exhausted(const td__operators *to) {
     return to->exhausted;
 }
 
-/* --- protocol buffers --------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------- */
 
-static void put(td__operators *to, message *m, const void *data, size_t size) {
-    if (to->exhausted || m->size + size > LARGEST ||
-        !td__grow(&m->data, &m->capacity, m->size + size + 1, LARGEST + 1, 1)) {
-        to->exhausted = true;
-        return;
+/* A copy of an array; NULL when memory is exhausted, or nothing is copied. */
+static void *keep_array(td__operators *to, const void *items, size_t count, size_t size) {
+    td_status reason;
+    void *kept =
+        items && count ? td__chunks_take(&to->memory, count, size, sizeof(void *), &reason) : NULL;
+    to->exhausted = to->exhausted || (items && count && !kept);
+    if (kept) {
+        memcpy(kept, items, count * size);
     }
-    if (size) {
-        memcpy(m->data + m->size, data, size);
+    return kept;
+}
+
+static const char *keep_text(td__operators *to, const char *text) {
+    return keep_array(to, text, text ? strlen(text) + 1 : 0, 1);
+}
+
+static const char *const *keep_texts(td__operators *to, const char *const *texts, size_t count) {
+    const char **kept = keep_array(to, texts, count, sizeof *kept);
+    for (size_t i = 0; kept && i < count; i++) {
+        kept[i] = keep_text(to, kept[i]);
     }
-    m->size += size;
+    return kept;
 }
-
-static void put_varint(td__operators *to, message *m, uint64_t value) {
-    do {
-        uint8_t byte = (uint8_t)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
-        put(to, m, &byte, 1);
-        value >>= 7;
-    } while (value);
-}
-
-static void put_int(td__operators *to, message *m, uint32_t field, int64_t value) {
-    put_varint(to, m, (uint64_t)field << 3);
-    put_varint(to, m, (uint64_t)value);
-}
-
-static void put_float(td__operators *to, message *m, uint32_t field, float value) {
-    put_varint(to, m, (uint64_t)field << 3 | 5);
-    td__little_copy(&value, &value, sizeof value, sizeof value);
-    put(to, m, &value, sizeof value);
-}
-
-static void put_bytes(td__operators *to, message *m, uint32_t field, const void *data,
-                      size_t size) {
-    put_varint(to, m, (uint64_t)field << 3 | 2);
-    put_varint(to, m, size);
-    put(to, m, data, size);
-}
-
-static void put_text(td__operators *to, message *m, uint32_t field, const char *text) {
-    put_bytes(to, m, field, text, strlen(text));
-}
-
-/* A message inside another; it is used up. */
-static void put_message(td__operators *to, message *m, uint32_t field, message *inside) {
-    put_bytes(to, m, field, inside->data, inside->size);
-    td__free(inside->data);
-    *inside = (message){0};
-}
-
-/* TensorProto, but for its name. */
-static void put_tensor(td__operators *to, message *m, int type, size_t rank, const int64_t *dims,
-                       const void *data, size_t size) {
-    for (size_t i = 0; i < rank; i++) {
-        put_int(to, m, 1, dims[i]);
-    }
-    put_int(to, m, 2, type);
-    put_bytes(to, m, 9, data, size);
-    if (!to->exhausted) {
-        void *raw = m->data + m->size - size;
-        td__little_copy(raw, raw, size, type == INT64 ? 8 : 4);
-    }
-}
-
-/* --- nodes -------------------------------------------------------------------------------- */
 
 static const char *keep_name(td__operators *to, const char *format, ...) TD_PRINTF(2, 3);
 static const char *keep_name(td__operators *to, const char *format, ...) {
@@ -142,15 +82,11 @@ static const char *keep_name(td__operators *to, const char *format, ...) {
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    name *kept = td__calloc(1, sizeof *kept + strlen(text) + 1);
-    if (!kept) {
-        to->exhausted = true;
-        return NULL;
-    }
-    memcpy(kept->text, text, strlen(text) + 1);
-    kept->next = to->names;
-    to->names = kept;
-    return kept->text;
+    return keep_text(to, text);
+}
+
+const char *td__operators_name(td__operators *to, const char *text) {
+    return keep_name(to, "%s", text);
 }
 
 const char *td__operator_refuse(td__operators *to, const char *format, ...) {
@@ -161,44 +97,31 @@ const char *td__operator_refuse(td__operators *to, const char *format, ...) {
     return NULL;
 }
 
-static void put_attribute(td__operators *to, message *node, const td__attribute *a) {
-    static const int types[] = {
-        [TD__INT] = 2,   [TD__REAL] = 1,    [TD__STRING] = 3, [TD__INTS] = 7,
-        [TD__REALS] = 6, [TD__STRINGS] = 8, [TD__TENSOR] = 4};
-    message m = {0}, tensor = {0};
-    put_text(to, &m, 1, a->name);
-    switch (a->type) {
-    case TD__INT:
-        put_int(to, &m, 3, a->integer);
-        break;
-    case TD__REAL:
-        put_float(to, &m, 2, a->number);
-        break;
-    case TD__STRING:
-        put_text(to, &m, 4, a->text);
-        break;
-    case TD__INTS:
-        for (size_t i = 0; i < a->count; i++) {
-            put_int(to, &m, 8, a->integers[i]);
-        }
-        break;
-    case TD__REALS:
-        for (size_t i = 0; i < a->count; i++) {
-            put_float(to, &m, 7, a->numbers[i]);
-        }
-        break;
-    case TD__STRINGS:
-        for (size_t i = 0; i < a->count; i++) {
-            put_text(to, &m, 9, a->texts[i]);
-        }
-        break;
-    case TD__TENSOR:
-        put_tensor(to, &tensor, FLOAT, 1, (const int64_t[]){1}, &a->number, sizeof a->number);
-        put_message(to, &m, 5, &tensor);
-        break;
+/* --- nodes -------------------------------------------------------------------------------- */
+
+static const td__attribute *keep_attributes(td__operators *to, size_t count,
+                                            const td__attribute *attributes) {
+    td__attribute *kept = keep_array(to, attributes, count, sizeof *kept);
+    for (size_t i = 0; kept && i < count; i++) {
+        td__attribute *a = &kept[i];
+        a->name = keep_text(to, a->name);
+        a->text = a->type == TD__STRING ? keep_text(to, a->text) : NULL;
+        a->integers =
+            a->type == TD__INTS ? keep_array(to, a->integers, a->count, sizeof(int64_t)) : NULL;
+        a->numbers =
+            a->type == TD__REALS ? keep_array(to, a->numbers, a->count, sizeof(float)) : NULL;
+        a->texts = a->type == TD__STRINGS ? keep_texts(to, a->texts, a->count) : NULL;
     }
-    put_int(to, &m, 20, types[a->type]);
-    put_message(to, node, 5, &m);
+    return kept;
+}
+
+static void add_node(td__operators *to, td__operator_node node) {
+    if (to->exhausted || !td__grow(&to->nodes, &to->node_capacity, to->node_count + 1, MAX_ITEMS,
+                                   sizeof *to->nodes)) {
+        to->exhausted = true;
+        return;
+    }
+    to->nodes[to->node_count++] = node;
 }
 
 void td__operator_outputs(td__operators *to, const char *type, size_t input_count,
@@ -209,29 +132,23 @@ void td__operator_outputs(td__operators *to, const char *type, size_t input_coun
     for (size_t i = 0; i < input_count; i++) {
         whole = whole && inputs[i];
     }
-    message node = {0};
-    for (size_t i = 0; whole && i < input_count; i++) {
-        put_text(to, &node, 1, inputs[i]);
-    }
     size_t number = to->made++;
     for (size_t i = 0; i < output_count; i++) {
         outputs[i] =
             whole ? keep_name(to, "%s/%s_%zu%s%.0zu", to->prefix, type, number, i ? "." : "", i)
                   : NULL;
         whole = outputs[i];
-        if (whole) {
-            put_text(to, &node, 2, outputs[i]);
-        }
     }
     if (whole) {
-        put_text(to, &node, 3, outputs[0]);
-        put_text(to, &node, 4, type);
-        for (size_t i = 0; i < attribute_count; i++) {
-            put_attribute(to, &node, &attributes[i]);
-        }
-        put_message(to, &to->nodes, 1, &node);
+        add_node(to, (td__operator_node){
+                         .type = keep_text(to, type),
+                         .inputs = keep_texts(to, inputs, input_count),
+                         .input_count = input_count,
+                         .outputs = keep_array(to, outputs, output_count, sizeof *outputs),
+                         .output_count = output_count,
+                         .attributes = keep_attributes(to, attribute_count, attributes),
+                         .attribute_count = attribute_count});
     }
-    td__free(node.data);
 }
 
 const char *td__operator(td__operators *to, const char *type, size_t input_count,
@@ -242,7 +159,39 @@ const char *td__operator(td__operators *to, const char *type, size_t input_count
     return output;
 }
 
+void td__operators_rename(td__operators *to, const char *from, const char *called) {
+    add_node(to, (td__operator_node){.type = "Identity",
+                                     .inputs = keep_texts(to, &from, 1),
+                                     .input_count = 1,
+                                     .outputs = keep_texts(to, &called, 1),
+                                     .output_count = 1});
+}
+
+void td__operators_port(td__operators *to, bool output, const char *called, td_dtype dtype,
+                        const td_shape *shape) {
+    if (to->exhausted || !td__grow(&to->ports, &to->port_capacity, to->port_count + 1, MAX_ITEMS,
+                                   sizeof *to->ports)) {
+        to->exhausted = true;
+        return;
+    }
+    to->ports[to->port_count++] = (td__operator_port){keep_text(to, called), output, dtype, *shape};
+}
+
 /* --- tensors ------------------------------------------------------------------------------ */
+
+const char *td__operators_tensor(td__operators *to, const char *called, td_dtype dtype,
+                                 td_tensor *tensor) {
+    called = keep_text(to, called);
+    if (to->exhausted || !called || !tensor ||
+        !td__grow(&to->constants, &to->constant_capacity, to->constant_count + 1, MAX_ITEMS,
+                  sizeof *to->constants)) {
+        td_tensor_destroy(tensor);
+        to->exhausted = true;
+        return NULL;
+    }
+    to->constants[to->constant_count++] = (td__operator_constant){called, dtype, tensor};
+    return called;
+}
 
 const char *td__operator_parameter(td__operators *to, const td__layer *layer, int slot) {
     const td_tensor *tensor = layer->slot[slot];
@@ -250,43 +199,29 @@ const char *td__operator_parameter(td__operators *to, const td__layer *layer, in
         return NULL;
     }
     if (layer->info.shares >= 0) {
-        return tensor->name; /* written with the layer's first use */
+        return tensor->name; /* in the list since the layer's first use */
     }
-    const int64_t one = 1; /* scalars are no parameters: a single number is a vector */
-    bool scalar = tensor->shape.rank == 0;
-    return td__operators_tensor(to, tensor->name, FLOAT, scalar ? 1 : (size_t)tensor->shape.rank,
-                                scalar ? &one : tensor->shape.dims, tensor->data,
-                                (size_t)tensor->count * sizeof(float));
+    /* Scalars are no parameters: a single number is a vector. */
+    td_shape shape = tensor->shape.rank ? tensor->shape : TD_SHAPE(1);
+    return td__operators_tensor(
+        to, tensor->name, TD_FLOAT32,
+        td_tensor_borrow(tensor->name, TD_FLOAT32, shape, tensor->data, NULL));
 }
 
-const char *td__operators_tensor(td__operators *to, const char *called, int type, size_t rank,
-                                 const int64_t *dims, const void *data, size_t size) {
-    message m = {0};
-    put_tensor(to, &m, type, rank, dims, data, size);
-    put_text(to, &m, 8, called);
-    put_message(to, &to->initializers, 5, &m);
-    return to->exhausted ? NULL : called;
-}
-
-const char *td__operators_name(td__operators *to, const char *text) {
-    return keep_name(to, "%s", text);
-}
-
-static const char *constant(td__operators *to, int type, size_t rank, size_t count,
-                            const void *data, size_t size) {
+static const char *add_constant(td__operators *to, td_dtype dtype, td_shape shape,
+                                const void *values) {
     const char *called = keep_name(to, "%s/constant_%zu", to->prefix, to->made++);
-    return called ? td__operators_tensor(to, called, type, rank, (const int64_t[]){(int64_t)count},
-                                         data, size)
-                  : NULL;
+    return td__operators_tensor(to, called, dtype,
+                                td_tensor_from(called, dtype, shape, values, NULL));
 }
 
 const char *td__operator_integers(td__operators *to, size_t count, const int64_t *values) {
-    return constant(to, INT64, 1, count, values, count * sizeof *values);
+    return add_constant(to, TD_INT64, TD_SHAPE((int64_t)count), values);
 }
 
 const char *td__operator_number(td__operators *to, double value) {
     float number = (float)value;
-    return constant(to, FLOAT, 0, 1, &number, sizeof number);
+    return add_constant(to, TD_FLOAT32, (td_shape){0}, &number);
 }
 
 const char *td__operator_filled(td__operators *to, int64_t count, float value) {
@@ -376,10 +311,9 @@ const char *td__operator_convolve(td__operators *to, const char *type, const td_
 }
 
 const char *td__operator_causal(td__operators *to, const char *scores, int64_t rank) {
-    enum { BOOL = 9 };
     const td__attribute upper = {.name = "upper", .type = TD__INT, .integer = 1};
     const td__attribute one = {.name = "value", .type = TD__TENSOR, .number = 1};
-    const td__attribute type = {.name = "to", .type = TD__INT, .integer = BOOL};
+    const td__attribute type = {.name = "to", .type = TD__DTYPE, .dtype = TD_BOOL};
     const int64_t rows = rank - 2, above = 1;
     const char *shape =
         TD__OPERATOR(to, "Slice", TD__OPERATOR(to, "Shape", scores),
@@ -389,70 +323,4 @@ const char *td__operator_causal(td__operators *to, const char *scores, int64_t r
     const char *later = td__operator(to, "Trilu", 2, both, 1, &upper);
     return TD__OPERATOR(to, "Where", td__operator(to, "Cast", 1, &later, 1, &type),
                         td__operator_number(to, -INFINITY), scores);
-}
-
-/* --- the file ----------------------------------------------------------------------------- */
-
-void td__operators_value(td__operators *to, bool output, const char *called, int type,
-                         const td_shape *shape) {
-    message value = {0}, outer = {0}, tensor = {0}, dims = {0};
-    for (int32_t i = 0; i < shape->rank; i++) {
-        message dim = {0};
-        char symbol[32] = "batch";
-        if (i > 0) {
-            (void)snprintf(symbol, sizeof symbol, "size_%d", (int)i);
-        }
-        if (shape->dims[i] >= 0) {
-            put_int(to, &dim, 1, shape->dims[i]);
-        } else {
-            put_text(to, &dim, 2, symbol);
-        }
-        put_message(to, &dims, 1, &dim);
-    }
-    put_int(to, &tensor, 1, type);
-    put_message(to, &tensor, 2, &dims);
-    put_message(to, &outer, 1, &tensor);
-    put_text(to, &value, 1, called);
-    put_message(to, &value, 2, &outer);
-    put_message(to, &to->values, output ? 12 : 11, &value);
-}
-
-void td__operators_rename(td__operators *to, const char *from, const char *called) {
-    message identity = {0};
-    put_text(to, &identity, 1, from);
-    put_text(to, &identity, 2, called);
-    put_text(to, &identity, 3, called);
-    put_text(to, &identity, 4, "Identity");
-    put_message(to, &to->nodes, 1, &identity);
-}
-
-void td__operators_note(td__operators *to, const char *key, const char *value) {
-    message property = {0};
-    put_text(to, &property, 1, key);
-    put_text(to, &property, 2, value);
-    put_message(to, &to->notes, 14, &property);
-}
-
-td_status td__operators_finish(td__operators *to, const char *called, uint8_t **bytes, size_t *size,
-                               td_error *error) {
-    message file = {0}, graph = {0}, opset = {0};
-    put(to, &graph, to->nodes.data, to->nodes.size);
-    put_text(to, &graph, 2, *called ? called : "model");
-    put(to, &graph, to->initializers.data, to->initializers.size);
-    put(to, &graph, to->values.data, to->values.size);
-    put_int(to, &file, 1, IR_VERSION);
-    put_text(to, &file, 2, "tapedeck");
-    put_text(to, &file, 3, td_version());
-    put_message(to, &file, 7, &graph);
-    put_text(to, &opset, 1, "");
-    put_int(to, &opset, 2, OPSET);
-    put_message(to, &file, 8, &opset);
-    put(to, &file, to->notes.data, to->notes.size);
-    if (to->exhausted) {
-        td__free(file.data);
-        return td_error_set(error, TD_MEMORY, "out of memory, or more than the 2 GiB of a file");
-    }
-    *bytes = file.data;
-    *size = file.size;
-    return TD_OK;
 }

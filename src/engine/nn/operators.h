@@ -1,21 +1,33 @@
-/* A model as operators of ONNX, and what a layer says of itself for that.
+/* A network as a list of operators, and what a layer says of itself for that. The list is in memory: who reads
+ * it (src/formats/graph) makes a graph of it, which a codec may write.
  *
- * Parameters keep their names, layouts and bits; what an operator wants otherwise is an operator before
- * it (Transpose, Reshape), which runtimes fold. Numbers that are no parameters are never float tensors
- * of the file, so that a reader does not take them for parameters: they are scalars, or made by
- * operators.
+ * Operators have the names, inputs and attributes of ONNX's operator set. Parameters keep their names, layouts
+ * and bits; what an operator wants otherwise is an operator before it (Transpose, Reshape), which runtimes fold.
+ * Numbers that are no parameters are never float tensors of the list, so that a reader does not take them for
+ * parameters: they are scalars, or made by operators.
  */
 #ifndef TAPEDECK_NN_OPERATORS_H
 #define TAPEDECK_NN_OPERATORS_H
 
+#include "base/chunks.h"
 #include "nn/layer.h"
 
 /* An attribute of a node: which member counts follows from type. */
 typedef struct td__attribute {
     const char *name;
-    enum { TD__INT, TD__REAL, TD__STRING, TD__INTS, TD__REALS, TD__STRINGS, TD__TENSOR } type;
+    enum {
+        TD__INT,
+        TD__REAL,
+        TD__STRING,
+        TD__INTS,
+        TD__REALS,
+        TD__STRINGS,
+        TD__TENSOR,
+        TD__DTYPE
+    } type;
     int64_t integer;
-    float number; /* of TENSOR: its only element */
+    float number;   /* of TENSOR: its only element */
+    td_dtype dtype; /* of DTYPE: an element type */
     const char *text;
     const int64_t *integers;
     const float *numbers;
@@ -23,9 +35,44 @@ typedef struct td__attribute {
     size_t count;
 } td__attribute;
 
-/* The names of values are the list's, until it is released. Once something failed, NULL goes in and
- * comes out. */
-typedef struct td__operators td__operators;
+/* Everything below belongs to the list. */
+typedef struct td__operator_node {
+    const char *type;
+    const char *const *inputs, *const
+                                   *outputs; /* names of values; "" is an input that is left out */
+    size_t input_count, output_count;
+    const td__attribute *attributes;
+    size_t attribute_count;
+} td__operator_node;
+
+typedef struct td__operator_constant {
+    const char *name;
+    td_dtype dtype;    /* what its elements are */
+    td_tensor *tensor; /* they, as float32 or int64 */
+} td__operator_constant;
+
+/* An input or output of the network; sizes below 0 are open. */
+typedef struct td__operator_port {
+    const char *name;
+    bool output;
+    td_dtype dtype;
+    td_shape shape;
+} td__operator_port;
+
+/* Names that are given are copied; names that are returned are the list's, until it is destroyed. Once something
+ * failed, NULL goes in and comes out. */
+typedef struct td__operators {
+    td__operator_node *nodes;
+    td__operator_constant *constants;
+    td__operator_port *ports;
+    size_t node_count, constant_count, port_count;
+    size_t node_capacity, constant_capacity, port_capacity;
+    td__chunks memory;  /* names, attributes and lists */
+    const char *prefix; /* of the names of what is made */
+    size_t made;        /* nodes and constants so far */
+    bool exhausted;
+    char reason[160];
+} td__operators;
 
 /* NULL when memory is exhausted; destroy accepts NULL. */
 td__operators *td__operators_create(void);
@@ -34,22 +81,19 @@ void td__operators_destroy(td__operators *to);
 void td__operators_begin(td__operators *to, const char *prefix);
 /* Why something was refused; "" when nothing was. */
 const char *td__operators_reason(const td__operators *to);
-/* Whether memory, or the 2 GiB of a file, did not suffice. */
+/* Whether memory did not suffice. */
 bool td__operators_exhausted(const td__operators *to);
-/* A tensor of the file, of an element type of ONNX's, with raw data; returns called. */
-const char *td__operators_tensor(td__operators *to, const char *called, int type, size_t rank,
-                                 const int64_t *dims, const void *data, size_t size);
+/* A constant of that element type, as float32 or int64; returns its name. Takes the tensor, also on failure;
+ * NULL: memory did not suffice for it. */
+const char *td__operators_tensor(td__operators *to, const char *called, td_dtype dtype,
+                                 td_tensor *tensor);
 /* A copy that lives as long as the list. */
 const char *td__operators_name(td__operators *to, const char *text);
-/* An input or output of the graph, sizes below 0 open. */
-void td__operators_value(td__operators *to, bool output, const char *called, int type,
-                         const td_shape *shape);
+/* An input or output of the network, sizes below 0 open. */
+void td__operators_port(td__operators *to, bool output, const char *called, td_dtype dtype,
+                        const td_shape *shape);
 /* The same value under another name. */
 void td__operators_rename(td__operators *to, const char *from, const char *called);
-void td__operators_note(td__operators *to, const char *key, const char *value);
-/* The file, for td__free. */
-TD_NODISCARD td_status td__operators_finish(td__operators *to, const char *called, uint8_t **bytes,
-                                            size_t *size, td_error *error);
 
 /* A node with one output, whose name is returned. "" stands for an input that is left out. */
 const char *td__operator(td__operators *to, const char *type, size_t input_count,
@@ -95,13 +139,12 @@ const char *td__operator_convolve(td__operators *to, const char *type, const td_
                                   const char *x, td__window *window, size_t used, int64_t groups);
 /* Scores (…, steps, steps) of that rank, minus infinity for positions after a row's own. */
 const char *td__operator_causal(td__operators *to, const char *scores, int64_t rank);
-/* Says why the layer cannot be had; returns NULL. */
+/* Remembers why the layer has no operators; returns NULL. */
 const char *td__operator_refuse(td__operators *to, const char *format, ...) TD_PRINTF(2, 3);
 
-/* The model's file, for td__free; TD_UNSUPPORTED names every layer that ONNX has not. */
-TD_NODISCARD td_status td__operators_write(const td_model *model, size_t note_count,
-                                           const td_model_note *notes, uint8_t **bytes,
-                                           size_t *size, td_error *error);
+/* All layers of a model; the caller destroys the list. NULL on failure; TD_UNSUPPORTED names every layer that has
+ * no operators. The constants are the model's own memory. */
+td__operators *td__operators_of_model(const td_model *model, td_error *error);
 
 /* --- windows (layers/window.c) ------------------------------------------------------------- */
 

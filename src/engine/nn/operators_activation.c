@@ -1,4 +1,4 @@
-/* Activations as operators of ONNX; see operators.h. */
+/* Activations as operators; see operators.h. */
 #include "nn/operators.h"
 
 #include <math.h>
@@ -25,9 +25,9 @@ static const char *gelu_tanh(td__operators *to, const char *x) {
     return TD__OPERATOR(to, "Mul", times(to, x, 0.5), plus(to, gate, 1));
 }
 
-static const char *clipped(td__operators *to, const char *x, double least, double most) {
-    return TD__OPERATOR(to, "Clip", x, td__operator_number(to, least),
-                        td__operator_number(to, most));
+static const char *clipped(td__operators *to, const char *x, double minimum, double maximum) {
+    return TD__OPERATOR(to, "Clip", x, td__operator_number(to, minimum),
+                        td__operator_number(to, maximum));
 }
 
 /* x sigmoid(x) */

@@ -1,11 +1,11 @@
-/* A model as operators of ONNX: the walk over its layers; see operators.h. */
+/* A model as a list of operators: the walk over its layers; see operators.h. */
 #include "nn/operators.h"
 
 #include "nn/model.h"
 
 #include <stdio.h>
 
-enum { FLOAT = 1, INT32 = 6, MOST_REASONS = 400 };
+enum { MAX_REASONS = 400 };
 
 static const char *write_layer(td__operators *to, const td_model *model, const td__layer *layer,
                                const char *const *outputs) {
@@ -21,23 +21,23 @@ static const char *write_layer(td__operators *to, const td_model *model, const t
         return td__operator_refuse(to, "no operators for it");
     }
     if (layer->masked) {
-        return td__operator_refuse(to, "a mask of steps, which ONNX does not have");
+        return td__operator_refuse(to, "a mask of steps, for which there is no operator");
     }
     const char *y = layer->kind->operators(layer, to, inputs, shapes);
     return y && layer->kind->has_activation ? td__operator_activation(to, y, layer->activation, 0)
                                             : y;
 }
 
-/* All layers; TD_UNSUPPORTED lists those that cannot be had. */
+/* All layers; TD_UNSUPPORTED lists those that have no operators. */
 static td_status write_layers(td__operators *to, const td_model *model, const char **outputs,
                               td_error *error) {
-    char reasons[MOST_REASONS] = "";
+    char reasons[MAX_REASONS] = "";
     size_t refused = 0, length = 0;
     if (td_model_output_count(model) > 1 ||
         td_model_output_layer(model, 0) + 1 != model->layer_count) {
         return td_error_set(error, TD_UNSUPPORTED,
                             "a model whose only output is not its last layer cannot be written as "
-                            "ONNX");
+                            "a graph of operators");
     }
     for (size_t i = 0; i < model->layer_count && !td__operators_exhausted(to); i++) {
         const td__layer *layer = model->layers[i];
@@ -52,7 +52,7 @@ static td_status write_layers(td__operators *to, const td_model *model, const ch
         outputs[i] = outputs[i] ? outputs[i] : "input"; /* to go on, for further reasons */
     }
     if (refused) {
-        return td_error_set(error, TD_UNSUPPORTED, "%zu layer%s cannot be written as ONNX: %s",
+        return td_error_set(error, TD_UNSUPPORTED, "%zu layer%s cannot be written as operators: %s",
                             refused, refused == 1 ? "" : "s", reasons);
     }
     return TD_OK;
@@ -67,29 +67,26 @@ static td_shape with_batch(const td_shape *shape) {
     return all;
 }
 
-static void write_values(td__operators *to, const td_model *model, const char *last) {
+static void write_ports(td__operators *to, const td_model *model, const char *last) {
     const td__layer *layer = model->layers[model->layer_count - 1];
     td_shape input = with_batch(&model->input_shape), output = with_batch(&layer->info.output);
     td__operators_rename(to, last, layer->info.name); /* so that the output has the layer's name */
-    td__operators_value(to, false, "input", td_model_input_dtype(model) == TD_INT32 ? INT32 : FLOAT,
-                        &input);
-    td__operators_value(to, true, layer->info.name, FLOAT, &output);
+    td__operators_port(to, false, "input", td_model_input_dtype(model), &input);
+    td__operators_port(to, true, layer->info.name, TD_FLOAT32, &output);
 }
 
-td_status td__operators_write(const td_model *model, size_t note_count, const td_model_note *notes,
-                              uint8_t **bytes, size_t *size, td_error *error) {
+td__operators *td__operators_of_model(const td_model *model, td_error *error) {
     td__operators *to = td__operators_create();
     const char **outputs = td__calloc(model->layer_count + 1, sizeof *outputs);
     td_status status = to && outputs ? write_layers(to, model, outputs, error)
                                      : td_error_set(error, TD_MEMORY, "out of memory");
     if (!status) {
-        write_values(to, model, outputs[model->layer_count - 1]);
-        for (size_t i = 0; i < note_count; i++) {
-            td__operators_note(to, notes[i].key, notes[i].value);
-        }
-        status = td__operators_finish(to, model->name, bytes, size, error);
+        write_ports(to, model, outputs[model->layer_count - 1]);
     }
-    td__operators_destroy(to);
     td__free(outputs);
-    return status;
+    if (status) {
+        td__operators_destroy(to);
+        return NULL;
+    }
+    return to;
 }

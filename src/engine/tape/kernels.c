@@ -25,16 +25,26 @@ static void (*const variants[TD__CPU_COUNT])(td__kernels_table *table) = {
 
 _Atomic(const td__kernels_table *) td__kernels_chosen;
 
-/* Written once, by choose. */
-static td__kernels_table table;
+/* Each written once, by fill. */
+static td__kernels_table tables[TD__CPU_COUNT];
 
-static void choose(void) {
-    variants[td__cpu_chosen()](&table);
-    atomic_store_explicit(&td__kernels_chosen, &table, memory_order_release);
+static void fill(void) {
+    for (td__cpu cpu = TD__CPU_PORTABLE; cpu < TD__CPU_COUNT; cpu++) {
+        if (variants[cpu] && td__cpu_has(cpu)) {
+            variants[cpu](&tables[cpu]);
+        }
+    }
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+void td__kernels_use(td__cpu cpu) {
+    pthread_once(&once, fill);
+    atomic_store_explicit(&td__kernels_chosen, &tables[cpu], memory_order_release);
 }
 
 const td__kernels_table *td__kernels_choose(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, choose);
-    return &table;
+    pthread_once(&once, fill);
+    const td__kernels_table *none = NULL, *chosen = &tables[td__cpu_chosen()];
+    return atomic_compare_exchange_strong(&td__kernels_chosen, &none, chosen) ? chosen : none;
 }

@@ -8,6 +8,7 @@
 #ifndef TAPEDECK_TAPE_KERNELS_H
 #define TAPEDECK_TAPE_KERNELS_H
 
+#include "base/cpu.h"
 #include "tapedeck/ops.h"
 
 #include <stdatomic.h>
@@ -355,6 +356,9 @@ typedef struct td__kernels {
 /* NULL until td__kernels_choose has filled the table; then acquiring it is enough to see all of that. */
 extern _Atomic(const td__kernels_table *) td__kernels_chosen;
 const td__kernels_table *td__kernels_choose(void);
+/* From now on the variant for these instructions, which the machine has: a replay uses those of the recorded
+ * run. Not while operations run. */
+void td__kernels_use(td__cpu cpu);
 
 /* The variant for this machine. */
 static inline const td__kernels_table *td__kernels(void) {

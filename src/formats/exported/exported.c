@@ -1,5 +1,5 @@
 /* A program of torch.export: the archive's graph read, its weights found, its nodes converted one after
- * another, and all handed to ONNX's machinery as a file of ONNX's. Weights take at most 64 MiB and 4 times
+ * another, and all made a graph. Weights take at most 64 MiB and 4 times
  * the archive: several may share a member. */
 #include "exported/exported.h"
 
@@ -7,28 +7,28 @@
 #include "base/memory.h"
 #include "base/proto.h"
 #include "exported/convert.h"
-#include "onnx/model.h"
+#include "graph/build.h"
 #include "zip/zip.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_NODES = 20000, MOST_MISSING = 400, MOST_PATH = 512 };
-enum { ONNX_FLOAT = 1, ONNX_INT64 = 7, ONNX_BOOL = 9 };
+enum { MAX_NODES = 20000, MAX_MISSING = 400, MAX_PATH = 512 };
 #define WEIGHTS_BASE ((size_t)64 << 20)
 
-/* torch's ScalarType as the format numbers it: bytes of an element, type in ONNX. */
+/* torch's ScalarType as the format numbers it: bytes of an element, and what it becomes. */
 static const struct {
-    uint8_t size, onnx;
+    uint8_t size;
+    td_dtype dtype;
 } types[] = {
-    [1] = {1, ONNX_INT64}, [2] = {1, ONNX_INT64}, [3] = {2, ONNX_INT64}, [4] = {4, ONNX_INT64},
-    [5] = {8, ONNX_INT64}, [6] = {2, ONNX_FLOAT}, [7] = {4, ONNX_FLOAT}, [8] = {8, ONNX_FLOAT},
-    [12] = {1, ONNX_BOOL}, [13] = {2, ONNX_FLOAT}};
+    [1] = {1, TD_INT64}, [2] = {1, TD_INT64},   [3] = {2, TD_INT64},   [4] = {4, TD_INT64},
+    [5] = {8, TD_INT64}, [6] = {2, TD_FLOAT32}, [7] = {4, TD_FLOAT32}, [8] = {8, TD_FLOAT32},
+    [12] = {1, TD_BOOL}, [13] = {2, TD_FLOAT32}};
 
 typedef struct program {
     const char *path;
     td__zip zip;
-    char root[MOST_PATH]; /* of the archive, with a slash */
+    char root[MAX_PATH]; /* of the archive, with a slash */
     json_t *model, *weights, *constants;
     const json_t *graph;
     td__operators *to;
@@ -214,7 +214,7 @@ void td__aten_give(td__aten_call *call, size_t i, const char *value) {
 
 /* --- weights ------------------------------------------------------------------------------ */
 
-/* Elements in the order of the file's memory, as float, int64 or bool. */
+/* Elements in the order of the file's memory, as float or int64. */
 static void widen(int dtype, const unsigned char *data, int64_t count, void *values) {
     for (int64_t i = 0; i < count; i++) {
         const unsigned char *at = data + (size_t)i * types[dtype].size;
@@ -234,7 +234,7 @@ static void widen(int dtype, const unsigned char *data, int64_t count, void *val
             ((float *)values)[i] = (float)td__double_of(td__load64(at));
             break;
         case 12:
-            ((uint8_t *)values)[i] = *at != 0;
+            ((int64_t *)values)[i] = *at != 0;
             break;
         default:
             ((int64_t *)values)[i] = dtype == 1   ? *at
@@ -282,7 +282,7 @@ static td_status put_weight(program *p, const char *called, td_error *error) {
                             "one piece",
                             p->path, called);
     }
-    char name[2 * MOST_PATH];
+    char name[2 * MAX_PATH];
     td__zip_member data = {0};
     size_t bytes = (size_t)count * types[dtype].size, room = (size_t)count * sizeof(int64_t);
     (void)snprintf(name, sizeof name, "%s%s%.200s", p->root, folder, member);
@@ -295,18 +295,16 @@ static td_status put_weight(program *p, const char *called, td_error *error) {
         return status;
     }
     p->left -= room;
-    void *values = data.size == bytes ? td__calloc((size_t)count + 1, sizeof(int64_t)) : NULL;
-    if (values) {
-        size_t element = types[dtype].onnx == ONNX_FLOAT   ? sizeof(float)
-                         : types[dtype].onnx == ONNX_INT64 ? sizeof(int64_t)
-                                                           : 1;
-        widen((int)dtype, data.data, count, values);
-        (void)td__operators_tensor(p->to, called, types[dtype].onnx, (size_t)shape.rank, shape.dims,
-                                   values, (size_t)count * element);
+    td_dtype kept = types[dtype].dtype == TD_FLOAT32 ? TD_FLOAT32 : TD_INT64;
+    td_tensor *tensor = data.size == bytes ? td_tensor_create(called, kept, shape, error) : NULL;
+    if (tensor) {
+        widen((int)dtype, data.data, count, td_tensor_data(tensor));
+        (void)td__operators_tensor(p->to, called, types[dtype].dtype, tensor);
     } else {
-        status = malformed(p, "a tensor has another size than its shape", error);
+        status = data.size == bytes
+                     ? TD_MEMORY
+                     : malformed(p, "a tensor has another size than its shape", error);
     }
-    td__free(values);
     td__zip_member_release(&data);
     return status;
 }
@@ -314,7 +312,7 @@ static td_status put_weight(program *p, const char *called, td_error *error) {
 /* --- the program -------------------------------------------------------------------------- */
 
 static td_status read_json(program *p, const char *member, json_t **made, td_error *error) {
-    char name[2 * MOST_PATH];
+    char name[2 * MAX_PATH];
     td__zip_member text = {0};
     (void)snprintf(name, sizeof name, "%s%s", p->root, member);
     td_status status = td__zip_read(&p->zip, name, (size_t)256 << 20, true, &text, error);
@@ -334,7 +332,7 @@ static td_status open_program(program *p, const void *bytes, size_t size, td_err
     for (size_t i = 0; !status && !found && i < p->zip.count; i++) {
         const td__zip_entry *entry = &p->zip.entries[i];
         size_t root = entry->name_size - (sizeof tail - 1);
-        found = entry->name_size >= sizeof tail - 1 && root < MOST_PATH &&
+        found = entry->name_size >= sizeof tail - 1 && root < MAX_PATH &&
                 !memcmp(entry->name + root, tail, sizeof tail - 1);
         (void)snprintf(p->root, sizeof p->root, "%.*s", found ? (int)root : 0, entry->name);
     }
@@ -403,7 +401,7 @@ static td_status convert_inputs(program *p, td_error *error) {
         if (!user) {
             status = put_weight(p, called, error);
         } else if (known) {
-            td__operators_value(p->to, false, called, types[dtype].onnx, &shape);
+            td__operators_port(p->to, false, called, types[dtype].dtype, &shape);
         } else {
             status = malformed(p, "an input has no type or shape", error);
         }
@@ -456,7 +454,7 @@ static void note_views(program *p, const td__aten_call *call, const char *target
     }
 }
 
-static void convert_node(program *p, const json_t *node, char missing[MOST_MISSING],
+static void convert_node(program *p, const json_t *node, char missing[MAX_MISSING],
                          size_t *refused) {
     const char *target = json_string_value(json_object_get(node, "target"));
     const char *name = json_string_value(json_object_get(node, "name"));
@@ -480,9 +478,9 @@ static void convert_node(program *p, const json_t *node, char missing[MOST_MISSI
     }
     const char *reason = td__operators_reason(p->to);
     size_t length = strlen(missing);
-    if (!made && !strstr(missing, plain) && length + strlen(plain) + 60 < MOST_MISSING) {
-        (void)snprintf(missing + length, MOST_MISSING - length, "%s%s%s%.100s%s",
-                       length ? ", " : "", plain, *reason ? " (" : "", reason, *reason ? ")" : "");
+    if (!made && !strstr(missing, plain) && length + strlen(plain) + 60 < MAX_MISSING) {
+        (void)snprintf(missing + length, MAX_MISSING - length, "%s%s%s%.100s%s", length ? ", " : "",
+                       plain, *reason ? " (" : "", reason, *reason ? ")" : "");
     }
     *refused += !made;
 }
@@ -505,18 +503,18 @@ static td_status convert_outputs(program *p, td_error *error) {
         (void)snprintf(ending, sizeof ending, "/output_%zu", i);
         const char *kept = call_value(p, name, ending);
         td__operators_rename(p->to, value, kept ? kept : "");
-        td__operators_value(p->to, true, kept ? kept : "", types[dtype].onnx, &shape);
+        td__operators_port(p->to, true, kept ? kept : "", types[dtype].dtype, &shape);
     }
     return TD_OK;
 }
 
 static td_status convert(program *p, td_error *error) {
     const json_t *nodes = json_object_get(p->graph, "nodes");
-    char missing[MOST_MISSING] = "";
+    char missing[MAX_MISSING] = "";
     size_t refused = 0;
     td_status status = convert_inputs(p, error);
     count_uses(p, nodes);
-    if (!status && json_array_size(nodes) > MOST_NODES) {
+    if (!status && json_array_size(nodes) > MAX_NODES) {
         status = malformed(p, "it has too many nodes", error);
     }
     for (size_t i = 0; !status && i < json_array_size(nodes) && !td__operators_exhausted(p->to);
@@ -533,8 +531,7 @@ static td_status convert(program *p, td_error *error) {
     return status ? status : convert_outputs(p, error);
 }
 
-td_status td__exported_graph(const void *bytes, size_t size, const char *path, uint8_t **made,
-                             size_t *made_size, td_error *error) {
+td__graph *td__exported_graph(const void *bytes, size_t size, const char *path, td_error *error) {
     program p = {.path = path,
                  .to = td__operators_create(),
                  .values = json_object(),
@@ -546,7 +543,11 @@ td_status td__exported_graph(const void *bytes, size_t size, const char *path, u
                            ? open_program(&p, bytes, size, error)
                            : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
     status = status ? status : convert(&p, error);
-    status = status ? status : td__operators_finish(p.to, "exported", made, made_size, error);
+    td_error reason = {0};
+    td__graph *graph = status ? NULL : td__graph_build(p.to, "exported", &reason);
+    if (!status && !graph) {
+        (void)td_error_set(error, reason.status, "%s: %s", path, reason.text);
+    }
     td__operators_destroy(p.to);
     json_decref(p.values);
     json_decref(p.uses);
@@ -556,14 +557,10 @@ td_status td__exported_graph(const void *bytes, size_t size, const char *path, u
     json_decref(p.weights);
     json_decref(p.constants);
     td__zip_release(&p.zip);
-    return status;
+    return graph;
 }
 
 td_model *td__exported_model(const void *bytes, size_t size, const char *path, td_error *error) {
-    uint8_t *made = NULL;
-    size_t made_size = 0;
-    td_status status = td__exported_graph(bytes, size, path, &made, &made_size, error);
-    td_model *model = status ? NULL : td__onnx_model(made, made_size, path, error);
-    td__free(made);
-    return model;
+    td__graph *graph = td__exported_graph(bytes, size, path, error);
+    return graph ? td__graph_model_built(graph, path, error) : NULL;
 }

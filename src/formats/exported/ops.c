@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PARTS = 256, ONNX_FLOAT = 1, ONNX_INT64 = 7, ONNX_BOOL = 9 };
+enum { MAX_PARTS = 256 };
 #define INTS(key, values, n)                                                                       \
     (td__attribute) {                                                                              \
         .name = key, .type = TD__INTS, .integers = values, .count = n                              \
@@ -440,10 +440,10 @@ static const char *with_axes(td__aten_call *call) {
 
 static const char *concatenate(td__aten_call *call) {
     const json_t *list = json_object_get(td__aten_argument(call, "tensors"), "as_tensors");
-    const char *parts[MOST_PARTS];
+    const char *parts[MAX_PARTS];
     size_t count = json_array_size(list);
     int64_t axis = td__aten_int(call, "dim", 0);
-    if (!count || count > MOST_PARTS) {
+    if (!count || count > MAX_PARTS) {
         return td__operator_refuse(call->to, "%zu parts", count);
     }
     for (size_t i = 0; i < count; i++) {
@@ -480,13 +480,13 @@ static const char *select_one(td__aten_call *call) {
 static const char *split(td__aten_call *call) {
     td_shape shape;
     int32_t rank = td__aten_shape(call, "self", &shape);
-    int64_t axis = td__aten_int(call, "dim", 0), sizes[MOST_PARTS];
+    int64_t axis = td__aten_int(call, "dim", 0), sizes[MAX_PARTS];
     size_t count = td__aten_outputs(call);
     axis += axis < 0 ? rank : 0;
     int64_t all = axis >= 0 && axis < rank ? shape.dims[axis] : -1;
     int64_t each = td__aten_int(call, "split_size", 0);
     each = each > 0 ? each : count ? (all + (int64_t)count - 1) / (int64_t)count : 0;
-    if (all < 1 || !count || count > MOST_PARTS || each < 1 ||
+    if (all < 1 || !count || count > MAX_PARTS || each < 1 ||
         (all + each - 1) / each != (int64_t)count) {
         return td__operator_refuse(call->to, "of an open axis, or into other parts");
     }
@@ -494,7 +494,7 @@ static const char *split(td__aten_call *call) {
         sizes[i] = i + 1 < count ? each : all - each * ((int64_t)count - 1);
     }
     const char *inputs[2] = {SELF(call), td__operator_integers(call->to, count, sizes)};
-    const char *parts[MOST_PARTS];
+    const char *parts[MAX_PARTS];
     td__operator_outputs(call->to, "Split", 2, inputs, 1, &INT("axis", axis), count, parts);
     for (size_t i = 1; i < count; i++) {
         td__aten_give(call, i, parts[i]);

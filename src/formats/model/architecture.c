@@ -3,8 +3,9 @@
 #include "base/base64.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "graph/source.h"
 #include "nn/model.h"
-#include "onnx/model.h"
+#include "onnx/onnx.h"
 
 #include <string.h>
 
@@ -51,8 +52,11 @@ static json_t *layer_json(const td_layer_info *layer) {
                      settings_json(layer->settings, layer->setting_count));
 }
 
-static json_t *onnx_json(const td_model *model, const void *bytes, size_t size) {
-    char *text = td__base64_encode(bytes, size);
+static json_t *onnx_json(const td_model *model) {
+    size_t size;
+    uint8_t *bytes = td__onnx_stripped(model, &size);
+    char *text = bytes ? td__base64_encode(bytes, size) : NULL;
+    td__free(bytes);
     json_t *frozen = json_array();
     for (size_t i = 0; i < td_model_layer_count(model); i++) {
         const td_layer_info *layer = td_model_layer(model, i);
@@ -95,9 +99,7 @@ static json_t *layers_json(const td_model *model) {
 }
 
 char *td__architecture_write(const td_model *model) {
-    size_t size;
-    const void *onnx = td__onnx_stripped(model, &size);
-    json_t *root = onnx ? onnx_json(model, onnx, size) : layers_json(model);
+    json_t *root = td__graph_source_of(model) ? onnx_json(model) : layers_json(model);
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
     char *copy = text ? td__strdup(text) : NULL;
     json_decref(root);

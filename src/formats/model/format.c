@@ -7,9 +7,8 @@
 #include "keras/notes.h"
 #include "keras/saved_model.h"
 #include "model/native.h"
-#include "model/onnx_notes.h"
 #include "model/table.h"
-#include "onnx/model.h"
+#include "onnx/onnx.h"
 #include "tensorflow/bundle.h"
 #include "tensorflow/sorted.h"
 #include "tflite/tflite.h"
@@ -159,8 +158,7 @@ static td_model *load_tflite(const td__model_file *file, td__model_for *data, td
 /* The beginning of a SavedModel's graph could be an ONNX file's. */
 static td_model *load_onnx(const td__model_file *file, td__model_for *data, td_error *error) {
     const td__bytes *bytes = &file->bytes;
-    td_model *model = data ? td__onnx_model_for(bytes->data, bytes->size, file->path, data, error)
-                           : td__onnx_model(bytes->data, bytes->size, file->path, error);
+    td_model *model = td__onnx_model(bytes->data, bytes->size, file->path, data, error);
     if (!model && !(data && data->waits) && td__path_ends_in(file->path, ".pb")) {
         refuse_graph(file->path, error);
     }
@@ -169,30 +167,16 @@ static td_model *load_onnx(const td__model_file *file, td__model_for *data, td_e
 
 /* ---- Graphs ---------------------------------------------------------------------------------- */
 
-static td__onnx_graph *onnx_graph(const td__model_file *file, td_error *error) {
+static td__graph *onnx_graph(const td__model_file *file, td_error *error) {
     return td__onnx_parse(file->bytes.data, file->bytes.size, file->path, error);
 }
 
-/* Of what becomes a file of ONNX's. */
-static td__onnx_graph *made_graph(const td__model_file *file,
-                                  td_status (*make)(const void *bytes, size_t size,
-                                                    const char *path, uint8_t **made,
-                                                    size_t *made_size, td_error *error),
-                                  td_error *error) {
-    uint8_t *made = NULL;
-    size_t size = 0;
-    td_status status = make(file->bytes.data, file->bytes.size, file->path, &made, &size, error);
-    td__onnx_graph *graph = status ? NULL : td__onnx_parse(made, size, file->path, error);
-    td__free(made);
-    return graph;
+static td__graph *exported_graph(const td__model_file *file, td_error *error) {
+    return td__exported_graph(file->bytes.data, file->bytes.size, file->path, error);
 }
 
-static td__onnx_graph *exported_graph(const td__model_file *file, td_error *error) {
-    return made_graph(file, td__exported_graph, error);
-}
-
-static td__onnx_graph *tflite_graph(const td__model_file *file, td_error *error) {
-    return made_graph(file, td__tflite_graph, error);
+static td__graph *tflite_graph(const td__model_file *file, td_error *error) {
+    return td__tflite_graph(file->bytes.data, file->bytes.size, file->path, error);
 }
 
 /* ---- Tensors --------------------------------------------------------------------------------- */

@@ -4,9 +4,9 @@
 #define TAPEDECK_MODEL_FORMAT_H
 
 #include "base/bytes.h"
+#include "graph/graph.h"
 #include "model/load.h"
 #include "model/table.h"
-#include "onnx/graph.h"
 #include "zip/zip.h"
 
 typedef struct td__format td__format;
@@ -33,7 +33,7 @@ struct td__format {
     td_status (*texts)(const td__model_file *file, size_t count, const char *const keys[],
                        char *texts[], td_error *error);
     /* The graph as it is in the file, which need not be a model; NULL: it has none. */
-    td__onnx_graph *(*graph)(const td__model_file *file, td_error *error);
+    td__graph *(*graph)(const td__model_file *file, td_error *error);
 };
 
 /* Which recognises the file; NULL, with a message, when none does. */

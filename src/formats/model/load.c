@@ -9,7 +9,7 @@
 #include "model/native.h"
 #include "model/table.h"
 #include "model/weights.h"
-#include "onnx/model.h"
+#include "onnx/onnx.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_HEADER (16u << 20)
 #define MAX_TENSORS 100000

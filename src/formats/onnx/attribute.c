@@ -1,4 +1,4 @@
-/* AttributeProto, and reading attributes by name. */
+/* AttributeProto. */
 #include "onnx/parse.h"
 
 #include <inttypes.h>
@@ -6,45 +6,46 @@
 enum { NAME = 1, F = 2, I = 3, S = 4, T = 5, G = 6, FLOATS = 7, INTS = 8, STRINGS = 9, TYPE = 20 };
 
 /* AttributeProto's kinds above the lists of numbers and texts are only noted. */
-static td__onnx_attribute_kind kind_of(uint64_t type) {
-    return type >= TD__ONNX_ATTRIBUTE_FLOAT && type <= TD__ONNX_ATTRIBUTE_TEXTS
-               ? (td__onnx_attribute_kind)type
-               : TD__ONNX_ATTRIBUTE_OTHER;
+static td__graph_attribute_kind kind_of(uint64_t type) {
+    return type >= TD__GRAPH_ATTRIBUTE_FLOAT && type <= TD__GRAPH_ATTRIBUTE_TEXTS
+               ? (td__graph_attribute_kind)type
+               : TD__GRAPH_ATTRIBUTE_OTHER;
 }
 
 /* Files from before the kind was written say it by the field they use. */
-static td__onnx_attribute_kind kind_by_field(uint32_t number) {
-    static const td__onnx_attribute_kind kinds[] = {
-        [F] = TD__ONNX_ATTRIBUTE_FLOAT,   [I] = TD__ONNX_ATTRIBUTE_INT,
-        [S] = TD__ONNX_ATTRIBUTE_TEXT,    [T] = TD__ONNX_ATTRIBUTE_TENSOR,
-        [G] = TD__ONNX_ATTRIBUTE_GRAPH,   [FLOATS] = TD__ONNX_ATTRIBUTE_FLOATS,
-        [INTS] = TD__ONNX_ATTRIBUTE_INTS, [STRINGS] = TD__ONNX_ATTRIBUTE_TEXTS,
+static td__graph_attribute_kind kind_by_field(uint32_t number) {
+    static const td__graph_attribute_kind kinds[] = {
+        [F] = TD__GRAPH_ATTRIBUTE_FLOAT,   [I] = TD__GRAPH_ATTRIBUTE_INT,
+        [S] = TD__GRAPH_ATTRIBUTE_TEXT,    [T] = TD__GRAPH_ATTRIBUTE_TENSOR,
+        [G] = TD__GRAPH_ATTRIBUTE_GRAPH,   [FLOATS] = TD__GRAPH_ATTRIBUTE_FLOATS,
+        [INTS] = TD__GRAPH_ATTRIBUTE_INTS, [STRINGS] = TD__GRAPH_ATTRIBUTE_TEXTS,
     };
     return number < sizeof kinds / sizeof *kinds && kinds[number] ? kinds[number]
-                                                                  : TD__ONNX_ATTRIBUTE_OTHER;
+                                                                  : TD__GRAPH_ATTRIBUTE_OTHER;
 }
 
 /* The wire type of a list's numbers; of texts, TD__BYTES. */
-static uint32_t list_wire(td__onnx_attribute_kind kind) {
-    return kind == TD__ONNX_ATTRIBUTE_FLOATS ? TD__FIXED32
-           : kind == TD__ONNX_ATTRIBUTE_INTS ? TD__VARINT
-                                             : TD__BYTES;
+static uint32_t list_wire(td__graph_attribute_kind kind) {
+    return kind == TD__GRAPH_ATTRIBUTE_FLOATS ? TD__FIXED32
+           : kind == TD__GRAPH_ATTRIBUTE_INTS ? TD__VARINT
+                                              : TD__BYTES;
 }
 
-static uint32_t list_field(td__onnx_attribute_kind kind) {
-    return kind == TD__ONNX_ATTRIBUTE_FLOATS  ? FLOATS
-           : kind == TD__ONNX_ATTRIBUTE_INTS  ? INTS
-           : kind == TD__ONNX_ATTRIBUTE_TEXTS ? STRINGS
-                                              : 0;
+static uint32_t list_field(td__graph_attribute_kind kind) {
+    return kind == TD__GRAPH_ATTRIBUTE_FLOATS  ? FLOATS
+           : kind == TD__GRAPH_ATTRIBUTE_INTS  ? INTS
+           : kind == TD__GRAPH_ATTRIBUTE_TEXTS ? STRINGS
+                                               : 0;
 }
 
-static td_status cut_off(td__onnx_parser *parser, const td__onnx_attribute *attribute) {
+static td_status cut_off(td__onnx_parser *parser, const td__graph_attribute *attribute) {
     return td__onnx_malformed(parser, "attribute '%.200s' is cut off", attribute->name);
 }
 
 /* Name, kind, and how many a list has. */
-static td_status survey(td__onnx_parser *parser, td__proto message, td__onnx_attribute *attribute) {
-    td__onnx_attribute_kind said = 0, seen = 0;
+static td_status survey(td__onnx_parser *parser, td__proto message,
+                        td__graph_attribute *attribute) {
+    td__graph_attribute_kind said = 0, seen = 0;
     bool bad = false;
     attribute->name = "";
     td__proto rest = message;
@@ -60,7 +61,7 @@ static td_status survey(td__onnx_parser *parser, td__proto message, td__onnx_att
             seen = kind_by_field(field.number);
         }
     }
-    attribute->kind = said ? said : seen ? seen : TD__ONNX_ATTRIBUTE_OTHER;
+    attribute->kind = said ? said : seen ? seen : TD__GRAPH_ATTRIBUTE_OTHER;
     uint32_t list = list_field(attribute->kind);
     uint32_t wire = list_wire(attribute->kind);
     for (td__proto_field field; list && td__proto_next(&message, &field);) {
@@ -88,7 +89,7 @@ static void put(attribute_lists *lists, uint64_t bits) {
 }
 
 static td_status add_to_list(td__onnx_parser *parser, const td__proto_field *field,
-                             const td__onnx_attribute *attribute, attribute_lists *lists) {
+                             const td__graph_attribute *attribute, attribute_lists *lists) {
     uint32_t wire = list_wire(attribute->kind);
     if (wire == TD__BYTES) {
         const char *text = td__onnx_copy_text(parser, field);
@@ -107,16 +108,16 @@ static td_status add_to_list(td__onnx_parser *parser, const td__proto_field *fie
 }
 
 static td_status read_list(td__onnx_parser *parser, td__proto message,
-                           td__onnx_attribute *attribute) {
+                           td__graph_attribute *attribute) {
     attribute_lists lists = {0};
-    size_t size = attribute->kind == TD__ONNX_ATTRIBUTE_FLOATS ? sizeof(float) : sizeof(int64_t);
+    size_t size = attribute->kind == TD__GRAPH_ATTRIBUTE_FLOATS ? sizeof(float) : sizeof(int64_t);
     void *memory = td__onnx_alloc(parser, attribute->count, size);
     if (!memory) {
         return TD_RANGE;
     }
-    if (attribute->kind == TD__ONNX_ATTRIBUTE_FLOATS) {
+    if (attribute->kind == TD__GRAPH_ATTRIBUTE_FLOATS) {
         attribute->numbers = lists.numbers = memory;
-    } else if (attribute->kind == TD__ONNX_ATTRIBUTE_INTS) {
+    } else if (attribute->kind == TD__GRAPH_ATTRIBUTE_INTS) {
         attribute->integers = lists.integers = memory;
     } else {
         lists.texts = memory;
@@ -132,7 +133,7 @@ static td_status read_list(td__onnx_parser *parser, td__proto message,
 }
 
 static td_status read_single(td__onnx_parser *parser, const td__proto_field *field,
-                             td__onnx_attribute *attribute) {
+                             td__graph_attribute *attribute) {
     static const uint32_t wires[] = {
         [F] = TD__FIXED32, [I] = TD__VARINT, [S] = TD__BYTES, [T] = TD__BYTES};
     if (field->number < F || field->number > T || kind_by_field(field->number) != attribute->kind) {
@@ -162,7 +163,7 @@ static td_status read_single(td__onnx_parser *parser, const td__proto_field *fie
 }
 
 td_status td__onnx_read_attribute(td__onnx_parser *parser, td__proto message,
-                                  td__onnx_attribute *attribute) {
+                                  td__graph_attribute *attribute) {
     td_status status = survey(parser, message, attribute);
     if (!status && list_field(attribute->kind)) {
         return read_list(parser, message, attribute);
@@ -170,48 +171,11 @@ td_status td__onnx_read_attribute(td__onnx_parser *parser, td__proto message,
     for (td__proto_field field; !status && td__proto_next(&message, &field);) {
         status = read_single(parser, &field, attribute);
     }
-    if (!status && attribute->kind == TD__ONNX_ATTRIBUTE_TENSOR && !attribute->constant.tensor) {
+    if (!status && attribute->kind == TD__GRAPH_ATTRIBUTE_TENSOR && !attribute->constant.tensor) {
         return td__onnx_malformed(parser, "attribute '%.200s' has no tensor", attribute->name);
     }
-    if (!status && attribute->kind == TD__ONNX_ATTRIBUTE_TEXT && !attribute->text) {
+    if (!status && attribute->kind == TD__GRAPH_ATTRIBUTE_TEXT && !attribute->text) {
         attribute->text = "";
     }
     return status;
-}
-
-const td__onnx_attribute *td__onnx_attribute_of(const td__onnx_node *node, const char *name) {
-    for (size_t i = 0; i < node->attribute_count; i++) {
-        if (!strcmp(node->attributes[i].name, name)) {
-            return &node->attributes[i];
-        }
-    }
-    return NULL;
-}
-
-static const td__onnx_attribute *of_kind(const td__onnx_node *node, const char *name,
-                                         td__onnx_attribute_kind kind) {
-    const td__onnx_attribute *attribute = td__onnx_attribute_of(node, name);
-    return attribute && attribute->kind == kind ? attribute : NULL;
-}
-
-int64_t td__onnx_int(const td__onnx_node *node, const char *name, int64_t otherwise) {
-    const td__onnx_attribute *found = of_kind(node, name, TD__ONNX_ATTRIBUTE_INT);
-    return found ? found->integer : otherwise;
-}
-
-float td__onnx_float(const td__onnx_node *node, const char *name, float otherwise) {
-    const td__onnx_attribute *found = of_kind(node, name, TD__ONNX_ATTRIBUTE_FLOAT);
-    return found ? found->number : otherwise;
-}
-
-const char *td__onnx_text(const td__onnx_node *node, const char *name, const char *otherwise) {
-    const td__onnx_attribute *found = of_kind(node, name, TD__ONNX_ATTRIBUTE_TEXT);
-    return found ? found->text : otherwise;
-}
-
-size_t td__onnx_ints(const td__onnx_node *node, const char *name, const int64_t **integers) {
-    const td__onnx_attribute *found = of_kind(node, name, TD__ONNX_ATTRIBUTE_INTS);
-    static const int64_t none;
-    *integers = found && found->count ? found->integers : &none;
-    return found ? found->count : 0;
 }

@@ -110,7 +110,8 @@ static td_status map(td__onnx_parser *parser, int descriptor, const char *locati
         return td__file_error(parser->error, location, "map");
     }
     size_t more = TD__ONNX_WIDENED * file->bytes.size;
-    parser->left = more > SIZE_MAX - parser->left ? SIZE_MAX : parser->left + more;
+    parser->memory.left =
+        more > SIZE_MAX - parser->memory.left ? SIZE_MAX : parser->memory.left + more;
     file->next = parser->files;
     parser->files = file;
     *mapped = file;

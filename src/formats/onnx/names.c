@@ -42,7 +42,7 @@ const td__onnx_definition *td__onnx_find_value(const td__onnx_names *names,
     return NULL;
 }
 
-const char *td__onnx_source(char text[64], const td__onnx_graph *graph, int64_t from) {
+const char *td__onnx_origin_text(char text[64], const td__graph *graph, int64_t from) {
     if (from < 0) {
         return from == TD__FROM_INPUT    ? "an input"
                : from == TD__FROM_AROUND ? "the graph around it"
@@ -58,8 +58,7 @@ void td__onnx_define(td__onnx_names *names, const char *name, int64_t from) {
 }
 
 /* Joins an input with its initialiser; refuses everything else that is there twice. */
-static td_status merge(td__onnx_parser *parser, td__onnx_names *names,
-                       const td__onnx_graph *graph) {
+static td_status merge(td__onnx_parser *parser, td__onnx_names *names, const td__graph *graph) {
     td__onnx_definition *all = names->items, *last = NULL;
     for (size_t i = 0; i < names->count; i++) {
         if (!last || strcmp(last->name, all[i].name) != 0) {
@@ -70,15 +69,15 @@ static td_status merge(td__onnx_parser *parser, td__onnx_names *names,
         } else if (all[i].from != TD__FROM_AROUND) {
             char first[64], second[64];
             return td__onnx_malformed(parser, "value '%.200s' is made by %s and by %s", last->name,
-                                      td__onnx_source(first, graph, last->from),
-                                      td__onnx_source(second, graph, all[i].from));
+                                      td__onnx_origin_text(first, graph, last->from),
+                                      td__onnx_origin_text(second, graph, all[i].from));
         }
     }
     names->count = last ? (size_t)(last - all) + 1 : 0;
     return TD_OK;
 }
 
-td_status td__onnx_number(td__onnx_parser *parser, td__onnx_names *names, td__onnx_graph *graph) {
+td_status td__onnx_number(td__onnx_parser *parser, td__onnx_names *names, td__graph *graph) {
     td__onnx_definition *all = names->items;
     qsort(all, names->count, sizeof *all, by_name);
     td_status status = merge(parser, names, graph);
@@ -103,7 +102,7 @@ td_status td__onnx_number(td__onnx_parser *parser, td__onnx_names *names, td__on
 }
 
 td_status td__onnx_capture(td__onnx_parser *parser, td__onnx_names *names,
-                           const td__onnx_scope *scope, td__onnx_graph *graph, int32_t **outer) {
+                           const td__onnx_scope *scope, td__graph *graph, int32_t **outer) {
     graph->captures = td__onnx_alloc(parser, names->count, sizeof *graph->captures);
     *outer = td__onnx_alloc(parser, names->count, sizeof **outer);
     if (!graph->captures || !*outer) {

@@ -41,16 +41,16 @@ typedef struct td__onnx_scope {
 void td__onnx_define(td__onnx_names *names, const char *name, int64_t from);
 /* Refuses what is defined twice, numbers the rest and makes the graph's values. */
 TD_NODISCARD td_status td__onnx_number(td__onnx_parser *parser, td__onnx_names *names,
-                                       td__onnx_graph *graph);
+                                       td__graph *graph);
 /* NULL when there is none of that name. */
 const td__onnx_definition *td__onnx_find_value(const td__onnx_names *names,
                                                const td__proto_field *name);
 /* Looks for what is defined around the graph: graph->captures, and in *outer (as many) what each is
  * there. What the node cannot use there comes from nowhere. */
 TD_NODISCARD td_status td__onnx_capture(td__onnx_parser *parser, td__onnx_names *names,
-                                        const td__onnx_scope *scope, td__onnx_graph *graph,
+                                        const td__onnx_scope *scope, td__graph *graph,
                                         int32_t **outer);
 /* "node 7 (Conv)", "an input": for messages. */
-const char *td__onnx_source(char text[64], const td__onnx_graph *graph, int64_t from);
+const char *td__onnx_origin_text(char text[64], const td__graph *graph, int64_t from);
 
 #endif

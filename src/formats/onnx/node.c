@@ -14,7 +14,7 @@ size_t td__onnx_count_outputs(td__proto message) {
 
 /* The texts, and how many of the rest there are. */
 static td_status survey(td__onnx_parser *parser, td__proto message, size_t index,
-                        td__onnx_node *node) {
+                        td__graph_node *node) {
     for (td__proto_field field; td__proto_next(&message, &field);) {
         const char **text = field.number == NAME       ? &node->name
                             : field.number == OPERATOR ? &node->op_type
@@ -41,15 +41,15 @@ static td_status survey(td__onnx_parser *parser, td__proto message, size_t index
 }
 
 td_status td__onnx_read_node(td__onnx_parser *parser, td__proto message, size_t index,
-                             td__onnx_node *node, td__onnx_names *names) {
-    *node = (td__onnx_node){.op_type = "", .domain = "", .name = ""};
+                             td__graph_node *node, td__onnx_names *names) {
+    *node = (td__graph_node){.op_type = "", .domain = "", .name = ""};
     td_status status = survey(parser, message, index, node);
     size_t attribute_count = node->attribute_count;
     node->attribute_count = 0; /* until they are there */
     if (status) {
         return status;
     }
-    td__onnx_attribute *attributes = td__onnx_alloc(parser, attribute_count, sizeof *attributes);
+    td__graph_attribute *attributes = td__onnx_alloc(parser, attribute_count, sizeof *attributes);
     node->attributes = attributes;
     node->inputs = td__onnx_alloc(parser, node->input_count, sizeof *node->inputs);
     node->outputs = td__onnx_alloc(parser, node->output_count, sizeof *node->outputs);
@@ -71,16 +71,16 @@ td_status td__onnx_read_node(td__onnx_parser *parser, td__proto message, size_t 
     return status;
 }
 
-static td_status refuse_input(td__onnx_parser *parser, const td__onnx_graph *graph, size_t index,
+static td_status refuse_input(td__onnx_parser *parser, const td__graph *graph, size_t index,
                               const td__proto_field *name, const td__onnx_definition *found) {
-    const td__onnx_node *node = &graph->nodes[index];
+    const td__graph_node *node = &graph->nodes[index];
     int length = name->size < 100 ? (int)name->size : 100;
     char text[64];
     return found ? td__onnx_malformed(parser,
                                       "node %zu (%.60s '%.60s') uses '%s', which only %s makes; "
                                       "nodes must come in the order in which they run",
                                       index, node->op_type, node->name, found->name,
-                                      td__onnx_source(text, graph, found->from))
+                                      td__onnx_origin_text(text, graph, found->from))
                  : td__onnx_malformed(
                        parser, "node %zu (%.60s '%.60s') uses '%.*s', which nothing makes", index,
                        node->op_type, node->name, length, (const char *)name->data);
@@ -141,13 +141,13 @@ td_status td__onnx_define_uses(td__onnx_parser *parser, td__proto message, int d
 
 /* Reads the graphs and puts what they capture behind the node's own inputs. */
 static td_status resolve_graphs(td__onnx_parser *parser, td__proto message,
-                                const td__onnx_scope *scope, td__onnx_graph *graph) {
-    td__onnx_node *node = &graph->nodes[scope->index];
+                                const td__onnx_scope *scope, td__graph *graph) {
+    td__graph_node *node = &graph->nodes[scope->index];
     td__proto inside;
     for (size_t k = 0; next_graph(&message, &k, &inside);) {
-        td__onnx_attribute *attribute = (td__onnx_attribute *)&node->attributes[k - 1];
+        td__graph_attribute *attribute = (td__graph_attribute *)&node->attributes[k - 1];
         int32_t *outer = NULL;
-        if (attribute->kind != TD__ONNX_ATTRIBUTE_GRAPH) {
+        if (attribute->kind != TD__GRAPH_ATTRIBUTE_GRAPH) {
             continue;
         }
         td_status status = td__onnx_read_inner(parser, inside, scope, &attribute->graph, &outer);
@@ -171,7 +171,7 @@ static td_status resolve_graphs(td__onnx_parser *parser, td__proto message,
 }
 
 td_status td__onnx_resolve_node(td__onnx_parser *parser, td__proto message,
-                                const td__onnx_scope *scope, td__onnx_graph *graph) {
+                                const td__onnx_scope *scope, td__graph *graph) {
     size_t index = scope->index;
     const td__onnx_names *names = scope->names;
     td__proto whole = message;

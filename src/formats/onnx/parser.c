@@ -1,20 +1,11 @@
 /* The parser's memory and errors. */
 #include "onnx/parse.h"
 
-#include "base/memory.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
-enum { CHUNK = 16 * 1024 };
 #define BASE_BUDGET ((size_t)32 << 20)
-
-struct td__onnx_chunk {
-    td__onnx_chunk *next;
-    size_t size, used; /* of what follows */
-    max_align_t memory[];
-};
 
 td__onnx_parser td__onnx_parser_of(size_t size, const char *path, const char *beside,
                                    td_error *error) {
@@ -22,18 +13,11 @@ td__onnx_parser td__onnx_parser_of(size_t size, const char *path, const char *be
         .path = path ? path : "ONNX model",
         .beside = beside,
         .error = error,
-        .left = size > (SIZE_MAX - BASE_BUDGET) / TD__ONNX_WIDENED
-                    ? SIZE_MAX
-                    : BASE_BUDGET + TD__ONNX_WIDENED * size,
+        .memory.left = size > (SIZE_MAX - BASE_BUDGET) / TD__ONNX_WIDENED
+                           ? SIZE_MAX
+                           : BASE_BUDGET + TD__ONNX_WIDENED * size,
         .folder = -1,
     };
-}
-
-void td__onnx_chunks_free(void *chunks) {
-    for (td__onnx_chunk *each = chunks, *next; each; each = next) {
-        next = each->next;
-        td__free(each);
-    }
 }
 
 static td_status refuse(td__onnx_parser *parser, td_status status, const char *what,
@@ -59,54 +43,30 @@ td_status td__onnx_unsupported(td__onnx_parser *parser, const char *format, ...)
     return status;
 }
 
+static td_status refuse_memory(td__onnx_parser *parser, td_status reason) {
+    return td_error_set(parser->error, reason,
+                        reason == TD_MEMORY
+                            ? "%s: out of memory"
+                            : "%s: would need far more memory than the file has bytes",
+                        parser->path);
+}
+
 td_status td__onnx_charge(td__onnx_parser *parser, size_t bytes) {
-    if (bytes > parser->left) {
-        return td_error_set(parser->error, TD_RANGE,
-                            "%s: would need far more memory than the file has bytes", parser->path);
-    }
-    parser->left -= bytes;
-    return TD_OK;
+    td_status status = td__chunks_charge(&parser->memory, bytes);
+    return status ? refuse_memory(parser, status) : TD_OK;
 }
 
-static td__onnx_chunk *add_chunk(td__onnx_parser *parser, size_t needed) {
-    size_t size = needed > CHUNK ? needed : CHUNK;
-    if (size > parser->left && needed <= parser->left) {
-        size = needed;
+static void *take(td__onnx_parser *parser, size_t count, size_t size, size_t alignment) {
+    td_status reason;
+    void *taken = td__chunks_take(&parser->memory, count, size, alignment, &reason);
+    if (!taken) {
+        (void)refuse_memory(parser, reason);
     }
-    if (td__onnx_charge(parser, size)) {
-        return NULL;
-    }
-    td__onnx_chunk *chunk = td__calloc(1, sizeof *chunk + size);
-    if (!chunk) {
-        td_error_set(parser->error, TD_MEMORY, "%s: out of memory", parser->path);
-        return NULL;
-    }
-    chunk->size = size;
-    chunk->next = parser->chunks;
-    parser->chunks = chunk;
-    return chunk;
-}
-
-static void *take(td__onnx_parser *parser, size_t bytes, size_t alignment) {
-    td__onnx_chunk *chunk = parser->chunks;
-    size_t at = chunk ? (chunk->used + alignment - 1) & ~(alignment - 1) : 0;
-    if (!chunk || at > chunk->size || bytes > chunk->size - at) {
-        chunk = add_chunk(parser, bytes);
-        at = 0;
-    }
-    if (!chunk) {
-        return NULL;
-    }
-    chunk->used = at + bytes;
-    return (char *)chunk->memory + at;
+    return taken;
 }
 
 void *td__onnx_alloc(td__onnx_parser *parser, size_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        bytes = SIZE_MAX;
-    }
-    return take(parser, bytes, sizeof(void *));
+    return take(parser, count, size, sizeof(void *));
 }
 
 const char *td__onnx_copy_text(td__onnx_parser *parser, const td__proto_field *field) {
@@ -117,7 +77,7 @@ const char *td__onnx_copy_text(td__onnx_parser *parser, const td__proto_field *f
     if (!field->size) {
         return "";
     }
-    char *text = take(parser, field->size + 1, 1);
+    char *text = take(parser, field->size + 1, 1, 1);
     if (text) {
         memcpy(text, field->data, field->size);
     }

@@ -12,7 +12,7 @@ enum { DIMS = 1, DATA_TYPE = 2, SEGMENT = 3, NAME = 8, RAW_DATA = 9, EXTERNAL = 
 /* What a first pass over the message finds. */
 typedef struct tensor_draft {
     const char *name;
-    td__onnx_type type;
+    td__graph_type type;
     td_shape shape;
     int64_t count;
     const uint8_t *raw; /* count elements as they are in memory, or NULL */
@@ -85,8 +85,8 @@ static td_status read_field(td__onnx_parser *parser, const td__proto_field *fiel
         return add_dims(parser, field, draft);
     case DATA_TYPE:
         draft->type = field->wire == TD__VARINT && field->bits <= INT32_MAX
-                          ? (td__onnx_type)field->bits
-                          : TD__ONNX_UNDEFINED;
+                          ? (td__graph_type)field->bits
+                          : TD__GRAPH_UNDEFINED;
         return TD_OK;
     case SEGMENT:
         return td__onnx_unsupported(parser, "tensor '%.200s' is in segments", draft->name);
@@ -204,12 +204,12 @@ static bool decode_raw(const tensor_draft *draft, void *values) {
 static td_status read_texts(td__onnx_parser *parser, td__proto message, td_tensor *tensor) {
     int64_t at = 0;
     for (td__proto_field field; td__proto_next(&message, &field);) {
-        if (field.number == td__onnx_encoding_of(TD__ONNX_STRING)->field) {
+        if (field.number == td__onnx_encoding_of(TD__GRAPH_STRING)->field) {
             const char *text = td__onnx_copy_text(parser, &field);
             if (!text) {
                 return TD_FORMAT;
             }
-            td__onnx_put_text(tensor, at++, text);
+            td__graph_put_text(tensor, at++, text);
         }
     }
     return TD_OK;
@@ -248,20 +248,20 @@ static bool decode_listed(td__proto message, const tensor_draft *draft, void *va
 }
 
 /* Whether raw data needs no conversion. */
-static bool is_as_stored(td__onnx_type type) {
+static bool is_as_stored(td__graph_type type) {
     return TD__LITTLE_ENDIAN &&
-           (type == TD__ONNX_FLOAT || type == TD__ONNX_DOUBLE || type == TD__ONNX_INT64);
+           (type == TD__GRAPH_FLOAT || type == TD__GRAPH_DOUBLE || type == TD__GRAPH_INT64);
 }
 
 /* Floats that are large enough to be worth it; those in other files go with the parser. */
 static bool is_lent(const td__onnx_parser *parser, const tensor_draft *draft) {
-    return parser->lent && draft->has_raw && !draft->is_external && draft->type == TD__ONNX_FLOAT &&
-           is_as_stored(draft->type) && draft->count >= 1024;
+    return parser->lent && draft->has_raw && !draft->is_external &&
+           draft->type == TD__GRAPH_FLOAT && is_as_stored(draft->type) && draft->count >= 1024;
 }
 
 static td_status make_tensor(td__onnx_parser *parser, td__proto message, const tensor_draft *draft,
                              td_tensor **made) {
-    td_dtype dtype = td__onnx_storage(draft->type);
+    td_dtype dtype = td__graph_storage(draft->type);
     if (is_lent(parser, draft)) {
         *made = td_tensor_borrow(draft->name, dtype, draft->shape, (void *)draft->raw, NULL);
         return *made ? TD_OK : out_of_memory(parser);
@@ -278,7 +278,7 @@ static td_status make_tensor(td__onnx_parser *parser, td__proto message, const t
         return out_of_memory(parser);
     }
     bool bad = false, fits = true;
-    if (draft->type == TD__ONNX_STRING) {
+    if (draft->type == TD__GRAPH_STRING) {
         status = read_texts(parser, message, tensor);
     } else if (!copied) {
         fits = draft->has_raw ? decode_raw(draft, td_tensor_data(tensor))
@@ -305,7 +305,7 @@ static td_status make_tensor(td__onnx_parser *parser, td__proto message, const t
 /* Floats without a value, of a file that was stripped of them. */
 static bool is_stripped(const td__onnx_parser *parser, td__proto message,
                         const tensor_draft *draft) {
-    bool listed = draft->has_raw || draft->is_external || draft->type != TD__ONNX_FLOAT;
+    bool listed = draft->has_raw || draft->is_external || draft->type != TD__GRAPH_FLOAT;
     for (td__proto_field field; !listed && td__proto_next(&message, &field);) {
         listed = field.number == td__onnx_encoding_of(draft->type)->field;
     }
@@ -319,7 +319,7 @@ static td_status make_empty(td__onnx_parser *parser, const tensor_draft *draft, 
 }
 
 td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const char *name,
-                               td__onnx_constant *constant) {
+                               td__graph_constant *constant) {
     tensor_draft draft = {.name = name};
     td_status status = TD_OK;
     td__proto rest = message;
@@ -335,12 +335,12 @@ td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const
     const td__onnx_encoding *encoding = td__onnx_encoding_of(draft.type);
     if (!encoding) {
         return td__onnx_unsupported(parser, "tensor '%.200s' has elements of type %s (%d)", name,
-                                    td__onnx_type_name(draft.type), (int)draft.type);
+                                    td__graph_type_name(draft.type), (int)draft.type);
     }
-    if (td_shape_check(&draft.shape, td__onnx_storage(draft.type), &draft.count, NULL)) {
+    if (td_shape_check(&draft.shape, td__graph_storage(draft.type), &draft.count, NULL)) {
         return td__onnx_malformed(parser, "the shape of tensor '%.200s' is out of range", name);
     }
-    if (draft.type == TD__ONNX_STRING && (draft.has_raw || draft.is_external)) {
+    if (draft.type == TD__GRAPH_STRING && (draft.has_raw || draft.is_external)) {
         return td__onnx_malformed(parser, "the text of tensor '%.200s' is not in it", name);
     }
     bool stripped = parser->weights > 0 && is_stripped(parser, message, &draft);
@@ -355,7 +355,7 @@ td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const
         char text[TD_SHAPE_TEXT_SIZE];
         status = td__onnx_malformed(parser, "tensor '%.200s' of shape %s and type %s has %zu bytes",
                                     name, td_shape_text(&draft.shape, text),
-                                    td__onnx_type_name(draft.type), draft.raw_size);
+                                    td__graph_type_name(draft.type), draft.raw_size);
     }
     td_tensor *tensor = NULL;
     if (!status) {
@@ -363,16 +363,16 @@ td_status td__onnx_read_tensor(td__onnx_parser *parser, td__proto message, const
                           : make_tensor(parser, message, &draft, &tensor);
     }
     if (!status) {
-        *constant = (td__onnx_constant){draft.type, tensor};
+        *constant = (td__graph_constant){draft.type, tensor};
     }
     return status;
 }
 
-td_status td__onnx_parse_tensor(const void *bytes, size_t size, td__onnx_constant *constant,
-                                void **memory, td_error *error) {
+td_status td__onnx_parse_tensor(const void *bytes, size_t size, td__graph_constant *constant,
+                                td__chunk **memory, td_error *error) {
     td__onnx_parser parser = td__onnx_parser_of(size, "tensor", NULL, error);
     td_status status = td__onnx_read_tensor(&parser, td__proto_of(bytes, size), "", constant);
     td__onnx_parser_close(&parser);
-    *memory = parser.chunks;
+    *memory = parser.memory.newest;
     return status;
 }

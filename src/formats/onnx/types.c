@@ -1,181 +1,51 @@
-/* ONNX's element types: what they are called, how files have them, and how values keep to them. */
+/* How ONNX's files have numbers of each element type, and the types of values. */
 #include "onnx/parse.h"
 
-#include "tensor/tensor.h"
-
-#include <math.h>
-
-static const struct {
-    const char *name;
-    td_dtype storage;
-    td__onnx_encoding encoding; /* bits 0: not stored */
-} types[] = {
-    [TD__ONNX_UNDEFINED] = {.name = "undefined"},
-    [TD__ONNX_FLOAT] = {"float", TD_FLOAT32, {32, 4, TD__FIXED32}},
-    [TD__ONNX_UINT8] = {"uint8", TD_INT64, {8, 5, TD__VARINT}},
-    [TD__ONNX_INT8] = {"int8", TD_INT64, {8, 5, TD__VARINT}},
-    [TD__ONNX_UINT16] = {"uint16", TD_INT64, {16, 5, TD__VARINT}},
-    [TD__ONNX_INT16] = {"int16", TD_INT64, {16, 5, TD__VARINT}},
-    [TD__ONNX_INT32] = {"int32", TD_INT64, {32, 5, TD__VARINT}},
-    [TD__ONNX_INT64] = {"int64", TD_INT64, {64, 7, TD__VARINT}},
-    [TD__ONNX_STRING] = {"string", TD_INT64, {64, 6, TD__BYTES}},
-    [TD__ONNX_BOOL] = {"bool", TD_INT64, {8, 5, TD__VARINT}},
-    [TD__ONNX_FLOAT16] = {"float16", TD_FLOAT32, {16, 5, TD__VARINT}},
-    [TD__ONNX_DOUBLE] = {"double", TD_FLOAT64, {64, 10, TD__FIXED64}},
-    [TD__ONNX_UINT32] = {"uint32", TD_INT64, {32, 11, TD__VARINT}},
-    [TD__ONNX_UINT64] = {"uint64", TD_INT64, {64, 11, TD__VARINT}},
-    [14] = {.name = "complex64"},
-    [15] = {.name = "complex128"},
-    [TD__ONNX_BFLOAT16] = {"bfloat16", TD_FLOAT32, {16, 5, TD__VARINT}},
-    [TD__ONNX_FLOAT8E4M3FN] = {"float8e4m3fn", TD_FLOAT32, {8, 5, TD__VARINT}},
-    [TD__ONNX_FLOAT8E4M3FNUZ] = {"float8e4m3fnuz", TD_FLOAT32, {8, 5, TD__VARINT}},
-    [TD__ONNX_FLOAT8E5M2] = {"float8e5m2", TD_FLOAT32, {8, 5, TD__VARINT}},
-    [TD__ONNX_FLOAT8E5M2FNUZ] = {"float8e5m2fnuz", TD_FLOAT32, {8, 5, TD__VARINT}},
-    [TD__ONNX_UINT4] = {"uint4", TD_INT64, {4, 5, TD__VARINT}},
-    [TD__ONNX_INT4] = {"int4", TD_INT64, {4, 5, TD__VARINT}},
-    [TD__ONNX_FLOAT4E2M1] = {"float4e2m1", TD_FLOAT32, {4, 5, TD__VARINT}},
-    [TD__ONNX_FLOAT8E8M0] = {"float8e8m0", TD_FLOAT32, {8, 5, TD__VARINT}},
-    [TD__ONNX_UINT2] = {"uint2", TD_INT64, {2, 5, TD__VARINT}},
-    [TD__ONNX_INT2] = {"int2", TD_INT64, {2, 5, TD__VARINT}},
-    [TD__ONNX_FLOAT6E2M3] = {"float6e2m3", TD_FLOAT32, {6, 5, TD__VARINT}},
-    [TD__ONNX_FLOAT6E3M2] = {"float6e3m2", TD_FLOAT32, {6, 5, TD__VARINT}},
+/* bits 0: not stored */
+static const td__onnx_encoding encodings[] = {
+    [TD__GRAPH_FLOAT] = {32, 4, TD__FIXED32},      [TD__GRAPH_UINT8] = {8, 5, TD__VARINT},
+    [TD__GRAPH_INT8] = {8, 5, TD__VARINT},         [TD__GRAPH_UINT16] = {16, 5, TD__VARINT},
+    [TD__GRAPH_INT16] = {16, 5, TD__VARINT},       [TD__GRAPH_INT32] = {32, 5, TD__VARINT},
+    [TD__GRAPH_INT64] = {64, 7, TD__VARINT},       [TD__GRAPH_STRING] = {64, 6, TD__BYTES},
+    [TD__GRAPH_BOOL] = {8, 5, TD__VARINT},         [TD__GRAPH_FLOAT16] = {16, 5, TD__VARINT},
+    [TD__GRAPH_DOUBLE] = {64, 10, TD__FIXED64},    [TD__GRAPH_UINT32] = {32, 11, TD__VARINT},
+    [TD__GRAPH_UINT64] = {64, 11, TD__VARINT},     [TD__GRAPH_BFLOAT16] = {16, 5, TD__VARINT},
+    [TD__GRAPH_FLOAT8E4M3FN] = {8, 5, TD__VARINT}, [TD__GRAPH_FLOAT8E4M3FNUZ] = {8, 5, TD__VARINT},
+    [TD__GRAPH_FLOAT8E5M2] = {8, 5, TD__VARINT},   [TD__GRAPH_FLOAT8E5M2FNUZ] = {8, 5, TD__VARINT},
+    [TD__GRAPH_UINT4] = {4, 5, TD__VARINT},        [TD__GRAPH_INT4] = {4, 5, TD__VARINT},
+    [TD__GRAPH_FLOAT4E2M1] = {4, 5, TD__VARINT},   [TD__GRAPH_FLOAT8E8M0] = {8, 5, TD__VARINT},
+    [TD__GRAPH_UINT2] = {2, 5, TD__VARINT},        [TD__GRAPH_INT2] = {2, 5, TD__VARINT},
+    [TD__GRAPH_FLOAT6E2M3] = {6, 5, TD__VARINT},   [TD__GRAPH_FLOAT6E3M2] = {6, 5, TD__VARINT},
 };
 
-static bool is_known(td__onnx_type type) {
-    return (size_t)type < sizeof types / sizeof *types;
+const td__onnx_encoding *td__onnx_encoding_of(td__graph_type type) {
+    bool known = (size_t)type < sizeof encodings / sizeof *encodings && encodings[type].bits;
+    return known ? &encodings[type] : NULL;
 }
 
-const td__onnx_encoding *td__onnx_encoding_of(td__onnx_type type) {
-    return is_known(type) && types[type].encoding.bits ? &types[type].encoding : NULL;
-}
-
-bool td__onnx_is_stored(td__onnx_type type) {
-    return td__onnx_encoding_of(type) && type != TD__ONNX_STRING;
-}
-
-td_dtype td__onnx_storage(td__onnx_type type) {
-    return is_known(type) ? types[type].storage : TD_FLOAT32;
-}
-
-const char *td__onnx_text_at(const td_tensor *text, int64_t i) {
-    const char *found = (const char *)(intptr_t)((const int64_t *)text->data)[i];
-    return found ? found : "";
-}
-
-void td__onnx_put_text(td_tensor *text, int64_t i, const char *value) {
-    ((int64_t *)text->data)[i] = (int64_t)(intptr_t)value;
-}
-
-const char *td__onnx_type_name(td__onnx_type type) {
-    return is_known(type) ? types[type].name : "an unknown type";
-}
-
-/* --- halves ------------------------------------------------------------------------------- */
-
-/* To the nearest half, ties to even; still as a float. Adding and taking away a number of which
- * the last digit is a half's last digit does the rounding. */
-static float round_float16(float value) {
-    float magnitude = fabsf(value);
-    if (!(magnitude < 65520.0f)) {
-        return isnan(value) ? value : copysignf(INFINITY, value);
-    }
-    uint32_t exponent = td__bits_of(magnitude) & 0x7f800000;
-    uint32_t least = 113u << 23; /* of 2^-14: below, a half is subnormal */
-    float digit = td__float_of((exponent > least ? exponent : least) + (13u << 23));
-    return copysignf(magnitude + digit - digit, value);
-}
-
-static float round_bfloat16(float value) {
-    uint32_t bits = td__bits_of(value);
-    if ((bits & 0x7fffffff) > 0x7f800000) {
-        return td__float_of((bits | 0x00400000) & 0xffff0000); /* not a number stays one */
-    }
-    return td__float_of((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
-}
-
-/* --- keeping to a type -------------------------------------------------------------------- */
-
-/* Two's complement, as C converts in practice and GCC and Clang define. */
-static int64_t wrap(td__onnx_type type, uint64_t bits) {
-    switch (type) {
-    case TD__ONNX_UINT8:
-        return (uint8_t)bits;
-    case TD__ONNX_INT8:
-        return (int8_t)bits;
-    case TD__ONNX_UINT16:
-        return (uint16_t)bits;
-    case TD__ONNX_INT16:
-        return (int16_t)bits;
-    case TD__ONNX_UINT32:
-        return (uint32_t)bits;
-    case TD__ONNX_INT32:
-        return (int32_t)bits;
-    case TD__ONNX_UINT4:
-        return (int64_t)(bits & 15);
-    case TD__ONNX_INT4:
-        return (int64_t)((bits & 15) ^ 8) - 8;
-    case TD__ONNX_UINT2:
-        return (int64_t)(bits & 3);
-    case TD__ONNX_INT2:
-        return (int64_t)((bits & 3) ^ 2) - 2;
-    case TD__ONNX_BOOL:
-        return bits != 0;
-    default:
-        return (int64_t)bits;
-    }
-}
-
-static float round_to(td__onnx_type type, float value) {
-    return type == TD__ONNX_FLOAT16    ? round_float16(value)
-           : type == TD__ONNX_BFLOAT16 ? round_bfloat16(value)
-                                       : td__onnx_small_round(type, value, false, 'u');
-}
-
-/* Writes only what changes: a view's elements are another value's, settled already, and may lie in
- * memory that cannot be written. */
-void td__onnx_settle(td__onnx_type type, int64_t count, void *values) {
-    if (td__onnx_storage(type) == TD_FLOAT32 && type != TD__ONNX_FLOAT) {
-        float *numbers = values;
-        for (int64_t i = 0; i < count; i++) {
-            float rounded = round_to(type, numbers[i]);
-            if (numbers[i] != rounded) {
-                numbers[i] = rounded;
-            }
-        }
-    } else if (td__onnx_storage(type) == TD_INT64 && type != TD__ONNX_INT64) {
-        int64_t *numbers = values;
-        for (int64_t i = 0; i < count; i++) {
-            int64_t wrapped = wrap(type, (uint64_t)numbers[i]);
-            if (numbers[i] != wrapped) {
-                numbers[i] = wrapped;
-            }
-        }
-    }
-}
-
-bool td__onnx_decode(td__onnx_type type, uint64_t bits, void *values, int64_t at) {
-    if (td__onnx_is_small(type)) {
-        unsigned width = types[type].encoding.bits;
+bool td__onnx_decode(td__graph_type type, uint64_t bits, void *values, int64_t at) {
+    if (td__graph_is_small(type)) {
+        unsigned width = encodings[type].bits;
         ((float *)values)[at] =
-            td__onnx_small_decode(type, (unsigned)(bits & ((1u << width) - 1)), width);
+            td__graph_small_decode(type, (unsigned)(bits & ((1u << width) - 1)), width);
         return true;
     }
     switch (type) {
-    case TD__ONNX_FLOAT:
+    case TD__GRAPH_FLOAT:
         ((float *)values)[at] = td__float_of((uint32_t)bits);
         return true;
-    case TD__ONNX_FLOAT16:
+    case TD__GRAPH_FLOAT16:
         ((float *)values)[at] = td__from_float16((uint16_t)bits);
         return true;
-    case TD__ONNX_BFLOAT16:
+    case TD__GRAPH_BFLOAT16:
         ((float *)values)[at] = td__from_bfloat16((uint16_t)bits);
         return true;
-    case TD__ONNX_DOUBLE:
+    case TD__GRAPH_DOUBLE:
         ((double *)values)[at] = td__double_of(bits);
         return true;
     default:
-        ((int64_t *)values)[at] = wrap(type, bits);
-        return type != TD__ONNX_UINT64 || bits <= INT64_MAX;
+        ((int64_t *)values)[at] = td__graph_wrap(type, bits);
+        return type != TD__GRAPH_UINT64 || bits <= INT64_MAX;
     }
 }
 
@@ -221,7 +91,7 @@ size_t td__onnx_count_numbers(const td__proto_field *field, uint32_t wire, bool 
 enum { ELEMENT = 1, SHAPE = 2, DIM = 1, DIM_VALUE = 1 };
 
 /* A TensorShapeProto; dimensions without a number are -1. */
-static void read_shape(td__proto message, td__onnx_info *info) {
+static void read_shape(td__proto message, td__graph_info *info) {
     info->shape.rank = 0;
     info->has_shape = true;
     for (td__proto_field field; td__proto_next(&message, &field);) {
@@ -243,20 +113,21 @@ static void read_shape(td__proto message, td__onnx_info *info) {
     }
 }
 
-void td__onnx_read_type(td__proto message, td__onnx_info *info) {
+void td__onnx_read_type(td__proto message, td__graph_info *info) {
     for (td__proto_field field; td__proto_next(&message, &field);) {
-        if (field.wire != TD__BYTES || field.number > TD__ONNX_KIND_OPTIONAL) {
+        if (field.wire != TD__BYTES || field.number > TD__GRAPH_KIND_OPTIONAL) {
             continue;
         }
         info->kind =
-            field.number == 6 ? info->kind /* a denotation */ : (td__onnx_kind)field.number;
-        if (field.number != TD__ONNX_KIND_TENSOR) {
+            field.number == 6 ? info->kind /* a denotation */ : (td__graph_kind)field.number;
+        if (field.number != TD__GRAPH_KIND_TENSOR) {
             continue;
         }
         td__proto tensor = td__proto_in(&field);
         for (td__proto_field part; td__proto_next(&tensor, &part);) {
             if (part.number == ELEMENT && part.wire == TD__VARINT) {
-                info->type = part.bits <= INT32_MAX ? (td__onnx_type)part.bits : TD__ONNX_UNDEFINED;
+                info->type =
+                    part.bits <= INT32_MAX ? (td__graph_type)part.bits : TD__GRAPH_UNDEFINED;
             } else if (part.number == SHAPE && part.wire == TD__BYTES) {
                 read_shape(td__proto_in(&part), info);
             }

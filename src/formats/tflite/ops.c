@@ -114,10 +114,13 @@ static const char *pass(td__lite_call *call) {
 static const char *cast(td__lite_call *call) {
     const td__lite_tensor *y = td__lite_output(call, 0);
     const char *x = td__lite_value(call, 0);
-    int type = !y || y->type == TD__LITE_FLOAT32 || y->type == TD__LITE_FLOAT16 ? 1
-               : y->type == TD__LITE_BOOL                                       ? 9
-                                                                                : 7;
-    return td__operator(call->to, "Cast", 1, &x, 1, &INT("to", type));
+    bool real = !y || y->type == TD__LITE_FLOAT32 || y->type == TD__LITE_FLOAT16;
+    td__attribute type = {.name = "to",
+                          .type = TD__DTYPE,
+                          .dtype = real                       ? TD_FLOAT32
+                                   : y->type == TD__LITE_BOOL ? TD_BOOL
+                                                              : TD_INT64};
+    return td__operator(call->to, "Cast", 1, &x, 1, &type);
 }
 
 /* --- products ----------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* TensorFlow Lite's operators that move elements, as those of ONNX. */
 #include "tflite/ops.h"
 
-enum { MOST_PARTS = 1024 };
+enum { MAX_PARTS = 1024 };
 
 const char *td__lite_reshape(td__lite_call *call) {
     int64_t shape[TD_MAX_RANK];
@@ -58,8 +58,8 @@ const char *td__lite_expand_dims(td__lite_call *call) {
 }
 
 const char *td__lite_concatenation(td__lite_call *call) {
-    const char *parts[MOST_PARTS];
-    if (call->input_count > MOST_PARTS) {
+    const char *parts[MAX_PARTS];
+    if (call->input_count > MAX_PARTS) {
         return td__operator_refuse(call->to, "%zu inputs", call->input_count);
     }
     for (size_t i = 0; i < call->input_count; i++) {
@@ -71,9 +71,9 @@ const char *td__lite_concatenation(td__lite_call *call) {
 }
 
 const char *td__lite_pack(td__lite_call *call) {
-    const char *parts[MOST_PARTS];
+    const char *parts[MAX_PARTS];
     int64_t axis = OPTION(call, 1, 0);
-    if (call->input_count > MOST_PARTS) {
+    if (call->input_count > MAX_PARTS) {
         return td__operator_refuse(call->to, "%zu inputs", call->input_count);
     }
     for (size_t i = 0; i < call->input_count; i++) {
@@ -96,8 +96,8 @@ static const char *give_out(td__lite_call *call, const char *const *parts) {
 
 static const char *split_along(td__lite_call *call, size_t input, int64_t axis, const char *sizes,
                                bool squeezed) {
-    const char *parts[MOST_PARTS], *inputs[2] = {td__lite_value(call, input), sizes};
-    if (call->output_count > MOST_PARTS || !call->output_count) {
+    const char *parts[MAX_PARTS], *inputs[2] = {td__lite_value(call, input), sizes};
+    if (call->output_count > MAX_PARTS || !call->output_count) {
         return td__operator_refuse(call->to, "%zu outputs", call->output_count);
     }
     td__operator_outputs(call->to, "Split", sizes ? 2 : 1, inputs, 1, &INT("axis", axis),
@@ -117,10 +117,10 @@ const char *td__lite_split(td__lite_call *call) {
 }
 
 const char *td__lite_split_v(td__lite_call *call) {
-    int64_t axis, sizes[MOST_PARTS];
+    int64_t axis, sizes[MAX_PARTS];
     size_t count, parts;
     if (!td__lite_integers(call, 2, &axis, 1, &count) ||
-        !td__lite_integers(call, 1, sizes, MOST_PARTS, &parts)) {
+        !td__lite_integers(call, 1, sizes, MAX_PARTS, &parts)) {
         return NULL;
     }
     return split_along(call, 0, axis, td__operator_integers(call->to, parts, sizes), false);

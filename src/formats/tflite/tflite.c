@@ -1,27 +1,18 @@
-/* A file of TensorFlow Lite: its tensors and operators found, converted one after another, and handed to
- * ONNX's machinery as a file of ONNX's.
+/* A file of TensorFlow Lite: its tensors and operators found, converted one after another, and made a graph.
  *
  * Whatever a file claims, weights take at most 64 MiB and 8 times its size: tensors may share their bytes.
  */
 #include "tflite/tflite.h"
 
 #include "base/memory.h"
-#include "onnx/model.h"
+#include "graph/build.h"
 #include "tensor/element.h"
 #include "tflite/convert.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_TENSORS = 1 << 16, MOST_OPERATORS = 20000, MOST_MISSING = 400 };
-enum {
-    ONNX_FLOAT = 1,
-    ONNX_UINT8 = 2,
-    ONNX_INT8 = 3,
-    ONNX_INT16 = 5,
-    ONNX_INT64 = 7,
-    ONNX_BOOL = 9
-};
+enum { MAX_TENSORS = 1 << 16, MAX_OPERATORS = 20000, MAX_MISSING = 400 };
 #define WEIGHTS_BASE ((size_t)64 << 20)
 #define WEIGHTS_FACTOR 8
 
@@ -33,17 +24,13 @@ bool td__tflite_recognise(const unsigned char *head, size_t size) {
 static const struct {
     uint8_t bits;
     bool whole;
-    int onnx; /* as an input */
+    td_dtype dtype; /* of an input; INT4 cannot be one */
 } types[] = {
-    [TD__LITE_FLOAT32] = {32, false, ONNX_FLOAT},
-    [TD__LITE_FLOAT16] = {16, false, ONNX_FLOAT},
-    [TD__LITE_INT32] = {32, true, 6},
-    [TD__LITE_UINT8] = {8, true, ONNX_UINT8},
-    [TD__LITE_INT64] = {64, true, ONNX_INT64},
-    [TD__LITE_BOOL] = {8, true, ONNX_BOOL},
-    [TD__LITE_INT16] = {16, true, ONNX_INT16},
-    [TD__LITE_INT8] = {8, true, ONNX_INT8},
-    [TD__LITE_INT4] = {4, true, 0},
+    [TD__LITE_FLOAT32] = {32, false, TD_FLOAT32}, [TD__LITE_FLOAT16] = {16, false, TD_FLOAT32},
+    [TD__LITE_INT32] = {32, true, TD_INT32},      [TD__LITE_UINT8] = {8, true, TD_UINT8},
+    [TD__LITE_INT64] = {64, true, TD_INT64},      [TD__LITE_BOOL] = {8, true, TD_BOOL},
+    [TD__LITE_INT16] = {16, true, TD_INT16},      [TD__LITE_INT8] = {8, true, TD_INT8},
+    [TD__LITE_INT4] = {4, true, TD_INT8},
 };
 
 static bool is_known(int type) {
@@ -120,7 +107,7 @@ static const char *put_constant(td__lite *lite, const td__lite_tensor *t, const 
                                 const char *called) {
     td__operators *to = lite->to;
     bool whole = types[t->type].whole && !is_quantized(t);
-    int64_t count = count_of(t), inner = inner_of(t), strides[TD_MAX_RANK], dims[TD_MAX_RANK];
+    int64_t count = count_of(t), inner = inner_of(t), strides[TD_MAX_RANK];
     size_t element = whole ? sizeof(int64_t) : sizeof(float);
     if (count < 0 || !inner || (size_t)count > lite->left / element) {
         return td__operator_refuse(to,
@@ -129,18 +116,20 @@ static const char *put_constant(td__lite *lite, const td__lite_tensor *t, const 
                                    t->name);
     }
     lite->left -= (size_t)count * element;
-    void *values = td__calloc((size_t)count + 1, element);
-    if (!values) {
-        return td__operator_refuse(to, "out of memory");
-    }
     int32_t rank = t->shape.rank;
+    td_shape shape = {.rank = rank};
     for (int64_t i = rank - 1, stride = 1; i >= 0; stride *= t->shape.dims[i--]) {
         strides[i] = stride;
     }
-    int64_t index[TD_MAX_RANK] = {0}, from = 0;
     for (int32_t i = 0; i < rank; i++) {
-        dims[i] = t->shape.dims[order ? order[i] : i];
+        shape.dims[i] = t->shape.dims[order ? order[i] : i];
     }
+    td_tensor *tensor = td_tensor_create(called, whole ? TD_INT64 : TD_FLOAT32, shape, NULL);
+    if (!tensor) {
+        return td__operator_refuse(to, "out of memory");
+    }
+    void *values = td_tensor_data(tensor);
+    int64_t index[TD_MAX_RANK] = {0}, from = 0;
     for (int64_t i = 0; i < count; i++) {
         if (whole) {
             ((int64_t *)values)[i] = whole_at(t, from);
@@ -150,25 +139,15 @@ static const char *put_constant(td__lite *lite, const td__lite_tensor *t, const 
         for (int32_t axis = rank - 1; axis >= 0; axis--) {
             int64_t step = strides[order ? order[axis] : axis];
             from += step;
-            if (++index[axis] < dims[axis]) {
+            if (++index[axis] < shape.dims[axis]) {
                 break;
             }
-            from -= step * dims[axis];
+            from -= step * shape.dims[axis];
             index[axis] = 0;
         }
     }
-    bool truth = t->type == TD__LITE_BOOL;
-    for (int64_t i = 0; truth && i < count; i++) { /* a byte each */
-        ((uint8_t *)values)[i] = (uint8_t)((int64_t *)values)[i];
-    }
-    const char *made =
-        td__operators_tensor(to, called,
-                             truth   ? ONNX_BOOL
-                             : whole ? ONNX_INT64
-                                     : ONNX_FLOAT,
-                             (size_t)rank, dims, values, (size_t)count * (truth ? 1 : element));
-    td__free(values);
-    return made;
+    td_dtype dtype = t->type == TD__LITE_BOOL ? TD_BOOL : whole ? TD_INT64 : TD_FLOAT32;
+    return td__operators_tensor(to, called, dtype, tensor);
 }
 
 /* --- what operators ask for --------------------------------------------------------------- */
@@ -340,7 +319,7 @@ static td_status read_tensors(td__lite *lite, size_t model, size_t graph, const 
     td__flat *flat = &lite->flat;
     size_t buffer_count, buffers = td__flat_vector(flat, model, 4, 4, &buffer_count);
     size_t tensors = td__flat_vector(flat, graph, 0, 4, &lite->tensor_count);
-    if (lite->tensor_count > MOST_TENSORS || !lite->tensor_count) {
+    if (lite->tensor_count > MAX_TENSORS || !lite->tensor_count) {
         return malformed(path, "it has no tensors, or too many", error);
     }
     lite->tensors = td__calloc(lite->tensor_count, sizeof *lite->tensors);
@@ -367,14 +346,13 @@ static const char *rounded(td__lite *lite, const td__lite_tensor *t, const char 
     }
     const uint8_t *bytes = lite->flat.bytes;
     int64_t zero = t->zero_count ? (int64_t)td__load64(bytes + t->zeros) : 0;
-    uint8_t raw[2] = {(uint8_t)zero, (uint8_t)(zero >> 8)};
     char called[400];
     (void)snprintf(called, sizeof called, "%.300s/zero", t->name);
     const char *scale =
         td__operator_number(to, (double)td__float_of(td__load32(bytes + t->scales)));
     const char *point =
-        td__operators_tensor(to, td__operators_name(to, called), types[t->type].onnx, 0, NULL, raw,
-                             types[t->type].bits / 8);
+        td__operators_tensor(to, called, types[t->type].dtype,
+                             td_tensor_from(called, TD_INT64, (td_shape){0}, &zero, NULL));
     const char *q = TD__OPERATOR(to, "QuantizeLinear", x, scale, point);
     return TD__OPERATOR(to, "DequantizeLinear", q, scale, point);
 }
@@ -386,14 +364,14 @@ static td_status convert_inputs(td__lite *lite, size_t graph, const char *path, 
     for (size_t i = 0; i < count; i++) {
         uint32_t index = td__flat_u32(flat, at + 4 * i);
         td__lite_tensor *t = index < lite->tensor_count ? &lite->tensors[index] : NULL;
-        if (!t || t->data || t->value || !types[t->type].onnx) {
+        if (!t || t->data || t->value || t->type == TD__LITE_INT4) {
             return malformed(path, "an input is no tensor of its own", error);
         }
         td__operators_begin(lite->to, t->name);
-        td__operators_value(lite->to, false, t->name, types[t->type].onnx, &t->shape);
+        td__operators_port(lite->to, false, t->name, types[t->type].dtype, &t->shape);
         t->value = t->name;
         if (is_quantized(t)) {
-            td__attribute to_float = {.name = "to", .type = TD__INT, .integer = ONNX_FLOAT};
+            td__attribute to_float = {.name = "to", .type = TD__DTYPE, .dtype = TD_FLOAT32};
             const char *codes = td__operator(lite->to, "Cast", 1, &t->value, 1, &to_float);
             const uint8_t *bytes = flat->bytes;
             double scale = (double)td__float_of(td__load32(bytes + t->scales));
@@ -402,7 +380,7 @@ static td_status convert_inputs(td__lite *lite, size_t graph, const char *path, 
                 TD__OPERATOR(lite->to, "Sub", codes, td__operator_number(lite->to, zero));
             t->value = TD__OPERATOR(lite->to, "Mul", centred, td__operator_number(lite->to, scale));
         } else if (types[t->type].whole && t->type != TD__LITE_BOOL) {
-            td__attribute to_int64 = {.name = "to", .type = TD__INT, .integer = ONNX_INT64};
+            td__attribute to_int64 = {.name = "to", .type = TD__DTYPE, .dtype = TD_INT64};
             t->value = td__operator(lite->to, "Cast", 1, &t->value, 1, &to_int64);
         }
     }
@@ -425,8 +403,8 @@ static void convert_outputs(td__lite *lite, size_t graph) {
             const char *name = taken ? td__operators_name(lite->to, called) : t->name;
             t->put_out = true;
             td__operators_rename(lite->to, value, name ? name : "");
-            td__operators_value(lite->to, true, name ? name : "", whole ? ONNX_INT64 : ONNX_FLOAT,
-                                &t->shape);
+            td__operators_port(lite->to, true, name ? name : "", whole ? TD_INT64 : TD_FLOAT32,
+                               &t->shape);
         }
     }
 }
@@ -439,7 +417,7 @@ static int32_t code_of(td__flat *flat, size_t table) {
 
 /* Why operator i could not be had goes into missing. */
 static void convert_operator(td__lite *lite, size_t table, size_t codes, size_t code_count,
-                             size_t i, char missing[MOST_MISSING], size_t *refused) {
+                             size_t i, char missing[MAX_MISSING], size_t *refused) {
     td__flat *flat = &lite->flat;
     td__lite_call call = {.lite = lite, .to = lite->to, .options = td__flat_child(flat, table, 4)};
     uint32_t index = (uint32_t)td__flat_int(flat, table, 0, 0);
@@ -472,8 +450,8 @@ static void convert_operator(td__lite *lite, size_t table, size_t codes, size_t 
     size_t length = strlen(missing);
     const char *name = call.row ? call.row->name : "an unknown operator";
     const char *reason = td__operators_reason(lite->to);
-    if (length + strlen(name) + 60 < MOST_MISSING && !strstr(missing, name)) {
-        (void)snprintf(missing + length, MOST_MISSING - length, "%s%s (operator %zu%s%.120s)",
+    if (length + strlen(name) + 60 < MAX_MISSING && !strstr(missing, name)) {
+        (void)snprintf(missing + length, MAX_MISSING - length, "%s%s (operator %zu%s%.120s)",
                        *refused ? ", " : "", name, i, *reason ? ": " : "", reason);
     }
     (*refused)++;
@@ -497,8 +475,8 @@ static td_status convert(td__lite *lite, const char *path, td_error *error) {
         return status;
     }
     size_t operators = td__flat_vector(flat, graph, 3, 4, &count), refused = 0;
-    char missing[MOST_MISSING] = "";
-    if (count > MOST_OPERATORS) {
+    char missing[MAX_MISSING] = "";
+    if (count > MAX_OPERATORS) {
         return malformed(path, "it has too many operators", error);
     }
     for (size_t i = 0; i < count && !flat->bad && !td__operators_exhausted(lite->to); i++) {
@@ -518,25 +496,24 @@ static td_status convert(td__lite *lite, const char *path, td_error *error) {
     return flat->bad ? malformed(path, "it is cut off", error) : TD_OK;
 }
 
-td_status td__tflite_graph(const void *bytes, size_t size, const char *path, uint8_t **made,
-                           size_t *made_size, td_error *error) {
+td__graph *td__tflite_graph(const void *bytes, size_t size, const char *path, td_error *error) {
     td__lite lite = {.flat = {bytes, size, false}, .to = td__operators_create()};
     lite.left = size > (SIZE_MAX - WEIGHTS_BASE) / WEIGHTS_FACTOR
                     ? SIZE_MAX
                     : WEIGHTS_BASE + WEIGHTS_FACTOR * size;
     td_status status = lite.to ? convert(&lite, path, error)
                                : td_error_set(error, TD_MEMORY, "%s: out of memory", path);
-    status = status ? status : td__operators_finish(lite.to, "tflite", made, made_size, error);
+    td_error reason = {0};
+    td__graph *graph = status ? NULL : td__graph_build(lite.to, "tflite", &reason);
+    if (!status && !graph) {
+        (void)td_error_set(error, reason.status, "%s: %s", path, reason.text);
+    }
     td__operators_destroy(lite.to);
     td__free(lite.tensors);
-    return status;
+    return graph;
 }
 
 td_model *td__tflite_model(const void *bytes, size_t size, const char *path, td_error *error) {
-    uint8_t *made = NULL;
-    size_t made_size = 0;
-    td_status status = td__tflite_graph(bytes, size, path, &made, &made_size, error);
-    td_model *model = status ? NULL : td__onnx_model(made, made_size, path, error);
-    td__free(made);
-    return model;
+    td__graph *graph = td__tflite_graph(bytes, size, path, error);
+    return graph ? td__graph_model_built(graph, path, error) : NULL;
 }

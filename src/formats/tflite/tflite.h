@@ -1,4 +1,4 @@
-/* Models of TensorFlow Lite: their operators as those of ONNX, whose machinery runs them.
+/* Models of TensorFlow Lite: their operators as those of a graph (src/formats/graph).
  *
  * Numbers of few bits are taken for what they stand for: weights become floats, activations stay floats
  * that are rounded where the file has them quantised.
@@ -6,6 +6,7 @@
 #ifndef TAPEDECK_TFLITE_TFLITE_H
 #define TAPEDECK_TFLITE_TFLITE_H
 
+#include "graph/graph.h"
 #include "tapedeck/nn.h"
 
 bool td__tflite_recognise(const unsigned char *head, size_t size);
@@ -13,8 +14,7 @@ bool td__tflite_recognise(const unsigned char *head, size_t size);
  * failure. path is for messages. */
 td_model *td__tflite_model(const void *bytes, size_t size, const char *path, td_error *error);
 
-/* What they become: a file of ONNX's, for td__free. */
-TD_NODISCARD td_status td__tflite_graph(const void *bytes, size_t size, const char *path,
-                                        uint8_t **made, size_t *made_size, td_error *error);
+/* The file's operators as a graph; NULL on failure. bytes may be released afterwards. */
+td__graph *td__tflite_graph(const void *bytes, size_t size, const char *path, td_error *error);
 
 #endif

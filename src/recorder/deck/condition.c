@@ -73,7 +73,7 @@ bool td__condition_uses(td__condition *condition, const char *name) {
     return false;
 }
 
-static double match_value(const operand *o, const match *m) {
+double td__match_value(const operand *o, const match *m) {
     const td_signal *s = m->signal;
     if (m->scalar) {
         return s->value_serial ? s->value : (double)NAN;
@@ -87,7 +87,7 @@ static double operand_value(const operand *o) {
     for (size_t i = 0; i < o->match_count; i++) {
         const match *m = &o->matches[i];
         if (!m->scalar || m->signal->value_serial) {
-            value = match_value(o, m);
+            value = td__match_value(o, m);
             if (m->scalar) {
                 break;
             }
@@ -203,11 +203,13 @@ static double value_of(const binding *b, int32_t index) {
         return (double)b->now->epoch;
     case NODE_SIGNAL: {
         const operand *o = &b->condition->operands[n->operand];
-        return n->operand == b->operand ? match_value(o, b->match) : operand_value(o);
+        return n->operand == b->operand ? td__match_value(o, b->match) : operand_value(o);
     }
     case NODE_NAN:
     case NODE_INF:
-        return bad_elements(&b->condition->operands[n->operand], n->kind, b->now->serial);
+        return b->condition->keeps_totals
+                   ? n->total
+                   : bad_elements(&b->condition->operands[n->operand], n->kind, b->now->serial);
     case NODE_MEAN:
         return n->filled ? n->sum / (double)(n->filled < n->size ? n->filled : n->size)
                          : (double)NAN;
@@ -236,6 +238,18 @@ static bool is_fresh_value(const binding *b, int32_t index) {
            (n->right != NO_NODE && is_fresh_value(b, n->right));
 }
 
+/* Adds what this step brought to a total, and keeps where the first of it was. */
+static void add_total(const td__condition *condition, node *n, const td__moment *now) {
+    const operand *o = &condition->operands[n->operand];
+    double brought = bad_elements(o, n->kind, now->serial);
+    for (size_t i = 0; brought > 0 && !n->first && i < o->match_count; i++) {
+        operand one = {.matches = &o->matches[i], .match_count = 1};
+        n->first = bad_elements(&one, n->kind, now->serial) > 0 ? o->matches[i].signal : NULL;
+        n->first_step = now->step;
+    }
+    n->total += brought;
+}
+
 static void take_mean(node *n, double value) {
     if (!isfinite(value)) {
         return; /* one NaN would hide everything after it */
@@ -256,6 +270,9 @@ void td__condition_update(td__condition *condition, const td__moment *now) {
     binding b = {.condition = condition, .now = now, .operand = -1};
     for (size_t i = 0; i < condition->node_count; i++) {
         node *n = &condition->nodes[i];
+        if (condition->keeps_totals && (n->kind == NODE_NAN || n->kind == NODE_INF)) {
+            add_total(condition, n, now);
+        }
         if ((n->kind != NODE_MEAN && n->kind != NODE_DELTA) || !is_fresh_value(&b, n->left)) {
             continue;
         }
@@ -293,4 +310,13 @@ bool td__condition_pass_state(td__condition *condition, void (*pass)(void *conte
 bool td__condition_holds(const td__condition *condition, const td__moment *now) {
     binding b = {.condition = condition, .now = now, .operand = -1};
     return is_true(value_of(&b, (int32_t)condition->node_count - 1));
+}
+
+double td__condition_value(const td__condition *condition, int32_t index, const td__moment *now) {
+    binding b = {.condition = condition, .now = now, .operand = -1};
+    return value_of(&b, index);
+}
+
+void td__condition_keep_totals(td__condition *condition) {
+    condition->keeps_totals = true;
 }

@@ -59,4 +59,21 @@ bool td__condition_pass_state(td__condition *condition, void (*pass)(void *conte
                               void *context);
 bool td__condition_holds(const td__condition *condition, const td__moment *now);
 
+/* ---- Of a whole run ------------------------------------------------------------------------- */
+
+/* From now on nan() and inf() count what all steps brought, not what the last one did. */
+void td__condition_keep_totals(td__condition *condition);
+
+enum { TD__TERM_VALUES = 600 };
+/* One of the terms that `and` joins, or all of the condition. */
+typedef struct td__term {
+    const char *text; /* length bytes of the condition's text */
+    size_t length;
+    bool holds;
+    char values[TD__TERM_VALUES]; /* what it compared: "loss = 0.25, nan(*) = 0" */
+} td__term;
+/* Calls each for every term, in their order. */
+void td__condition_terms(const td__condition *condition, const td__moment *now,
+                         void (*each)(void *user, const td__term *term), void *user);
+
 #endif

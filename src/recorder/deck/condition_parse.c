@@ -436,9 +436,20 @@ static int32_t not_term(parser *p) {
     if (++p->depth > MAX_DEPTH) {
         return parse_failed(p, p->at, "this is nested too deeply");
     }
+    skip_blanks(p);
+    const char *start = p->at;
     int32_t result =
         take_symbol(p, "not") ? add_node(p, NODE_NOT, not_term(p), NO_NODE) : parse_comparison(p);
     p->depth--;
+    if (result != NO_NODE) {
+        const char *end = p->at;
+        while (end > start &&
+               (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\n' || end[-1] == '\r')) {
+            end--;
+        }
+        p->condition->nodes[result].begin = (size_t)(start - p->text);
+        p->condition->nodes[result].end = (size_t)(end - p->text);
+    }
     return result;
 }
 

@@ -45,6 +45,10 @@ typedef struct node {
     int64_t filled;      /* MEAN, DELTA: values taken so far */
     double sum;          /* MEAN: of the window */
     double before, last; /* DELTA */
+    double total;        /* NAN, INF: of all steps, where the condition keeps totals */
+    const td_signal *first; /* NAN, INF: the signal that had one first, and its step */
+    int64_t first_step;
+    size_t begin, end; /* a term that and, or and not join: its place in the text; else both 0 */
 } node;
 
 /* A signal that an operand means: its scalar value, or a statistic of its tensor. */
@@ -70,6 +74,7 @@ struct td__condition {
     size_t node_count, node_capacity;
     operand *operands;
     size_t operand_count, operand_capacity;
+    bool keeps_totals;
 };
 
 typedef struct statistic {
@@ -82,6 +87,10 @@ extern const int32_t td__statistic_count;
 /* Fills error: the message, the text around the place on a line of its own, a caret below it. */
 td_status td__condition_fail(const char *text, const char *at, td_status status,
                              const char *message, td_error *error);
+/* What a node is at that moment. */
+double td__condition_value(const td__condition *condition, int32_t index, const td__moment *now);
+/* What one signal of an operand is. */
+double td__match_value(const operand *o, const match *m);
 /* Whether the first length bytes of the operand's pattern match name. */
 bool td__operand_matches(operand *o, size_t length, const char *name);
 

@@ -77,7 +77,8 @@ static void keep_line(facts *f, const char *key, const char *line, size_t length
 
 static void keep_fact(void *user, const char *key, const char *value) {
     /* Of no consequence: when and how it ran, and what the loop was seen to do. */
-    static const char *const alike[] = {"name", "started", "ended", "state", "loop", "warnings"};
+    static const char *const alike[] = {"name", "started",  "ended",    "state",
+                                        "loop", "warnings", "diagnosed"};
     bool skip = strncmp(key, "deck.", 5) == 0;
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
         skip |= strcmp(key, alike[i]) == 0;
@@ -156,6 +157,7 @@ typedef struct comparison {
     td_parting *partings;
     td_difference *differences;
     size_t difference_capacity;
+    int64_t *sequences; /* of the partings' signals, until they are sorted */
 } comparison;
 
 /* Lines of one run that the other does not have; they are taken over. */
@@ -262,11 +264,17 @@ static bool find_parting(td_run *runs[2], const td_run_signal *signals[2], const
     return parted;
 }
 
-/* Indices of partings, which are in the order of the signals. */
+/* Indices of partings, by step and within a step by execution order. Signals without a sequence number
+ * come behind the others, in the order in which they were first recorded. */
 static int by_step(const void *a, const void *b, void *user) {
-    const td_parting *all = user;
+    const comparison *c = user;
     uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
-    return all[i].step != all[k].step ? (all[i].step < all[k].step ? -1 : 1) : i < k ? -1 : i > k;
+    const td_parting *first = &c->partings[i], *second = &c->partings[k];
+    if (first->step != second->step) {
+        return first->step < second->step ? -1 : 1;
+    }
+    uint64_t x = (uint64_t)c->sequences[i] - 1, y = (uint64_t)c->sequences[k] - 1; /* 0 is last */
+    return x != y ? (x < y ? -1 : 1) : i < k ? -1 : i > k;
 }
 
 static bool sort_partings(comparison *c) {
@@ -278,7 +286,7 @@ static bool sort_partings(comparison *c) {
         order[i] = (uint32_t)i;
     }
     if (good) {
-        qsort_r(order, count, sizeof *order, by_step, c->partings);
+        qsort_r(order, count, sizeof *order, by_step, c);
     }
     for (size_t i = 0; i < count && good; i++) {
         sorted[i] = c->partings[order[i]];
@@ -302,6 +310,7 @@ static bool compare_signals(comparison *c, td_run *runs[2], const td_compare_opt
             continue;
         }
         c->base.compared++;
+        c->sequences[c->base.parting_count] = signals[0]->info->sequence;
         c->base.parting_count += find_parting(runs, signals, &manners[k], options->tolerance,
                                               &c->partings[c->base.parting_count]);
     }
@@ -315,8 +324,9 @@ td_comparison *td_run_compare(td_run *a, td_run *b, const td_compare_options *op
     comparison *c = td__calloc(1, sizeof *c);
     if (c) {
         c->partings = td__calloc(a->signal_count + 1, sizeof *c->partings);
+        c->sequences = td__calloc(a->signal_count + 1, sizeof *c->sequences);
     }
-    if (!c || !c->partings || !compare_settings(c, a, b) ||
+    if (!c || !c->partings || !c->sequences || !compare_settings(c, a, b) ||
         !compare_signals(c, (td_run *[2]){a, b}, &full)) {
         td_comparison_destroy((td_comparison *)c);
         td_error_set(error, TD_MEMORY, "out of memory for comparing runs");
@@ -336,6 +346,7 @@ void td_comparison_destroy(td_comparison *base) {
         td__free((void *)(uintptr_t)c->differences[i].text);
     }
     td__free(c->differences);
+    td__free(c->sequences);
     td__free(c->partings);
     td__free(c);
 }

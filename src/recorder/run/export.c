@@ -176,12 +176,12 @@ static td_status expect_columns(exporting *e, td_run *run, td_error *error) {
     }
     td_run_info info = {.size = sizeof info};
     td_run_about(run, &info);
-    const td_run_signal *signals;
-    size_t count = td_run_signals(run, &signals);
+    size_t count = td_run_signal_count(run);
     td_status status = TD_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        if (signals[i].forms & TD_SCALAR && td_run_matches(e->query.what, signals[i].name)) {
-            status = e->sinks[0].class->expect(e->sinks[0].sink, signals[i].name, TD_SCALAR, error);
+        const td_run_signal *signal = td_run_signal_at(run, i);
+        if (signal->forms & TD_SCALAR && td_run_matches(e->query.what, signal->name)) {
+            status = e->sinks[0].class->expect(e->sinks[0].sink, signal->name, TD_SCALAR, error);
         }
     }
     if (!status && info.events) {

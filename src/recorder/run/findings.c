@@ -3,6 +3,7 @@
 #include "store/writer.h"
 
 #include <string.h>
+#include <time.h>
 
 static td_event_kind kind_of(const char *name) {
     td_event_kind kind = (td_event_kind)0;
@@ -70,6 +71,14 @@ td_status td_run_write_findings(const char *folder, const td_run_finding *findin
     for (size_t i = 0; i < count && !status; i++) {
         status = td__writer_finding(&writer, &findings[i], error);
     }
+    char when[32];
+    time_t now = time(NULL);
+    struct tm calendar;
+    if (!gmtime_r(&now, &calendar) ||
+        !strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &calendar)) {
+        when[0] = 0;
+    }
+    status = status ? status : td__writer_note(&writer, "diagnosed", when, error);
     status = status ? status : td__batch_sync(&writer.batch, error);
     td__writer_release(&writer);
     return status;

@@ -27,9 +27,16 @@ td_status td_run_histograms(td_run *run, const td_run_signal *signal, int64_t fi
             continue;
         }
         status = td_run_at(run, signal, TD_HISTOGRAM, to, hand_on_if_in_it, &p, error);
-        status = status == TD_NOT_FOUND ? TD_OK : status;
+        /* A damaged one is left out: the run's problems name it. */
+        status = status == TD_NOT_FOUND || status == TD_FORMAT ? TD_OK : status;
     }
     return status;
+}
+
+/* The bin of our own histograms that holds 0 and the denormal numbers next to it: whoever asks for a
+ * quantile in it wants to read 0. */
+static bool is_zero_bin(const td_histogram *histogram, td_range range) {
+    return !histogram->ranges && (range.left == 0 || range.right == 0);
 }
 
 double td_histogram_quantile(const td_histogram *histogram, double share) {
@@ -43,6 +50,9 @@ double td_histogram_quantile(const td_histogram *histogram, double share) {
             continue;
         }
         if (below + range.count >= share * total) {
+            if (is_zero_bin(histogram, range)) {
+                return 0;
+            }
             double along = (share * total - below) / range.count;
             return range.left + (range.right - range.left) * along;
         }

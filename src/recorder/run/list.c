@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-enum { METRICS = sizeof((td_run_summary *)0)->metrics / sizeof(td_run_metric) };
 static const int64_t large_events = (int64_t)64 << 20;
 static const double max_seconds = 2; /* for reading one run.db, of processor time: takes far less */
 
@@ -15,22 +14,27 @@ typedef struct listing {
     void *user;
 } listing;
 
-static void add_metric(td_run_summary *summary, const td_run_signal *signal,
+typedef struct main_metrics {
+    td_run_metric items[TD_RUN_SUMMARY_METRICS];
+    size_t count;
+} main_metrics;
+
+static void add_metric(main_metrics *metrics, const td_run_signal *signal,
                        const td_extremes *values) {
-    td_run_metric *metric = &summary->metrics[summary->metric_count++];
+    td_run_metric *metric = &metrics->items[metrics->count++];
     *metric = (td_run_metric){.name = signal->name, .values = *values};
     metric->best = td_run_best(signal, values, &metric->best_step);
 }
 
 /* Of a run whose signals have been read. */
-static void sum_up(td_run *run, td_run_summary *summary) {
-    size_t indices[METRICS];
-    size_t count = td_run_main_metrics(run, indices, METRICS);
+static void sum_up(td_run *run, main_metrics *metrics) {
+    size_t indices[TD_RUN_SUMMARY_METRICS];
+    size_t count = td_run_main_metrics(run, indices, TD_RUN_SUMMARY_METRICS);
     for (size_t i = 0; i < count; i++) {
         td_extremes values;
         const td_run_signal *signal = &run->signals[indices[i]];
         if (td_run_extremes(run, signal, &values)) {
-            add_metric(summary, signal, &values);
+            add_metric(metrics, signal, &values);
         }
     }
 }
@@ -42,45 +46,44 @@ static td_status read_metrics(td_run *run, td_extremes **values, td_error *error
     td_status status = TD_OK;
     td__rows *rows = td__run_select_all(run, TD__METRICS);
     while (!status && td__run_next(run, rows)) {
-        td_run_signal signal = {.forms = TD_SCALAR, .name = td__strdup(td__run_text(rows, 0))};
-        signal.info.kind = td_signal_kind_find(td__run_text(rows, 1));
-        signal.info.better = strcmp(td__run_text(rows, 2), "larger") == 0    ? TD_BETTER_LARGER
-                             : strcmp(td__run_text(rows, 2), "smaller") == 0 ? TD_BETTER_SMALLER
-                                                                             : TD_BETTER_NEITHER;
-        if (!signal.name ||
-            !td__grow(&run->signals, &run->signal_capacity, run->signal_count + 1, MOST,
-                      sizeof signal) ||
-            !td__grow(values, &capacity, run->signal_count + 1, MOST, sizeof **values)) {
-            td__free((void *)(uintptr_t)signal.name);
+        td_signal_info *info;
+        size_t index = run->signal_count;
+        td_run_signal *signal = td__run_add_signal(run, td__run_text(rows, 0), &info);
+        if (!signal || !td__grow(values, &capacity, index + 1, MOST, sizeof **values)) {
             status = td_error_set(error, TD_MEMORY, "out of memory for the metrics of a run");
             break;
         }
-        (*values)[run->signal_count] = (td_extremes){.last_step = td__rows_integer(rows, 3),
-                                                     .last = td__rows_real(rows, 4),
-                                                     .least_step = td__rows_integer(rows, 5),
-                                                     .least = td__rows_real(rows, 6),
-                                                     .greatest_step = td__rows_integer(rows, 7),
-                                                     .greatest = td__rows_real(rows, 8)};
-        run->signals[run->signal_count++] = signal;
+        const char *better = td__run_text(rows, 2);
+        signal->forms = TD_SCALAR;
+        info->kind = td_signal_kind_find(td__run_text(rows, 1));
+        info->better = strcmp(better, "larger") == 0    ? TD_BETTER_LARGER
+                       : strcmp(better, "smaller") == 0 ? TD_BETTER_SMALLER
+                                                        : TD_BETTER_NEITHER;
+        (*values)[index] = (td_extremes){.last_step = td__rows_integer(rows, 3),
+                                         .last = td__rows_real(rows, 4),
+                                         .least_step = td__rows_integer(rows, 5),
+                                         .least = td__rows_real(rows, 6),
+                                         .greatest_step = td__rows_integer(rows, 7),
+                                         .greatest = td__rows_real(rows, 8)};
     }
     td__rows_end(rows);
     return status ? status : td__run_sort_signals(run, error);
 }
 
-static td_status sum_up_quickly(td_run *run, td_run_summary *summary, td_error *error) {
+static td_status sum_up_quickly(td_run *run, main_metrics *metrics, td_error *error) {
     td_extremes *values = NULL;
-    size_t indices[METRICS];
+    size_t indices[TD_RUN_SUMMARY_METRICS];
     td__run_read_info(run);
     td_status status = read_metrics(run, &values, error);
-    size_t count = status ? 0 : td_run_main_metrics(run, indices, METRICS);
+    size_t count = status ? 0 : td_run_main_metrics(run, indices, TD_RUN_SUMMARY_METRICS);
     for (size_t i = 0; i < count; i++) {
-        add_metric(summary, &run->signals[indices[i]], &values[indices[i]]);
+        add_metric(metrics, &run->signals[indices[i]], &values[indices[i]]);
     }
     td__free(values);
     return status;
 }
 
-static td_status look_into(td_run *run, td_run_summary *summary, td_error *error) {
+static td_status look_into(td_run *run, main_metrics *metrics, td_error *error) {
     enum { WITH_SUMMARIES = 2 };
     td_status status = TD_OK;
     if (run->events) {
@@ -91,12 +94,12 @@ static td_status look_into(td_run *run, td_run_summary *summary, td_error *error
             run->store->cpu_until = td__cpu_seconds() + max_seconds;
         }
         if (!status && run->store->version >= WITH_SUMMARIES) {
-            return sum_up_quickly(run, summary, error);
+            return sum_up_quickly(run, metrics, error);
         }
         status = status ? status : td_run_refresh(run, error);
     }
     if (!status) {
-        sum_up(run, summary);
+        sum_up(run, metrics);
     }
     return status;
 }
@@ -104,15 +107,16 @@ static td_status look_into(td_run *run, td_run_summary *summary, td_error *error
 static td_status list_run(void *user, const char *folder, td_error *error) {
     const listing *l = user;
     td_error reason = {0};
-    td_run_summary summary = {.size = sizeof summary, .info.size = sizeof summary.info};
+    main_metrics metrics = {.count = 0};
+    td_run_info info = {.size = sizeof info, .folder = folder};
+    td_run_summary summary = {.info = &info, .metrics = metrics.items};
     td_run *run = td__run_begin(folder, &reason);
-    td_status status = run ? look_into(run, &summary, &reason) : reason.status;
+    td_status status = run ? look_into(run, &metrics, &reason) : reason.status;
     if (status) { /* it is reported, and the others are listed */
-        summary = (td_run_summary){.size = sizeof summary,
-                                   .info = {.size = sizeof summary.info, .folder = folder},
-                                   .error = reason.text};
+        summary.error = reason.text;
     } else {
-        td_run_about(run, &summary.info);
+        td_run_about(run, &info);
+        summary.metric_count = metrics.count;
         summary.problem_count = td_run_problems(run, &summary.problems);
         summary.run = run;
     }

@@ -103,7 +103,7 @@ bool td_run_extremes(td_run *run, const td_run_signal *signal, td_extremes *extr
 }
 
 double td_run_best(const td_run_signal *signal, const td_extremes *extremes, int64_t *step) {
-    bool larger = signal->info.better == TD_BETTER_LARGER;
+    bool larger = signal->info->better == TD_BETTER_LARGER;
     if (step) {
         *step = larger ? extremes->greatest_step : extremes->least_step;
     }
@@ -130,8 +130,8 @@ size_t td_run_main_metrics(const td_run *run, size_t *indices, size_t max) {
     }
     for (size_t i = 0; i < run->signal_count && used < max; i++) {
         const td_run_signal *signal = &run->signals[i];
-        bool setting = signal->info.kind == TD_SIGNAL_METRIC && /* learning_rate */
-                       signal->info.better == TD_BETTER_NEITHER;
+        bool setting = signal->info->kind == TD_SIGNAL_METRIC && /* learning_rate */
+                       signal->info->better == TD_BETTER_NEITHER;
         if (signal->forms & TD_SCALAR && !setting && !is_listed(indices, used, i)) {
             indices[used++] = i;
         }

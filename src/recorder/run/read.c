@@ -46,75 +46,74 @@ static td_stats stats_of(td__rows *row) {
                       .first_nonfinite = td__rows_integer(row, 10)};
 }
 
-/* Loads the tensor that a row of `tensor` describes; false, and a problem, when it cannot be read. */
-static bool load_tensor_row(td_run *run, td__rows *row, td_record *record, td_view *view) {
+/* What a record points to. */
+typedef struct parts {
+    td_stats stats;
+    td_histogram histogram;
+    td_view view;
+    td_place place;
+} parts;
+
+/* Loads the tensor or picture that a row of `tensor` describes. */
+static td_status load_tensor_row(td_run *run, td__rows *row, td_record *record, parts *p,
+                                 td_error *error) {
     const char *file = td__run_text(row, 2);
     int64_t index = td__rows_integer(row, 3);
-    td_error error = {0};
-    td_status status;
     if (!*file) {
-        td__run_problem(&run->problems, "%s: its tensors are in no file beside run.db",
-                        record->signal);
-        return false;
+        return td_error_set(error, TD_IO, "%s: its tensors are in no file beside run.db",
+                            record->signal);
     }
     if (record->form == TD_IMAGE) {
-        status = td__run_load_file(run, file, &record->png_size, &error);
+        td_status status = td__run_load_file(run, file, &record->png_size, error);
         record->png = run->bytes;
-    } else {
-        status = td__run_load_tensor(run, file, index, view, &error);
-        record->view = view;
-        record->place->record = index;
-        (void)snprintf(record->place->file, sizeof record->place->file, "%s", file);
-        if (!status && view->shape.rank > 0) {
-            record->samples = td__run_load_samples(run, file, index, view->shape.dims[0]);
-        }
+        return status;
     }
-    if (status) {
-        td__run_problem(&run->problems, "%s", error.text);
+    td_status status = td__run_load_tensor(run, file, index, &p->view, error);
+    record->view = &p->view;
+    p->place.record = index;
+    (void)snprintf(p->place.file, sizeof p->place.file, "%s", file);
+    if (!status && p->view.shape.rank > 0) {
+        record->samples = td__run_load_samples(run, file, index, p->view.shape.dims[0]);
     }
-    return !status;
+    return status;
 }
 
-/* Hands on the record of a row. */
-static td_status hand_on(td_run *run, td__rows *row, td_record *record, td_record_function *each,
-                         void *user, td_error *error) {
-    td_stats stats;
-    td_histogram histogram = {0};
+/* Fills in the record of a row. On failure the row is damaged, or its file is. */
+static td_status fill_record(td_run *run, td__rows *row, td_record *record, parts *p,
+                             td_error *error) {
     const char *packed;
     size_t size = 0;
-    td_view view = {0};
-    td_place place = {{0}, 0};
-    record->place = &place;
+    record->place = &p->place;
     switch (record->form) {
     case TD_SCALAR:
         record->value = td__rows_real(row, 1);
-        break;
+        return TD_OK;
     case TD_STATS:
-        stats = stats_of(row);
-        record->stats = &stats;
-        break;
+        p->stats = stats_of(row);
+        record->stats = &p->stats;
+        return TD_OK;
     case TD_HISTOGRAM:
         packed = td__rows_text(row, 1, &size);
-        if (!packed || !td__bins_unpack(&run->bins, packed, size, &histogram)) {
-            td__run_problem(&run->problems, "run.db: %s: a histogram is damaged", record->signal);
-            return TD_OK;
+        if (!packed || !td__bins_unpack(&run->bins, packed, size, &p->histogram)) {
+            return td_error_set(error, TD_FORMAT, "run.db: %s: a histogram is damaged",
+                                record->signal);
         }
-        record->histogram = &histogram;
-        break;
+        record->histogram = &p->histogram;
+        return TD_OK;
     case TD_HASH:
         (void)sscanf(td__run_text(row, 1), "%16lx", &record->hash);
-        break;
+        return TD_OK;
     case TD_TEXT:
         record->text = td__rows_text(row, 1, &record->text_length);
         record->text = record->text ? record->text : "";
-        break;
+        return TD_OK;
     default:
         record->form = (td_form)td_form_find(td__run_text(row, 1));
-        if (!(record->form & (TD_TENSOR | TD_IMAGE)) || !load_tensor_row(run, row, record, &view)) {
-            return TD_OK;
-        }
+        return record->form & (TD_TENSOR | TD_IMAGE)
+                   ? load_tensor_row(run, row, record, p, error)
+                   : td_error_set(error, TD_FORMAT, "run.db: %s: a tensor has no form",
+                                  record->signal);
     }
-    return each(user, record, error);
 }
 
 /* ---- Cursors -------------------------------------------------------------------------------- */
@@ -205,11 +204,17 @@ static td_status read_all(reading *r, uint32_t forms, td_error *error) {
                             .signal_index = (int32_t)c->signal,
                             .form = c->form,
                             .step = c->step,
-                            .info = &r->run->signals[c->signal].info};
+                            .info = r->run->signals[c->signal].info};
         look_up_step(r, &record);
         bool wanted = c->form != TD_TENSOR || (td_form_find(td__run_text(c->rows, 1)) & forms) != 0;
         if (wanted) {
-            status = hand_on(r->run, c->rows, &record, r->each, r->user, error);
+            parts p = {0};
+            td_error damage = {0};
+            if (fill_record(r->run, c->rows, &record, &p, &damage)) {
+                td__run_problem(&r->run->problems, "%s", damage.text);
+            } else {
+                status = r->each(r->user, &record, error);
+            }
         }
         advance_cursor(r);
     }
@@ -276,8 +281,17 @@ td_status td_run_at(td_run *run, const td_run_signal *signal, td_form form, int6
                             .signal_index = (int32_t)(signal - run->signals),
                             .form = sources[k].form,
                             .step = td__rows_integer(rows, 0),
-                            .info = &signal->info};
-        status = hand_on(run, rows, &record, each, user, error);
+                            .info = signal->info};
+        parts p = {0};
+        td_error damage = {0};
+        status = fill_record(run, rows, &record, &p, &damage);
+        if (status) {
+            td__run_problem(&run->problems, "%s", damage.text);
+            status = status == TD_NOT_FOUND ? TD_IO : status; /* its file, not the record */
+            td_error_set(error, status, "%s", damage.text);
+        } else {
+            status = each(user, &record, error);
+        }
     } else {
         td_error_set(error, status, "%s has no %s at or before step %lld", signal->name,
                      td_form_name(form), (long long)step);

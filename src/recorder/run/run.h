@@ -52,6 +52,8 @@ const char *td__run_text(td__rows *rows, int column);
 /* ---- Signals (signals.c) -------------------------------------------------------------------- */
 
 td_status td__run_read_signals(td_run *run, td_error *error);
+/* Adds a signal of this name (copied); *info is what its info points to. NULL when memory is exhausted. */
+td_run_signal *td__run_add_signal(td_run *run, const char *name, td_signal_info **info);
 /* So that td_run_signal_find finds them. */
 td_status td__run_sort_signals(td_run *run, td_error *error);
 void td__run_forget_signals(td_run *run);

@@ -54,17 +54,32 @@ static void free_const(const void *pointer) {
 void td__run_forget_signals(td_run *run) {
     for (size_t i = 0; i < run->signal_count; i++) {
         td_run_signal *signal = &run->signals[i];
-        for (size_t k = 0; k < signal->info.unit_count; k++) {
-            free_const(signal->info.units[k]);
+        for (size_t k = 0; k < signal->info->unit_count; k++) {
+            free_const(signal->info->units[k]);
         }
-        free_const(signal->info.units);
-        free_const(signal->info.layer);
-        free_const(signal->info.parameter);
+        free_const(signal->info->units);
+        free_const(signal->info->layer);
+        free_const(signal->info->parameter);
+        free_const(signal->info);
         free_const(signal->name);
     }
     run->signal_count = 0;
     td__free(run->by_name);
     run->by_name = NULL;
+}
+
+td_run_signal *td__run_add_signal(td_run *run, const char *name, td_signal_info **info) {
+    td_run_signal made = {.name = td__strdup(name)};
+    made.info = *info = td__calloc(1, sizeof **info);
+    if (!made.name || !made.info ||
+        !td__grow(&run->signals, &run->signal_capacity, run->signal_count + 1, MAX_SIGNALS,
+                  sizeof made)) {
+        free_const(made.name);
+        free_const(made.info);
+        return NULL;
+    }
+    run->signals[run->signal_count] = made;
+    return &run->signals[run->signal_count++];
 }
 
 /* ["zero", "one", …] */
@@ -85,14 +100,17 @@ static bool read_units(td_signal_info *info, const char *text) {
 }
 
 /* A row of TD__SIGNALS; what an older run does not store is guessed from the name. */
-static bool read_signal(td_run_signal *signal, td__rows *row) {
+static bool read_signal(td_run *run, td__rows *row) {
     static const char *const betters[] = {
         [TD_BETTER_SMALLER] = "smaller", [TD_BETTER_LARGER] = "larger"};
-    td_signal_info info = {.size = sizeof info};
+    td_signal_info info = {.size = sizeof info}, *kept = NULL;
     char text[TD_SIGNAL_TEXT_SIZE];
     const char *name = td__run_text(row, 1), *kind = td__rows_text(row, 3, NULL);
+    td_run_signal *signal = td__run_add_signal(run, name, &kept);
+    if (!signal) {
+        return false;
+    }
     signal->id = td__rows_integer(row, 0);
-    signal->name = td__strdup(name);
     if (kind) {
         info.kind = td_signal_kind_find(kind);
         info.layer = td__rows_text(row, 4, NULL);
@@ -105,6 +123,7 @@ static bool read_signal(td_run_signal *signal, td__rows *row) {
         }
         info.rank = (int32_t)td__rows_integer(row, 10);
         info.channels_first = strcmp(td__run_text(row, 11), "channels_first") == 0;
+        info.sequence = td__rows_integer(row, 12);
     } else {
         td_signal_guess(name, &info, text);
     }
@@ -113,20 +132,8 @@ static bool read_signal(td_run_signal *signal, td__rows *row) {
     info.units = NULL;
     info.unit_count = 0;
     bool good = !kind || !td__rows_text(row, 9, NULL) || read_units(&info, td__run_text(row, 9));
-    signal->info = info;
-    return good && signal->name && info.layer && info.parameter;
-}
-
-static td_status add_signal(td_run *run, td__rows *row, td_error *error) {
-    if (!td__grow(&run->signals, &run->signal_capacity, run->signal_count + 1, MAX_SIGNALS,
-                  sizeof *run->signals)) {
-        return td_error_set(error, TD_MEMORY, "%s: out of memory for its signals", run->folder);
-    }
-    td_run_signal *signal = &run->signals[run->signal_count++];
-    *signal = (td_run_signal){0};
-    return read_signal(signal, row)
-               ? TD_OK
-               : td_error_set(error, TD_MEMORY, "%s: out of memory for its signals", run->folder);
+    *kept = info;
+    return good && info.layer && info.parameter;
 }
 
 static int compare_names(const void *a, const void *b, void *user) {
@@ -150,7 +157,10 @@ td_status td__run_read_signals(td_run *run, td_error *error) {
     td__rows *signals = td__run_select_all(run, TD__SIGNALS);
     td_status status = TD_OK;
     while (!status && td__run_next(run, signals)) {
-        status = add_signal(run, signals, error);
+        if (!read_signal(run, signals)) {
+            status =
+                td_error_set(error, TD_MEMORY, "%s: out of memory for its signals", run->folder);
+        }
     }
     td__rows_end(signals);
     for (size_t i = 0; !status && i < SOURCES; i++) {
@@ -159,9 +169,12 @@ td_status td__run_read_signals(td_run *run, td_error *error) {
     return status ? status : td__run_sort_signals(run, error);
 }
 
-size_t td_run_signals(const td_run *run, const td_run_signal **signals) {
-    *signals = run->signals;
+size_t td_run_signal_count(const td_run *run) {
     return run->signal_count;
+}
+
+const td_run_signal *td_run_signal_at(const td_run *run, size_t index) {
+    return index < run->signal_count ? &run->signals[index] : NULL;
 }
 
 const td_run_signal *td_run_signal_find(const td_run *run, const char *name) {

@@ -21,6 +21,17 @@ const td_sink_class *td_sink_find(const char *name) {
     return *class;
 }
 
+const td_sink_class *td_sink_for(uint32_t form) {
+    const td_sink_class *fallback = NULL;
+    for (const td_sink_class *const *class = builtin; *class; class ++) {
+        if ((*class)->default_forms & form) {
+            return *class;
+        }
+        fallback = (*class)->standard ? *class : fallback;
+    }
+    return fallback;
+}
+
 td_deck *td_deck_open_with(const char *folder, const td_deck_options *options, td_error *error) {
     return td__deck_open(folder, options, builtin, error);
 }

@@ -44,6 +44,9 @@
     "CREATE TABLE finding(id INTEGER PRIMARY KEY, cause TEXT, layer TEXT, unit INTEGER,"           \
     " since_step INTEGER, confidence TEXT, severity TEXT, symptoms TEXT, evidence TEXT,"           \
     " remedy TEXT, origin TEXT);"
+#define REPLAYED_TABLE                                                                             \
+    "CREATE TABLE replayed(signal INTEGER, step INTEGER, form TEXT,"                               \
+    " PRIMARY KEY(signal, step, form)) WITHOUT ROWID;"
 #define SIGNAL_INDEX "CREATE INDEX signal_name ON signal(name);"
 
 const char *const td__schema_tensor = "CREATE TEMP " TENSOR_VIEW;
@@ -54,7 +57,7 @@ const char *const td__schema =
     "CREATE TABLE experiment(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
     "CREATE TABLE signal(id INTEGER PRIMARY KEY, name TEXT NOT NULL, raw BLOB, kind TEXT,"
     " layer TEXT, parameter TEXT, position INTEGER, batched INTEGER, better TEXT, units TEXT,"
-    " rank INTEGER, layout TEXT);" SIGNAL_INDEX
+    " rank INTEGER, layout TEXT, sequence INTEGER);" SIGNAL_INDEX
     "CREATE TABLE step(step INTEGER PRIMARY KEY, epoch INTEGER, wall_time REAL);"
     "CREATE TABLE scalar(signal INTEGER, step INTEGER, value REAL,"
     " PRIMARY KEY(signal, step)) WITHOUT ROWID;" SUMMARY_TABLE
@@ -71,12 +74,12 @@ const char *const td__schema =
     "CREATE TABLE example(signal INTEGER, step INTEGER, sample INTEGER, label NUMERIC, value TEXT,"
     " PRIMARY KEY(signal, step, sample)) WITHOUT ROWID;"
     "CREATE TABLE hash(signal INTEGER, step INTEGER, hash TEXT,"
-    " PRIMARY KEY(signal, step)) WITHOUT ROWID;"
+    " PRIMARY KEY(signal, step)) WITHOUT ROWID;" REPLAYED_TABLE
     "CREATE TABLE text(signal INTEGER, step INTEGER, text TEXT);"
     "CREATE INDEX text_signal ON text(signal, step);"
     "CREATE TABLE event(id INTEGER PRIMARY KEY, kind TEXT, epoch INTEGER, step INTEGER,"
     " wall_time REAL, count INTEGER, signal TEXT, text TEXT);" FINDING_TABLE
-    "PRAGMA user_version=3;";
+    "PRAGMA user_version=4;";
 
 /* Names that a reader does not qualify are looked up among temporary ones first. */
 const td__migration td__migrations[TD__SCHEMA_VERSION] = {
@@ -93,7 +96,8 @@ const td__migration td__migrations[TD__SCHEMA_VERSION] = {
                     "PRAGMA user_version=2;",
            .read = "CREATE TEMP VIEW signal AS SELECT id, name, raw, NULL AS kind, NULL AS layer,"
                    " NULL AS parameter, NULL AS position, NULL AS batched, NULL AS better,"
-                   " NULL AS units, NULL AS rank, NULL AS layout FROM main.signal;"
+                   " NULL AS units, NULL AS rank, NULL AS layout, NULL AS sequence"
+                   " FROM main.signal;"
                    "CREATE TEMP TABLE summary(signal INTEGER PRIMARY KEY, last_step, last,"
                    " least_step, least, greatest_step, greatest);"
                    "CREATE TEMP TABLE finding(id INTEGER PRIMARY KEY, cause, layer, unit,"
@@ -104,12 +108,16 @@ const td__migration td__migrations[TD__SCHEMA_VERSION] = {
                     "PRAGMA user_version=3;",
            .read = "CREATE TEMP VIEW histogram_packed AS SELECT * FROM main.histogram;"
                    "CREATE TEMP VIEW IF NOT EXISTS signal AS"
-                   " SELECT *, NULL AS layout FROM main.signal;"},
+                   " SELECT *, NULL AS layout, NULL AS sequence FROM main.signal;"},
+    [3] = {.write = "ALTER TABLE signal ADD COLUMN sequence INTEGER;" REPLAYED_TABLE
+                    "PRAGMA user_version=4;",
+           .read = "CREATE TEMP VIEW IF NOT EXISTS signal AS"
+                   " SELECT *, NULL AS sequence FROM main.signal;"},
 };
 
 const char *const td__schema_steps[] = {"step",          "scalar",  "stats", "histogram_packed",
-                                        "tensor_series", "example", "hash",  "text",
-                                        "event"};
+                                        "tensor_series", "example", "hash",  "replayed",
+                                        "text",          "event"};
 const size_t td__schema_step_count = sizeof td__schema_steps / sizeof *td__schema_steps;
 
 const td__table_facts td__tables[TD__TABLES] = {
@@ -141,7 +149,8 @@ static const struct {
                      "ORDER BY id"},
     [TD__SIGNALS] =
         {"signal",
-         "id, name, raw, kind, layer, parameter, position, batched, better, units, rank, layout",
+         "id, name, raw, kind, layer, parameter, position, batched, better, units, rank, layout, "
+         "sequence",
          "ORDER BY id"},
     [TD__EVENTS] = {"event", "kind, epoch, step, wall_time, count, signal, text", "ORDER BY id"},
     [TD__FINDINGS] = {"finding",

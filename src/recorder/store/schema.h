@@ -1,13 +1,13 @@
 /* run.db's tables, and how older ones become what they are now; docs/run-db.md explains them.
  *
  * Versions: 1 had no indices, no summaries, signals by name alone, and findings that nobody wrote; 2
- * had histograms as text, and no layouts. */
+ * had histograms as text, and no layouts; 3 had signals without a sequence number. */
 #ifndef TAPEDECK_STORE_SCHEMA_H
 #define TAPEDECK_STORE_SCHEMA_H
 
 #include "store/store.h"
 
-enum { TD__SCHEMA_VERSION = 3 };
+enum { TD__SCHEMA_VERSION = 4 };
 
 /* Makes all tables in an empty database. */
 extern const char *const td__schema;

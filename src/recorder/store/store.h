@@ -16,7 +16,7 @@ typedef struct td__rows td__rows;
 /* Names, what happens to a row that is there already, and the types of columns: n none yet (the
  * store numbers rows), i integer, o integer (negative is NULL), d real (NaN is NULL), t text, b bytes. */
 #define TD__TABLE_LIST(X)                                                                          \
-    X(SIGNAL, "signal", "OR REPLACE", "itbtttoittit")                                              \
+    X(SIGNAL, "signal", "OR REPLACE", "itbtttoittito")                                             \
     X(STEP, "step", "OR IGNORE", "iid")                                                            \
     X(SCALAR, "scalar", "OR REPLACE", "iid")                                                       \
     X(SUMMARY, "summary", "OR REPLACE", "iididid")                                                 \
@@ -25,6 +25,7 @@ typedef struct td__rows td__rows;
     X(TENSOR_SERIES, "tensor_series", "OR REPLACE", "iiiitttti")                                   \
     X(EXAMPLE, "example", "OR REPLACE", "iiitt")                                                   \
     X(HASH, "hash", "OR REPLACE", "iit")                                                           \
+    X(REPLAYED, "replayed", "OR REPLACE", "iit")                                                   \
     X(TEXT, "text", "", "iit")                                                                     \
     X(EVENT, "event", "", "ntiiditt")                                                              \
     X(FINDING, "finding", "", "nttoitttttt")                                                       \

@@ -66,6 +66,7 @@ static void put_info(td__writer *writer, const td_signal_info *info) {
     put_units(writer, info);
     td__batch_int(batch, info->rank);
     td__batch_words(batch, info->channels_first ? "channels_first" : NULL);
+    td__batch_int(batch, info->sequence > 0 ? info->sequence : -1);
 }
 
 static td_status put_signal(td__writer *writer, const td_record *record, int64_t id,
@@ -351,6 +352,12 @@ td_status td__writer_record(td__writer *writer, const td_record *record, td_erro
     return status ? status : td__batch_commit_if_full(&writer->batch, error);
 }
 
+td_status td__writer_replayed(td__writer *writer, const td_record *record, td_error *error) {
+    put_key(writer, TD__REPLAYED_ROW, writer->signals[record->signal_index].id, record->step);
+    td__batch_words(&writer->batch, td_form_name(record->form));
+    return td__batch_end(&writer->batch, error);
+}
+
 /* --- all else --------------------------------------------------------------------------------- */
 
 td_status td__writer_event(td__writer *writer, const td_event *event, td_error *error) {
@@ -454,6 +461,11 @@ td_status td__writer_init(td__writer *writer, td__store *store, int64_t resume, 
     writer->batch.owner = writer;
     td_status status = resume ? store->class->rewind(store, resume, error) : TD_OK;
     return status || !resume ? status : learn_signals(writer, error);
+}
+
+td_status td__writer_append(td__writer *writer, td__store *store, td_error *error) {
+    td_status status = td__writer_init(writer, store, 0, error);
+    return status ? status : learn_signals(writer, error);
 }
 
 void td__writer_release(td__writer *writer) {

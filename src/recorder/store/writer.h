@@ -37,11 +37,16 @@ typedef struct td__writer {
  * that step; what is of later steps is removed. */
 TD_NODISCARD td_status td__writer_init(td__writer *writer, td__store *store, int64_t resume,
                                        td_error *error);
+/* The same for adding to a run that is complete: nothing is removed. */
+TD_NODISCARD td_status td__writer_append(td__writer *writer, td__store *store, td_error *error);
 /* Closes the store; what was not committed is lost. */
 void td__writer_release(td__writer *writer);
 
 TD_NODISCARD td_status td__writer_record(td__writer *writer, const td_record *record,
                                          td_error *error);
+/* Marks a record that was just written: its step was executed again. */
+TD_NODISCARD td_status td__writer_replayed(td__writer *writer, const td_record *record,
+                                           td_error *error);
 TD_NODISCARD td_status td__writer_event(td__writer *writer, const td_event *event, td_error *error);
 /* environment.KEY and experiment.KEY have tables of their own. */
 TD_NODISCARD td_status td__writer_note(td__writer *writer, const char *key, const char *value,

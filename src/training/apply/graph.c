@@ -3,8 +3,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/npy.h"
+#include "graph/run.h"
 #include "model/format.h"
-#include "onnx/run.h"
 #include "tape/tape.h"
 #include "tapedeck/apply.h"
 #include "tensor/order.h"
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 typedef struct graph_run {
-    td__onnx_graph *graph;
-    td__onnx_run *run;
+    td__graph *graph;
+    td__graph_run *run;
     td_tape *tape;
     td_tensor **inputs; /* of the graph's inputs; owned */
 } graph_run;
@@ -23,7 +23,7 @@ typedef struct graph_run {
 /* ---- Names ----------------------------------------------------------------------------------- */
 
 /* "a, b, c" of values, as long as there is room. */
-static void list_names(const td__onnx_graph *graph, const int32_t *values, size_t count, char *text,
+static void list_names(const td__graph *graph, const int32_t *values, size_t count, char *text,
                        size_t size) {
     size_t used = 0;
     *text = 0;
@@ -35,8 +35,8 @@ static void list_names(const td__onnx_graph *graph, const int32_t *values, size_
 }
 
 /* Where a value of that name is; -1, with the error set, when it is not there. */
-static ptrdiff_t find(const td__onnx_graph *graph, const int32_t *values, size_t count,
-                      const char *name, const char *what, td_error *error) {
+static ptrdiff_t find(const td__graph *graph, const int32_t *values, size_t count, const char *name,
+                      const char *what, td_error *error) {
     for (size_t i = 0; i < count; i++) {
         if (!strcmp(graph->values[values[i]].name, name)) {
             return (ptrdiff_t)i;
@@ -51,7 +51,7 @@ static ptrdiff_t find(const td__onnx_graph *graph, const int32_t *values, size_t
 
 /* ---- Inputs ---------------------------------------------------------------------------------- */
 
-static td_status check_shape(const td__onnx_info *info, const td_shape *found, const char *path,
+static td_status check_shape(const td__graph_info *info, const td_shape *found, const char *path,
                              td_error *error) {
     bool fits = !info->has_shape || info->shape.rank == found->rank;
     for (int32_t i = 0; fits && info->has_shape && i < found->rank; i++) {
@@ -82,17 +82,17 @@ static void convert(const td__array *array, int64_t rows, td_tensor *to) {
     }
 }
 
-static td_status read_input(const td__onnx_info *info, const char *path, td_tensor **made,
+static td_status read_input(const td__graph_info *info, const char *path, td_tensor **made,
                             td_error *error) {
     td__bytes bytes = {0};
     td__array array = {0};
     td_shape shape = {0};
     int64_t rows = 0;
-    if (!td__onnx_is_stored(info->type)) {
+    if (!td__graph_is_stored(info->type)) {
         return td_error_set(error, TD_UNSUPPORTED, "input '%.100s' is of type %s", info->name,
-                            td__onnx_type_name(info->type));
+                            td__graph_type_name(info->type));
     }
-    td_dtype dtype = td__onnx_storage(info->type);
+    td_dtype dtype = td__graph_storage(info->type);
     td_status status = td__bytes_map(&bytes, path, error);
     status = status ? status : td__npy_parse_whole(&array, &rows, &shape, &bytes, path, error);
     status = status ? status : check_shape(info, &shape, path, error);
@@ -100,7 +100,7 @@ static td_status read_input(const td__onnx_info *info, const char *path, td_tens
         status = td_error_set(error, TD_DTYPE,
                               "%s: input '%.100s' is of type %s, the file has "
                               "fractions",
-                              path, info->name, td__onnx_type_name(info->type));
+                              path, info->name, td__graph_type_name(info->type));
     }
     if (!status) {
         *made = td_tensor_create(info->name, dtype, shape, error);
@@ -108,7 +108,7 @@ static td_status read_input(const td__onnx_info *info, const char *path, td_tens
     }
     if (!status) {
         convert(&array, rows, *made);
-        td__onnx_settle(info->type, td_tensor_count(*made), td_tensor_data(*made));
+        td__graph_settle(info->type, td_tensor_count(*made), td_tensor_data(*made));
     }
     td__array_release(&array);
     td__bytes_release(&bytes);
@@ -117,7 +117,7 @@ static td_status read_input(const td__onnx_info *info, const char *path, td_tens
 
 static td_status read_inputs(graph_run *g, size_t count, const td_named_file *files,
                              td_error *error) {
-    const td__onnx_graph *graph = g->graph;
+    const td__graph *graph = g->graph;
     td_status status = TD_OK;
     for (size_t i = 0; !status && i < count; i++) {
         ptrdiff_t at =
@@ -132,12 +132,12 @@ static td_status read_inputs(graph_run *g, size_t count, const td_named_file *fi
             read_input(&graph->values[graph->inputs[at]], files[i].path, &g->inputs[at], error);
     }
     for (size_t i = 0; !status && i < graph->input_count; i++) {
-        const td__onnx_info *info = &graph->values[graph->inputs[i]];
+        const td__graph_info *info = &graph->values[graph->inputs[i]];
         char text[TD_SHAPE_TEXT_SIZE];
         if (!g->inputs[i]) {
             status =
                 td_error_set(error, TD_NOT_FOUND, "input '%.100s', %s %s, is not given", info->name,
-                             td__onnx_type_name(info->type),
+                             td__graph_type_name(info->type),
                              info->has_shape ? td_shape_text(&info->shape, text) : "of any shape");
         }
     }
@@ -148,14 +148,15 @@ static td_status read_inputs(graph_run *g, size_t count, const td_named_file *fi
 
 /* The type that an array has in a file; smaller ones than numpy has are written as what
  * they are kept in, or in a byte. */
-static td_dtype written_type(td__onnx_type type) {
-    static const td_dtype types[] = {
-        [TD__ONNX_UINT8] = TD_UINT8, [TD__ONNX_INT8] = TD_INT8,     [TD__ONNX_UINT16] = TD_UINT16,
-        [TD__ONNX_INT16] = TD_INT16, [TD__ONNX_INT32] = TD_INT32,   [TD__ONNX_INT64] = TD_INT64,
-        [TD__ONNX_BOOL] = TD_BOOL,   [TD__ONNX_UINT32] = TD_UINT32, [TD__ONNX_UINT64] = TD_UINT64,
-        [TD__ONNX_UINT4] = TD_UINT8, [TD__ONNX_INT4] = TD_INT8,     [TD__ONNX_UINT2] = TD_UINT8,
-        [TD__ONNX_INT2] = TD_INT8};
-    td_dtype storage = td__onnx_storage(type);
+static td_dtype written_type(td__graph_type type) {
+    static const td_dtype types[] = {[TD__GRAPH_UINT8] = TD_UINT8,   [TD__GRAPH_INT8] = TD_INT8,
+                                     [TD__GRAPH_UINT16] = TD_UINT16, [TD__GRAPH_INT16] = TD_INT16,
+                                     [TD__GRAPH_INT32] = TD_INT32,   [TD__GRAPH_INT64] = TD_INT64,
+                                     [TD__GRAPH_BOOL] = TD_BOOL,     [TD__GRAPH_UINT32] = TD_UINT32,
+                                     [TD__GRAPH_UINT64] = TD_UINT64, [TD__GRAPH_UINT4] = TD_UINT8,
+                                     [TD__GRAPH_INT4] = TD_INT8,     [TD__GRAPH_UINT2] = TD_UINT8,
+                                     [TD__GRAPH_INT2] = TD_INT8};
+    td_dtype storage = td__graph_storage(type);
     return storage == TD_INT64 ? types[type] : storage;
 }
 
@@ -188,7 +189,7 @@ static bool write_values(int file, const td_tensor *tensor, td_dtype dtype, off_
     return good;
 }
 
-static td_status write_output(const char *path, td__onnx_type type, const td_tensor *tensor,
+static td_status write_output(const char *path, td__graph_type type, const td_tensor *tensor,
                               td_error *error) {
     const char *name;
     int folder = td__folder_of(path, &name, error);
@@ -211,7 +212,7 @@ static td_status write_output(const char *path, td__onnx_type type, const td_ten
 
 static td_status write_outputs(graph_run *g, size_t count, const td_named_file *files,
                                td_error *error) {
-    const td__onnx_graph *graph = g->graph;
+    const td__graph *graph = g->graph;
     td_status status = TD_OK;
     for (size_t i = 0; !status && i < count; i++) {
         ptrdiff_t at =
@@ -220,16 +221,16 @@ static td_status write_outputs(graph_run *g, size_t count, const td_named_file *
             return TD_NOT_FOUND;
         }
         int32_t value = graph->outputs[at];
-        const td__onnx_value *made = td__onnx_run_value(g->run, value);
-        if (made->list || made->none || made->type == TD__ONNX_STRING) {
+        const td__graph_value *made = td__graph_run_value(g->run, value);
+        if (made->list || made->none || made->type == TD__GRAPH_STRING) {
             return td_error_set(error, TD_UNSUPPORTED, "output '%.100s' is %s, no array of numbers",
                                 files[i].name,
                                 made->list   ? "a sequence"
                                 : made->none ? "an optional value that is not there"
                                              : "text");
         }
-        const td_tensor *tensor = td__onnx_run_plain(g->run, g->tape, value);
-        status = tensor ? write_output(files[i].path, td__onnx_run_value(g->run, value)->type,
+        const td_tensor *tensor = td__graph_run_plain(g->run, g->tape, value);
+        status = tensor ? write_output(files[i].path, td__graph_run_value(g->run, value)->type,
                                        tensor, error)
                         : td_tape_status(g->tape, error);
     }
@@ -239,11 +240,11 @@ static td_status write_outputs(graph_run *g, size_t count, const td_named_file *
 /* ---- Running --------------------------------------------------------------------------------- */
 
 static td_status run(graph_run *g, td_error *error) {
-    td__onnx_run_begin(g->run);
+    td__graph_run_begin(g->run);
     for (size_t i = 0; i < g->graph->input_count; i++) {
-        td__onnx_run_set(g->run, i, g->graph->values[g->graph->inputs[i]].type, g->inputs[i]);
+        td__graph_run_set(g->run, i, g->graph->values[g->graph->inputs[i]].type, g->inputs[i]);
     }
-    return td__onnx_run_nodes(g->run, g->tape, 0, g->graph->node_count)
+    return td__graph_run_nodes(g->run, g->tape, 0, g->graph->node_count)
                ? TD_OK
                : td_tape_status(g->tape, error);
 }
@@ -258,7 +259,7 @@ static td_status open_graph(graph_run *g, const char *model, int64_t memory, td_
     }
     if (!status) {
         g->graph = file->format->graph(file, error);
-        g->run = g->graph ? td__onnx_run_create(g->graph, error) : NULL;
+        g->run = g->graph ? td__graph_run_create(g->graph, error) : NULL;
         status = g->run ? TD_OK : TD_FORMAT;
     }
     td__model_file_close(file);
@@ -294,8 +295,8 @@ td_status td_predict_named(const char *model, size_t input_count, const td_named
     }
     td__free(g.inputs);
     td_tape_destroy(g.tape);
-    td__onnx_run_destroy(g.run);
-    td__onnx_graph_destroy(g.graph);
+    td__graph_run_destroy(g.run);
+    td__graph_destroy(g.graph);
     bool named = !strncmp(reason.text, model, strlen(model));
     return status ? td_error_set(error, reason.status ? reason.status : status, "%s%s%s",
                                  named ? "" : model, named ? "" : ": ", reason.text)

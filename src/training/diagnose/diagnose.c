@@ -357,9 +357,12 @@ void td_diagnosis_destroy(td_diagnosis *diagnosis) {
     td__free(diagnosis);
 }
 
-size_t td_diagnosis_findings(const td_diagnosis *diagnosis, const td_diagnosis_finding **findings) {
-    *findings = diagnosis->findings;
+size_t td_diagnosis_finding_count(const td_diagnosis *diagnosis) {
     return diagnosis->finding_count;
+}
+
+const td_diagnosis_finding *td_diagnosis_finding_at(const td_diagnosis *diagnosis, size_t index) {
+    return index < diagnosis->finding_count ? &diagnosis->findings[index] : NULL;
 }
 
 size_t td_diagnosis_rule_count(const td_diagnosis *diagnosis) {

@@ -85,11 +85,10 @@ const td__series *td__loss_of(td__history *history) {
 }
 
 const td_run_signal *td__next_signal(td__history *history, td_signal_kind kind, size_t *at) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(history->run, &signals);
+    size_t count = td_run_signal_count(history->run);
     while (*at < count) {
-        const td_run_signal *signal = &signals[(*at)++];
-        if (signal->info.kind == kind) {
+        const td_run_signal *signal = td_run_signal_at(history->run, (*at)++);
+        if (signal->info->kind == kind) {
             return signal;
         }
     }

@@ -86,11 +86,13 @@ typedef struct td__train_spec {
     td__metric_spec *metrics;
     size_t metric_count;
     int64_t epochs, steps; /* steps 0: all of epochs */
+    int64_t verify_every;  /* steps; such a step is executed twice and compared; 0: none */
     td__layer_loss *layer_losses;
     size_t layer_loss_count;
     td__interval checkpoint_every;
     bool checkpoint_sparing; /* not when it would cost more than a hundredth of the time */
     int64_t checkpoint_keep;
+    int64_t checkpoint_budget;   /* bytes of older ones that are kept for replays; 0: none */
     const char *checkpoint_best; /* best.safetensors is the model when this was best; NULL: none */
     const char *stop_monitor;    /* early stopping; NULL: none */
     int stop_mode;               /* td__mode */

@@ -219,6 +219,8 @@ static void read_checkpoint(td__checker *checker, td__yaml_node *node, void *mem
     static const td__key keys[] = {
         {.field = {.key = "every"}, .read = read_checkpoint_every, .fallback = "auto"},
         {.field = {.key = "keep", COUNTED(checkpoint_keep)}, .fallback = "2"},
+        {.field = {.key = "budget", .type = TD__FIELD_BYTES, AT(checkpoint_budget)},
+         .fallback = "1 GiB"},
         {.field = {.key = "best", .type = TD__FIELD_TEXT, AT(checkpoint_best)}},
     };
     if (node->kind == TD__YAML_SCALAR && !strcmp(node->text, "auto")) {
@@ -319,6 +321,7 @@ static const td__key train_keys[] = {
     {.field = {.key = "layer_losses"}, .read = read_layer_losses},
     {.field = {.key = "epochs", COUNTED(epochs)}},
     {.field = {.key = "steps", COUNTED(steps)}},
+    {.field = {.key = "verify_every", COUNTED(verify_every)}},
     {.field = {.key = "checkpoint"}, .read = read_checkpoint, .fallback = "auto"},
     {.field = {.key = "early_stopping"}, .read = read_early_stopping},
     {.field = {.key = "reduce_on_plateau"}, .read = read_plateau},

@@ -161,6 +161,55 @@ static size_t layer_of(const td__pass_signals *signals, const td__signal_entry *
     }
 }
 
+/* How many parameters belong to layers behind this one. */
+static int64_t parameters_behind(const td_model *model, size_t layer) {
+    int64_t count = 0;
+    for (size_t i = 0; i < td_model_parameter_count(model); i++) {
+        count += td_model_parameter_at(model, i)->layer > layer;
+    }
+    return count;
+}
+
+/* Position in the execution of a step. Forward: input, label, each layer's pre-activation and output,
+ * prediction, loss. Backward, from the last layer: its error, then the gradients of its parameters.
+ * Update: the numbers of the optimizer, then each parameter's update and value; what follows is last. */
+static int64_t sequence_of(const td__pass_signals *signals, const td__signal_entry *entry) {
+    const td_model *model = signals->model;
+    int64_t layers = (int64_t)td_model_layer_count(model), index = (int64_t)entry->index;
+    int64_t parameters = (int64_t)td_model_parameter_count(model);
+    int64_t forward = 3, loss = forward + 2 * layers + 1, backward = loss + 1;
+    int64_t update = backward + layers + parameters, after = update + 2 + 2 * parameters;
+    switch (entry->kind) {
+    case TD_SIGNAL_INPUT:
+        return 1;
+    case TD_SIGNAL_LABEL:
+        return 2;
+    case TD_SIGNAL_PREACTIVATION:
+        return forward + 2 * index;
+    case TD_SIGNAL_OUTPUT:
+        return forward + 2 * index + 1;
+    case TD_SIGNAL_PREDICTION:
+        return loss - 1;
+    case TD_SIGNAL_ERROR:
+        return backward + layers - 1 - index + parameters_behind(model, entry->index);
+    case TD_SIGNAL_GRADIENT: {
+        const td_parameter_info *parameter = td_model_parameter_at(model, entry->index);
+        int64_t first = (int64_t)td_model_layer(model, parameter->layer)->first_parameter;
+        return backward + layers - (int64_t)parameter->layer +
+               parameters_behind(model, parameter->layer) + index - first;
+    }
+    case TD_SIGNAL_UPDATE:
+        return update + 2 + 2 * index;
+    case TD_SIGNAL_PARAMETER:
+        return update + 3 + 2 * index;
+    default:
+        return entry->order                       ? forward + 2 * (int64_t)entry->order - 1
+               : entry->phase == TD__PHASE_LOSS   ? loss
+               : entry->phase == TD__PHASE_UPDATE ? update
+                                                  : after;
+    }
+}
+
 static td_signal_info describe(const td__pass_signals *signals, const td__signal_entry *entry) {
     td_signal_info info = {.size = sizeof info, .kind = entry->kind, .batched = entry->batched};
     size_t layer = layer_of(signals, entry);
@@ -168,8 +217,11 @@ static td_signal_info describe(const td__pass_signals *signals, const td__signal
         info.layer = td_model_layer(signals->model, layer - 1)->name;
         info.order = (int64_t)layer;
     }
+    info.sequence = sequence_of(signals, entry);
     if (entry->kind == TD_SIGNAL_PREDICTION) {
-        return signals->scores;
+        td_signal_info scores = signals->scores;
+        scores.sequence = info.sequence;
+        return scores;
     }
     if (entry->kind == TD_SIGNAL_METRIC) {
         char text[TD_SIGNAL_TEXT_SIZE];

@@ -8,6 +8,9 @@
 #include "tapedeck/deck.h"
 #include "tapedeck/nn.h"
 
+/* When in a step a number is known. */
+typedef enum td__phase { TD__PHASE_LOSS, TD__PHASE_UPDATE, TD__PHASE_AFTER } td__phase;
+
 typedef struct td__signal_entry {
     char *name; /* the signals' */
     td_signal_kind kind;
@@ -17,6 +20,7 @@ typedef struct td__signal_entry {
     bool epochs_only;  /* has a value at the end of an epoch: val_… */
     td_better better;  /* of a metric; 0: what its name says */
     size_t order;      /* of the layer that a metric is about, from 1; 0: of none */
+    td__phase phase;   /* of a metric */
     td_signal *signal; /* the deck's; NULL before td__pass_signals_connect */
 } td__signal_entry;
 

@@ -111,23 +111,19 @@ static td_status set_state(td_trainer *trainer, const double *state, size_t size
 
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
-/* The list of what a checkpoint holds, and the names made for it. */
-typedef struct parts {
-    td__named_view *tensors;
-    size_t count;
-    char **names; /* owned */
-    size_t name_count;
-} parts;
-
-static void release(parts *p) {
+void td__parts_release(td__parts *p) {
     for (size_t i = 0; i < p->name_count; i++) {
         td__free(p->names[i]);
     }
     td__free(p->names);
     td__free(p->tensors);
+    td__free(p->counters);
+    td__free(p->state);
+    td__free(p->means);
+    *p = (td__parts){0};
 }
 
-static bool add_prefixed(parts *p, const char *prefix, const char *name, td_view view) {
+static bool add_prefixed(td__parts *p, const char *prefix, const char *name, td_view view) {
     size_t room = strlen(prefix) + strlen(name) + 1;
     char *full = td__calloc(room, 1);
     if (!full) {
@@ -159,13 +155,9 @@ static td_view bytes_view(const void *bytes, size_t size) {
     return (td_view){TD_UINT8, TD_SHAPE((int64_t)size), bytes, NULL, NULL};
 }
 
-static bool gather(td_trainer *trainer, const int64_t *counters, const double *state,
-                   const double *means, const td__remembered *remembered, parts *p) {
+static bool gather_tensors(td_trainer *trainer, td__parts *p) {
     size_t states = td_optimizer_state_count(trainer->learner.optimizer);
-    size_t most = 2 * trainer->parameter_count + states + 5;
-    p->tensors = td__calloc(most, sizeof *p->tensors);
-    p->names = td__calloc(most, sizeof *p->names);
-    bool good = p->tensors && p->names;
+    bool good = true;
     for (size_t i = 0; good && i < trainer->parameter_count; i++) {
         const td_parameter_info *parameter = td_model_parameter_at(trainer->model, i);
         td_view view = td_view_of(parameter->tensor);
@@ -179,21 +171,42 @@ static bool gather(td_trainer *trainer, const int64_t *counters, const double *s
         const td_tensor *moment = td_optimizer_state(trainer->learner.optimizer, i);
         good = add_prefixed(p, "optimizer/", td_tensor_name(moment), td_view_of(moment));
     }
-    int64_t numbers = 2 * (int64_t)mean_count(trainer);
-    if (good && remembered->state) {
+    return good;
+}
+
+static bool gather_numbers(td_trainer *trainer, td__parts *p) {
+    get_counters(trainer, p->counters);
+    get_state(trainer, p->state);
+    get_means(trainer, p->means);
+    td_shape means = TD_SHAPE(2 * (int64_t)mean_count(trainer));
+    td_shape state = TD_SHAPE((int64_t)state_size(trainer));
+    return add_prefixed(p, "training/", "means",
+                        (td_view){TD_FLOAT64, means, p->means, NULL, NULL}) &&
+           add_prefixed(p, "training/", "counters",
+                        (td_view){TD_INT64, TD_SHAPE(COUNTERS), p->counters, NULL, NULL}) &&
+           add_prefixed(p, "training/", "state",
+                        (td_view){TD_FLOAT64, state, p->state, NULL, NULL});
+}
+
+td_status td__parts_gather(td_trainer *trainer, const td__remembered *remembered, td__parts *p,
+                           td_error *error) {
+    size_t states = td_optimizer_state_count(trainer->learner.optimizer);
+    size_t most = 2 * trainer->parameter_count + states + 5;
+    *p = (td__parts){.tensors = td__calloc(most, sizeof *p->tensors),
+                     .names = td__calloc(most, sizeof *p->names),
+                     .counters = td__calloc(COUNTERS, sizeof *p->counters),
+                     .state = td__calloc(state_size(trainer), sizeof *p->state),
+                     .means = td__calloc(mean_count(trainer), 2 * sizeof *p->means)};
+    bool good =
+        p->tensors && p->names && p->counters && p->state && p->means && gather_tensors(trainer, p);
+    if (good && remembered && remembered->state) {
         good = add_prefixed(p, "training/", "recording",
                             bytes_view(remembered->state, remembered->state_size)) &&
                add_prefixed(p, "training/", "files",
                             bytes_view(remembered->files, remembered->files_size));
     }
-    return good &&
-           add_prefixed(p, "training/", "means",
-                        (td_view){TD_FLOAT64, TD_SHAPE(numbers), means, NULL, NULL}) &&
-           add_prefixed(p, "training/", "counters",
-                        (td_view){TD_INT64, TD_SHAPE(COUNTERS), counters, NULL, NULL}) &&
-           add_prefixed(
-               p, "training/", "state",
-               (td_view){TD_FLOAT64, TD_SHAPE((int64_t)state_size(trainer)), state, NULL, NULL});
+    return good && gather_numbers(trainer, p) ? TD_OK
+                                              : td_error_set(error, TD_MEMORY, "out of memory");
 }
 
 /* Nothing where no track has a condition: then every record is of its step, and is cut off by that. */
@@ -215,34 +228,24 @@ void td__remembered_release(td__remembered *remembered) {
 }
 
 static td_status write_parts(td_trainer *trainer, const char *path, td_error *error) {
-    int64_t counters[COUNTERS];
-    double *state = td__calloc(state_size(trainer), sizeof *state);
-    double *means = td__calloc(mean_count(trainer), 2 * sizeof *means);
     char *architecture = td__architecture_write(trainer->model);
     char *notes = td__notes_write(trainer->experiment, trainer->feed.info, trainer->heads,
                                   trainer->head_count);
-    parts p = {0};
+    td__parts p = {0};
     td__remembered remembered = {0};
     td_status status = TD_MEMORY;
-    get_counters(trainer, counters);
-    if (state && means && architecture && notes &&
-        !remember(&trainer->recording, &remembered, error)) {
-        get_state(trainer, state);
-        get_means(trainer, means);
+    if (architecture && notes && !remember(&trainer->recording, &remembered, error)) {
         const td__text_pair texts[] = {{TD__NOTE_MODEL, architecture}, {TD_NOTE_DATA, notes}};
-        status = gather(trainer, counters, state, means, &remembered, &p)
-                     ? td__safetensors_write(path, p.count, p.tensors, 2, texts, error)
-                     : TD_MEMORY;
+        status = td__parts_gather(trainer, &remembered, &p, error);
+        status = status ? status : td__safetensors_write(path, p.count, p.tensors, 2, texts, error);
     }
     if (status == TD_MEMORY) {
         td_error_set(error, status, "%s: out of memory", path);
     }
-    release(&p);
+    td__parts_release(&p);
     td__free(notes);
     td__free(architecture);
-    td__free(means);
     td__remembered_release(&remembered);
-    td__free(state);
     return status;
 }
 
@@ -266,11 +269,12 @@ static int64_t count_checkpoints(int folder, char oldest[256]) {
     return count;
 }
 
-/* Removes the oldest until `keep` are left. */
-static void prune(td_trainer *trainer, int checkpoints, int64_t keep) {
+/* Removes the oldest until `keep` are left; to the ring, where that is wanted and has room. */
+static void prune(td_trainer *trainer, int checkpoints, int64_t keep, bool to_ring) {
     char oldest[256];
     while (count_checkpoints(checkpoints, oldest) > keep) {
-        if (unlinkat(checkpoints, oldest, 0) != 0) {
+        if (!(to_ring && td__ring_take(trainer, checkpoints, oldest)) &&
+            unlinkat(checkpoints, oldest, 0) != 0) {
             td_error error = {0};
             td__file_error(&error, oldest, "remove");
             td__trainer_unrecorded(trainer, &error);
@@ -294,6 +298,10 @@ static td_status write_checkpoint(td_trainer *trainer, bool last, td_error *erro
     }
     td_status status = write_parts(trainer, path, error);
     bool older = count_checkpoints(checkpoints, oldest) > 0;
+    if (status) {
+        td__ring_empty(trainer); /* its room serves this one */
+        status = write_parts(trainer, path, error);
+    }
     /* Once more, with the room that was reserved for the last one; an older one makes room for that. */
     if (status && (last || older) && td__room_use(checkpoints, name)) {
         status = write_parts(trainer, path, error);
@@ -302,7 +310,7 @@ static td_status write_checkpoint(td_trainer *trainer, bool last, td_error *erro
         }
     }
     if (!status) {
-        prune(trainer, checkpoints, keep ? keep : 1);
+        prune(trainer, checkpoints, keep ? keep : 1, true);
     }
     close(checkpoints);
     return status;
@@ -315,6 +323,7 @@ bool td__checkpoint_is_cheap(double spent, double cost, double elapsed) {
 void td__checkpoint_save(td_trainer *trainer, bool last) {
     double began = td__seconds();
     td_error error = {0};
+    td__flight_flush(trainer);
     if (td_deck_flush(trainer->recording.deck, &error)) {
         td__trainer_unrecorded(trainer, &error);
     }
@@ -324,6 +333,7 @@ void td__checkpoint_save(td_trainer *trainer, bool last) {
     }
     trainer->at.saved = td__seconds() - began;
     trainer->at.saving += trainer->at.saved;
+    trainer->at.saved_at = began;
 }
 
 static td_status publish(td_trainer *trainer, const char *path, const char *notes,
@@ -358,9 +368,10 @@ td_status td__model_publish(td_trainer *trainer, td_error *error) {
     td_error first = {0};
     td_status status = publish(trainer, path, notes, &first);
     if (status) { /* once more, with the room that older checkpoints took */
+        td__ring_empty(trainer);
         int checkpoints = td__folder_create(trainer->recording.opened, "checkpoints", NULL);
         if (checkpoints >= 0) {
-            prune(trainer, checkpoints, 1);
+            prune(trainer, checkpoints, 1, false);
             close(checkpoints);
         }
         status = publish(trainer, path, notes, error);
@@ -381,28 +392,38 @@ static td_status find_last(const char *run, char *path, size_t size, td_error *e
                         run);
 }
 
-static td_status read_tensor(const td__safetensors *file, const char *prefix, const char *name,
-                             td_view into, const char *path, td_error *error) {
+static const td__named_view *find_part(const td__parts_source *source, const char *prefix,
+                                       const char *name) {
     char full[1200];
     (void)snprintf(full, sizeof full, "%s%s", prefix, name);
-    const td__named_view *found = td__safetensors_find(file, full);
+    return source->find(source->context, full);
+}
+
+static void done_with(const td__parts_source *source, const td__named_view *part) {
+    if (source->read) {
+        source->read(source->context, part);
+    }
+}
+
+static td_status read_tensor(const td__parts_source *source, const char *prefix, const char *name,
+                             td_view into, td_error *error) {
+    const td__named_view *found = find_part(source, prefix, name);
     if (!found || found->view.dtype != into.dtype ||
         !td_shape_equal(&found->view.shape, &into.shape)) {
         return td_error_set(error, TD_BAD_SHAPE,
-                            "%s: %s is missing or has another shape; the experiment is not the one "
-                            "that the run was started with",
-                            path, full);
+                            "%s: %s%s is missing or has another shape; the experiment is not the "
+                            "one that the run was started with",
+                            source->path, prefix, name);
     }
     int64_t count = td__elements_from(&into.shape, 0);
     memcpy((void *)(uintptr_t)into.data, found->view.data,
            (size_t)count * td_dtype_size(into.dtype));
-    td__safetensors_let_go(file, found);
+    done_with(source, found);
     return TD_OK;
 }
 
-static td_status read_state(td_trainer *trainer, const td__safetensors *file, const char *path,
-                            td_error *error) {
-    const td__named_view *found = td__safetensors_find(file, "training/state");
+static td_status read_state(td_trainer *trainer, const td__parts_source *source, td_error *error) {
+    const td__named_view *found = find_part(source, "", "training/state");
     bool good = found && found->view.dtype == TD_FLOAT64 && found->view.shape.rank == 1 &&
                 found->view.shape.dims[0] < MOST_STATE;
     size_t size = good ? (size_t)found->view.shape.dims[0] : 0;
@@ -417,14 +438,13 @@ static td_status read_state(td_trainer *trainer, const td__safetensors *file, co
     td_status status = good ? set_state(trainer, state, size, &reason)
                             : td_error_set(&reason, TD_FORMAT, "missing");
     td__free(state);
-    return status ? td_error_set(error, status, "%s: training/state: %s", path, reason.text)
+    return status ? td_error_set(error, status, "%s: training/state: %s", source->path, reason.text)
                   : TD_OK;
 }
 
 /* A checkpoint of an earlier version, or of other tracks, has none: they begin anew. */
-static td_status read_means(td_trainer *trainer, const td__safetensors *file, const char *path,
-                            td_error *error) {
-    const td__named_view *found = td__safetensors_find(file, "training/means");
+static td_status read_means(td_trainer *trainer, const td__parts_source *source, td_error *error) {
+    const td__named_view *found = find_part(source, "", "training/means");
     size_t count = mean_count(trainer);
     if (!found || found->view.dtype != TD_FLOAT64 ||
         !td_shape_equal(&found->view.shape, &TD_SHAPE(2 * (int64_t)count))) {
@@ -435,7 +455,7 @@ static td_status read_means(td_trainer *trainer, const td__safetensors *file, co
         memcpy(&mean, (const char *)found->view.data + i * sizeof mean, sizeof mean);
         if (!(mean.examples >= 0 && mean.examples < 1e15)) {
             return td_error_set(error, TD_FORMAT, "%s: training/means: a mean over %g examples",
-                                path, mean.examples);
+                                source->path, mean.examples);
         }
         *td__mean_at(trainer, i) = mean;
     }
@@ -443,9 +463,9 @@ static td_status read_means(td_trainer *trainer, const td__safetensors *file, co
 }
 
 /* The bytes of that name, to be freed; *bytes stays NULL where the file, of an earlier version, has none. */
-static td_status read_bytes(const td__safetensors *file, const char *name, void *bytes,
+static td_status read_bytes(const td__parts_source *source, const char *name, void *bytes,
                             size_t *size, td_error *error) {
-    const td__named_view *found = td__safetensors_find(file, name);
+    const td__named_view *found = find_part(source, "", name);
     if (!found || found->view.dtype != TD_UINT8 || found->view.shape.rank != 1) {
         return TD_OK;
     }
@@ -457,50 +477,114 @@ static td_status read_bytes(const td__safetensors *file, const char *name, void 
     memcpy(copy, found->view.data, count);
     memcpy(bytes, &copy, sizeof copy);
     *size = count;
-    td__safetensors_let_go(file, found);
+    done_with(source, found);
     return TD_OK;
 }
 
 /* Kept until the deck is open. */
-static td_status read_remembered(td_trainer *trainer, const td__safetensors *file,
+static td_status read_remembered(td_trainer *trainer, const td__parts_source *source,
                                  td_error *error) {
     td__remembered *into = &trainer->recording.remembered;
+    td__remembered_release(into);
     td_status status =
-        read_bytes(file, "training/recording", &into->state, &into->state_size, error);
+        read_bytes(source, "training/recording", &into->state, &into->state_size, error);
     return status ? status
-                  : read_bytes(file, "training/files", &into->files, &into->files_size, error);
+                  : read_bytes(source, "training/files", &into->files, &into->files_size, error);
 }
 
-static td_status read_parts(td_trainer *trainer, const td__safetensors *file, const char *path,
-                            td_error *error) {
+/* What the optimizer remembers; of a branch with another optimizer, which has other tensors, nothing. */
+static td_status read_optimizer(td_trainer *trainer, const td__parts_source *source,
+                                td_error *error) {
     const td_optimizer *optimizer = trainer->learner.optimizer;
-    int64_t counters[COUNTERS] = {0};
+    td_status status = TD_OK;
+    size_t count = td_optimizer_state_count(optimizer), missing = 0;
+    for (size_t i = 0; source->lenient && i < count; i++) {
+        missing +=
+            !find_part(source, "optimizer/", td_tensor_name(td_optimizer_state(optimizer, i)));
+    }
+    if (missing) {
+        td__trainer_remark(trainer, NULL,
+                           "%s has no state of this optimizer: it begins without any",
+                           source->path);
+        return TD_OK;
+    }
+    for (size_t i = 0; !status && i < count; i++) {
+        const td_tensor *moment = td_optimizer_state(optimizer, i);
+        status =
+            read_tensor(source, "optimizer/", td_tensor_name(moment), td_view_of(moment), error);
+    }
+    return status;
+}
+
+static td_status read_parameters(td_trainer *trainer, const td__parts_source *source,
+                                 td_error *error) {
     td_status status = TD_OK;
     for (size_t i = 0; !status && i < trainer->parameter_count; i++) {
         const td_parameter_info *parameter = td_model_parameter_at(trainer->model, i);
         td_view view = td_view_of(parameter->tensor);
-        status = read_tensor(file, "", parameter->name, view, path, error);
+        status = read_tensor(source, "", parameter->name, view, error);
         if (!status && trainer->stopping.weights) {
             view.data = trainer->stopping.weights[i];
-            status = read_tensor(file, "training/best/", parameter->name, view, path, error);
+            bool found = find_part(source, "training/best/", parameter->name);
+            status = source->lenient && !found
+                         ? read_tensor(source, "", parameter->name, view, error)
+                         : read_tensor(source, "training/best/", parameter->name, view, error);
         }
     }
-    for (size_t i = 0; !status && i < td_optimizer_state_count(optimizer); i++) {
-        const td_tensor *moment = td_optimizer_state(optimizer, i);
-        status = read_tensor(file, "optimizer/", td_tensor_name(moment), td_view_of(moment), path,
-                             error);
-    }
+    return status;
+}
+
+td_status td__parts_read(td_trainer *trainer, const td__parts_source *source, td_error *error) {
+    int64_t counters[COUNTERS] = {0};
+    td_status status = read_parameters(trainer, source, error);
+    status = status ? status : read_optimizer(trainer, source, error);
     if (!status) {
+        status = read_tensor(source, "training/", "counters",
+                             (td_view){TD_INT64, TD_SHAPE(COUNTERS), counters, NULL, NULL}, error);
+    }
+    if (status) {
+        return status;
+    }
+    set_counters(trainer, counters);
+    td_error reason = {0};
+    status = read_state(trainer, source, &reason);
+    if (status && source->lenient) {
+        td__measure_reset(&trainer->measures, &trainer->measures.epoch);
+        status = TD_OK;
+    } else if (status) {
+        return td_error_set(error, status, "%s", reason.text);
+    }
+    status = read_means(trainer, source, error);
+    return status || source->lenient ? status : read_remembered(trainer, source, error);
+}
+
+static const td__named_view *find_in_file(const void *file, const char *name) {
+    return td__safetensors_find(file, name);
+}
+
+static void let_go_in_file(const void *file, const td__named_view *part) {
+    td__safetensors_let_go(file, part);
+}
+
+td_status td__checkpoint_read(td_trainer *trainer, const char *path, td_error *error) {
+    td__safetensors *file = td__safetensors_open(path, error);
+    if (!file) {
+        return TD_FORMAT;
+    }
+    td__parts_source source = {
+        .find = find_in_file, .read = let_go_in_file, .context = file, .path = path};
+    td_status status = td__parts_read(trainer, &source, error);
+    td__safetensors_close(file);
+    const td__progress *at = &trainer->at;
+    if (!status &&
+        (at->step < 1 || at->epoch < 0 || at->batch < 0 || at->batch >= trainer->feed.batches)) {
         status =
-            read_tensor(file, "training/", "counters",
-                        (td_view){TD_INT64, TD_SHAPE(COUNTERS), counters, NULL, NULL}, path, error);
+            td_error_set(error, TD_FORMAT, "%s: its counters make no sense with this data", path);
     }
     if (!status) {
-        set_counters(trainer, counters);
-        status = read_state(trainer, file, path, error);
+        td__stopping_decide(&trainer->stopping);
     }
-    status = status ? status : read_means(trainer, file, path, error);
-    return status ? status : read_remembered(trainer, file, error);
+    return status;
 }
 
 /* Whether run.db says that the run ended as it should; also where it says nothing. */
@@ -547,21 +631,6 @@ static td_status check_left(const td_trainer *trainer, td_error *error) {
 td_status td__checkpoint_resume(td_trainer *trainer, td_error *error) {
     char path[5000];
     td_status status = find_last(trainer->resume, path, sizeof path, error);
-    td__safetensors *file = status ? NULL : td__safetensors_open(path, error);
-    if (!file) {
-        return status ? status : TD_FORMAT;
-    }
-    status = read_parts(trainer, file, path, error);
-    td__safetensors_close(file);
-    const td__progress *at = &trainer->at;
-    if (!status &&
-        (at->step < 1 || at->epoch < 0 || at->batch < 0 || at->batch >= trainer->feed.batches)) {
-        status =
-            td_error_set(error, TD_FORMAT, "%s: its counters make no sense with this data", path);
-    }
-    if (!status) {
-        td__stopping_decide(&trainer->stopping);
-        status = check_left(trainer, error);
-    }
-    return status;
+    status = status ? status : td__checkpoint_read(trainer, path, error);
+    return status ? status : check_left(trainer, error);
 }

@@ -145,7 +145,8 @@ static td_status norms_event(td_sink *sink, const td_event *event, td_error *err
 }
 
 const char *td__norms_problem(const td__norms *norms) {
-    return atomic_load_explicit(&norms->has_problem, memory_order_acquire) ? norms->problem : NULL;
+    return norms && atomic_load_explicit(&norms->has_problem, memory_order_acquire) ? norms->problem
+                                                                                    : NULL;
 }
 
 static td_status norms_flush(td_sink *sink, td_error *error) {

@@ -1,5 +1,6 @@
 /* The run's folder and its deck; and what happens when something cannot be recorded. */
 #include "train/network.h"
+#include "train/sources.h"
 #include "train/trainer.h"
 
 #include "base/file.h"
@@ -9,6 +10,7 @@
 #include "deck/state.h"
 #include "sink/extents.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,14 +61,60 @@ static td_status add_track(td_trainer *trainer, const td__track_spec *spec, td_e
     return status;
 }
 
+/* The last experiment that a resumed run went on with: "experiment.yaml" or "experiment.STEP.yaml". Those of
+ * steps that are executed anew are removed. */
+static void find_last_experiment(const td_trainer *trainer, char name[64]) {
+    int copy = openat(trainer->recording.opened, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    int64_t last = 0;
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        long long step;
+        int length = 0;
+        if (sscanf(entry->d_name, "experiment.%lld.yaml%n", &step, &length) == 1 && length &&
+            !entry->d_name[length]) {
+            if (step > trainer->at.step) {
+                (void)unlinkat(trainer->recording.opened, entry->d_name, 0);
+            }
+            last = step <= trainer->at.step && step > last ? step : last;
+        }
+    }
+    if (listing) {
+        closedir(listing);
+    } else if (copy >= 0) {
+        close(copy);
+    }
+    (void)snprintf(name, 64, last ? "experiment.%" PRId64 ".yaml" : "experiment.yaml", last);
+}
+
+/* Whether a file of the run's folder has just this text. */
+static bool has_text(const td_trainer *trainer, const char *name, const char *text, size_t size) {
+    struct stat about;
+    int file = td__file_open(trainer->recording.opened, name, O_RDONLY | O_NOFOLLOW);
+    char *found = file >= 0 && fstat(file, &about) == 0 && (size_t)about.st_size == size
+                      ? td__calloc(size + 1, 1)
+                      : NULL;
+    bool same = found && td__read_all(file, found, size, 0) && !memcmp(found, text, size);
+    td__free(found);
+    if (file >= 0) {
+        close(file);
+    }
+    return same;
+}
+
 static td_status publish_experiment(td_trainer *trainer, td_error *error) {
     size_t size = 0;
     char *text = td__experiment_write(trainer->experiment, &size);
     td_status status = text ? TD_OK : td_error_set(error, TD_MEMORY, "out of memory");
-    /* What a run began with stays as it was. */
-    if (!status && !trainer->resume) {
-        status = td__file_publish(trainer->recording.opened, "experiment.yaml", text, size, false,
-                                  error);
+    /* What a run began with stays as it was; what it goes on with, where that differs, stands beside it. */
+    char name[64] = "experiment.yaml";
+    bool there = false;
+    if (!status && trainer->resume) {
+        find_last_experiment(trainer, name);
+        there = has_text(trainer, name, text, size);
+        (void)snprintf(name, sizeof name, "experiment.%" PRId64 ".yaml", trainer->at.step);
+    }
+    if (!status && !there) {
+        status = td__file_publish(trainer->recording.opened, name, text, size, false, error);
     }
     if (!status) {
         (void)td_deck_note(trainer->recording.deck, "experiment.yaml", text);
@@ -81,6 +129,16 @@ static void note_number(td_trainer *trainer, const char *key, int64_t number) {
     (void)td_deck_note(trainer->recording.deck, key, text);
 }
 
+/* A file that was read a moment ago and cannot be read now has no fingerprint, and a replay says so. */
+static td_status note_source(void *user, const td__source_file *source, td_error *error) {
+    td_trainer *trainer = user;
+    char text[TD__SOURCE_TEXT];
+    if (!td__source_describe(source->path, text, error)) {
+        (void)td_deck_note(trainer->recording.deck, source->key, text);
+    }
+    return TD_OK;
+}
+
 static void add_notes(td_trainer *trainer) {
     int64_t elements = 0;
     for (size_t i = 0; i < trainer->parameter_count; i++) {
@@ -92,6 +150,13 @@ static void add_notes(td_trainer *trainer) {
     note_number(trainer, "experiment.parameters", elements);
     note_number(trainer, "experiment.steps", trainer->feed.steps);
     note_number(trainer, "environment.threads", td_threads());
+    if (trainer->parent) {
+        (void)td_deck_note(trainer->recording.deck, "parent", trainer->parent);
+        note_number(trainer, "parent.step", trainer->parent_step);
+    }
+    if (!trainer->resume) {
+        (void)!td__sources_visit(trainer->experiment, note_source, trainer, NULL);
+    }
 }
 
 /* Files are written through the opened folder, so that it may be renamed meanwhile. */
@@ -218,6 +283,51 @@ td_status td__recording_open(td_trainer *trainer, td_error *error) {
         abandon(trainer);
     } else {
         trainer->pass.signals = &trainer->signals;
+        td__flight_open(trainer);
+    }
+    return status;
+}
+
+td_status td__recording_open_replay(td_trainer *trainer, const char *folder, const char *note,
+                                    td_error *error) {
+    const td_experiment *experiment = trainer->experiment;
+    td__recording *recording = &trainer->recording;
+    td_deck_options options = {.size = sizeof options,
+                               .queue_bytes = experiment->queue,
+                               .history_bytes = experiment->history,
+                               .seed = experiment->seed,
+                               .exact_folder = true,
+                               .busy_cores = td_threads(),
+                               .run_parts = td_threads_run};
+    recording->norms = td__norms_create();
+    recording->deck =
+        recording->norms ? td__norms_open_deck(recording->norms, folder, &options, error) : NULL;
+    if (!recording->deck) {
+        return error && error->status ? error->status
+                                      : td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    td_status status = TD_OK;
+    for (size_t i = 0; !status && i < experiment->track_count; i++) {
+        status = add_track(trainer, &experiment->tracks[i], error);
+    }
+    status = status ? status : td__pass_signals_connect(&trainer->signals, recording->deck, error);
+    if (status) {
+        (void)td_deck_close(recording->deck, NULL);
+        recording->deck = NULL;
+        td__folder_disclaim(folder);
+        return status;
+    }
+    (void)td_deck_note(recording->deck, "replayed", note);
+    trainer->pass.signals = &trainer->signals;
+    return TD_OK;
+}
+
+td_status td__recording_move(td_trainer *from, td_trainer *to, td_error *error) {
+    td_status status = td__pass_signals_connect(&to->signals, from->recording.deck, error);
+    if (!status) {
+        to->recording = from->recording;
+        from->recording = (td__recording){0};
+        to->pass.signals = &to->signals;
     }
     return status;
 }
@@ -311,6 +421,7 @@ static void notice_move(td_trainer *trainer) {
 void td__recording_close(td_trainer *trainer) {
     td_error closing = {0};
     td_deck_counters counters = {.size = sizeof counters};
+    td__flight_close(trainer);
     td__room_release(trainer); /* what still waits to be recorded may take it */
     if (td_deck_close_with(trainer->recording.deck, &counters, &closing)) {
         td__trainer_unrecorded(trainer, &closing);

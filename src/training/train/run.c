@@ -64,7 +64,8 @@ static double value_of(const td_trainer *trainer, const char *name) {
 /* ---- The loop -------------------------------------------------------------------------------- */
 
 static bool is_done(const td_trainer *trainer) {
-    return trainer->at.step >= trainer->feed.steps || trainer->stopping.stopped || trainer->stop;
+    return trainer->at.step >= trainer->feed.steps || trainer->stopping.stopped || trainer->stop ||
+           (trainer->replaying && trainer->at.step >= trainer->limit);
 }
 
 static bool is_due(const td__interval *every, int64_t step, int64_t epoch, bool epoch_end) {
@@ -77,7 +78,10 @@ static bool is_due(const td__interval *every, int64_t step, int64_t epoch, bool 
 static bool wants_checkpoint(const td_trainer *trainer, bool epoch_end) {
     const td__train_spec *train = &trainer->experiment->train;
     const td__progress *at = &trainer->at;
-    if (!is_due(&train->checkpoint_every, at->step, at->epoch, epoch_end)) {
+    /* Long epochs have some within: a replay should not begin far from the step it is for. */
+    enum { LONG = 60 };
+    bool overdue = train->checkpoint_sparing && td__seconds() - at->saved_at > LONG;
+    if (!is_due(&train->checkpoint_every, at->step, at->epoch, epoch_end) && !overdue) {
         return false;
     }
     double numbers = 0;
@@ -128,7 +132,7 @@ static void end_epoch(td_trainer *trainer, bool whole) {
     td__stopping *stopping = &trainer->stopping;
     td__stopping_take(stopping, value_of(trainer, stopping->best.monitor), trainer->at.epoch,
                       trainer->model);
-    if (trainer->keep.monitor &&
+    if (trainer->keep.monitor && !trainer->replaying &&
         td__best_take(&trainer->keep, value_of(trainer, trainer->keep.monitor),
                       trainer->at.epoch)) {
         td__model_keep_best(trainer);
@@ -160,7 +164,7 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
         }
         at->epoch_began = td__seconds();
     }
-    if (!status && !is_done(trainer) && wants_checkpoint(trainer, last)) {
+    if (!status && !trainer->replaying && !is_done(trainer) && wants_checkpoint(trainer, last)) {
         td__checkpoint_save(trainer, false);
     }
     return status;
@@ -169,7 +173,7 @@ static td_status step(td_trainer *trainer, const td_batch *batch, td_error *erro
 static td_status train(td_trainer *trainer, td_error *error) {
     td__progress *at = &trainer->at;
     td_status status = TD_OK;
-    at->began = at->epoch_began = at->told_at = td__seconds();
+    at->began = at->epoch_began = at->told_at = at->saved_at = td__seconds();
     at->began_step = at->step;
     while (!status && !is_done(trainer)) {
         td_batch batch;
@@ -183,6 +187,12 @@ static td_status train(td_trainer *trainer, td_error *error) {
         status = status ? status : td__feed_status(trainer->feed.training, error);
     }
     return status;
+}
+
+td_status td__trainer_advance(td_trainer *trainer, int64_t last, td_error *error) {
+    trainer->replaying = true;
+    trainer->limit = last;
+    return train(trainer, error);
 }
 
 /* A checkpoint to go on from, and, unless there is more to do, the model. */

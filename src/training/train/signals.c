@@ -29,7 +29,9 @@ static bool add_metric(td_trainer *trainer, const char *prefix, size_t metric,
 
 /* loss, those of several outputs, and metrics, with a prefix; *first is the entry of the loss. */
 static bool add_values(td_trainer *trainer, const char *prefix, bool epochs_only, size_t *first) {
-    td__signal_entry entry = {.kind = TD_SIGNAL_METRIC, .epochs_only = epochs_only};
+    td__signal_entry entry = {.kind = TD_SIGNAL_METRIC,
+                              .epochs_only = epochs_only,
+                              .phase = epochs_only ? TD__PHASE_AFTER : TD__PHASE_LOSS};
     *first = trainer->signals.count;
     bool good = td__pass_signals_add(&trainer->signals, prefix, "loss", "", entry);
     for (size_t i = 1; good && i < trainer->measures.loss_count; i++) {
@@ -51,6 +53,7 @@ static bool add_matrices(td_trainer *trainer, const char *prefix, size_t *first)
     for (size_t i = 0; good && i < measures->count; i++) {
         td__signal_entry entry = {.kind = TD_SIGNAL_UNKNOWN,
                                   .epochs_only = true,
+                                  .phase = TD__PHASE_AFTER,
                                   .elements = (int64_t)td__measures_values_of(measures, i)};
         good = !td__measures_is_matrix(measures, i) ||
                td__pass_signals_add(&trainer->signals, prefix, measures->specs[i].name, "", entry);
@@ -60,8 +63,9 @@ static bool add_matrices(td_trainer *trainer, const char *prefix, size_t *first)
 
 static bool add_number(td_trainer *trainer, const char *name, size_t *place) {
     *place = trainer->signals.count;
-    return td__pass_signals_add(&trainer->signals, "", name, "",
-                                (td__signal_entry){.kind = TD_SIGNAL_METRIC});
+    return td__pass_signals_add(
+        &trainer->signals, "", name, "",
+        (td__signal_entry){.kind = TD_SIGNAL_METRIC, .phase = TD__PHASE_UPDATE});
 }
 
 /* The layers' own losses, which are part of the training's. */

@@ -4,11 +4,16 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Weights first, then the outputs of layers whose error a track is due for. Returns how many. */
 static size_t choose_targets(td_trainer *trainer) {
     td__learner *learner = &trainer->learner;
     const td__pass_signals *signals = &trainer->signals;
+    if (!trainer->pass.signals) {
+        memset(learner->tell, 0, learner->weight_count * sizeof *learner->tell);
+        return learner->weight_count;
+    }
     for (size_t i = 0; i < trainer->parameter_count; i++) {
         ptrdiff_t weight = learner->weight_of[i];
         td_signal *signal = signals->gradients[i];
@@ -122,7 +127,9 @@ static td_status learn(td_trainer *trainer, td_error *error) {
         td__record_number(trainer, values->gradient_norm, &values->norm_mean,
                           td_optimizer_norm(learner->optimizer));
     }
-    record_parameters(trainer);
+    if (trainer->pass.signals) {
+        record_parameters(trainer);
+    }
     return TD_OK;
 }
 
@@ -163,6 +170,12 @@ td_status td__step_run(td_trainer *trainer, const td_batch *batch, bool epoch_en
     }
     if (!status) {
         status = learn(trainer, error);
+    }
+    if (pass->loss) {
+        td__flight_take(trainer, !status);
+        if (trainer->stepped) {
+            trainer->stepped(trainer->stepped_user, trainer, !status);
+        }
     }
     if (!status) {
         status = observe(trainer, finite, error);

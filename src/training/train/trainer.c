@@ -246,6 +246,8 @@ void td_trainer_destroy(td_trainer *trainer) {
     td__free(trainer->plan);
     td__free(trainer->out);
     td__free(trainer->resume);
+    td__free(trainer->parent);
+    td__flight_log_release(&trainer->past);
     td__free(trainer);
 }
 

@@ -19,6 +19,10 @@
  *     stopping.c    early stopping
  *     plateau.c     the learning rate lowered on a plateau
  *     checkpoint.c  saving and resuming
+ *     ring.c        older checkpoints, kept for replays
+ *     flight.c      a few numbers of every step, for comparing when it is executed again
+ *     sources.c     fingerprints of the data's files
+ *     state.c       all that a step changes, copied and put back
  *     room.c        room on the disk for model and checkpoint
  *
  * Everything random is a function of the seed and of epoch or step: the order of the data, dropout,
@@ -36,6 +40,8 @@
 #include "tapedeck/deck.h"
 #include "tapedeck/model.h"
 #include "tapedeck/train.h"
+#include "tensor/list.h"
+#include "train/flight.h"
 #include "train/measure.h"
 #include "train/norms.h"
 #include "train/plateau.h"
@@ -122,6 +128,7 @@ typedef struct td__progress {
     double began, epoch_began, told_at;
     double saving; /* seconds that checkpoints have cost */
     double saved;  /* the last of them; 0: none yet */
+    double saved_at;
 } td__progress;
 
 struct td_trainer {
@@ -150,6 +157,15 @@ struct td_trainer {
     int64_t sample; /* rows of a prediction; 0: all */
 
     td__recording recording;
+    td__flight flight;
+    td__flight_log past; /* of the run that this one branches off from */
+    char *parent;        /* that run; NULL: none */
+    int64_t parent_step;
+    bool replaying; /* steps of a run that is there are executed again: its folder stays as it is */
+    int64_t limit;  /* a replay ends after this step */
+    /* Sees every step while its pass is open; updated: after its update. NULL: nobody. */
+    void (*stepped)(void *user, td_trainer *trainer, bool updated);
+    void *stepped_user;
     td__progress at;
     td_train_value *told; /* what progress shows: of the epoch, then of the validation part */
     size_t told_count;
@@ -213,6 +229,12 @@ TD_NODISCARD td_status td__plan_make(td_trainer *trainer, td_error *error);
 /* Opens the deck in a new folder, or in that of the run to go on with. A run that cannot begin
  * leaves no folder. */
 TD_NODISCARD td_status td__recording_open(td_trainer *trainer, td_error *error);
+/* A deck with the experiment's tracks in a new folder, for steps that are executed again; note: of which run.
+ * Close it with td_deck_close_with. */
+TD_NODISCARD td_status td__recording_open_replay(td_trainer *trainer, const char *folder,
+                                                 const char *note, td_error *error);
+/* The deck of one trainer is that of another one from now on. */
+TD_NODISCARD td_status td__recording_move(td_trainer *from, td_trainer *to, td_error *error);
 void td__recording_close(td_trainer *trainer);
 void td__recording_release(td__recording *recording);
 /* Keeps the first error of recording, and says it. */
@@ -258,9 +280,73 @@ void td__remembered_release(td__remembered *remembered);
 TD_NODISCARD td_status td__model_publish(td_trainer *trainer, td_error *error);
 /* best.safetensors; a failure is an error of recording. */
 void td__model_keep_best(td_trainer *trainer);
+/* Reads the checkpoint at path into the trainer. */
+TD_NODISCARD td_status td__checkpoint_read(td_trainer *trainer, const char *path, td_error *error);
+/* All that a checkpoint has of the trainer, as views of what the trainer owns and of numbers that the parts
+ * own. Release them whatever is returned. */
+typedef struct td__parts {
+    td__named_view *tensors;
+    size_t count;
+    char **names; /* owned */
+    size_t name_count;
+    int64_t *counters;
+    double *state, *means;
+} td__parts;
+TD_NODISCARD td_status td__parts_gather(td_trainer *trainer, const td__remembered *remembered,
+                                        td__parts *parts, td_error *error);
+void td__parts_release(td__parts *parts);
+/* A place to read such parts from. */
+typedef struct td__parts_source {
+    const td__named_view *(*find)(const void *context, const char *name);
+    void (*read)(const void *context, const td__named_view *part); /* done with it; may be NULL */
+    const void *context;
+    const char *path; /* for messages */
+    /* A branch may have another optimizer and other metrics: what does not fit begins anew, and is
+     * remarked on. */
+    bool lenient;
+} td__parts_source;
+TD_NODISCARD td_status td__parts_read(td_trainer *trainer, const td__parts_source *source,
+                                      td_error *error);
 /* Whether one more, of which the last cost that much, leaves all of them below a hundredth of the
  * time. */
 bool td__checkpoint_is_cheap(double spent, double cost, double elapsed);
+
+/* state.c */
+/* All that a step changes. Zero at first; may be saved to again and again. */
+typedef struct td__state {
+    td__named_view *tensors; /* over memory of its own */
+    size_t count;
+    char *memory;
+} td__state;
+TD_NODISCARD td_status td__state_save(td_trainer *trainer, td__state *state, td_error *error);
+/* lenient: of another experiment, as a branch has it. */
+TD_NODISCARD td_status td__state_restore(td_trainer *trainer, const td__state *state, bool lenient,
+                                         td_error *error);
+void td__state_release(td__state *state);
+
+/* ring.c */
+/* Keeps a checkpoint that is no longer among the newest; false: it is to be removed. */
+bool td__ring_take(td_trainer *trainer, int checkpoints, const char *name);
+/* Gives its room back where the disk is nearly full. */
+void td__ring_empty(const td_trainer *trainer);
+/* The step of the last checkpoint of a run at or before that step, and its path; 0: there is none. */
+int64_t td__checkpoint_nearest(const char *run, int64_t step, char *path, size_t size);
+/* step-000000120.safetensors */
+int64_t td__checkpoint_step(const char *name);
+
+/* flight.c */
+void td__flight_open(td_trainer *trainer);
+/* While the pass is open. updated: the step has had its update. */
+void td__flight_take(td_trainer *trainer, bool updated);
+void td__flight_flush(td_trainer *trainer);
+void td__flight_close(td_trainer *trainer);
+uint64_t td__trainer_fingerprint(const td_trainer *trainer);
+uint64_t td__batch_fingerprint(const td_batch *batch);
+
+/* run.c */
+/* Executes steps until `last` is done, or training is. Nothing but the deck, where there is one, is
+ * written. */
+TD_NODISCARD td_status td__trainer_advance(td_trainer *trainer, int64_t last, td_error *error);
 
 /* room.c */
 /* Reserves room for the model and a checkpoint; an error where there is none for the model. */

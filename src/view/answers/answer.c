@@ -290,6 +290,7 @@ static void answer_allowed(const td__server_context *context, const td__http_req
                      "403: open the address that `tapedeck view` printed, token and all\n");
         return;
     }
+    response->allowed = true;
     const td__page_file *file = td__page_find(target);
     if (file) {
         serve_file(context, file, request, by_token, response);
@@ -318,7 +319,11 @@ void td__answer(const td__server_context *context, const td__http_request *reque
         respond_text(response, 405, "405: the viewer only shows\n");
         return;
     }
-    if (!request->host || !is_host(context, request->host) ||
+    if (!request->host) {
+        respond_text(response, 400, "400: a request names one Host\n");
+        return;
+    }
+    if (!is_host(context, request->host) ||
         (request->origin && !is_origin(context, request->origin))) {
         respond_text(response, 403, "403: this address is not the viewer's\n");
         return;

@@ -5,7 +5,7 @@
 
 #include "answers/output.h"
 
-/* Texts as the client sent them, NULL where it did not. Borrowed. */
+/* Texts as the client sent them, NULL where it did not; host is NULL too when it sent several. Borrowed. */
 typedef struct td__http_request {
     const char *method;
     const char *target; /* "/path?query", nothing decoded */
@@ -20,6 +20,7 @@ typedef struct td__response {
     td__output body;
     char cookie[128]; /* for Set-Cookie; "": none */
     bool gzip;        /* so the body is encoded */
+    bool allowed;     /* the client has the token */
     bool follow;      /* instead of a body: `message` is asked for more until it ends */
 } td__response;
 
@@ -44,7 +45,8 @@ typedef struct td__http_engine {
                        td_error *error);
     /* There are new messages. */
     void (*wake)(td__http_server *server);
-    /* Whether somebody waits for messages. */
+    /* Whether somebody waits for messages. Called a few times a second: the engine also does here what has to
+     * be done now and then. */
     bool (*followed)(td__http_server *server);
     void (*stop)(td__http_server *server);
 } td__http_engine;

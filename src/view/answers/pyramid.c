@@ -9,8 +9,15 @@ static const size_t max_buckets = (size_t)1 << 32;
 td__bucket td__bucket_of(const td_run_value *value) {
     bool finite = isfinite(value->value);
     double number = finite ? value->value : NAN;
-    return (td__bucket){value->step,         value->step, number, number,
-                        finite ? number : 0, 1,           finite, value->nonfinite > 0};
+    return (td__bucket){.first = value->step,
+                        .last = value->step,
+                        .min = number,
+                        .max = number,
+                        .sum = finite ? number : 0,
+                        .rows = 1,
+                        .valued = finite,
+                        .nonfinite = value->nonfinite > 0,
+                        .last_nonfinite = finite ? 0 : value->value};
 }
 
 void td__bucket_merge(td__bucket *bucket, const td__bucket *next) {
@@ -21,6 +28,9 @@ void td__bucket_merge(td__bucket *bucket, const td__bucket *next) {
     bucket->rows += next->rows;
     bucket->valued += next->valued;
     bucket->nonfinite += next->nonfinite;
+    bucket->last_nonfinite = next->last_nonfinite != 0 || isnan(next->last_nonfinite)
+                                 ? next->last_nonfinite
+                                 : bucket->last_nonfinite;
 }
 
 static void extend_extremes(td_extremes *e, const td_run_value *value, bool first) {
@@ -85,6 +95,17 @@ uint64_t td__pyramid_rows(const td__pyramid *pyramid, int64_t first, int64_t las
     size_t begin, end;
     find_covering_buckets(&pyramid->levels[0], first, last, &begin, &end);
     return (uint64_t)(end - begin) * TD__PYRAMID_FACTOR;
+}
+
+bool td__pyramid_before(const td__pyramid *pyramid, int64_t step, int64_t *from) {
+    const td__pyramid_level *level = &pyramid->levels[0];
+    size_t at = find_bucket(level, step);
+    at -= at > 0 && (at == level->count || level->buckets[at].first >= step);
+    bool found = at < level->count && level->buckets[at].first < step;
+    if (found) {
+        *from = level->buckets[at].first;
+    }
+    return found;
 }
 
 size_t td__pyramid_query(const td__pyramid *pyramid, int64_t first, int64_t last,

@@ -14,6 +14,7 @@ typedef struct td__bucket {
     double sum;
     uint32_t rows, valued; /* values, and the finite ones of them */
     uint32_t nonfinite;    /* rows in which something was NaN or infinite */
+    double last_nonfinite; /* the last value that was NaN or infinite; 0: none */
 } td__bucket;
 
 typedef struct td__pyramid_level {
@@ -32,6 +33,9 @@ typedef struct td__pyramid {
 bool td__pyramid_add(td__pyramid *pyramid, const td_run_value *value);
 /* The number of values from first to last. It may count up to one bucket too many at each end. */
 uint64_t td__pyramid_rows(const td__pyramid *pyramid, int64_t first, int64_t last);
+/* The step from which at most TD__PYRAMID_FACTOR values lead up to `step`, itself excluded. False when
+ * there is none. */
+bool td__pyramid_before(const td__pyramid *pyramid, int64_t step, int64_t *from);
 /* Writes at most `max` buckets that cover first to last and returns their number. */
 size_t td__pyramid_query(const td__pyramid *pyramid, int64_t first, int64_t last,
                          td__bucket *buckets, size_t max);

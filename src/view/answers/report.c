@@ -148,13 +148,13 @@ static td_status keep_run(report *r, const char *id, td_error *error) {
     if (!run) {
         return status ? status : error->status;
     }
-    const td_run_signal *signals;
-    size_t count = td_run_signals(run->run, &signals);
+    size_t count = td_run_signal_count(run->run);
     td__cached_run_release(run); /* nobody else is there: the signals stay */
     for (size_t k = 0; !status && k < sizeof wishes / sizeof *wishes; k++) {
         for (size_t i = 0; !status && i < count; i++) {
-            if (signals[i].forms & wishes[k].forms) {
-                status = keep_wish(r, &wishes[k], id, &signals[i], error);
+            const td_run_signal *signal = td_run_signal_at(run->run, i);
+            if (signal->forms & wishes[k].forms) {
+                status = keep_wish(r, &wishes[k], id, signal, error);
             }
         }
     }

@@ -10,28 +10,73 @@ enum { MAX_POINTS = 8192, MAX_SIGNALS = 64, MAX_COLUMNS = 4096, MAX_ROWS = 64 };
 
 /* ---- Lines ---------------------------------------------------------------------------------- */
 
-/* Buckets of a signal from first to last: the values themselves where they are few enough. */
-static size_t load_buckets(td__call *call, const td_run_signal *signal, const char *statistic,
-                           int64_t first, int64_t last, td__bucket *buckets, size_t max) {
-    const td__pyramid *pyramid = td__cached_run_pyramid(call->run, signal, statistic);
+/* What a window of steps shows of a signal. */
+typedef struct window {
+    int64_t first, last;
+    const char *statistic; /* NULL: scalars */
+    td__bucket *buckets;   /* room for max + 2 */
+    size_t max;
+} window;
+
+/* Writes the last value before the window; false when there is none. */
+static bool value_before(td__call *call, const td_run_signal *signal, const window *w,
+                         const td__pyramid *pyramid, td__bucket *before) {
+    td_run_value values[TD__PYRAMID_FACTOR];
+    int64_t from;
+    if (!td__pyramid_before(pyramid, w->first, &from)) {
+        return false;
+    }
+    size_t count = td_run_values(call->run->run, signal, w->statistic, from, w->first - 1, values,
+                                 TD__PYRAMID_FACTOR);
+    if (count > 0) {
+        *before = td__bucket_of(&values[count - 1]);
+    }
+    return count > 0;
+}
+
+/* Writes the first value after the window; false when there is none. */
+static bool value_after(td__call *call, const td_run_signal *signal, const window *w,
+                        td__bucket *after) {
+    td_run_value value;
+    bool found =
+        w->last < signal->last_step &&
+        td_run_values(call->run->run, signal, w->statistic, w->last + 1, INT64_MAX, &value, 1) == 1;
+    if (found) {
+        *after = td__bucket_of(&value);
+    }
+    return found;
+}
+
+/* The window's buckets, the values themselves where they are few enough; with one value before it and
+ * one after it, so that a window between two records is not empty. */
+static size_t load_buckets(td__call *call, const td_run_signal *signal, const window *w) {
+    const td__pyramid *pyramid = td__cached_run_pyramid(call->run, signal, w->statistic);
     if (!pyramid) {
         return 0;
     }
-    if (td__pyramid_rows(pyramid, first, last) > max) {
-        return td__pyramid_query(pyramid, first, last, buckets, max);
+    size_t count = value_before(call, signal, w, pyramid, w->buckets);
+    if (td__pyramid_rows(pyramid, w->first, w->last) > w->max) {
+        count += td__pyramid_query(pyramid, w->first, w->last, w->buckets + count, w->max);
+    } else {
+        td_run_value *values = td__calloc(w->max, sizeof *values);
+        size_t got = values ? td_run_values(call->run->run, signal, w->statistic, w->first, w->last,
+                                            values, w->max)
+                            : 0;
+        for (size_t i = 0; i < got; i++) {
+            w->buckets[count++] = td__bucket_of(&values[i]);
+        }
+        td__free(values);
     }
-    td_run_value *values = td__calloc(max, sizeof *values);
-    size_t count =
-        values ? td_run_values(call->run->run, signal, statistic, first, last, values, max) : 0;
-    for (size_t i = 0; i < count; i++) {
-        buckets[i] = td__bucket_of(&values[i]);
+    /* A bucket of many values may reach beyond the window by itself. */
+    if (count == 0 || w->buckets[count - 1].last <= w->last) {
+        count += value_after(call, signal, w, &w->buckets[count]);
     }
-    td__free(values);
     return count;
 }
 
+/* The mean of the finite values; where there are none, what was recorded: NaN or an infinity. */
 static double mean_of(const td__bucket *bucket) {
-    return bucket->valued ? bucket->sum / (double)bucket->valued : (double)NAN;
+    return bucket->valued ? bucket->sum / (double)bucket->valued : bucket->last_nonfinite;
 }
 
 static void put_arrays(td__output *out, const td__bucket *buckets, size_t count) {
@@ -68,11 +113,11 @@ td_status td__route_series(td__call *call, td_error *error) {
     if (status) {
         return status;
     }
-    int64_t first, last;
-    range_of(call, &first, &last);
-    size_t max = (size_t)td__call_number(call, "points", 2, MAX_POINTS, 1024);
-    td__bucket *buckets = td__calloc(max, sizeof *buckets);
-    if (!buckets) {
+    window w = {.statistic = statistic};
+    range_of(call, &w.first, &w.last);
+    w.max = (size_t)td__call_number(call, "points", 2, MAX_POINTS, 1024);
+    w.buckets = td__calloc(w.max + 2, sizeof *w.buckets);
+    if (!w.buckets) {
         return td_error_set(error, TD_MEMORY, "out of memory");
     }
     td__output head = {0}, arrays = {0};
@@ -82,15 +127,14 @@ td_status td__route_series(td__call *call, td_error *error) {
         char *end;
         int64_t id = strtoll(list, &end, 10);
         const td_run_signal *signal = end > list ? td__cached_run_signal(call->run, id) : NULL;
-        size_t count =
-            signal ? load_buckets(call, signal, statistic, first, last, buckets, max) : 0;
+        size_t count = signal ? load_buckets(call, signal, &w) : 0;
         uint64_t values = 0;
         for (size_t i = 0; i < count; i++) {
-            values += buckets[i].rows;
+            values += w.buckets[i].rows;
         }
         td__put_format(&head, "%s{\"signal\":%lld,\"count\":%zu,\"values\":%llu}", n ? "," : "",
                        (long long)id, count, (unsigned long long)values);
-        put_arrays(&arrays, buckets, count);
+        put_arrays(&arrays, w.buckets, count);
         list = end > list && *end == ',' ? end + 1 : "";
     }
     td__put_text(&head, "]}");
@@ -98,37 +142,56 @@ td_status td__route_series(td__call *call, td_error *error) {
     td__put(call->out, arrays.data, arrays.size);
     call->out->failed |= arrays.failed;
     td__output_release(&arrays);
-    td__free(buckets);
+    td__free(w.buckets);
     return TD_OK;
 }
 
 /* ---- Layers x time -------------------------------------------------------------------------- */
 
+/* A row of the map: columns 1 … columns are the window, column 0 is the last record before it. */
 typedef struct grid {
     int64_t first, last;
     size_t columns;
-    double *values, *bad; /* columns each; bad is -1 where nothing was recorded */
+    /* columns + 1 each: the value; how many records were not finite, -1 where nothing was recorded; the
+     * first and the last step that it is of */
+    double *values, *bad, *from, *to;
 } grid;
 
 static size_t column_of(const grid *g, int64_t step) {
     double share = ((double)step - (double)g->first) / ((double)g->last - (double)g->first + 1);
     double column = floor(share * (double)g->columns);
-    return column < 0 ? 0 : column >= (double)g->columns ? g->columns - 1 : (size_t)column;
+    return 1 + (column < 0 ? 0 : column >= (double)g->columns ? g->columns - 1 : (size_t)column);
 }
 
 /* The value of greatest magnitude stays: a spike is seen at any zoom. */
-static void fill_column(const grid *g, const td__bucket *bucket) {
-    size_t to = column_of(g, bucket->last < g->last ? bucket->last : g->last);
+static void fill_columns(const grid *g, const td__bucket *bucket) {
+    if (bucket->first > g->last) {
+        return;
+    }
+    bool before = bucket->last < g->first;
+    size_t from = before ? 0 : column_of(g, bucket->first > g->first ? bucket->first : g->first);
+    size_t to = before ? 0 : column_of(g, bucket->last < g->last ? bucket->last : g->last);
     double value = fabs(bucket->min) > fabs(bucket->max) ? bucket->min : bucket->max;
-    for (size_t c = column_of(g, bucket->first > g->first ? bucket->first : g->first); c <= to;
-         c++) {
-        bool greater = !(fabs(value) <= fabs(g->values[c]));
-        g->values[c] = greater && !isnan(value) ? value : g->values[c];
+    value = bucket->valued ? value : bucket->last_nonfinite;
+    for (size_t c = from; c <= to; c++) {
+        bool first = g->bad[c] < 0;
+        if (first || isnan(g->values[c]) || fabs(value) > fabs(g->values[c])) {
+            g->values[c] = value;
+        }
         g->bad[c] = fmax(g->bad[c], 0) + bucket->nonfinite;
+        g->from[c] = first ? (double)bucket->first : g->from[c];
+        g->to[c] = (double)bucket->last;
     }
 }
 
-/* signals=…: two arrays of a row each (values, non-finite), one value a column. */
+static void clear_row(const grid *g) {
+    for (size_t c = 0; c <= g->columns; c++) {
+        g->values[c] = g->from[c] = g->to[c] = NAN;
+        g->bad[c] = -1;
+    }
+}
+
+/* signals=…: the four arrays of a grid for each of them. */
 td_status td__route_heat(td__call *call, td_error *error) {
     const char *statistic;
     td_status status = td__call_statistic(call, &statistic, error);
@@ -138,26 +201,30 @@ td_status td__route_heat(td__call *call, td_error *error) {
     grid g = {.columns = (size_t)td__call_number(call, "columns", 1, MAX_COLUMNS, 256)};
     g.first = td__call_number(call, "from", INT64_MIN / 2, INT64_MAX / 2, 0);
     g.last = td__call_number(call, "to", g.first, INT64_MAX / 2, g.first);
-    size_t max = 4 * g.columns;
-    td__bucket *buckets = td__calloc(max, sizeof *buckets);
-    g.values = td__calloc(2 * g.columns, sizeof *g.values);
+    window w = {.first = g.first, .last = g.last, .statistic = statistic, .max = 4 * g.columns};
+    w.buckets = td__calloc(w.max + 2, sizeof *w.buckets);
+    size_t width = g.columns + 1;
+    g.values = td__calloc(4 * width, sizeof *g.values);
+    if (!w.buckets || !g.values) {
+        td__free(w.buckets);
+        td__free(g.values);
+        return td_error_set(error, TD_MEMORY, "out of memory");
+    }
+    g.bad = g.values + width;
+    g.from = g.bad + width;
+    g.to = g.from + width;
     td__output head = {0}, arrays = {0};
     size_t rows = 0;
-    for (const char *list = td__call_text(call, "signals"); buckets && g.values && *list;) {
+    for (const char *list = td__call_text(call, "signals"); *list;) {
         char *end;
         int64_t id = strtoll(list, &end, 10);
         const td_run_signal *signal = end > list ? td__cached_run_signal(call->run, id) : NULL;
-        g.bad = g.values + g.columns;
-        for (size_t c = 0; c < g.columns; c++) {
-            g.values[c] = NAN;
-            g.bad[c] = -1;
-        }
-        size_t count =
-            signal ? load_buckets(call, signal, statistic, g.first, g.last, buckets, max) : 0;
+        clear_row(&g);
+        size_t count = signal ? load_buckets(call, signal, &w) : 0;
         for (size_t i = 0; i < count; i++) {
-            fill_column(&g, &buckets[i]);
+            fill_columns(&g, &w.buckets[i]);
         }
-        for (size_t c = 0; c < 2 * g.columns; c++) {
+        for (size_t c = 0; c < 4 * width; c++) {
             td__put_double(&arrays, g.values[c]);
         }
         list = ++rows < MAX_ROWS && end > list && *end == ',' ? end + 1 : "";
@@ -169,7 +236,7 @@ td_status td__route_heat(td__call *call, td_error *error) {
     call->out->failed |= arrays.failed;
     td__output_release(&arrays);
     td__free(g.values);
-    td__free(buckets);
+    td__free(w.buckets);
     return TD_OK;
 }
 

@@ -18,6 +18,11 @@ typedef struct listing {
     size_t count;
 } listing;
 
+static void put_pair(td__output *out, const char *key, const char *text) {
+    td__put_format(out, ",\"%s\":", key);
+    td__put_json(out, text ? text : "");
+}
+
 static void put_metric(td__output *out, const td__metric_summary *metric) {
     td__put_text(out, "{\"name\":");
     td__put_json(out, metric->name);
@@ -55,6 +60,7 @@ static void put_run(void *user, const td__cached_run *run, bool loading) {
     }
     if (known) {
         put_about(out, run);
+        put_pair(out, "problem", run->problem);
         td__put_text(out, ",\"metrics\":[");
         for (size_t i = 0; i < run->metric_count; i++) {
             td__put_text(out, i ? "," : "");
@@ -111,13 +117,8 @@ static td_status put_notes(td__call *call, td_error *error) {
     return status;
 }
 
-static void put_pair(td__output *out, const char *key, const char *text) {
-    td__put_format(out, ",\"%s\":", key);
-    td__put_json(out, text ? text : "");
-}
-
 static void put_signal(td__output *out, const td_run_signal *signal) {
-    const td_signal_info *info = &signal->info;
+    const td_signal_info *info = signal->info;
     td__put_format(out, "{\"id\":%lld,\"forms\":%u,\"first\":%lld,\"last\":%lld",
                    (long long)signal->id, signal->forms, (long long)signal->first_step,
                    (long long)signal->last_step);
@@ -189,8 +190,7 @@ static td_status put_events(td__call *call, td_error *error) {
 
 td_status td__route_run(td__call *call, td_error *error) {
     td__output *out = call->out;
-    const td_run_signal *signals;
-    size_t count = td_run_signals(call->run->run, &signals);
+    size_t count = td_run_signal_count(call->run->run);
     td__put_format(out, "{\"id\":\"%s\",\"name\":", call->run->id);
     td__put_json(out, call->run->place);
     put_about(out, call->run);
@@ -198,8 +198,9 @@ td_status td__route_run(td__call *call, td_error *error) {
     td__put_json(out, call->run->folder);
     td__put_text(out, ",\"signals\":[");
     for (size_t i = 0; i < count; i++) {
+        const td_run_signal *signal = td_run_signal_at(call->run->run, i);
         td__put_text(out, i ? "," : "");
-        put_signal(out, &signals[i]);
+        put_signal(out, signal);
     }
     td__put_text(out, "]");
     td_status status = put_notes(call, error);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HISTOGRAMS = 512, MAX_SIDE = 1024, MAX_UNITS = 1024, MAX_RECORDS = 128 };
+enum { MAX_HISTOGRAMS = 512, MAX_SIDE = 1024, MAX_GALLERY = 24, MAX_GALLERY_SIDE = 256 };
+enum { MAX_UNITS = 1024, MAX_RECORDS = 128 };
 enum { MAX_BINS = 4096, MAX_EXAMPLES = 4096, MAX_VALUES = 256, MAX_TEXTS = 64 };
 static const int64_t max_read = (int64_t)256 << 20; /* bytes of tensors for one answer */
 
@@ -38,11 +39,37 @@ static const double shares[] = {0, 0.05, 0.25, 0.5, 0.75, 0.95, 1};
 enum { SHARES = sizeof shares / sizeof *shares };
 
 typedef struct histograms {
+    td_run *run;
+    const td_run_signal *signal;
     td__output *head, *out;
     int64_t previous; /* step */
     size_t count;
     bool bins;
 } histograms;
+
+typedef struct limits {
+    int64_t step;
+    double min, max; /* NaN: not known */
+} limits;
+
+static td_status read_limits(void *user, const td_record *record, td_error *error) {
+    (void)error;
+    limits *l = user;
+    if (record->step == l->step) {
+        l->min = record->stats->min;
+        l->max = record->stats->max;
+    }
+    return TD_OK;
+}
+
+/* A quantile within the exact minimum and maximum: a bin's edges lie beyond them. */
+static double exact_quantile(const td_histogram *histogram, double share, const limits *l) {
+    double quantile = td_histogram_quantile(histogram, share);
+    if (isnan(l->min) || isnan(l->max)) {
+        return quantile;
+    }
+    return share <= 0 ? l->min : share >= 1 ? l->max : fmin(fmax(quantile, l->min), l->max);
+}
 
 static td_status put_histogram(void *user, const td_record *record, td_error *error) {
     (void)error;
@@ -55,8 +82,15 @@ static td_status put_histogram(void *user, const td_record *record, td_error *er
     int32_t bins = h->bin_count < MAX_BINS ? h->bin_count : MAX_BINS;
     td__put_format(to->head, "%s[%lld,%d]", to->count++ ? "," : "", (long long)record->step,
                    to->bins ? bins : 0);
+    limits l = {record->step, NAN, NAN};
+    if (to->signal->forms & TD_STATS) {
+        td_error ignored = {0};
+        if (td_run_at(to->run, to->signal, TD_STATS, record->step, read_limits, &l, &ignored)) {
+            l.min = NAN;
+        }
+    }
     for (int i = 0; i < SHARES; i++) {
-        td__put_double(to->out, td_histogram_quantile(h, shares[i]));
+        td__put_double(to->out, exact_quantile(h, shares[i], &l));
     }
     for (int32_t i = 0; to->bins && i < bins; i++) {
         td_range r = td_histogram_range(h, i);
@@ -74,7 +108,8 @@ td_status td__route_histograms(td__call *call, td_error *error) {
         return error->status;
     }
     td__output head = {0}, out = {0};
-    histograms to = {.head = &head, .out = &out, .previous = INT64_MIN};
+    histograms to = {
+        .run = call->run->run, .signal = signal, .head = &head, .out = &out, .previous = INT64_MIN};
     to.bins = td__call_number(call, "bins", 0, 1, 0) == 1;
     int64_t max = td__call_number(call, "most", 1, MAX_HISTOGRAMS, 64);
     td__put_text(&head, "{\"records\":[");
@@ -99,20 +134,23 @@ static void put_dims(td__output *out, const td_shape *shape) {
     td__put_text(out, "]");
 }
 
-/* at=3,:,:,0: an index for each axis, ':' for the two that are shown. Axes that are not given are
- * shown from the last one on, the others at 0. */
+/* at=3,:,:,0: an index for each axis, ':' for the two that are shown, '*' for one whose slices are shown
+ * beside each other. Axes that are not given are shown from the last one on, the others at 0. */
 typedef struct slice {
-    int rows, columns; /* axes; -1: none */
+    int rows, columns, gallery; /* axes; -1: none */
     int64_t at[TD_MAX_RANK];
 } slice;
 
 static slice parse_slice(const char *text, const td_shape *shape) {
-    slice s = {-1, -1, {0}};
+    slice s = {-1, -1, -1, {0}};
     for (int axis = 0; axis < shape->rank && *text; axis++) {
         char *end;
         int64_t index = strtoll(text, &end, 10);
         if (*text == ':' && (s.rows < 0 || s.columns < 0)) {
             *(s.rows < 0 ? &s.rows : &s.columns) = axis;
+            end = (char *)(uintptr_t)(text + 1);
+        } else if (*text == '*' && s.gallery < 0) {
+            s.gallery = axis;
             end = (char *)(uintptr_t)(text + 1);
         } else if (end > text && index >= 0 && index < shape->dims[axis]) {
             s.at[axis] = index;
@@ -122,6 +160,7 @@ static slice parse_slice(const char *text, const td_shape *shape) {
     if (s.rows < 0) {
         s.columns = shape->rank - 1;
         s.rows = shape->rank >= 2 ? shape->rank - 2 : -1;
+        s.gallery = -1;
     }
     return s;
 }
@@ -140,6 +179,40 @@ static void put_samples(td__output *out, const td_record *record) {
     td__put_text(out, "]");
 }
 
+/* How far a part of a tensor reaches along an axis. */
+typedef struct extent {
+    int64_t shown, stride;
+} extent;
+
+static extent extent_of(const td_view *view, const int64_t *strides, int axis, int64_t max) {
+    if (axis < 0) {
+        return (extent){1, 0};
+    }
+    int64_t size = view->shape.dims[axis];
+    return (extent){size < max ? size : max, strides[axis]};
+}
+
+static void put_tensor_head(td__output *head, const td_record *record, const slice *s,
+                            const td_stats *stats, extent slices, extent rows, extent columns) {
+    const td_view *view = record->view;
+    td__put_format(head,
+                   "{\"step\":%lld,\"dtype\":\"%s\",\"slices\":%lld,\"rows\":%lld,"
+                   "\"columns\":%lld,\"rowAxis\":%d,\"columnAxis\":%d,",
+                   (long long)record->step, td_dtype_name(view->dtype), (long long)slices.shown,
+                   (long long)rows.shown, (long long)columns.shown, s->rows, s->columns);
+    put_dims(head, &view->shape);
+    td__put_format(head,
+                   ",\"nan\":%lld,\"inf\":%lld,\"zeros\":%lld,\"min\":", (long long)stats->nan,
+                   (long long)stats->inf, (long long)stats->zeros);
+    td__put_number(head, stats->min);
+    td__put_text(head, ",\"max\":");
+    td__put_number(head, stats->max);
+    td__put_text(head, ",\"norm\":");
+    td__put_number(head, stats->norm);
+    put_samples(head, record);
+    td__put_text(head, "}");
+}
+
 static td_status put_tensor(void *user, const td_record *record, td_error *error) {
     const tensor *t = user;
     const td_view *view = record->view;
@@ -152,42 +225,27 @@ static td_status put_tensor(void *user, const td_record *record, td_error *error
         return td_error_set(error, TD_NOT_FOUND, "the tensor is empty");
     }
     slice s = parse_slice(t->at, &view->shape);
-    int64_t rows = s.rows >= 0 ? view->shape.dims[s.rows] : 1;
-    int64_t columns = s.columns >= 0 ? view->shape.dims[s.columns] : 1;
-    int64_t row_stride = s.rows >= 0 ? strides[s.rows] : 0;
-    int64_t column_stride = s.columns >= 0 ? strides[s.columns] : 0;
     for (int axis = 0; axis < view->shape.rank; axis++) {
-        base += axis == s.rows || axis == s.columns ? 0 : s.at[axis] * strides[axis];
+        base += s.at[axis] * strides[axis]; /* 0 for the axes that are shown */
     }
     td_stats stats;
     td_status status = td_stats_of(view, &stats, error);
     if (status) {
         return status;
     }
-    int64_t shown_rows = rows < MAX_SIDE ? rows : MAX_SIDE;
-    int64_t shown_columns = columns < MAX_SIDE ? columns : MAX_SIDE;
+    int64_t side = s.gallery >= 0 ? MAX_GALLERY_SIDE : MAX_SIDE;
+    extent slices = extent_of(view, strides, s.gallery, MAX_GALLERY);
+    extent rows = extent_of(view, strides, s.rows, side);
+    extent columns = extent_of(view, strides, s.columns, side);
     td__output head = {0};
-    td__put_format(&head,
-                   "{\"step\":%lld,\"dtype\":\"%s\",\"rows\":%lld,\"columns\":%lld,\"rowAxis\":%d,"
-                   "\"columnAxis\":%d,",
-                   (long long)record->step, td_dtype_name(view->dtype), (long long)shown_rows,
-                   (long long)shown_columns, s.rows, s.columns);
-    put_dims(&head, &view->shape);
-    td__put_format(&head,
-                   ",\"nan\":%lld,\"inf\":%lld,\"zeros\":%lld,\"min\":", (long long)stats.nan,
-                   (long long)stats.inf, (long long)stats.zeros);
-    td__put_number(&head, stats.min);
-    td__put_text(&head, ",\"max\":");
-    td__put_number(&head, stats.max);
-    td__put_text(&head, ",\"norm\":");
-    td__put_number(&head, stats.norm);
-    put_samples(&head, record);
-    td__put_text(&head, "}");
+    put_tensor_head(&head, record, &s, &stats, slices, rows, columns);
     td__call_binary(t->call, &head);
-    for (int64_t r = 0; r < shown_rows; r++) {
-        for (int64_t c = 0; c < shown_columns; c++) {
-            td__put_double(t->call->out,
-                           td_view_element(view, base + r * row_stride + c * column_stride));
+    for (int64_t i = 0; i < slices.shown; i++) {
+        for (int64_t r = 0; r < rows.shown; r++) {
+            int64_t at = base + i * slices.stride + r * rows.stride;
+            for (int64_t c = 0; c < columns.shown; c++) {
+                td__put_double(t->call->out, td_view_element(view, at + c * columns.stride));
+            }
         }
     }
     return TD_OK;
@@ -361,17 +419,17 @@ static td_status put_batch(void *user, const td_record *record, td_error *error)
  * step. */
 td_status td__route_batch(td__call *call, td_error *error) {
     int64_t step = td__call_number(call, "step", INT64_MIN, INT64_MAX, INT64_MAX);
-    const td_run_signal *signals;
-    size_t count = td_run_signals(call->run->run, &signals);
+    size_t count = td_run_signal_count(call->run->run);
     batch b = {.out = call->out};
     td__put_text(call->out, "{\"about\":\"batch\"");
     for (size_t i = 0; i < count && !b.found; i++) {
-        if (signals[i].forms & TD_TENSOR && signals[i].first_step <= step) {
+        const td_run_signal *signal = td_run_signal_at(call->run->run, i);
+        if (signal->forms & TD_TENSOR && signal->first_step <= step) {
             td_status status =
-                td_run_at(call->run->run, &signals[i], TD_TENSOR, step, put_batch, &b, error);
+                td_run_at(call->run->run, signal, TD_TENSOR, step, put_batch, &b, error);
             if (!status && b.found) {
                 td__put_text(call->out, ",\"signal\":");
-                td__put_json(call->out, signals[i].name);
+                td__put_json(call->out, signal->name);
             }
         }
     }

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { TD__ID_SIZE = 17, TD__MAX_METRICS = 8, TD__SPARK = 48 };
+enum { TD__ID_SIZE = 17, TD__MAX_METRICS = 8, TD__SPARK = 48, TD__PROBLEM_SIZE = 256 };
 
 /* One signal's numbers; statistic is one of td__statistic's, NULL for scalars. */
 typedef struct td__cached_series {
@@ -44,6 +44,7 @@ typedef struct td__cached_run {
     td_error error; /* why it cannot be read */
     td_run_info info;
     char *name;
+    char problem[TD__PROBLEM_SIZE]; /* the first thing of it that cannot be read; "": none */
     td__cached_series *series;
     size_t series_count, series_capacity;
     td__metric_summary metrics[TD__MAX_METRICS];

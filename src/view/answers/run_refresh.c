@@ -36,16 +36,15 @@ static void summarise_spark(td__cached_run *run, const td_run_signal *signal) {
 }
 
 static void summarise_run(td__cached_run *run) {
-    const td_run_signal *signals;
     size_t chosen[TD__MAX_METRICS];
-    run->signal_count = td_run_signals(run->run, &signals);
+    run->signal_count = td_run_signal_count(run->run);
     size_t count = td_run_main_metrics(run->run, chosen, TD__MAX_METRICS);
     for (size_t i = 0; i < run->metric_count; i++) {
         td__free(run->metrics[i].name);
     }
     run->metric_count = 0;
     for (size_t i = 0; i < count; i++) {
-        const td_run_signal *signal = &signals[chosen[i]];
+        const td_run_signal *signal = td_run_signal_at(run->run, chosen[i]);
         const td__pyramid *pyramid = td__cached_run_pyramid(run, signal, NULL);
         char *name = td__strdup(signal->name);
         if (!pyramid || !name) {
@@ -57,7 +56,7 @@ static void summarise_run(td__cached_run *run) {
         run->metrics[run->metric_count++] = made;
     }
     if (count > 0) {
-        summarise_spark(run, &signals[chosen[0]]);
+        summarise_spark(run, td_run_signal_at(run->run, chosen[0]));
     }
     char *name = td__strdup(run->info.name);
     if (name) {
@@ -78,6 +77,9 @@ td_status td__cached_run_read(td__cached_run *run, td_error *error) {
     run->read = true;
     run->info.size = sizeof run->info;
     td_run_about(run->run, &run->info);
+    const char *const *problems;
+    bool damaged = td_run_problems(run->run, &problems) > 0;
+    (void)snprintf(run->problem, sizeof run->problem, "%s", damaged ? problems[0] : "");
     /* A trigger records earlier steps and a resumed run records steps again, so the cached series may
      * be incomplete. */
     if (run->info.events || run->info.last_step < last ||
@@ -97,11 +99,11 @@ typedef struct known {
 } known;
 
 static known *remember_signals(const td__cached_run *run, size_t *count) {
-    const td_run_signal *signals;
-    *count = run->read ? td_run_signals(run->run, &signals) : 0;
+    *count = run->read ? td_run_signal_count(run->run) : 0;
     known *list = td__calloc(*count + 1, sizeof *list);
     for (size_t i = 0; list && i < *count; i++) {
-        list[i] = (known){signals[i].id, signals[i].last_step};
+        const td_run_signal *signal = td_run_signal_at(run->run, i);
+        list[i] = (known){signal->id, signal->last_step};
     }
     *count = list ? *count : 0;
     return list;
@@ -111,19 +113,19 @@ static known *remember_signals(const td__cached_run *run, size_t *count) {
  * is null when more than MAX_NAMED changed. */
 static void put_changes(td__output *changes, const td__cached_run *run, const known *before,
                         size_t before_count) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(run->run, &signals), named = 0;
+    size_t count = td_run_signal_count(run->run), named = 0;
     td__put_format(changes, "%s{\"id\":\"%s\",\"state\":\"%s\",\"step\":%lld,\"signals\":",
                    changes->size ? "," : "", run->id, td_run_state_name(run->info.state),
                    (long long)run->info.last_step);
     size_t start = changes->size;
     td__put_text(changes, "[");
     for (size_t i = 0; i < count && named <= MAX_NAMED; i++) {
-        bool same = i < before_count && before[i].id == signals[i].id &&
-                    before[i].last == signals[i].last_step;
+        const td_run_signal *signal = td_run_signal_at(run->run, i);
+        bool same =
+            i < before_count && before[i].id == signal->id && before[i].last == signal->last_step;
         if (!same) {
-            td__put_format(changes, "%s[%lld,%lld]", named++ ? "," : "", (long long)signals[i].id,
-                           (long long)signals[i].last_step);
+            td__put_format(changes, "%s[%lld,%lld]", named++ ? "," : "", (long long)signal->id,
+                           (long long)signal->last_step);
         }
     }
     td__put_text(changes, "]");

@@ -21,14 +21,15 @@ const char *td__statistic(const char *name) {
 }
 
 const td_run_signal *td__cached_run_signal(const td__cached_run *run, int64_t id) {
-    const td_run_signal *signals;
-    size_t count = td_run_signals(run->run, &signals);
-    if (id > 0 && (size_t)id <= count && signals[id - 1].id == id) {
-        return &signals[id - 1];
+    size_t count = td_run_signal_count(run->run);
+    const td_run_signal *likely = id > 0 ? td_run_signal_at(run->run, (size_t)id - 1) : NULL;
+    if (likely && likely->id == id) {
+        return likely;
     }
     for (size_t i = 0; i < count; i++) {
-        if (signals[i].id == id) {
-            return &signals[i];
+        const td_run_signal *signal = td_run_signal_at(run->run, i);
+        if (signal->id == id) {
+            return signal;
         }
     }
     return NULL;

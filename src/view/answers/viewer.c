@@ -104,8 +104,8 @@ static void *refresh_runs(void *user) {
     double last_message = td__seconds();
     do {
         double now = td__seconds();
-        bool awake = now - atomic_load(&viewer->last_asked) < awake_seconds ||
-                     viewer->engine.followed(viewer->server);
+        bool followed = viewer->engine.followed(viewer->server);
+        bool awake = followed || now - atomic_load(&viewer->last_asked) < awake_seconds;
         td__output changes = {0}, message = {0};
         if (awake && td__run_cache_refresh(viewer->context.cache, &changes)) {
             td__put_text(&message, "data: ");
@@ -140,7 +140,9 @@ static bool make_token(char token[TD__TOKEN_SIZE]) {
 
 static td_status listen_at(td_viewer *viewer, const char *host, int port, td_error *error) {
     td__http_options options = {.host = host ? host : "127.0.0.1",
-                                .port = port ? port : DEFAULT_PORT,
+                                .port = port == TD_ANY_PORT ? 0
+                                        : port              ? port
+                                                            : DEFAULT_PORT,
                                 .user = viewer,
                                 .answer = answer,
                                 .release = release,

@@ -1,8 +1,10 @@
 /* The engine that speaks HTTP, on libmicrohttpd: a plugin of its own (libtapedeck-http.so).
  *
  * Four threads share the connections (epoll); an idle connection is closed after a
- * while and takes a few kilobytes until then. Followers are suspended while there is nothing new.
- * Lock: a server's, of its followers; MHD's functions for suspending may be called under it. */
+ * while and takes a few kilobytes until then. A connection without an allowed request is closed after
+ * STRANGER_SECONDS, however slowly it sends, so that strangers cannot occupy all of them. Followers are suspended
+ * while there is nothing new.
+ * Lock: a server's, of its followers and clients; MHD's functions for suspending may be called under it. */
 #include "answers/http.h"
 
 #include <arpa/inet.h>
@@ -13,12 +15,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <time.h>
 
 enum {
     THREADS = 4,
-    MAX_CONNECTIONS = 768,
+    MAX_CONNECTIONS = 2048,
     MAX_FOLLOWERS = 256,
     IDLE_SECONDS = 30,
+    STRANGER_SECONDS = 5,
     HEADER_BYTES = 48 << 10,
     MESSAGE_BYTES = 64 << 10,
     LONGEST_TARGET = 24 << 10
@@ -32,12 +38,21 @@ typedef struct follower {
     struct follower *next;
 } follower;
 
+/* A connection. */
+typedef struct client {
+    int socket;
+    struct timespec since;
+    bool allowed; /* it has sent the token */
+    struct client *next, *previous;
+} client;
+
 struct td__http_server {
     td__http_options options;
     struct MHD_Daemon *daemon;
     pthread_mutex_t lock;
     follower *followers;   /* lock */
     size_t follower_count; /* lock */
+    client *clients;       /* lock; the newest first */
     bool stopping;         /* lock */
 };
 
@@ -113,6 +128,67 @@ static void resume_all(struct td__http_server *server, bool stopping) {
     pthread_mutex_unlock(&server->lock);
 }
 
+/* ---- Clients -------------------------------------------------------------------------------- */
+
+static void add_client(struct td__http_server *server, struct MHD_Connection *connection,
+                       void **context) {
+    client *c = calloc(1, sizeof *c);
+    *context = c;
+    if (!c) {
+        return;
+    }
+    c->socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    (void)clock_gettime(CLOCK_MONOTONIC, &c->since);
+    pthread_mutex_lock(&server->lock);
+    c->next = server->clients;
+    if (c->next) {
+        c->next->previous = c;
+    }
+    server->clients = c;
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void remove_client(struct td__http_server *server, client *c) {
+    pthread_mutex_lock(&server->lock);
+    *(c->previous ? &c->previous->next : &server->clients) = c->next;
+    if (c->next) {
+        c->next->previous = c->previous;
+    }
+    pthread_mutex_unlock(&server->lock);
+    free(c);
+}
+
+static void watch_connection(void *user, struct MHD_Connection *connection, void **context,
+                             enum MHD_ConnectionNotificationCode code) {
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        add_client(user, connection, context);
+    } else if (*context) {
+        remove_client(user, *context);
+    }
+}
+
+static void allow_client(struct td__http_server *server, struct MHD_Connection *connection) {
+    client *c =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    pthread_mutex_lock(&server->lock);
+    if (c) {
+        c->allowed = true;
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+/* Ends connections that have been open for STRANGER_SECONDS without an allowed request. A socket is in the
+ * list only while MHD has it open. The caller has the lock. */
+static void end_strangers(struct td__http_server *server) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    for (client *c = server->clients; c; c = c->next) {
+        if (!c->allowed && now.tv_sec - c->since.tv_sec > STRANGER_SECONDS) {
+            (void)shutdown(c->socket, SHUT_RDWR);
+        }
+    }
+}
+
 /* ---- Requests ------------------------------------------------------------------------------- */
 
 static void *keep_target(void *user, const char *target, struct MHD_Connection *connection) {
@@ -152,6 +228,14 @@ static void add_headers(struct MHD_Response *made, const td__response *response)
     }
 }
 
+static enum MHD_Result count_host(void *user, enum MHD_ValueKind kind, const char *key,
+                                  const char *value) {
+    (void)kind;
+    (void)value;
+    *(int *)user += strcasecmp(key, "Host") == 0;
+    return MHD_YES;
+}
+
 static enum MHD_Result handle(void *user, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *data,
                               size_t *data_size, void **state) {
@@ -163,14 +247,20 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
     td__http_request request = {
         .method = method,
         .target = *state ? *state : "/too-long",
-        .host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
         .origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"),
         .cookie = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Cookie")};
+    int hosts = 0;
+    (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
+    request.host =
+        hosts == 1 ? MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host") : NULL;
     const char *accepted =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept-Encoding");
     request.gzip = accepted && strstr(accepted, "gzip");
     td__response response = {0};
     server->options.answer(server->options.user, &request, &response);
+    if (response.allowed) {
+        allow_client(server, connection);
+    }
     struct MHD_Response *made =
         response.follow ? follow(server, connection)
                         : MHD_create_response_from_buffer(response.body.size, response.body.data,
@@ -210,8 +300,8 @@ static struct MHD_Daemon *start_daemon(struct td__http_server *server, struct so
         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_URI_LOG_CALLBACK, keep_target, NULL, MHD_OPTION_NOTIFY_COMPLETED, drop_target,
-        NULL, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, watch_connection, server, MHD_OPTION_URI_LOG_CALLBACK,
+        keep_target, NULL, MHD_OPTION_NOTIFY_COMPLETED, drop_target, NULL, MHD_OPTION_END);
 }
 
 static td_status start(const td__http_options *options, td__http_server **result, int *port,
@@ -248,6 +338,7 @@ static void wake(td__http_server *server) {
 static bool followed(td__http_server *server) {
     pthread_mutex_lock(&server->lock);
     bool any = server->followers != NULL;
+    end_strangers(server);
     pthread_mutex_unlock(&server->lock);
     return any;
 }

@@ -110,10 +110,10 @@ static void a_picture_is_written_as_it_is(void **state) {
     assert_int_equal(td_deck_close(deck, &error), TD_FORMAT);
     td_run *run = td_run_open(path, &error);
     assert_non_null(run);
-    const td_run_signal *signals;
-    assert_int_equal(td_run_signals(run, &signals), 1);
-    assert_int_equal(signals[0].forms, TD_IMAGE);
-    assert_ok(td_run_at(run, &signals[0], TD_IMAGE, 1, compare_picture, &seen, &error), error);
+    assert_int_equal(td_run_signal_count(run), 1);
+    assert_int_equal(td_run_signal_at(run, 0)->forms, TD_IMAGE);
+    assert_ok(td_run_at(run, td_run_signal_at(run, 0), TD_IMAGE, 1, compare_picture, &seen, &error),
+              error);
     assert_int_equal(seen, 1);
     td_run_close(run);
 }

@@ -36,12 +36,13 @@ static void write_layer(const char *path, const layer *l) {
         put_message(&graph, 1, node_of("Add", inputs, "c"));
     }
     put_message(&graph, 1, node_of("Relu", "c", "y"));
-    put_message(&graph, 5, tensor_of("fc.weight", TD__ONNX_FLOAT, 2, shape, kernel, sizeof kernel));
+    put_message(&graph, 5,
+                tensor_of("fc.weight", TD__GRAPH_FLOAT, 2, shape, kernel, sizeof kernel));
     put_message(
         &graph, 5,
-        tensor_of(l->bias, TD__ONNX_FLOAT, l->rank, l->dims, bias, (size_t)count * sizeof *bias));
-    put_message(&graph, 11, info_of("x", TD__ONNX_FLOAT, 2, (int64_t[]){-1, IN}));
-    put_message(&graph, 12, info_of("y", TD__ONNX_FLOAT, 2, (int64_t[]){-1, UNITS}));
+        tensor_of(l->bias, TD__GRAPH_FLOAT, l->rank, l->dims, bias, (size_t)count * sizeof *bias));
+    put_message(&graph, 11, info_of("x", TD__GRAPH_FLOAT, 2, (int64_t[]){-1, IN}));
+    put_message(&graph, 12, info_of("y", TD__GRAPH_FLOAT, 2, (int64_t[]){-1, UNITS}));
     proto_bytes model = model_of(graph, 13);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);

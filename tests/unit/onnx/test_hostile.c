@@ -5,7 +5,8 @@
 #include "onnx_bytes.h"
 
 #include "base/memory.h"
-#include "onnx/run.h"
+#include "graph/run.h"
+#include "onnx/onnx.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@
 /* Parses, and expects a failure with that status and a text that contains words. */
 static void refuse_at(proto_bytes model, const char *path, td_status status, const char *words) {
     td_error error = {0};
-    td__onnx_graph *graph = td__onnx_parse(model.data, model.size, path, &error);
+    td__graph *graph = td__onnx_parse(model.data, model.size, path, &error);
     free(model.data);
     if (graph || error.status != status || !strstr(error.text, words)) {
         fail_msg("expected %d '%s', got %d '%s'", (int)status, words, (int)error.status,
@@ -33,7 +34,7 @@ static void refuse_tensor(proto_bytes tensor, td_status status, const char *word
     proto_bytes graph = {0};
     put_message(&graph, 5, tensor);
     put_message(&graph, 1, node_of("Relu", "t", "y"));
-    put_message(&graph, 12, info_of("y", TD__ONNX_FLOAT, 0, NULL));
+    put_message(&graph, 12, info_of("y", TD__GRAPH_FLOAT, 0, NULL));
     refuse_graph(graph, status, words);
 }
 
@@ -45,39 +46,40 @@ static proto_bytes rich_model(void) {
     int64_t target[] = {0, -1};
     put_text(&list, 1, "strides");
     put_bytes(&list, 8, "\x01\x01", 2);
-    put_int(&list, 20, TD__ONNX_ATTRIBUTE_INTS);
+    put_int(&list, 20, TD__GRAPH_ATTRIBUTE_INTS);
     put_message(&node, 5, list);
     put_text_attribute(&node, "auto_pad", "NOTSET");
     put_message(&graph, 1, node);
     node = node_of("Constant", "", "shape");
     put_text(&constant, 1, "value");
-    inside = tensor_of("", TD__ONNX_INT64, 1, (int64_t[]){2}, target, sizeof target);
+    inside = tensor_of("", TD__GRAPH_INT64, 1, (int64_t[]){2}, target, sizeof target);
     put_message(&constant, 5, inside);
-    put_int(&constant, 20, TD__ONNX_ATTRIBUTE_TENSOR);
+    put_int(&constant, 20, TD__GRAPH_ATTRIBUTE_TENSOR);
     put_message(&node, 5, constant);
     put_message(&graph, 1, node);
     put_message(&graph, 1, node_of("Reshape", "h shape", "y"));
-    put_message(&graph, 5, tensor_of("w", TD__ONNX_FLOAT, 4, (int64_t[]){2, 1, 2, 2}, w, sizeof w));
-    put_message(&graph, 11, info_of("x", TD__ONNX_FLOAT, 4, (int64_t[]){1, 1, 3, 3}));
-    put_message(&graph, 12, info_of("y", TD__ONNX_FLOAT, 2, (int64_t[]){1, 8}));
-    put_message(&graph, 13, info_of("h", TD__ONNX_FLOAT, 4, (int64_t[]){1, 2, 2, 2}));
+    put_message(&graph, 5,
+                tensor_of("w", TD__GRAPH_FLOAT, 4, (int64_t[]){2, 1, 2, 2}, w, sizeof w));
+    put_message(&graph, 11, info_of("x", TD__GRAPH_FLOAT, 4, (int64_t[]){1, 1, 3, 3}));
+    put_message(&graph, 12, info_of("y", TD__GRAPH_FLOAT, 2, (int64_t[]){1, 8}));
+    put_message(&graph, 13, info_of("h", TD__GRAPH_FLOAT, 4, (int64_t[]){1, 2, 2, 2}));
     return model_of(graph, 13);
 }
 
 /* Runs what is sound enough to run, on zeros. */
-static void try_run(const td__onnx_graph *graph) {
+static void try_run(const td__graph *graph) {
     td_error error = {0};
     td_tape *tape = td_tape_create(NULL, &error);
-    td__onnx_run *run = td__onnx_run_create(graph, &error);
+    td__graph_run *run = td__graph_run_create(graph, &error);
     td_tensor *x = td_tensor_create("x", TD_FLOAT32, TD_SHAPE(1, 1, 3, 3), &error);
     if (run && graph->input_count == 1) {
-        td__onnx_run_begin(run);
-        td__onnx_run_set(run, 0, TD__ONNX_FLOAT, x);
-        bool fine = td__onnx_run_nodes(run, tape, 0, graph->node_count);
+        td__graph_run_begin(run);
+        td__graph_run_set(run, 0, TD__GRAPH_FLOAT, x);
+        bool fine = td__graph_run_nodes(run, tape, 0, graph->node_count);
         assert_true(fine || td_tape_status(tape, NULL) != TD_OK);
     }
     td_tensor_destroy(x);
-    td__onnx_run_destroy(run);
+    td__graph_run_destroy(run);
     td_tape_destroy(tape);
 }
 
@@ -89,9 +91,9 @@ static void truncated_at_every_byte(void **state) {
         memcpy(exact, model.data, size);
         exact = realloc(exact, size ? size : 1);
         td_error error = {0};
-        td__onnx_graph *graph = td__onnx_parse(exact, size, NULL, &error);
+        td__graph *graph = td__onnx_parse(exact, size, NULL, &error);
         assert_true(size == model.size ? graph != NULL : !graph && error.text[0]);
-        td__onnx_graph_destroy(graph);
+        td__graph_destroy(graph);
         free(exact);
     }
     free(model.data);
@@ -105,12 +107,12 @@ static void every_byte_changed(void **state) {
         for (size_t k = 0; k < sizeof masks; k++) {
             model.data[i] ^= masks[k];
             td_error error = {0};
-            td__onnx_graph *graph = td__onnx_parse(model.data, model.size, NULL, &error);
+            td__graph *graph = td__onnx_parse(model.data, model.size, NULL, &error);
             assert_true(graph || error.text[0]);
             if (graph) {
                 try_run(graph);
             }
-            td__onnx_graph_destroy(graph);
+            td__graph_destroy(graph);
             model.data[i] ^= masks[k];
         }
     }
@@ -120,7 +122,7 @@ static void every_byte_changed(void **state) {
 static void memory_fails_at_every_allocation(void **state) {
     (void)state;
     proto_bytes model = rich_model();
-    td__onnx_graph *graph = NULL;
+    td__graph *graph = NULL;
     for (uint64_t n = 1; !graph; n++) {
         td_error error = {0};
         td__allocation_fail_at(n);
@@ -128,7 +130,7 @@ static void memory_fails_at_every_allocation(void **state) {
         td__allocation_fail_at(0);
         assert_true(graph || error.status == TD_MEMORY);
     }
-    td__onnx_graph_destroy(graph);
+    td__graph_destroy(graph);
     free(model.data);
 }
 
@@ -149,8 +151,8 @@ static void what_is_no_model(void **state) {
 
 static proto_bytes graph_with_output(void) {
     proto_bytes graph = {0};
-    put_message(&graph, 11, info_of("x", TD__ONNX_FLOAT, 0, NULL));
-    put_message(&graph, 12, info_of("y", TD__ONNX_FLOAT, 0, NULL));
+    put_message(&graph, 11, info_of("x", TD__GRAPH_FLOAT, 0, NULL));
+    put_message(&graph, 12, info_of("y", TD__GRAPH_FLOAT, 0, NULL));
     return graph;
 }
 
@@ -193,7 +195,7 @@ static void what_is_not_supported_says_so(void **state) {
     put_text(&numbers, 8, "t");
     refuse_tensor(numbers, TD_UNSUPPORTED, "type complex64");
     put_int(&text, 1, 1);
-    put_int(&text, 2, TD__ONNX_STRING);
+    put_int(&text, 2, TD__GRAPH_STRING);
     put_text(&text, 8, "t");
     put_bytes(&text, 9, "12345678", 8);
     refuse_tensor(text, TD_FORMAT, "is not in it"); /* or it would be taken for an address */
@@ -225,13 +227,13 @@ static void small_integers_may_be_widened(void **state) {
     size_t count = (size_t)40 << 20;
     uint8_t *zeros = calloc(count, 1);
     proto_bytes tensor =
-        tensor_of("t", TD__ONNX_INT8, 1, (int64_t[]){(int64_t)count}, zeros, count);
-    td__onnx_constant constant = {0};
-    void *memory = NULL;
+        tensor_of("t", TD__GRAPH_INT8, 1, (int64_t[]){(int64_t)count}, zeros, count);
+    td__graph_constant constant = {0};
+    td__chunk *memory = NULL;
     td_error error = {0};
     assert_ok(td__onnx_parse_tensor(tensor.data, tensor.size, &constant, &memory, &error), error);
     td_tensor_destroy(constant.tensor);
-    td__onnx_chunks_free(memory);
+    td__chunks_free(memory);
     free(tensor.data);
     free(zeros);
 }
@@ -259,7 +261,7 @@ static void nesting_is_bounded(void **state) {
         proto_bytes attribute = {0}, node = node_of("If", "x", "z"), graph = {0};
         put_message(&attribute, 6, inside);
         put_message(&node, 5, attribute);
-        put_message(&graph, 12, info_of("x", TD__ONNX_FLOAT, 0, NULL));
+        put_message(&graph, 12, info_of("x", TD__GRAPH_FLOAT, 0, NULL));
         put_message(&graph, 1, node);
         inside = graph;
     }
@@ -275,29 +277,29 @@ static void shapes_must_fit_their_data(void **state) {
     (void)state;
     float four[4] = {0};
     int64_t huge = (int64_t)1 << 62;
-    refuse_tensor(tensor_of("t", TD__ONNX_FLOAT, 1, (int64_t[]){5}, four, sizeof four), TD_FORMAT,
+    refuse_tensor(tensor_of("t", TD__GRAPH_FLOAT, 1, (int64_t[]){5}, four, sizeof four), TD_FORMAT,
                   "has 16 bytes");
-    refuse_tensor(tensor_of("t", TD__ONNX_FLOAT, 1, (int64_t[]){3}, four, sizeof four), TD_FORMAT,
+    refuse_tensor(tensor_of("t", TD__GRAPH_FLOAT, 1, (int64_t[]){3}, four, sizeof four), TD_FORMAT,
                   "has 16 bytes");
-    refuse_tensor(tensor_of("t", TD__ONNX_FLOAT, 2, (int64_t[]){huge, 4}, four, sizeof four),
+    refuse_tensor(tensor_of("t", TD__GRAPH_FLOAT, 2, (int64_t[]){huge, 4}, four, sizeof four),
                   TD_FORMAT, "out of range");
-    refuse_tensor(tensor_of("t", TD__ONNX_FLOAT, 2, (int64_t[]){huge, 0}, four, sizeof four),
+    refuse_tensor(tensor_of("t", TD__GRAPH_FLOAT, 2, (int64_t[]){huge, 0}, four, sizeof four),
                   TD_FORMAT, "");
-    refuse_tensor(tensor_of("t", TD__ONNX_FLOAT, 1, (int64_t[]){-4}, four, sizeof four), TD_FORMAT,
+    refuse_tensor(tensor_of("t", TD__GRAPH_FLOAT, 1, (int64_t[]){-4}, four, sizeof four), TD_FORMAT,
                   "out of range");
-    refuse_tensor(tensor_of("t", TD__ONNX_FLOAT, 9, (int64_t[]){1, 1, 1, 1, 1, 1, 1, 1, 1}, four,
+    refuse_tensor(tensor_of("t", TD__GRAPH_FLOAT, 9, (int64_t[]){1, 1, 1, 1, 1, 1, 1, 1, 1}, four,
                             sizeof *four),
                   TD_UNSUPPORTED, "more than 8 dimensions");
     proto_bytes listed = {0};
     put_text(&listed, 8, "t");
     put_int(&listed, 1, huge / 8);
-    put_int(&listed, 2, TD__ONNX_FLOAT);
+    put_int(&listed, 2, TD__GRAPH_FLOAT);
     put_bytes(&listed, 4, four, sizeof four);
     refuse_tensor(listed, TD_FORMAT, "has 4 values");
     listed = (proto_bytes){0};
     put_text(&listed, 8, "t");
     put_int(&listed, 1, 2);
-    put_int(&listed, 2, TD__ONNX_INT64);
+    put_int(&listed, 2, TD__GRAPH_INT64);
     put_bytes(&listed, 7, "\x01\xff", 2); /* the second has no end */
     refuse_tensor(listed, TD_FORMAT, "has 1 values");
 }
@@ -354,7 +356,7 @@ static proto_bytes external_model(const char *location, const char *offset, cons
     proto_bytes graph = {0}, tensor = {0};
     const char *entries[][2] = {{"location", location}, {"offset", offset}, {"length", length}};
     put_int(&tensor, 1, 3);
-    put_int(&tensor, 2, TD__ONNX_FLOAT);
+    put_int(&tensor, 2, TD__GRAPH_FLOAT);
     put_text(&tensor, 8, "t");
     put_int(&tensor, 14, 1);
     for (size_t i = 0; i < 3; i++) {
@@ -366,7 +368,7 @@ static proto_bytes external_model(const char *location, const char *offset, cons
         }
     }
     put_message(&graph, 5, tensor);
-    put_message(&graph, 12, info_of("t", TD__ONNX_FLOAT, 0, NULL));
+    put_message(&graph, 12, info_of("t", TD__GRAPH_FLOAT, 0, NULL));
     return model_of(graph, 13);
 }
 
@@ -376,7 +378,7 @@ static void accept_external(const char *location, const char *offset, const char
     snprintf(path, sizeof path, "%s/model/m.onnx", folder);
     proto_bytes model = external_model(location, offset, length);
     td_error error = {0};
-    td__onnx_graph *graph = td__onnx_parse(model.data, model.size, path, &error);
+    td__graph *graph = td__onnx_parse(model.data, model.size, path, &error);
     free(model.data);
     if (!graph) {
         fail_msg("%s", error.text);
@@ -384,7 +386,7 @@ static void accept_external(const char *location, const char *offset, const char
     const float *values = td_tensor_data(graph->values[0].constant.tensor);
     assert_float_equal(values[0], first, 0);
     assert_float_equal(values[2], first + 2, 0);
-    td__onnx_graph_destroy(graph);
+    td__graph_destroy(graph);
 }
 
 static void external_data_beneath_the_folder_is_read(void **state) {

@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "base/memory.h"
-#include "onnx/model.h"
+#include "onnx/onnx.h"
 
 #include <sys/resource.h>
 
@@ -27,7 +27,7 @@ static file_bytes read_file(const char *name) {
 /* Whatever comes of it: a model that can be let go of, or a reason. */
 static void try_model(const unsigned char *data, size_t size) {
     td_error error = {0};
-    td_model *model = td__onnx_model(data, size, NULL, &error);
+    td_model *model = td__onnx_model(data, size, NULL, NULL, &error);
     if (!model) {
         assert_int_not_equal(error.status, TD_OK);
         assert_true(strlen(error.text) > 0);
@@ -70,7 +70,7 @@ static void exhausted_memory_is_told_wherever_it_happens(void **state) {
         for (uint64_t n = 1; n <= all; n += all < 2000 ? 1 : 7) {
             td_error error = {0};
             td__allocation_fail_at(n);
-            td_model *model = td__onnx_model(file.data, file.size, NULL, &error);
+            td_model *model = td__onnx_model(file.data, file.size, NULL, NULL, &error);
             td__allocation_fail_at(0);
             assert_true(model || error.text[0]);
             refused += !model;
@@ -88,7 +88,7 @@ static void what_takes_too_much_memory_is_refused_and_never_taken(void **state) 
     for (size_t i = 0; i < sizeof bombs / sizeof *bombs; i++) {
         file_bytes file = read_file(bombs[i]);
         td_error error = {0};
-        assert_null(td__onnx_model(file.data, file.size, bombs[i], &error));
+        assert_null(td__onnx_model(file.data, file.size, bombs[i], NULL, &error));
         assert_int_equal(error.status, TD_MEMORY);
         free(file.data);
     }
@@ -105,12 +105,14 @@ static void a_stripped_file_is_not_believed_either(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         file_bytes file = read_file(names[i]);
         td_error error = {0};
-        td_model *model = td__onnx_model(file.data, file.size, NULL, &error);
+        td_model *model = td__onnx_model(file.data, file.size, NULL, NULL, &error);
         assert_non_null(model);
         size_t size;
-        const void *stripped = td__onnx_stripped(model, &size);
+        uint8_t *stripped = td__onnx_stripped(model, &size);
+        assert_non_null(stripped);
         assert_true(size < file.size);
         memcpy(file.data, stripped, size);
+        td__free(stripped);
         td_model_destroy(model);
 
         model = td__onnx_restore(file.data, size, 100000, "again", "file", &error);

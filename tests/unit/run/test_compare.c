@@ -169,7 +169,7 @@ static td_status look_at(void *user, const td_run_summary *summary, td_error *re
             l->last = summary->metrics[i].values.last;
         }
     }
-    l->step = summary->info.last_step;
+    l->step = summary->info->last_step;
     return TD_OK;
 }
 

@@ -72,6 +72,7 @@ static void points_are_single_steps_or_keep_lowest_and_highest(void **state) {
     td_error error = {0};
     assert_ok(td_deck_close(record(), &error), error);
     td_run *run = td_run_open(folder, &error);
+    assert_null(td_run_signal_at(run, td_run_signal_count(run)));
     const td_run_signal *loss = td_run_signal_find(run, "loss");
     assert_non_null(loss);
     assert_int_equal(loss->forms, TD_SCALAR);

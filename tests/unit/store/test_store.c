@@ -279,7 +279,8 @@ static void what_a_signal_is_comes_back(void **state) {
                             .better = TD_BETTER_LARGER,
                             .units = units,
                             .unit_count = 3,
-                            .rank = 2};
+                            .rank = 2,
+                            .sequence = 17};
     td_record records[] = {
         {.signal = "anything", .form = TD_SCALAR, .step = 1, .value = 1, .info = &given},
         {.signal = "conv.bias", .signal_index = 1, .form = TD_SCALAR, .step = 1, .value = 1}};
@@ -293,11 +294,12 @@ static void what_a_signal_is_comes_back(void **state) {
     assert_ok(td__batch_sync(&writer.batch, &error), error);
     td__writer_release(&writer);
     td_run *run = td_run_open(folder, &error);
-    const td_signal_info *info = &td_run_signal_find(run, "anything")->info;
+    const td_signal_info *info = td_run_signal_find(run, "anything")->info;
     assert_int_equal(info->kind, TD_SIGNAL_GRADIENT);
     assert_string_equal(info->layer, "c1");
     assert_string_equal(info->parameter, "kernel");
     assert_int_equal(info->order, 3);
+    assert_int_equal(info->sequence, 17);
     assert_int_equal(info->better, TD_BETTER_LARGER);
     assert_int_equal(info->rank, 2);
     assert_false(info->batched);
@@ -305,7 +307,7 @@ static void what_a_signal_is_comes_back(void **state) {
     for (size_t i = 0; i < 3; i++) {
         assert_string_equal(info->units[i], units[i]);
     }
-    info = &td_run_signal_find(run, "conv.bias")->info; /* guessed: it was not said */
+    info = td_run_signal_find(run, "conv.bias")->info; /* guessed: it was not said */
     assert_int_equal(info->kind, TD_SIGNAL_PARAMETER);
     assert_string_equal(info->layer, "conv");
     td_run_close(run);
@@ -314,11 +316,11 @@ static void what_a_signal_is_comes_back(void **state) {
 static void what_a_signal_of_an_older_run_is_is_guessed(void **state) {
     (void)state;
     td_run *run = td_run_open(OLD, &error);
-    const td_signal_info *info = &td_run_signal_find(run, "hidden.error")->info;
+    const td_signal_info *info = td_run_signal_find(run, "hidden.error")->info;
     assert_int_equal(info->kind, TD_SIGNAL_ERROR);
     assert_string_equal(info->layer, "hidden");
-    assert_int_equal(td_run_signal_find(run, "val_accuracy")->info.better, TD_BETTER_LARGER);
-    assert_int_equal(td_run_signal_find(run, "loss")->info.better, TD_BETTER_SMALLER);
+    assert_int_equal(td_run_signal_find(run, "val_accuracy")->info->better, TD_BETTER_LARGER);
+    assert_int_equal(td_run_signal_find(run, "loss")->info->better, TD_BETTER_SMALLER);
     td_run_close(run);
 }
 

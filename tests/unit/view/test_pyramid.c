@@ -123,7 +123,7 @@ static void answers_need_a_host_and_a_token(void **state) {
                  {"127.0.0.1:80", NULL, NULL, "/?token=0123456789", 200},
                  {"127.0.0.1:80", NULL, NULL, "/?token=%30123456789", 200},
                  {"127.0.0.1:81", NULL, NULL, "/?token=0123456789", 403},
-                 {NULL, NULL, NULL, "/?token=0123456789", 403},
+                 {NULL, NULL, NULL, "/?token=0123456789", 400},
                  {"127.0.0.1:80", "http://a:80", NULL, "/?token=0123456789", 403},
                  {"127.0.0.1:80", NULL, NULL, "/x?token=0123456789", 404}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -56,8 +56,7 @@ static td_tensor *forward(td__layer *layer, td_tape *tape, td_tensor *const *inp
 static const char *operators(const td__layer *layer, td__operators *to, const char *const *inputs,
                              const td_shape *shapes) {
     (void)shapes;
-    enum { INT64 = 7 };
-    td__attribute type = {.name = "to", .type = TD__INT, .integer = INT64};
+    td__attribute type = {.name = "to", .type = TD__DTYPE, .dtype = TD_INT64};
     const char *indices = td__operator(to, "Cast", 1, inputs, 1, &type);
     return TD__OPERATOR(to, "Gather", td__operator_parameter(to, layer, 0), indices);
 }

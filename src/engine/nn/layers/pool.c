@@ -245,8 +245,7 @@ static const char *up_operators(const td__layer *layer, td__operators *to,
     bool nearest = spatial == 3 || options->interpolation == TD_NEAREST;
     int64_t sizes[] = {1, 1, 1, 1, 1};
     memcpy(sizes + 2, factors_of(layer, spatial), (size_t)spatial * sizeof *sizes);
-    enum { FLOAT = 1 };
-    td__attribute type = {.name = "to", .type = TD__INT, .integer = FLOAT};
+    td__attribute type = {.name = "to", .type = TD__DTYPE, .dtype = TD_FLOAT32};
     const char *whole = td__operator_integers(to, (size_t)spatial + 2, sizes);
     const td__attribute attributes[] = {
         {.name = "mode", .type = TD__STRING, .text = nearest ? "nearest" : "linear"},

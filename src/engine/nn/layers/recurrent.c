@@ -139,7 +139,7 @@ static td_tensor *forward_gru(td__layer *layer, td_tape *tape, td_tensor *const 
 
 /* --- as operators ------------------------------------------------------------------------- */
 
-/* ONNX's names of activations inside of a recurrent operator, with up to two numbers. */
+/* Names of activations inside of a recurrent operator, with up to two numbers. */
 static const struct {
     const char *name;
     bool numbered;
@@ -219,7 +219,7 @@ static const char *recurrent_operators(const td__layer *layer, td__operators *to
     for (size_t i = 0; i < function_count; i++) {
         names[i] = inner[functions[i]].name;
         if (!names[i]) {
-            return td__operator_refuse(to, "ONNX's %s has no activation %s", type,
+            return td__operator_refuse(to, "the operator %s has no activation %s", type,
                                        td__activation_words.words[functions[i]]);
         }
         if (inner[functions[i]].numbered) {

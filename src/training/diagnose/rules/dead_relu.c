@@ -37,9 +37,9 @@ static void look(td__case *of) {
                last = td__series_mean(zeros, 0.5, 1) / count;
         bool dead = last == 1 && td__series_mean(zeros, 0, 0.5) == count; /* in every record */
         if (zeros->count >= 4 && ((last > ZEROS && first < 0.9) || dead)) {
-            td__found(of, signal->info.layer, signal->last_step, signal->name, last,
+            td__found(of, signal->info->layer, signal->last_step, signal->name, last,
                       td__say(of, "%s: %.0f %% of what it puts out is 0 (%.0f %% at first)",
-                              signal->info.layer, 100 * last, 100 * first));
+                              signal->info->layer, 100 * last, 100 * first));
             return;
         }
     }

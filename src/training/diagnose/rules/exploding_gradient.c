@@ -20,9 +20,9 @@ static void look(td__case *of) {
         }
     }
     if (worst) {
-        td__found(of, worst->info.layer, step, worst->name, most,
+        td__found(of, worst->info->layer, step, worst->name, most,
                   td__say(of, "the gradient of %s.%s reaches a norm of %.3g in step %lld",
-                          worst->info.layer, worst->info.parameter, most, (long long)step));
+                          worst->info->layer, worst->info->parameter, most, (long long)step));
     }
 }
 

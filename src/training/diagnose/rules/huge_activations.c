@@ -20,8 +20,8 @@ static void look(td__case *of) {
         }
     }
     if (worst) {
-        td__found(of, worst->info.layer, step, worst->name, most,
-                  td__say(of, "%s puts out numbers of up to %.3g", worst->info.layer, most));
+        td__found(of, worst->info->layer, step, worst->name, most,
+                  td__say(of, "%s puts out numbers of up to %.3g", worst->info->layer, most));
     }
 }
 

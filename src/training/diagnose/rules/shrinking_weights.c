@@ -10,9 +10,9 @@ static void look(td__case *of) {
         const td__series *norm = td__series_of(of->history, signal->name, "norm");
         double first = td__series_first(norm), last = td__series_last(norm);
         if (norm->count >= 3 && first > 0 && last < SHARE * first) {
-            td__found(of, signal->info.layer, signal->last_step, signal->name, last,
-                      td__say(of, "the norm of %s.%s shrinks from %.3g to %.3g", signal->info.layer,
-                              signal->info.parameter, first, last));
+            td__found(of, signal->info->layer, signal->last_step, signal->name, last,
+                      td__say(of, "the norm of %s.%s shrinks from %.3g to %.3g",
+                              signal->info->layer, signal->info->parameter, first, last));
             return;
         }
     }

@@ -15,10 +15,10 @@ static void look(td__case *of) {
         const td__series *norm = td__series_of(of->history, signal->name, "norm");
         const td__series *mean = td__series_of(of->history, signal->name, "mean");
         if (norm->count >= 3 && stays(norm) && stays(mean)) {
-            td__found(of, signal->info.layer, signal->first_step, signal->name,
+            td__found(of, signal->info->layer, signal->first_step, signal->name,
                       td__series_last(norm),
-                      td__say(of, "%s.%s does not change: its norm stays %.6g", signal->info.layer,
-                              signal->info.parameter, td__series_last(norm)));
+                      td__say(of, "%s.%s does not change: its norm stays %.6g", signal->info->layer,
+                              signal->info->parameter, td__series_last(norm)));
             return;
         }
     }

@@ -14,17 +14,17 @@ static double size_of(td__case *of, const td_run_signal *signal) {
 static void look(td__case *of) {
     const td_run_signal *first = NULL, *last = NULL, *signal;
     for (size_t at = 0; (signal = td__next_signal(of->history, TD_SIGNAL_ERROR, &at));) {
-        first = !first || signal->info.order < first->info.order ? signal : first;
-        last = !last || signal->info.order > last->info.order ? signal : last;
+        first = !first || signal->info->order < first->info->order ? signal : first;
+        last = !last || signal->info->order > last->info->order ? signal : last;
     }
     if (!first || first == last) {
         return;
     }
     double front = size_of(of, first), back = size_of(of, last);
     if (back > 0 && front < SHARE * back) {
-        td__found(of, first->info.layer, first->first_step, first->name, front,
-                  td__say(of, "the error is %.2g at %s and %.2g at %s", back, last->info.layer,
-                          front, first->info.layer));
+        td__found(of, first->info->layer, first->first_step, first->name, front,
+                  td__say(of, "the error is %.2g at %s and %.2g at %s", back, last->info->layer,
+                          front, first->info->layer));
     }
 }
 

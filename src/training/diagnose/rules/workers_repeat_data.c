@@ -27,7 +27,7 @@ const td__rule td__rule_workers_repeat_data = {
          .reads = "the loop's batches, loader",
          .statistic =
              "batches of an epoch that had come before in it, of a loader with several workers",
-         .threshold = "two, and 40 % of those looked at (the first 16 of an epoch)",
+         .threshold = "two, and 40 % of those looked at (in the first 16 updates)",
          .remedy =
              "share the data in the workers: torch.utils.data.get_worker_info(); seed them apart"},
     .title = "workers repeat data",

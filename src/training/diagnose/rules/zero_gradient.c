@@ -13,9 +13,9 @@ static void look(td__case *of) {
             zeros += norm->points[i].high == 0;
         }
         if (norm->count >= 3 && (double)zeros >= SHARE * (double)norm->count) {
-            td__found(of, signal->info.layer, signal->first_step, signal->name, 0,
+            td__found(of, signal->info->layer, signal->first_step, signal->name, 0,
                       td__say(of, "the gradient of %s.%s is 0 in %zu of %zu records",
-                              signal->info.layer, signal->info.parameter, zeros, norm->count));
+                              signal->info->layer, signal->info->parameter, zeros, norm->count));
             return;
         }
     }

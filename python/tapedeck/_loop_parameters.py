@@ -1,0 +1,184 @@
+"""Facts about a model's parameters: which are trained, which get gradients, which change, which are shared."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import weakref
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from ._fingerprint import bytes_of, digest, local, sample
+from ._layers import EagerHook
+
+FIRST_UPDATES = 16  # that are looked at closely
+_NAMES = 16  # that are written; there is always a count
+_COMPARED_UPDATES = 64  # in which parameters are compared with what they were
+_PROBES = 5  # parameters whose backward pass is noticed, beside the last
+
+
+class Parameters:
+    """Those of the model that require gradients."""
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+        self.ids: set[int] = set()  # of all
+        self.named: dict[str, torch.nn.Parameter] = {}
+        self.without_gradient: dict[str, torch.nn.Parameter] = {}  # so far
+        self.unchanged: dict[str, torch.nn.Parameter] = {}  # so far
+        self.stuck: dict[str, int] = {}  # times that one had reason to change and did not
+        self.samples: list[tuple[str, torch.Tensor, float]] = []  # before an update: name, elements, learning rate
+        self.probes: list[tuple[torch.nn.Parameter, Any]] = []
+        self.cleared: set[int] = set()  # probes that were without gradient since the last update
+        self.reached = False  # a gradient that is not 0 got to a probe since the last update
+        self.ties = _tied(loop.model)
+        self.copies = _copied(loop.model)
+        self.find()
+
+    def stop(self) -> None:
+        self.samples = []
+        self.remove_probes()
+
+    def remove_probes(self) -> None:
+        for _, handle in self.probes:
+            handle.remove()
+        self.probes = []
+
+    def find(self) -> None:
+        """The model may be another when its first update comes than when it was first seen."""
+        loop = self.loop
+        ids = {id(p) for p in loop.model.parameters()}
+        if ids == self.ids and self.probes:
+            return
+        self.ids = ids
+        loop.optimizers.clear()
+        self.named = {name: p for name, p in loop.model.named_parameters() if p.requires_grad}
+        self.without_gradient, self.unchanged = dict(self.named), dict(self.named)
+        loop.facts["trainable"] = len(self.named)
+        self.remove_probes()
+        names = list(self.named)
+        for name in {*names[:: max(1, len(names) // (_PROBES - 1))][:_PROBES], *names[-1:]}:
+            p = self.named[name]
+            if not is_lazy(p):
+                hook = loop.guard(functools.partial(self.see_gradient, weakref.ref(p)))
+                self.probes.append((p, p.register_hook(EagerHook(hook))))
+
+    def see_gradient(self, reference: Any, gradient: torch.Tensor) -> None:
+        p = reference()
+        if p is None:
+            return
+        if p.grad is None or not bool(local(p.grad).any()):
+            self.cleared.add(id(p))
+        self.reached = self.reached or bool(local(gradient).any())
+
+    def before_update(self, optimizer: Any) -> None:
+        self.samples = []
+        if self.loop.updates < _COMPARED_UPDATES and self.unchanged and self.loop.has(optimizer):
+            rates = {id(p): float(group["lr"]) for group in optimizer.param_groups for p in group["params"]}
+            self.samples = [(name, sample(p).clone(), rates[id(p)])
+                            for name, p in self.unchanged.items() if rates.get(id(p), 0.0) > 0]
+
+    def after_update(self, optimizer: Any) -> None:
+        self.compare_samples()
+        if self.without_gradient:
+            self.without_gradient = {name: p for name, p in self.without_gradient.items() if p.grad is None}
+        if self.loop.updates <= FIRST_UPDATES:
+            self.see_gradients(optimizer)
+        elif self.probes:
+            self.remove_probes()
+
+    def compare_samples(self) -> None:
+        """A parameter with a gradient that its rate makes visible has reason to change."""
+        for name, before, rate in self.samples:
+            p = self.unchanged[name]
+            if p.grad is None:
+                continue
+            if p.grad.is_sparse or not torch.equal(sample(p), before):
+                del self.unchanged[name]
+            elif before.numel() and rate * float(sample(p.grad).abs().max()) > 1e-6 * float(before.abs().max()):
+                self.stuck[name] = self.stuck.get(name, 0) + 1
+        self.samples = []
+
+    def see_gradients(self, optimizer: Any) -> None:
+        mine = [p for group in optimizer.param_groups for p in group["params"]
+                if p.requires_grad and id(p) in self.ids]
+        if not mine:
+            return
+        loop = self.loop
+        if all(p.grad is None for p in mine):
+            loop.count("cleared" if self.reached else "detached")
+        elif self.reached and not any(bool(local(p.grad).any()) for p in mine if p.grad is not None):
+            loop.count("cleared")
+        if loop.updates > 1 and self.reached:
+            ours = {id(p) for p in mine}
+            kept = [p for p, _ in self.probes if id(p) in ours and p.grad is not None and id(p) not in self.cleared]
+            if any(bool(local(p.grad).any()) for p in kept):
+                loop.count("added_up")
+        self.cleared -= {id(p) for p in mine}
+        self.reached = False
+
+    def write(self) -> None:
+        """Which there are, which were left out, whether they are still the same."""
+        facts = self.loop.facts
+        have = {id(p): p for optimizer in self.loop.live_optimizers()
+                for group in optimizer.param_groups for p in group["params"]}
+        now = dict(self.loop.model.named_parameters())
+        inside = {id(p) for p in now.values()}
+        self.write_names("without_gradient", self.without_gradient)
+        self.write_names("unchanged", [name for name, times in self.stuck.items() if name in self.unchanged and times > 1])
+        outside = [name for name, p in now.items() if p.requires_grad and id(p) not in have]
+        self.write_names("without_optimizer", outside)
+        if outside:  # a head that is trained alone comes after the rest
+            trained = [p.requires_grad and id(p) in have for p in now.values()]
+            facts["without_optimizer"]["leading"] = not any(trained[: list(now).index(outside[-1])])
+            facts["without_optimizer"]["unused"] = all(name in self.without_gradient for name in outside)
+        facts["strangers"] = sum(i not in inside and p.grad is None for i, p in have.items())
+        self.write_ties()
+        if self.loop.updates & (self.loop.updates - 1) == 0:
+            elements = b"".join(bytes_of(sample(p)) for p in now.values() if not is_lazy(p))
+            facts.setdefault("fingerprints", {})[str(self.loop.step)] = digest(elements)
+
+    def write_names(self, key: str, names: Any) -> None:
+        if names:
+            self.loop.facts[key] = {"count": len(names), "names": list(itertools.islice(names, _NAMES))}
+        else:
+            self.loop.facts.pop(key, None)
+
+    def write_ties(self) -> None:
+        if not self.ties and not self.copies:
+            return
+        now = dict(self.loop.model.named_parameters(remove_duplicate=False))
+        apart = [(a, b) for a, b in self.ties + self.copies if a in now and b in now and now[a] is not now[b]]
+        shared = [(a, b) for a, b in apart if local(now[a]).data_ptr() == local(now[b]).data_ptr()]
+        broken = [(a, b) for a, b in apart if (a, b) in shared or not torch.equal(local(now[a]), local(now[b]))]
+        if broken:
+            fact = self.loop.facts.setdefault("untied", {"since": self.loop.step})
+            fact["names"] = [list(pair) for pair in broken[:_NAMES]]
+            fact["shared"] = len(shared)
+
+
+def _tied(model: torch.nn.Module) -> list[tuple[str, str]]:
+    """Names of one and the same parameter."""
+    first: dict[int, str] = {}
+    pairs = []
+    for name, p in model.named_parameters(remove_duplicate=False):
+        if id(p) in first:
+            pairs.append((first[id(p)], name))
+        first.setdefault(id(p), name)
+    return pairs
+
+
+def _copied(model: torch.nn.Module) -> list[tuple[str, str]]:
+    """An embedding and an output layer that begin with the same weights, as two parameters."""
+    tables, linears = [], []
+    for name, module in model.named_modules():
+        kind = tables if isinstance(module, torch.nn.Embedding) else linears
+        weight = dict(module._parameters.items()).get("weight")  # module.weight may be computed, and change something
+        if isinstance(module, (torch.nn.Embedding, torch.nn.Linear)) and weight is not None and not is_lazy(weight) \
+                and weight.requires_grad:
+            kind.append((f"{name}.weight" if name else "weight", weight, local(weight.detach())))
+    return [(a, b) for a, p, x in tables for b, q, y in linears
+            if p is not q and x.shape == y.shape and x.numel() > 1 and x.device == y.device
+            and torch.equal(x[0], y[0]) and torch.equal(x, y) and float(x.std()) > 0]

@@ -1,0 +1,381 @@
+"""A PyTorch model that a deck records while it trains.
+
+Taps on modules record outputs (before a later in-place operation can change them) and put a hook on each that records
+its error (_layers.py). Gradients are recorded when an optimizer steps, after accumulation, unscaling, clipping and its
+closure; parameters and updates when it has stepped. Taps are there only while something is due in the open step. Nothing of
+this changes a value.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+
+from . import _tensors
+from ._layers import Handle, Layer, Tap, bare, clean_name
+from ._loop import Loop
+from ._recording import Recording
+from ._scaler import ModelScaler
+from ._steps import Clock, Parameter, Updates, stance
+from .deck import Deck
+
+_in_backward = torch._C._current_graph_task_id  # -1 outside of one
+
+
+class Watcher(Recording):
+    """What goes with a deck that watches a model."""
+
+    def __init__(self, deck: Deck, model: torch.nn.Module, optimizers: dict[Any, Any], scaler: Any, prefix: str,
+                 loop_checks: bool) -> None:
+        super().__init__(deck, prefix)
+        self.owns_deck = False  # watch() made it
+        self.finished = False
+        self.model = bare(model)
+        self.handles: list[Handle] = []
+        self.layers: list[tuple[torch.nn.Module, Layer]] = []
+        self.parameters: list[Parameter] = []
+        self.latest: Any = None  # what was recorded last, and its place, version and size then
+        self.latest_at = (0, 0, 0)
+        self.serial = 0  # of the step that is open
+        self.passes = 1  # forward passes of it: micro-batches
+        self.backward_seen = False
+        self.sees_backward = False
+        self.task, self.task_counts = -1, False  # the backward pass that was asked about last
+        self.loss_scale = 1.0  # in it
+        self.forgot = False  # to copy parameters before they change, where no optimizer says when
+        self.due = False  # something is, in this step
+        self.seen = False  # the model was called in it
+        self.version = -1  # of a parameter when the step was opened
+        self.accepts_evaluation = False
+        self.twice = self.skipped = 0
+        self.compiled = _is_compiled(model)
+        self.parallel = isinstance(model, torch.nn.DataParallel) and len(model.device_ids) > 1
+        self._declare()
+        self.sharded = any(hasattr(p.tensor, "_local_tensor") for p in self.parameters) or any(
+            "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules())
+        self.clock = next((part for part in deck._parts if isinstance(part, Clock)), None)
+        if self.clock is None:
+            self.clock = Clock(deck)
+            deck._parts.append(self.clock)
+        self.scaler = ModelScaler(scaler)
+        self.loop = Loop(deck, model, self.model, list(optimizers.values()), self.scaler, prefix) if loop_checks else None
+        self.optimizers = [Updates(self, word, optimizer) for word, optimizer in optimizers.items()]
+        self.clock.count += len(optimizers)
+
+    def _declare(self) -> None:
+        order = 0
+        for name, module in self.model.named_modules():
+            is_leaf = not any(True for _ in module.children())
+            order += is_leaf
+            is_root = module is self.model and not is_leaf
+            label = clean_name(name) or ("prediction" if is_root else "model")
+            self.layers.append((module, Layer(self, self.prefix + label, max(order, 1), is_root)))
+        orders = {layer.name: layer.order for _, layer in self.layers}
+        for name, tensor in self.model.named_parameters():
+            for part, pick in _tensors.COMPLEX if tensor.is_complex() else (("", None),):
+                self._declare_parameter(self.prefix + clean_name(name) + (part and f".{part}"), tensor, pick, orders)
+
+    def _declare_parameter(self, name: str, tensor: torch.nn.Parameter, pick: Any, orders: dict[str, int]) -> None:
+        layer, _, parameter = name.rpartition(".")
+        if layer + "." == self.prefix or not layer:
+            layer = self.prefix + "model" if len(self.layers) == 1 else layer
+        common = {"layer": layer, "parameter": parameter, "order": orders.get(layer, 0)}
+        self.parameters.append(Parameter(
+            tensor, pick, name,
+            self.declare(name, kind="parameter", **common),
+            self.declare(f"{name}.gradient", kind="gradient", **common),
+            self.declare(f"{name}.update", kind="update", **common),
+        ))
+
+    def note_facts(self, rank: int, world: int) -> None:
+        tensors = [p.tensor for p in self.parameters]
+        self.note("framework", f"torch {torch.__version__}")
+        self.guard("model", lambda: self.note("model", repr(self.model)[:20000]))
+        self.note("parameters", sum(p.numel() for p in tensors if not torch.nn.parameter.is_lazy(p)))
+        if world > 1:
+            self.note("rank", rank)
+            self.note("world_size", world)
+            self.note("replicas", not self.sharded)
+        if any(isinstance(module, torch.jit.ScriptModule) for module in self.model.modules()):
+            self.warn_once("scripted", "layers of a TorchScript module are called without Python: their outputs and errors are "
+                           "not recorded")
+        if self.compiled:
+            self.note("compiled", "steps that are recorded run eagerly")
+        frozen = [p.name for p in self.parameters if not p.tensor.requires_grad]
+        if frozen:
+            self.note("frozen_parameters", ",".join(frozen))
+        if self.optimizers:
+            self.note("optimizer", "\n".join(repr(each.optimizer) for each in self.optimizers))
+            inside = {id(p) for each in self.optimizers for group in each.optimizer.param_groups for p in group["params"]}
+            outside = [p.name for p in self.parameters if id(p.tensor) not in inside]
+            if outside:
+                self.note("parameters_without_optimizer", ",".join(outside))
+
+    # ---- taps -----------------------------------------------------------------------------------
+
+    def after_step(self) -> None:
+        """A step is open: taps are put on, or taken off."""
+        self.serial += 1
+        self.passes = 1
+        self.backward_seen = self.sees_backward = self.seen = False
+        self.latest, self.latest_at = None, (0, 0, 0)
+        self.after_track()
+
+    def after_track(self) -> None:
+        self.guard("step", self._open_step)
+
+    def _open_step(self) -> None:
+        """Something may be due that was not before."""
+        self.due = self.deck._native.due(self.deck.steps + 1)
+        if self.due:
+            self._put_on()
+            self.version = next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1)
+            self.forgot = not self.optimizers
+        elif self.handles:
+            self._take_off()
+
+    def _put_on(self) -> None:
+        if self.handles:
+            return
+        if self.parallel:
+            self.warn_once("data_parallel", "DataParallel copies the model in every step: outputs and errors are not "
+                           "recorded; DistributedDataParallel has them")
+            return
+        if self.compiled and not stance.force_eager(self):
+            self.warn_once("compiled", "this PyTorch cannot run a compiled model eagerly for a step (2.6 and newer can): its "
+                           "outputs and errors are not recorded")
+            return
+        self.handles = [Handle(module, "after", layer.after_forward) for module, layer in self.layers]
+
+    def _take_off(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+        self.handles.clear()
+        stance.release(self)
+
+    def see_unseen(self) -> None:
+        """Parameters changed in a step that was due, and no module was called: a compiled function did it."""
+        if self.seen or not self.due or not self.handles:
+            return
+        if self.version == next((p.tensor._version for p in self.parameters if p.tensor.requires_grad), -1):
+            return
+        missing = "outputs and errors"
+        if self.optimizers and not self.clock.stepped:  # the optimizer's step was compiled, too
+            missing = "outputs, errors, gradients and updates"
+            self._put_values(self.parameters)
+        if self.compiled or not _has_compiled():
+            self.warn_once("unseen", f"parameters changed and no layer of the model was called: its {missing} are not recorded")
+            return
+        self.compiled = True
+        eager = stance.force_eager(self)
+        self.warn_once("compiled", f"step {self.deck.steps + 1} ran in a compiled function: its {missing} are not recorded; " + (
+            "from now on steps that are recorded run eagerly" if eager else
+            "nor are those of later steps: this PyTorch cannot run them eagerly (2.6 and newer can)"))
+        if not eager:
+            self._take_off()
+
+    def see_added(self, trained: set[int]) -> None:
+        """Parameters of the model that an optimizer has, and that were not there when the model was watched."""
+        known = {id(p.tensor) for p in self.parameters}
+        added = [name for name, p in self.model.named_parameters() if id(p) in trained and id(p) not in known]
+        if added:
+            self.warn_once("parameters_added", f"parameters that were added after watch() are not recorded: {', '.join(added[:8])}"
+                           + ("…" if len(added) > 8 else "") + "; finish the deck and watch the model again to record them")
+
+    def is_known(self, output: Any) -> bool:
+        """Whether this was recorded just now: a container gives its last child's output on, Flatten
+        another view of it. An in-place operation gives the same memory with another version."""
+        if type(output) is torch.Tensor and (count := output.numel()):
+            at = (output.data_ptr(), output._version, count)
+        else:
+            at = (id(output), output._version if isinstance(output, torch.Tensor) else 0, 0)
+        if at == self.latest_at:
+            return True
+        self.latest, self.latest_at = output, at
+        return False
+
+    # ---- passes ---------------------------------------------------------------------------------
+
+    def next_pass(self) -> None:
+        self.backward_seen = self.sees_backward = False
+        self.passes += 1
+
+    def skip_pass(self, output: Any) -> None:
+        self.note_once("micro_batches", "outputs and errors are those of a step's first micro-batch")
+        if isinstance(output, torch.Tensor) and output.requires_grad and not self.sees_backward:
+            self.sees_backward = True
+            output.register_hook(self.see_backward)
+
+    def see_backward(self, *_: Any) -> None:
+        self.backward_seen = self.backward_seen or self.counts()
+
+    def counts(self) -> bool:
+        """Whether the backward pass under way is the loss's: its gradients reach parameters of the model. That of a
+        gradient penalty, or one to inputs, is not."""
+        task = _in_backward()
+        if task != self.task:
+            self.task = task
+            self.task_counts = self._is_loss_pass()
+            self.loss_scale = self.scaler.scale()
+        return self.task_counts
+
+    def _is_loss_pass(self) -> bool:
+        if self.sharded:  # other parameters are in the graph, for as long as they are needed
+            return not torch.is_grad_enabled()
+        if any(p.tensor.requires_grad and _is_reached(p.tensor) for p in self.parameters):
+            return True
+        trained = [p for p in self.model.parameters() if p.requires_grad]  # they may be others by now
+        return not trained or any(map(_is_reached, trained))
+
+    def enter_backward(self) -> None:
+        self.backward_seen = True
+        if self.passes == 1 and self.parameters:
+            gradient = self.parameters[0].tensor.grad
+            self.scalar("stale_gradients", float(gradient is not None and bool(_tensors.readable(gradient).any())))
+
+    # ---- parameters -----------------------------------------------------------------------------
+
+    def _remember(self, parameters: list[Parameter]) -> None:
+        wanted = [p for p in parameters if p.update.wants() and (p.is_plain or not torch.nn.parameter.is_lazy(p.tensor))]
+        if wanted:
+            with torch.no_grad():
+                copies = _clone([p.tensor if p.is_plain else p.read(p.tensor) for p in wanted])
+            for p, copy in zip(wanted, copies):
+                p.before = copy
+
+    def put_gradients(self, parameters: list[Parameter]) -> None:
+        self.put_all([p.gradient for p in parameters],
+                      [g if p.is_plain or g is None else p.read_wanted(p.gradient, g)
+                       for p in parameters for g in (p.tensor.grad,)])
+
+    def _put_values(self, parameters: list[Parameter]) -> None:
+        self.put_all([p.value for p in parameters],
+                      [p.tensor if p.is_plain else p.read_wanted(p.value, p.tensor) for p in parameters])
+
+    def _put_parameters(self, parameters: list[Parameter]) -> None:
+        self._put_values(parameters)
+        changed = [p for p in parameters if p.before is not None]
+        if changed:
+            with torch.no_grad():
+                updates = torch._foreach_sub([p.tensor if p.is_plain else p.read(p.tensor) for p in changed],
+                                             [p.before for p in changed])
+            self.put_all([p.update for p in changed], list(updates))
+        for p in changed:
+            p.before = None
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self.handles) or self.deck._native.due(self.deck.steps + 1)
+
+    def before_update(self, updates: Updates) -> None:
+        clock = self.clock
+        if id(updates) in clock.stepped:
+            if clock.inferring is not False:
+                clock.infer_step()
+            else:
+                self.warn_once("several_updates", "an optimizer stepped several times in a step: gradients, updates and "
+                               "weights are those of its first; deck.step() after each records them all")
+        scalar = self.deck._native.scalar
+        for name, group in zip(updates.rates(), updates.optimizer.param_groups):
+            scalar(name, group["lr"])
+        updates.records = id(updates) not in clock.stepped and self.is_due
+        if updates.records:
+            if not self.model.training and not self.accepts_evaluation:
+                self.accepts_evaluation = True
+                self.note_once("training_mode", "the optimizer stepped while the model was in evaluation mode")
+            self.scalar("training_mode", float(self.model.training))
+            self.scalar("micro_batches", float(self.passes))
+            self._remember(updates.parameters())
+
+    def after_update(self, updates: Updates) -> None:
+        clock = self.clock
+        self.scaler.settle()
+        if updates.records:
+            self._put_parameters(updates.parameters())
+        clock.see_step(id(updates))
+        if clock.is_over and self.deck._native.due(self.deck.steps + 2):
+            self._put_on()  # to notice the next forward pass
+
+    # ---- the deck's steps -----------------------------------------------------------------------
+
+    def before_step(self) -> bool:
+        if not self.clock.ignoring:
+            self.guard("step", self._close_step)
+        return True
+
+    def _close_step(self) -> None:
+        self.see_unseen()
+        if not self.optimizers:
+            if self.handles:
+                self.put_gradients(self.parameters)
+                self._put_parameters(self.parameters)
+                self.forgot = False
+        elif self.backward_seen and not self.clock.stepped and self.loss_scale != 1:
+            self.skipped += 1
+            self.scalar("skipped_steps", float(self.skipped))
+            self.note_once("skipped_steps", "the GradScaler skipped updates: gradients were not finite")
+        self.put_waiting()
+        if self.twice:
+            self.note_once("backward_twice", "several backward passes in a step: errors are those of the first")
+
+    def warnings(self) -> list[str]:
+        return self.loop.warnings() if self.loop is not None else []
+
+    def leave(self) -> None:
+        """Ends the recording of this model; the deck goes on."""
+        self.finish()
+        parts = self.deck._parts
+        parts.remove(self)
+        self.clock.count -= len(self.optimizers)
+        if not any(isinstance(part, Watcher) for part in parts):
+            parts.remove(self.clock)
+
+    def finish(self) -> None:
+        self.finished = True
+        if self.loop is not None:
+            self.loop.finish()
+        self.scaler.settle()
+        self.guard("step", self.put_waiting)
+        self._take_off()
+        for updates in self.optimizers:
+            for handle in updates.handles:
+                handle.remove()
+
+
+def _clone_each(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor.clone() for tensor in tensors]
+
+
+_clone = getattr(torch, "_foreach_clone", _clone_each)  # in one call, in newer versions
+
+
+def _is_reached(parameter: torch.Tensor) -> bool:
+    """Whether the backward pass under way gives this parameter a gradient."""
+    node = parameter.grad_fn
+    if node is None:  # as torch.autograd.graph.get_gradient_edge finds it
+        enabled = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(True)
+        try:
+            node = parameter.view_as(parameter).grad_fn.next_functions[0][0]
+        finally:
+            torch._C._set_grad_enabled(enabled)
+    try:
+        return torch._C._will_engine_execute_node(node)
+    except RuntimeError:  # autograd.grad() of the parameter: the loss's, unless another pass goes through it
+        return not torch.is_grad_enabled()
+
+
+def _is_compiled(model: torch.nn.Module) -> bool:
+    def call(module: Any) -> Any:
+        inside = module.__dict__.get("_compiled_call_impl")
+        return inside if not isinstance(inside, Tap) or inside.call != module._call_impl else None
+
+    return any("_orig_mod" in module._modules or call(module) is not None for module in model.modules())
+
+
+def _has_compiled() -> bool:
+    """Whether torch.compile has compiled something."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    return utils is not None and sum(utils.counters["frames"].values()) > 0

@@ -1,0 +1,54 @@
+/* A run that is executed again: a trainer made from its experiment, put to one of its steps, and compared with
+ * what the flight recorder kept while it goes on. */
+#ifndef TAPEDECK_REPLAY_PLAYER_H
+#define TAPEDECK_REPLAY_PLAYER_H
+
+#include "base/cpu.h"
+#include "tapedeck/replay.h"
+#include "train/flight.h"
+#include "train/trainer.h"
+
+enum { TD__FACT = 64 };
+
+typedef struct td__player {
+    char folder[TD_REPLAY_PATH];
+    td_experiment *experiment;
+    td_trainer *trainer;
+    td__flight_log flight;
+    const td__track_spec *tracks; /* for each trainer that is made; borrowed */
+    size_t track_count;
+
+    /* What the run says of itself. */
+    td_run_state state;
+    int64_t last_step;
+    double step_seconds; /* NaN: not known */
+    char kernels[TD__FACT], version[TD__FACT];
+    int threads; /* 0: not known */
+    char parent[TD_REPLAY_PATH];
+    int64_t parent_step;
+    bool is_ours; /* it has an experiment */
+    td__cpu cpu;  /* that its steps are executed with */
+
+    int64_t began;   /* the checkpoint's step */
+    int64_t segment; /* the experiment in use holds for steps after this one */
+
+    /* Comparing. */
+    int64_t compared, identical_to, differs_at;
+    const char *signal; /* what differs first */
+} td__player;
+
+/* Reads what the run says of itself. TD_INVALID where it is not a training of Tapedeck's. Whatever is
+ * returned, close it. */
+TD_NODISCARD td_status td__player_open(td__player *player, const char *run, td_error *error);
+void td__player_close(td__player *player);
+/* Makes the trainer and puts it after the last checkpoint at or before `step`. The data must be what it was. */
+TD_NODISCARD td_status td__player_start(td__player *player, int64_t step, td_error *error);
+/* Executes steps up to and with `last`, comparing each with its record. Training may end before. */
+TD_NODISCARD td_status td__player_advance(td__player *player, int64_t last, td_error *error);
+/* Sets kernels and threads as the run had them: before anything is executed, where there are two players. */
+void td__player_use(const td__player *player);
+int64_t td__player_step(const td__player *player);
+/* Why steps differ, as far as the run's notes say; "" where they say nothing. */
+void td__player_reason(const td__player *player, char out[TD_REPLAY_TEXT]);
+
+#endif

@@ -1,0 +1,84 @@
+# shellcheck shell=sh
+# ./dev wheel: a wheel that runs on every Linux with glibc 2.31 and CPython 3.10 or newer. It holds the extension, and
+# the program and its plugins, each with all libraries but glibc within.
+
+# build_wheel CPU: sets wheel to build/wheel/tapedeck-…-manylinux_2_31_CPU.whl. The objects are kept, for the next time.
+build_wheel() {
+    portable_root "$1"
+    environment wheel
+    folder=$PWD/build-wheel/$1
+    rm -rf "$folder/made"
+    echo "building the wheel for $1"
+    headers=$(echo "$root"/usr/include/python3.*)
+    # _PYTHON_HOST_PLATFORM is what CPython's own cross-builds name their machine with.
+    quietly env _PYTHON_HOST_PLATFORM="linux-$1" SOURCE_DATE_EPOCH="$(git log -1 --format=%ct 2>/dev/null || echo 1700000000)" \
+        CMAKE_ARGS="--toolchain $PWD/cmake/cross.cmake -DTD_CROSS=$1 -DTD_SYSROOT=$root -DPython3_INCLUDE_DIR=$headers" \
+        "$python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+        --config-settings=build-dir="$folder/objects" --wheel-dir "$folder/made" . || fail "pip could not build the wheel"
+    mkdir -p build/wheel
+    rm -f build/wheel/tapedeck-*"_$1.whl"
+    quietly env PATH="$(dirname "$python"):$PATH" "$python" -m auditwheel repair --plat "manylinux_${glibc}_$1" \
+        --wheel-dir build/wheel "$folder/made"/tapedeck-*.whl || fail "the wheel needs more than glibc $glibc has"
+    wheel=$(echo build/wheel/tapedeck-*"_$1.whl")
+}
+
+# only_glibc FOLDER: every file of an unpacked wheel needs libraries of glibc alone.
+only_glibc() {
+    for file in "$1"/tapedeck/_native.abi3.so "$1"/tapedeck-*.data/scripts/tapedeck \
+        "$1"/tapedeck-*.data/data/lib/tapedeck/*.so; do
+        readelf -d "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+            grep -v -x -e 'lib\(c\|m\|dl\|pthread\|rt\)\.so\.[0-9]*' -e 'ld-linux-.*' && {
+            echo "are needed by $file"
+            return 1
+        }
+    done
+    return 0
+}
+
+# on_old_glibc COMMAND…: a program of this processor with the old glibc instead of the machine's.
+on_old_glibc() {
+    libraries=$(echo "$root"/lib/*-linux-gnu)
+    "$libraries/ld-2.31.so" --library-path "$libraries" "$@"
+}
+
+# imports_within MILLISECONDS PYTHON: importing the package takes no longer; in processor time, as the machine may be busy: the best of five.
+imports_within() {
+    "$2" - "$1" <<'CODE'
+import subprocess, sys
+code = "import time; t = time.process_time(); import tapedeck; print(1000 * (time.process_time() - t))"
+best = min(float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout) for _ in range(5))
+print(f"{best:.0f} ms")
+sys.exit(best > float(sys.argv[1]))
+CODE
+}
+
+# test_wheel: $wheel, of this processor, installed where nothing else is.
+test_wheel() {
+    place=$(mktemp -d)
+    quietly python3 -m venv "$place/venv" || fail "no python3 here can make a virtual environment"
+    quietly "$place/venv/bin/pip" install --quiet --disable-pip-version-check "$wheel" numpy pandas ||
+        fail "pip could not install the wheel"
+    quietly "$python" -m zipfile -e "$wheel" "$place/unpacked"
+    chmod +x "$place/unpacked"/tapedeck-*.data/scripts/tapedeck
+    check "the wheel's metadata" "$python" -m twine check --strict "$wheel"
+    check "the wheel needs glibc alone" only_glibc "$place/unpacked"
+    check "the wheel's program trains the demo on glibc 2.31" on_old_glibc \
+        "$place/unpacked"/tapedeck-*.data/scripts/tapedeck train examples/demo/demo.yaml --set train.epochs=1 --out "$place/runs"
+    check "the program in the wheel" "$place/venv/bin/tapedeck" --version
+    check "the operators in the wheel" "$place/venv/bin/tapedeck" predict tests/fixtures/models/sklearn/forest_names.onnx \
+        tests/fixtures/models/sklearn/forest_names.input.npy --to "$place/predicted.csv" --quiet
+    check "the package is imported within 50 ms" imports_within 50 "$place/venv/bin/python"
+    check "the package in the wheel" env -u PYTHONPATH "$place/venv/bin/python" tests/python/test_deck.py
+    check "the wheel's program, used by the package" env -u PYTHONPATH TAPEDECK="$place/venv/bin/tapedeck" \
+        "$place/venv/bin/python" tests/python/test_api.py
+    check "the wheel, with nothing but Python" env -u PYTHONPATH "$place/venv/bin/python" tests/install/try_wheel.py -v
+    rm -rf "$place"
+}
+
+command_wheel() {
+    need_for wheel
+    build_wheel "$(uname -m)"
+    test_wheel
+    echo "$wheel: $(du -k "$wheel" | cut -f 1) KiB"
+    finish
+}
