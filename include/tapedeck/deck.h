@@ -112,6 +112,11 @@ typedef struct td_signal_info {
     /* Position of the operation that makes it in the execution of a step, from 1: forward, then backward,
      * then the update. 0: not known. */
     int64_t sequence;
+    /* How the ranks of a run hold it: "replicated" (each the same), "batch" (each the rows of its part of
+     * the batch), "shard:AXIS" (each a part along an axis), "partial" (each a term of a sum: never
+     * merged). With several mesh dimensions a word for each: "dp=batch,tp=shard:1". "" or NULL: batch
+     * where it is batched, otherwise replicated. */
+    const char *placement;
 } td_signal_info;
 
 enum { TD_SIGNAL_TEXT_SIZE = 512 };
@@ -285,6 +290,22 @@ typedef enum td_policy {
     TD_POLICY_DEGRADE, /* tensors become histograms, histograms statistics; dropped at last */
 } td_policy;
 
+/* Which process of a training this is. */
+typedef struct td_rank {
+    size_t size;         /* sizeof(td_rank) */
+    int64_t rank, world; /* from 0; how many processes there are */
+    int64_t local_rank;  /* among those of its machine */
+    int64_t node;        /* its machine's number */
+    int64_t attempt;     /* from 1: an elastic restart of the same launch is the next one; 0: 1 */
+    const char *mesh;    /* its coordinates, "dp=0,tp=1"; NULL: none */
+    const char *launch;  /* the same text in all processes of a launch, and in no other; NULL: "" */
+} td_rank;
+
+enum { TD_RANK_TEXT_SIZE = 512 };
+/* What the environment says: torchrun (and what sets RANK and WORLD_SIZE as it does), Slurm's srun,
+ * OpenMPI, MPICH. False when it names no process, or a single one. launch is in text. */
+TD_API bool td_rank_detect(td_rank *rank, char text[TD_RANK_TEXT_SIZE]);
+
 typedef struct td_deck_options {
     size_t size; /* sizeof(td_deck_options); 0 in a field means its default */
     td_policy policy;
@@ -305,6 +326,10 @@ typedef struct td_deck_options {
     /* Calls part(context, 0 … parts - 1), maybe on several threads, and returns when all are done: with
      * it, large tensors are summed up on the busy cores together (td_threads_run of tape.h). */
     void (*run_parts)(int32_t parts, void (*part)(void *context, int32_t index), void *context);
+    /* With a world above 1 the run is written to FOLDER/rank-00000, FOLDER/rank-00001, … (of later
+     * attempts FOLDER/attempt-2/rank-00000, …), one folder for each process of a launch. Processes do
+     * not wait for each other. td_run_open of FOLDER reads them as one run. */
+    const td_rank *rank;
 } td_deck_options;
 
 /* Creates the run's folder: folder, or folder-2, folder-3, … when that exists. A run is never

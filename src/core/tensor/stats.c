@@ -209,6 +209,10 @@ void td__stats_join(td_stats *stats, const td_stats *more, int64_t offset) {
     put_moments(stats, &all);
 }
 
+void td_stats_merge(td_stats *stats, const td_stats *more) {
+    td__stats_join(stats, more, stats->count);
+}
+
 td_status td__view_check(const td_view *view, int64_t *count, td_error *error) {
     td_status status = td_shape_check(&view->shape, view->dtype, count, error);
     if (status == TD_OK && *count > 0 && !view->data) {

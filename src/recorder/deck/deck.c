@@ -512,6 +512,14 @@ static td_status check_options(const td_deck_options *options, td_error *error) 
     if ((uint32_t)options->policy > TD_POLICY_DEGRADE || !(options->overhead >= 0)) {
         return td_error_set(error, TD_INVALID, "deck: policy or overhead is not valid");
     }
+    const td_rank *rank = options->rank;
+    if (rank && (rank->rank < 0 || rank->attempt < 0 || rank->world > TD__MAX_RANKS ||
+                 (rank->world > 1 && (rank->rank >= rank->world || options->resume)))) {
+        return td_error_set(error, TD_INVALID,
+                            "deck: rank %lld of %lld is none, or resumes a run: a process that starts "
+                            "again is another attempt",
+                            (long long)rank->rank, (long long)rank->world);
+    }
     return td__cpu_check(error);
 }
 
@@ -531,6 +539,27 @@ static void note_start(td_deck *deck) {
             outlet->dirty = true;
         }
     }
+}
+
+static void note_rank(td_deck *deck, const td_rank *rank) {
+    const struct {
+        const char *key;
+        int64_t value;
+    } facts[] = {{"rank", rank->rank},
+                 {"world_size", rank->world},
+                 {"local_rank", rank->local_rank},
+                 {"node", rank->node},
+                 {"attempt", rank->attempt > 0 ? rank->attempt : 1}};
+    td__deck_lock(deck);
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        char text[TD__NUMBER_ROOM];
+        text[td__format_int(text, facts[i].value)] = 0;
+        (void)write_note(deck, facts[i].key, text);
+    }
+    if (rank->mesh && *rank->mesh) {
+        (void)write_note(deck, "mesh", rank->mesh);
+    }
+    td__deck_unlock(deck);
 }
 
 static td_status start_deck(td_deck *deck, td_error *error) {
@@ -558,7 +587,9 @@ static td_status start_deck(td_deck *deck, td_error *error) {
 
 static td_status take_folder(const char *folder, const td_deck_options *options, td_deck *deck,
                              td_error *error) {
-    td_status status = options->resume
+    td_status status = options->rank && options->rank->world > 1
+                           ? td__folder_claim_rank(folder, options->rank, &deck->folder, error)
+                       : options->resume
                            ? td__folder_find(folder, &deck->folder, error)
                            : td__folder_claim(folder, options->exact_folder, &deck->folder, error);
     return status ? status : td__folder_lock(deck->folder, &deck->folder_lock, error);
@@ -567,7 +598,10 @@ static td_status take_folder(const char *folder, const td_deck_options *options,
 td_deck *td__deck_open(const char *folder, const td_deck_options *options,
                        const td_sink_class *const *sinks, td_error *error) {
     td_deck_options full;
+    td_rank rank;
     (void)td__options(&full, sizeof full, options);
+    (void)td__options(&rank, sizeof rank, full.rank);
+    full.rank = &rank;
     if (check_options(&full, error) != TD_OK) {
         return NULL;
     }
@@ -590,6 +624,9 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
         }
         release_deck(deck);
         return NULL;
+    }
+    if (rank.world > 1) {
+        note_rank(deck, &rank);
     }
     return deck;
 }

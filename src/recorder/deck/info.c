@@ -124,7 +124,7 @@ static void guess_of_layer(char *text, const char *word, td_signal_info *info) {
 void td_signal_guess(const char *name, td_signal_info *info, char text[TD_SIGNAL_TEXT_SIZE]) {
     static const td_signal_kind alone[] = {TD_SIGNAL_INPUT, TD_SIGNAL_LABEL, TD_SIGNAL_PREDICTION};
     size_t length = strlen(name);
-    *info = (td_signal_info){.size = sizeof *info, .layer = "", .parameter = ""};
+    *info = (td_signal_info){.size = sizeof *info, .layer = "", .parameter = "", .placement = ""};
     text[0] = 0;
     if (length < TD_SIGNAL_TEXT_SIZE) {
         memcpy(text, name, length + 1);
@@ -167,7 +167,8 @@ static const char *put_text(char **room, const char *text) {
 /* A copy with everything it points to, in one block; NULL when memory is exhausted. */
 static td__known *copy_info(const td_signal_info *info) {
     size_t names = info->unit_count * sizeof(char *);
-    size_t texts = text_size(info->layer) + text_size(info->parameter);
+    size_t texts = text_size(info->layer) + text_size(info->parameter) +
+                   text_size(info->placement);
     for (size_t i = 0; i < info->unit_count; i++) {
         texts += text_size(info->units[i]);
     }
@@ -181,6 +182,7 @@ static td__known *copy_info(const td_signal_info *info) {
     known->info.size = sizeof known->info;
     known->info.layer = put_text(&room, info->layer);
     known->info.parameter = put_text(&room, info->parameter);
+    known->info.placement = put_text(&room, info->placement);
     for (size_t i = 0; i < info->unit_count; i++) {
         units[i] = put_text(&room, info->units[i]);
     }

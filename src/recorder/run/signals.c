@@ -60,6 +60,7 @@ void td__run_forget_signals(td_run *run) {
         free_const(signal->info->units);
         free_const(signal->info->layer);
         free_const(signal->info->parameter);
+        free_const(signal->info->placement);
         free_const(signal->info);
         free_const(signal->name);
     }
@@ -124,16 +125,18 @@ static bool read_signal(td_run *run, td__rows *row) {
         info.rank = (int32_t)td__rows_integer(row, 10);
         info.channels_first = strcmp(td__run_text(row, 11), "channels_first") == 0;
         info.sequence = td__rows_integer(row, 12);
+        info.placement = td__rows_text(row, 13, NULL);
     } else {
         td_signal_guess(name, &info, text);
     }
     info.layer = td__strdup(info.layer ? info.layer : "");
     info.parameter = td__strdup(info.parameter ? info.parameter : "");
+    info.placement = td__strdup(info.placement ? info.placement : "");
     info.units = NULL;
     info.unit_count = 0;
     bool good = !kind || !td__rows_text(row, 9, NULL) || read_units(&info, td__run_text(row, 9));
     *kept = info;
-    return good && info.layer && info.parameter;
+    return good && info.layer && info.parameter && info.placement;
 }
 
 static int compare_names(const void *a, const void *b, void *user) {

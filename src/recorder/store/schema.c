@@ -57,7 +57,7 @@ const char *const td__schema =
     "CREATE TABLE experiment(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;"
     "CREATE TABLE signal(id INTEGER PRIMARY KEY, name TEXT NOT NULL, raw BLOB, kind TEXT,"
     " layer TEXT, parameter TEXT, position INTEGER, batched INTEGER, better TEXT, units TEXT,"
-    " rank INTEGER, layout TEXT, sequence INTEGER);" SIGNAL_INDEX
+    " rank INTEGER, layout TEXT, sequence INTEGER, placement TEXT);" SIGNAL_INDEX
     "CREATE TABLE step(step INTEGER PRIMARY KEY, epoch INTEGER, wall_time REAL);"
     "CREATE TABLE scalar(signal INTEGER, step INTEGER, value REAL,"
     " PRIMARY KEY(signal, step)) WITHOUT ROWID;" SUMMARY_TABLE
@@ -79,7 +79,7 @@ const char *const td__schema =
     "CREATE INDEX text_signal ON text(signal, step);"
     "CREATE TABLE event(id INTEGER PRIMARY KEY, kind TEXT, epoch INTEGER, step INTEGER,"
     " wall_time REAL, count INTEGER, signal TEXT, text TEXT);" FINDING_TABLE
-    "PRAGMA user_version=4;";
+    "PRAGMA user_version=5;";
 
 /* Names that a reader does not qualify are looked up among temporary ones first. */
 const td__migration td__migrations[TD__SCHEMA_VERSION] = {
@@ -96,8 +96,8 @@ const td__migration td__migrations[TD__SCHEMA_VERSION] = {
                     "PRAGMA user_version=2;",
            .read = "CREATE TEMP VIEW signal AS SELECT id, name, raw, NULL AS kind, NULL AS layer,"
                    " NULL AS parameter, NULL AS position, NULL AS batched, NULL AS better,"
-                   " NULL AS units, NULL AS rank, NULL AS layout, NULL AS sequence"
-                   " FROM main.signal;"
+                   " NULL AS units, NULL AS rank, NULL AS layout, NULL AS sequence,"
+                   " NULL AS placement FROM main.signal;"
                    "CREATE TEMP TABLE summary(signal INTEGER PRIMARY KEY, last_step, last,"
                    " least_step, least, greatest_step, greatest);"
                    "CREATE TEMP TABLE finding(id INTEGER PRIMARY KEY, cause, layer, unit,"
@@ -108,11 +108,16 @@ const td__migration td__migrations[TD__SCHEMA_VERSION] = {
                     "PRAGMA user_version=3;",
            .read = "CREATE TEMP VIEW histogram_packed AS SELECT * FROM main.histogram;"
                    "CREATE TEMP VIEW IF NOT EXISTS signal AS"
-                   " SELECT *, NULL AS layout, NULL AS sequence FROM main.signal;"},
+                   " SELECT *, NULL AS layout, NULL AS sequence, NULL AS placement"
+                   " FROM main.signal;"},
     [3] = {.write = "ALTER TABLE signal ADD COLUMN sequence INTEGER;" REPLAYED_TABLE
                     "PRAGMA user_version=4;",
            .read = "CREATE TEMP VIEW IF NOT EXISTS signal AS"
-                   " SELECT *, NULL AS sequence FROM main.signal;"},
+                   " SELECT *, NULL AS sequence, NULL AS placement FROM main.signal;"},
+    [4] = {.write = "ALTER TABLE signal ADD COLUMN placement TEXT;"
+                    "PRAGMA user_version=5;",
+           .read = "CREATE TEMP VIEW IF NOT EXISTS signal AS"
+                   " SELECT *, NULL AS placement FROM main.signal;"},
 };
 
 const char *const td__schema_steps[] = {"step",          "scalar",  "stats", "histogram_packed",
@@ -150,7 +155,7 @@ static const struct {
     [TD__SIGNALS] =
         {"signal",
          "id, name, raw, kind, layer, parameter, position, batched, better, units, rank, layout, "
-         "sequence",
+         "sequence, placement",
          "ORDER BY id"},
     [TD__EVENTS] = {"event", "kind, epoch, step, wall_time, count, signal, text", "ORDER BY id"},
     [TD__FINDINGS] = {"finding",

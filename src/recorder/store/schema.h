@@ -7,7 +7,7 @@
 
 #include "store/store.h"
 
-enum { TD__SCHEMA_VERSION = 4 };
+enum { TD__SCHEMA_VERSION = 5 };
 
 /* Makes all tables in an empty database. */
 extern const char *const td__schema;

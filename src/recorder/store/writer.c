@@ -67,6 +67,7 @@ static void put_info(td__writer *writer, const td_signal_info *info) {
     td__batch_int(batch, info->rank);
     td__batch_words(batch, info->channels_first ? "channels_first" : NULL);
     td__batch_int(batch, info->sequence > 0 ? info->sequence : -1);
+    td__batch_words(batch, info->placement && *info->placement ? info->placement : NULL);
 }
 
 static td_status put_signal(td__writer *writer, const td_record *record, int64_t id,
