@@ -515,10 +515,11 @@ static td_status check_options(const td_deck_options *options, td_error *error) 
     const td_rank *rank = options->rank;
     if (rank && (rank->rank < 0 || rank->attempt < 0 || rank->world > TD__MAX_RANKS ||
                  (rank->world > 1 && (rank->rank >= rank->world || options->resume)))) {
-        return td_error_set(error, TD_INVALID,
-                            "deck: rank %lld of %lld is none, or resumes a run: a process that starts "
-                            "again is another attempt",
-                            (long long)rank->rank, (long long)rank->world);
+        return td_error_set(
+            error, TD_INVALID,
+            "deck: rank %lld of %lld is none, or resumes a run: a process that starts "
+            "again is another attempt",
+            (long long)rank->rank, (long long)rank->world);
     }
     return td__cpu_check(error);
 }

@@ -167,8 +167,7 @@ static const char *put_text(char **room, const char *text) {
 /* A copy with everything it points to, in one block; NULL when memory is exhausted. */
 static td__known *copy_info(const td_signal_info *info) {
     size_t names = info->unit_count * sizeof(char *);
-    size_t texts = text_size(info->layer) + text_size(info->parameter) +
-                   text_size(info->placement);
+    size_t texts = text_size(info->layer) + text_size(info->parameter) + text_size(info->placement);
     for (size_t i = 0; i < info->unit_count; i++) {
         texts += text_size(info->units[i]);
     }

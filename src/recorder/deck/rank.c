@@ -235,6 +235,5 @@ td_status td__folder_claim_rank(const char *folder, const td_rank *rank, char **
         }
         status = reason.status ? td_error_set(error, reason.status, "%s", reason.text) : TD_OK;
     }
-    return status ? status
-                  : td_error_set(error, TD_EXISTS, "the folder %s exists already", base);
+    return status ? status : td_error_set(error, TD_EXISTS, "the folder %s exists already", base);
 }

@@ -1,6 +1,7 @@
 /* Finding runs below a folder. */
 #include "base/memory.h"
 #include "run/events.h"
+#include "run/ranks.h"
 #include "tapedeck/run.h"
 
 #include <dirent.h>
@@ -46,12 +47,16 @@ static td_status find_runs(const char *folder, const level *here, td_folder_func
 static td_status look_into(const char *folder, struct dirent **entries, int count,
                            const level *here, td_folder_function *each, void *user,
                            td_error *error) {
-    bool events = false;
+    bool events = false, ranks = false;
     for (int i = 0; i < count; i++) {
         if (strcmp(entries[i]->d_name, "run.db") == 0) {
             return each(user, folder, error);
         }
         events |= td__events_is_name(entries[i]->d_name);
+        ranks |= strncmp(entries[i]->d_name, "rank-", 5) == 0;
+    }
+    if (ranks && td__ranks_are_in(folder)) {
+        return each(user, folder, error);
     }
     td_status status = events ? each(user, folder, error) : TD_OK;
     for (int i = 0; i < count && here->depth < DEEPEST && !status; i++) {

@@ -1,7 +1,9 @@
 /* The deck's events of a run, and the findings of its diagnosis. */
+#include "run/ranks.h"
 #include "run/run.h"
 #include "store/writer.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -61,7 +63,9 @@ td_status td_run_findings(td_run *run, td_run_finding_function *each, void *user
 td_status td_run_write_findings(const char *folder, const td_run_finding *findings, size_t count,
                                 td_error *error) {
     td__store *store = NULL;
-    td_status status = td__store_open(folder, &store, error);
+    char first[4096]; /* a run of several ranks keeps them with its first one */
+    (void)snprintf(first, sizeof first, "%s/rank-00000", folder);
+    td_status status = td__store_open(td__ranks_are_in(folder) ? first : folder, &store, error);
     if (status) {
         return status;
     }

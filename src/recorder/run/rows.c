@@ -1,5 +1,5 @@
 /* A run's rows: what goes wrong with them is a problem of the run, and the end of the rows. */
-#include "run/run.h"
+#include "run/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +16,15 @@ bool td__run_is_written(const char *folder) {
 }
 
 td_status td__run_open_store(td_run *run, td_error *error) {
+    if (run->ranks) { /* ranks and attempts may have come */
+        td__store *merged = NULL;
+        td_status opened = td__ranks_open(run, &merged, error);
+        if (!opened) {
+            td__store_close(run->store);
+            run->store = merged;
+        }
+        return opened;
+    }
     bool writing = td__run_is_written(run->folder), damaged = false;
     if (run->store && run->shared && writing) {
         return TD_OK; /* sees what is written by itself */

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "run/events.h"
+#include "run/ranks.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -77,7 +78,9 @@ void td__run_read_info(td_run *run) {
     if (!run->events) {
         (void)!td_run_events(run, add_losses, info, NULL); /* what cannot be read is a problem */
     }
-    info->state = run->events ? TD_RUN_UNKNOWN : state_of(run->folder, f.state);
+    info->state = run->events  ? TD_RUN_UNKNOWN
+                  : run->ranks ? td__ranks_state(run)
+                               : state_of(run->folder, f.state);
     td__rows *last = td__run_select(run, &(td__query){.source = TD__STEPS, .backwards = true});
     info->started = f.started;
     info->last_step = info->last_epoch = 0;
@@ -181,6 +184,10 @@ static td_status open_kind(td_run *run, td_error *error) {
     struct stat about;
     (void)snprintf(path, sizeof path, "%s/run.db", run->folder);
     if (stat(path, &about) == 0) {
+        return TD_OK;
+    }
+    if (td__ranks_are_in(run->folder)) {
+        run->ranks = true;
         return TD_OK;
     }
     td_status status =

@@ -12,6 +12,7 @@ struct td_run {
     td__store *store; /* run.db, or what was read from event files */
     bool shared;      /* opened while a deck wrote it */
     bool events;
+    bool ranks; /* the store merges those of several processes (ranks.h) */
     char **event_files; /* when events */
     size_t event_file_count;
     td_run_info info;
