@@ -17,19 +17,37 @@ static bool find_policy(const char *name, td_policy *policy) {
     return false;
 }
 
+/* The environment says where the process runs and names the launch; the program knows its rank. */
+static void choose_rank(td_rank *identity, char launch[TD_RANK_TEXT_SIZE], long long rank,
+                        long long world) {
+    if (!td_rank_detect(identity, launch)) {
+        const char *port = getenv("MASTER_PORT");
+        (void)snprintf(launch, TD_RANK_TEXT_SIZE, "%s", port ? port : "");
+        *identity = (td_rank){.size = sizeof *identity, .launch = launch};
+    }
+    identity->rank = rank;
+    identity->world = world;
+}
+
 static PyObject *deck_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
-    static char *keywords[] = {
-        "folder",        "policy",       "queue_bytes", "history_bytes", "overhead", "seed",
-        "stop_on_error", "exact_folder", "resume",      "busy_cores",    NULL};
+    static char *keywords[] = {"folder",   "policy",     "queue_bytes",   "history_bytes",
+                               "overhead", "seed",       "stop_on_error", "exact_folder",
+                               "resume",   "busy_cores", "rank",          "world",
+                               "mesh",     NULL};
     td_deck_options options = {.size = sizeof options};
     PyObject *path;
     const char *policy = "block";
     long long queue = 0, history = 0, resume = 0, cores = 0;
     unsigned long long seed = 0;
     int stop = 0, exact = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|sLLdKppLL", keywords,
+    td_rank identity = {.size = sizeof identity};
+    char launch[TD_RANK_TEXT_SIZE];
+    long long rank = 0, world = 0;
+    const char *mesh = NULL;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|sLLdKppLLLLz", keywords,
                                      PyUnicode_FSConverter, &path, &policy, &queue, &history,
-                                     &options.overhead, &seed, &stop, &exact, &resume, &cores)) {
+                                     &options.overhead, &seed, &stop, &exact, &resume, &cores,
+                                     &rank, &world, &mesh)) {
         return NULL;
     }
     deck_object *self = NULL;
@@ -41,6 +59,11 @@ static PyObject *deck_new(PyTypeObject *type, PyObject *arguments, PyObject *nam
         options.exact_folder = exact;
         options.resume = resume;
         options.busy_cores = cores;
+        if (world > 1) {
+            choose_rank(&identity, launch, rank, world);
+            identity.mesh = mesh;
+            options.rank = &identity;
+        }
         allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
         self = (deck_object *)allocate(type, 0);
     }

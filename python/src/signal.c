@@ -175,16 +175,16 @@ int tdpy_deck_set_layout(PyObject *object, PyObject *value, void *unused) {
 }
 
 PyObject *tdpy_deck_signal(PyObject *object, PyObject *arguments, PyObject *names) {
-    static char *keywords[] = {"name",    "kind",   "layer", "parameter", "order",
-                               "batched", "better", "rank",  "layout",    NULL};
+    static char *keywords[] = {"name",   "kind", "layer",  "parameter", "order", "batched",
+                               "better", "rank", "layout", "placement", NULL};
     deck_object *self = (deck_object *)object;
     td_signal_info info = {.size = sizeof info};
-    const char *name, *kind = NULL, *better = NULL, *layout = NULL;
+    const char *name, *kind = NULL, *better = NULL, *layout = NULL, *placement = NULL;
     long long order = 0;
     int batched = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "s|zzzLpziz", keywords, &name, &kind,
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "s|zzzLpzizz", keywords, &name, &kind,
                                      &info.layer, &info.parameter, &order, &batched, &better,
-                                     &info.rank, &layout)) {
+                                     &info.rank, &layout, &placement)) {
         return NULL;
     }
     char text[TD_SIGNAL_TEXT_SIZE];
@@ -197,6 +197,7 @@ PyObject *tdpy_deck_signal(PyObject *object, PyObject *arguments, PyObject *name
         info.rank = rank;
     }
     info.channels_first = self->channels_first;
+    info.placement = placement;
     if ((kind && !find_kind(kind, &info.kind)) || (better && !find_better(better, &info.better)) ||
         (layout && !find_layout(layout, &info.channels_first, &info.batched))) {
         return NULL;
@@ -205,7 +206,7 @@ PyObject *tdpy_deck_signal(PyObject *object, PyObject *arguments, PyObject *name
     if (entered != TDPY_ENTERED) {
         return tdpy_not_entered(entered);
     }
-    bool says = kind || info.channels_first || layout;
+    bool says = kind || info.channels_first || layout || placement;
     td_signal *signal =
         says ? td_deck_signal_with(self->deck, name, &info) : td_deck_signal(self->deck, name);
     tdpy_leave(self);

@@ -107,9 +107,10 @@ class Layer:
         layer = self.name + (f"@{call}" if call else "") + part
         declare = self.watcher.declare
         if self.is_root:
-            found = (declare(layer, kind="prediction", batched=True), None)
+            found = (declare(layer, kind="prediction", batched=True, placement=self.watcher.activations), None)
         else:
-            found = tuple(declare(f"{layer}.{kind}", kind=kind, layer=layer, order=self.order, batched=True)
+            found = tuple(declare(f"{layer}.{kind}", kind=kind, layer=layer, order=self.order, batched=True,
+                                  placement=self.watcher.activations)
                           for kind in ("output", "error"))
         self.signals[call, part] = found
         return found

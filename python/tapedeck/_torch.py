@@ -13,6 +13,7 @@ import torch
 from ._groups import GROUPS, default_tracks, words_of
 from ._layers import bare
 from ._options import DeckOptions
+from ._placement import mesh_of
 from ._steps import optimizers_of
 from ._watcher import Watcher
 from .deck import Deck, leaves_no_folder
@@ -84,8 +85,7 @@ def watch(
     _release(bare(model), deck)
     own = deck is None
     if deck is None:
-        path = os.fspath(folder)
-        deck = Deck(path if rank == 0 else f"{path}-rank{rank}", rank=rank, **options)
+        deck = Deck(folder, rank=rank, world=world, mesh=mesh_of(bare(model)), **options)
     deck._native.layout = "channels_first"
     watcher = Watcher(deck, model, optimizers, scaler, f"{prefix}." if prefix else "", loop_checks)
     watcher.owns_deck = own

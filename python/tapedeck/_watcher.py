@@ -16,6 +16,7 @@ import torch
 from . import _tensors
 from ._layers import Handle, Layer, Tap, bare, clean_name
 from ._loop import Loop
+from ._placement import activations_of, placement_of
 from ._recording import Recording
 from ._scaler import ModelScaler
 from ._steps import Clock, Parameter, Updates, stance
@@ -52,6 +53,7 @@ class Watcher(Recording):
         self.twice = self.skipped = 0
         self.compiled = _is_compiled(model)
         self.parallel = isinstance(model, torch.nn.DataParallel) and len(model.device_ids) > 1
+        self.activations = activations_of(self.model)
         self._declare()
         self.sharded = any(hasattr(p.tensor, "_local_tensor") for p in self.parameters) or any(
             "FullyShardedDataParallel" in type(module).__name__ for module in self.model.modules())
@@ -81,7 +83,7 @@ class Watcher(Recording):
         layer, _, parameter = name.rpartition(".")
         if layer + "." == self.prefix or not layer:
             layer = self.prefix + "model" if len(self.layers) == 1 else layer
-        common = {"layer": layer, "parameter": parameter, "order": orders.get(layer, 0)}
+        common = {"layer": layer, "parameter": parameter, "order": orders.get(layer, 0), "placement": placement_of(tensor)}
         self.parameters.append(Parameter(
             tensor, pick, name,
             self.declare(name, kind="parameter", **common),
@@ -95,8 +97,9 @@ class Watcher(Recording):
         self.guard("model", lambda: self.note("model", repr(self.model)[:20000]))
         self.note("parameters", sum(p.numel() for p in tensors if not torch.nn.parameter.is_lazy(p)))
         if world > 1:
-            self.note("rank", rank)
-            self.note("world_size", world)
+            if not self.owns_deck:
+                self.note("rank", rank)
+                self.note("world_size", world)
             self.note("replicas", not self.sharded)
         if any(isinstance(module, torch.jit.ScriptModule) for module in self.model.modules()):
             self.warn_once("scripted", "layers of a TorchScript module are called without Python: their outputs and errors are "

@@ -121,7 +121,9 @@ class Deck:
             there is none; ``"must"`` the same, and an error where there is none; a number: after that step.
         discard: with ``resume=STEP``: remove what was recorded after it. The run as it was is kept in
             ``FOLDER/before-resume-STEP``. Without it, steps that would be lost are an error.
-        rank: of this process among several; put beside every signal.
+        rank, world: of this process, and how many there are. With more than one, each process writes
+            ``FOLDER/rank-00000``, …, without waiting for another; ``Run(FOLDER)`` reads them as one.
+        mesh: coordinates of this process, ``"dp=0,tp=1"``.
     """
 
     def __init__(
@@ -143,12 +145,14 @@ class Deck:
         discard: bool = False,
         busy_cores: int = 0,
         rank: int = 0,
+        world: int = 1,
+        mesh: str = "",
     ) -> None:
         folder = os.fspath(folder)
         after, self.epoch = _resume.plan(folder, resume, discard)
         self._native = _native.Deck(
             folder, policy=policy, queue_bytes=queue, history_bytes=history, overhead=overhead,
-            seed=seed, exact_folder=exact_folder, resume=after, busy_cores=busy_cores,
+            seed=seed, exact_folder=exact_folder, resume=after, busy_cores=busy_cores, rank=rank, world=world, mesh=mesh,
         )
         self._pid = os.getpid()
         self._metrics = metrics

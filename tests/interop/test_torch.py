@@ -498,7 +498,7 @@ class Watching(unittest.TestCase):
         processes = [subprocess.Popen([sys.executable, script, self.path()], env=dict(environment, RANK=str(rank)))
                      for rank in range(2)]
         self.assertEqual([p.wait(120) for p in processes], [0, 0])
-        first, second = tapedeck.Run(self.path()), tapedeck.Run(self.path() + "-rank1")
+        first, second = (tapedeck.Run(os.path.join(self.path(), f"rank-0000{rank}")) for rank in range(2))
         self.assertEqual((first.notes["rank"], second.notes["rank"], first.notes["world_size"]), ("0", "1", "2"))
         self.assertIn("0.error", first)
         np.testing.assert_array_equal(first["0.weight.gradient"].at(3), second["0.weight.gradient"].at(3))

@@ -562,11 +562,14 @@ static int next_row(td__rows *base, td_error *error) {
     if (r->query.source >= TD__SUMMARIES && r->query.source <= TD__METRICS) {
         return 0; /* the extremes of what is merged are those of no rank: readers look at all steps */
     }
-    if (r->left == 0 || !whole) {
+    if (!whole) {
         return 0; /* a fingerprint of parts is none of the whole */
     }
     if (r->query.ends) {
         return next_ends(r, error);
+    }
+    if (r->left == 0) {
+        return 0;
     }
     int more;
     if (is_merged(r->query.source)) {
@@ -825,11 +828,10 @@ td_status td__ranks_open(td_run *run, td__store **opened, td_error *error) {
         return status;
     }
     if (store->partial_count) {
-        td__run_problem(
-            &run->problems,
-            "%zu signals are partial (each rank has a term of a sum) and are not merged: "
-            "open the folder of a rank to read them",
-            store->partial_count);
+        td__run_problem(&run->problems,
+                        "%zu signals have the placement partial and are not merged: "
+                        "open the folder of a rank to read them",
+                        store->partial_count);
     }
     *opened = &store->base;
     return TD_OK;
@@ -868,7 +870,7 @@ td_run_state td__ranks_state(td_run *run) {
         bool written = td__run_is_written(path);
         running |= written;
         td_run_state state = written ? TD_RUN_FINISHED : noted_state(s);
-        if (state == TD_RUN_CRASHED) {
+        if (state == TD_RUN_CRASHED && s->attempt == attempt) { /* else another attempt went on */
             int64_t last;
             (void)end_step(s->store, true, &last);
             td__run_problem(

@@ -124,8 +124,12 @@ td__ranks td__loop_ranks(const td__case *of, const char *fact) {
     td_run_about(of->history->run, &info);
     for (int rank = 1; rank < of->ranks; rank++) {
         char folder[4096];
-        (void)snprintf(folder, sizeof folder, "%s-rank%d", info.folder, rank);
+        (void)snprintf(folder, sizeof folder, "%s/rank-%05d", info.folder, rank);
         td_run *run = td_run_open(folder, NULL);
+        if (!run) { /* as runs were until ranks shared a folder */
+            (void)snprintf(folder, sizeof folder, "%s-rank%d", info.folder, rank);
+            run = td_run_open(folder, NULL);
+        }
         reading r = {0};
         if (run && !td_run_notes(run, "run", read_note, &r, NULL) && r.loop) {
             ranks.others++;

@@ -1,0 +1,136 @@
+"""Trainings of several processes: what the ranks recorded, read as one run, is what one process records on the whole batch."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import tapedeck
+
+SCRIPT = """
+import os, sys, signal, torch, tapedeck
+import torch.distributed as dist
+from torch import nn
+kind, out, steps, dies = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+torch.set_num_threads(1)
+if world > 1:
+    dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+if kind == "ddp":
+    model = nn.parallel.DistributedDataParallel(model)
+elif kind == "fsdp":
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.device_mesh import init_device_mesh
+    fully_shard(model, mesh=init_device_mesh("cpu", (world,)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+deck = tapedeck.watch(model, out, optimizer=optimizer, every=1, form=["stats", "histogram"]) if out != "-" else None
+generator = torch.Generator().manual_seed(3)
+attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+for i in range(steps):
+    x, y = torch.randn(16, 6, generator=generator), torch.randn(16, 3, generator=generator)
+    part = slice(rank * 16 // world, (rank + 1) * 16 // world)
+    optimizer.zero_grad()
+    loss = ((model(x[part]) - y[part]) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+    if deck is not None:
+        deck.log(loss=loss.item())
+        deck.step()
+        if i + 1 == dies and rank == 1 and attempt == 0:
+            deck.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+if deck is not None:
+    deck.finish()
+if kind != "fsdp" and rank == 0:
+    print(*(float(p.detach().double().sum()).hex() for p in model.parameters()))
+if world > 1:
+    dist.destroy_process_group()
+"""
+
+
+class Ranks(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.script = os.path.join(self.folder.name, "train.py")
+        with open(self.script, "w") as file:
+            file.write(SCRIPT)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def train(self, kind, out, *, world=1, steps=3, dies=0, restarts=0, fails=False):
+        start = [] if world == 1 else ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}",
+                                       f"--max-restarts={restarts}"]
+        done = subprocess.run([sys.executable, "-W", "ignore", *start, self.script, kind, out, str(steps), str(dies)],
+                              env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode != 0, fails, done.stderr[-2000:])
+        return done.stdout
+
+    def rows(self, folder, sql):
+        done = subprocess.run([os.environ["TAPEDECK"], "sql", folder, sql, "--csv"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [line.split(",") for line in done.stdout.splitlines()[1:]]
+
+    def compare(self, merged, whole, signals):
+        """At the first step, where forward values are equal."""
+        names = ",".join(f"'{name}'" for name in signals)
+        for sql in (f"select signal, count, min, max, zeros, nan from stats where step=1 and signal in ({names}) order by signal",
+                    f"select signal, low, high, count from histograms where step=1 and signal in ({names}) order by signal, low"):
+            ours, theirs = self.rows(merged, sql), self.rows(whole, sql)
+            self.assertGreaterEqual(len(theirs), len(signals))
+            self.assertEqual(ours, theirs)
+        sql = f"select mean, std, norm from stats where step=1 and signal in ({names}) order by signal"
+        np.testing.assert_allclose(np.array(self.rows(merged, sql), float), np.array(self.rows(whole, sql), float), rtol=1e-6)
+
+    def test_merged_is_what_one_process_records(self):
+        whole = self.path("one")
+        self.train("plain", whole)
+        outputs = ["0.output", "1.output"]
+        for kind, world in (("ddp", 2), ("ddp", 4), ("fsdp", 2)):
+            with self.subTest(kind=kind, world=world):
+                merged = self.path(f"{kind}{world}")
+                self.train(kind, merged, world=world)
+                self.assertEqual(sorted(n for n in os.listdir(merged) if n.startswith("rank-")),
+                                 [f"rank-{rank:05}" for rank in range(world)])
+                self.compare(merged, whole, outputs)
+                for name in ("0.weight", "0.weight.gradient"):  # a copy of the replicas, or all shards
+                    counts = self.rows(merged, f"select count from stats where signal='{name}' and step=1")
+                    self.assertEqual(counts, [["48"]])
+                gradient = "select norm from stats where signal='0.weight.gradient' and step=1"
+                np.testing.assert_allclose(float(self.rows(merged, gradient)[0][0]), float(self.rows(whole, gradient)[0][0]),
+                                           rtol=1e-6)
+                losses = [sqlite3.connect(os.path.join(merged, f"rank-{rank:05}", "run.db")).execute(
+                    "select value from scalar join signal on id = signal where name = 'loss' and step = 1").fetchone()[0]
+                    for rank in range(world)]
+                np.testing.assert_allclose(float(self.rows(merged, "select value from scalars where signal='loss' and step=1")[0][0]),
+                                           np.mean(losses), rtol=1e-12)
+                run = tapedeck.Run(merged)
+                self.assertEqual((run.state, run.name), ("finished", os.path.basename(merged)))
+
+    def test_watching_changes_no_weight(self):
+        self.assertEqual(self.train("ddp", self.path("a"), world=2), self.train("ddp", "-", world=2))
+
+    def test_a_killed_rank_is_named_and_a_restart_is_an_attempt(self):
+        path = self.path("killed")
+        self.train("ddp", path, world=2, steps=6, dies=3, fails=True)
+        done = subprocess.run([os.environ["TAPEDECK"], "show", path], capture_output=True, text=True)
+        self.assertIn("rank 1 ended without closing its run: its last recorded step is 3", done.stderr + done.stdout)
+        self.assertGreaterEqual(len(tapedeck.Run(path)["loss"].values), 3)
+        path = self.path("restarted")
+        self.train("ddp", path, world=2, steps=6, dies=3, restarts=1)
+        self.assertEqual(sorted(os.listdir(os.path.join(path, "attempt-2"))), ["rank-00000", "rank-00001"])
+        self.assertEqual(tapedeck.Run(path).state, "finished")
+        self.assertEqual(self.rows(path, "select count(*), max(step) from scalars where signal='loss'"), [["6", "6"]])
+
+
+if __name__ == "__main__":
+    unittest.main()
