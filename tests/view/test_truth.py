@@ -161,6 +161,12 @@ class Truth(unittest.TestCase):
         self.browser.run("document.querySelector('.verdict .jump').click()")
         self.browser.wait(f"return Number(document.querySelector('.slider').value) === {since}", "the link scrubs to the step")
 
+        self.open("findings", run="ill")
+        self.browser.run("window.copied = []; navigator.clipboard.writeText = (text) => { window.copied.push(text); return Promise.resolve(); };")
+        self.browser.run("document.querySelectorAll('.finding button').forEach((button) => button.click())")
+        self.assertEqual(self.browser.run("return window.copied"), [finding[3] for finding in findings if finding[3]])
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.finding').length"), len(findings))
+
     def test_a_diagnosis_that_found_nothing_is_a_green_line(self):
         record(self.folder / "well", "odd")
         database = sqlite3.connect(os.path.join(self.folder / "well", "run.db"))
