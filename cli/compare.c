@@ -44,6 +44,7 @@ enum { MAX_SHOWN = 20, RUN_WIDTH = 22 };
 typedef struct comparing {
     td_run **runs;
     const char **names;
+    td_run_info *infos;
     size_t count;
     td_compare_options options;
     bool json;
@@ -84,6 +85,24 @@ static void print_metrics(const comparing *c) {
             printf("  %*s", RUN_WIDTH, cell);
         }
         putchar('\n');
+    }
+}
+
+static bool is_parent(const td_run_info *parent, const td_run_info *child) {
+    const char *slash = child->parent ? strrchr(child->parent, '/') : NULL;
+    return child->parent && !strcmp(slash ? slash + 1 : child->parent, parent->name);
+}
+
+/* Where two runs have a common past. */
+static void print_fork(const td_run_info *a, const td_run_info *b) {
+    if (is_parent(a, b) || is_parent(b, a)) {
+        const td_run_info *parent = is_parent(a, b) ? a : b, *child = parent == a ? b : a;
+        printf("\n%s branches off from %s after step %lld\n", child->name, parent->name,
+               (long long)child->parent_step);
+    } else if (a->parent && b->parent && !strcmp(a->parent, b->parent)) {
+        const td_run_info *first = a->parent_step < b->parent_step ? a : b;
+        printf("\n%s and %s both branch off from %s; their common past ends with step %lld\n",
+               a->name, b->name, a->parent, (long long)first->parent_step);
     }
 }
 
@@ -162,6 +181,7 @@ static int compare_all(const comparing *c) {
         if (c->json) {
             print_json(c, k, found);
         } else {
+            print_fork(&c->infos[0], &c->infos[k]);
             print_settings(c, k, found);
             print_partings(c, k, found);
         }
@@ -222,16 +242,18 @@ static int run_compare(int count, char **arguments) {
     }
     c.runs = calloc((size_t)count, sizeof *c.runs);
     c.names = calloc((size_t)count, sizeof *c.names);
-    int status = c.runs && c.names ? EXIT_GOOD : fail(EXIT_BAD, "out of memory");
+    c.infos = calloc((size_t)count, sizeof *c.infos);
+    int status = c.runs && c.names && c.infos ? EXIT_GOOD : fail(EXIT_BAD, "out of memory");
     for (; c.count < (size_t)count && !status; c.count++) {
-        td_run_info info = {.size = sizeof info};
+        td_run_info *info = &c.infos[c.count];
+        info->size = sizeof *info;
         c.runs[c.count] = open_run(arguments[c.count]);
         if (!c.runs[c.count]) {
             status = EXIT_BAD;
             break;
         }
-        td_run_about(c.runs[c.count], &info);
-        c.names[c.count] = info.name;
+        td_run_about(c.runs[c.count], info);
+        c.names[c.count] = info->name;
     }
     if (!status) {
         status = compare_all(&c);
@@ -241,6 +263,7 @@ static int run_compare(int count, char **arguments) {
     }
     free(c.runs);
     free(c.names);
+    free(c.infos);
     return status;
 }
 

@@ -77,8 +77,8 @@ static void keep_line(facts *f, const char *key, const char *line, size_t length
 
 static void keep_fact(void *user, const char *key, const char *value) {
     /* Of no consequence: when and how it ran, and what the loop was seen to do. */
-    static const char *const alike[] = {"name", "started",  "ended",    "state",
-                                        "loop", "warnings", "diagnosed"};
+    static const char *const alike[] = {"name",     "started",   "ended",  "state",      "loop",
+                                        "warnings", "diagnosed", "parent", "parent.step"};
     bool skip = strncmp(key, "deck.", 5) == 0;
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
         skip |= strcmp(key, alike[i]) == 0;

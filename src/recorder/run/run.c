@@ -42,6 +42,8 @@ typedef struct facts {
     char state[32];
     double started;
     int64_t step, epoch; /* that the program has come to, as the deck notes it */
+    char *parent;        /* a copy */
+    int64_t parent_step;
 } facts;
 
 static void keep_fact(void *user, const char *key, const char *value) {
@@ -54,6 +56,10 @@ static void keep_fact(void *user, const char *key, const char *value) {
         f->step = strtoll(value, NULL, 10);
     } else if (strcmp(key, "deck.epoch") == 0) {
         f->epoch = strtoll(value, NULL, 10);
+    } else if (strcmp(key, "parent") == 0 && !f->parent) {
+        f->parent = td__strdup(value);
+    } else if (strcmp(key, "parent.step") == 0) {
+        f->parent_step = strtoll(value, NULL, 10);
     }
 }
 
@@ -73,6 +79,9 @@ void td__run_read_info(td_run *run) {
     facts f = {0};
     (void)td_run_notes(run, "run", keep_fact, &f, NULL);
     td_run_info *info = &run->info;
+    td__free(run->parent);
+    info->parent = run->parent = f.parent;
+    info->parent_step = f.parent_step;
     info->dropped = info->degraded = 0;
     if (!run->events) {
         (void)!td_run_events(run, add_losses, info, NULL); /* what cannot be read is a problem */
@@ -240,5 +249,6 @@ void td_run_close(td_run *run) {
     td__free(run->samples);
     td__free(run->folder);
     td__free(run->name);
+    td__free(run->parent);
     td__free(run);
 }

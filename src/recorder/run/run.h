@@ -15,6 +15,7 @@ struct td_run {
     char **event_files; /* when events */
     size_t event_file_count;
     td_run_info info;
+    char *parent; /* info's; NULL: none */
     td_run_signal *signals;
     size_t signal_count, signal_capacity;
     uint32_t *by_name; /* indices of signals, sorted */
