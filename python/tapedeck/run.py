@@ -10,7 +10,6 @@ import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from . import _native
@@ -21,6 +20,8 @@ from .deck import _listed
 if TYPE_CHECKING:
     import numpy
     import pandas
+
+    from ._notebook import Page
 
 _FORMS = _native.FORMS
 _VALUE = [("epoch", "<i8"), ("step", "<i8"), ("wall_time", "<f8"), ("value", "<f8")]
@@ -392,27 +393,28 @@ class Run(Mapping[str, Signal]):
         return f"<tapedeck.Run {self.folder}: {self.state}, {self.steps} steps, {len(self)} signals>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td style='text-align:left'>{escape(name)}</td><td>{', '.join(signal.forms)}</td>"
-            f"<td>{signal.first_step}&ndash;{signal.last_step}</td><td>{_latest(signal)}</td></tr>"
-            for name, signal in self.items()
-        )
-        return (
-            f"<b>{escape(self.name)}</b> {self.state}, {self.steps} steps"
-            f"<table><tr><th>signal</th><th>forms</th><th>steps</th><th>last</th></tr>{rows}</table>"
-        )
+        from ._notebook import to_html
 
+        return to_html(self)
 
-def _latest(signal: Signal) -> str:
-    try:
-        if "scalar" in signal.forms:
-            return f"{signal.at(form='scalar'):.6g}"
-        if "stats" in signal.forms:
-            stats = signal.at(form="stats")
-            return f"mean {stats['mean']:.3g}, norm {stats['norm']:.3g}"
-    except (KeyError, _native.Error):
-        pass
-    return ""
+    def show(self, page: str = "layers", height: int = 700) -> "Page":
+        """A page of ``tapedeck view`` with this run's data, inline in a notebook.
+
+        >>> run.show("layers")     # doctest: +SKIP
+        """
+        from ._notebook import Page
+
+        return Page(self, page, height)
+
+    def plot(self, *names: str, statistic: str = "norm", ax: Any = None) -> Any:
+        """Draws signals over the steps by matplotlib, by default the losses; returns the axes.
+
+        >>> run.plot("loss", "val_loss")                   # doctest: +SKIP
+        >>> run.plot("conv1.error", statistic="max")       # doctest: +SKIP
+        """
+        from ._notebook import plot
+
+        return plot(self, *names, statistic=statistic, ax=ax)
 
 
 def runs(folder: str | os.PathLike[str] = "runs") -> "pandas.DataFrame":
