@@ -13,7 +13,7 @@ from urllib.parse import quote
 from . import _native
 
 if TYPE_CHECKING:
-    from .run import Run
+    from .run import Run, Signal
 
 _WIDTH, _HEIGHT, _PARTS = 480, 120, 60
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b")
@@ -79,11 +79,32 @@ def _map(run: "Run") -> str:
             f"<table style='border-collapse:collapse'>{''.join(rows)}</table>")
 
 
+def _latest(signal: "Signal") -> str:
+    try:
+        if "scalar" in signal.forms:
+            return f"{signal.at(form='scalar'):.6g}"
+        if "stats" in signal.forms:
+            stats = signal.at(form="stats")
+            return f"mean {stats['mean']:.3g}, norm {stats['norm']:.3g}"
+    except (KeyError, _native.Error):
+        pass
+    return ""
+
+
+def _signals(run: "Run") -> str:
+    rows = "".join(
+        f"<tr><td style='text-align:left'>{escape(name)}</td><td>{', '.join(signal.forms)}</td>"
+        f"<td>{signal.first_step}&ndash;{signal.last_step}</td><td>{_latest(signal)}</td></tr>" for name, signal in run.items()
+    )
+    return (f"<details><summary>{len(run)} signals</summary><table><tr><th>signal</th><th>forms</th><th>steps</th><th>last</th></tr>"
+            f"{rows}</table></details>")
+
+
 def to_html(run: "Run") -> str:
     """A run as self-contained HTML: how it is doing, its losses, layers x time, and what the last diagnosis found."""
     found = "".join(f"<li><pre style='margin:0'>{escape(str(finding))}</pre></li>" for finding in run.findings)
-    return (f"<div><b>{escape(run.name)}</b> {run.state}, {run.steps} steps, {len(run)} signals</div>{_lines(run)}{_map(run)}"
-            + (f"<div>Findings</div><ul>{found}</ul>" if found else ""))
+    return (f"<div><b>{escape(run.name)}</b> {run.state}, {run.steps} steps</div>{_lines(run)}{_map(run)}"
+            + (f"<div>Findings</div><ul>{found}</ul>" if found else "") + _signals(run))
 
 
 class Page:

@@ -58,7 +58,7 @@ class Notebook(unittest.TestCase):
             html = thing._repr_html_()
             tags = Tags(html)
             self.assertEqual((tags.open, tags.addresses), ([], []))
-            self.assertEqual((tags.seen.count("polyline"), tags.seen.count("tr")), (2, 2))
+            self.assertEqual((tags.seen.count("polyline"), tags.seen.count("tr")), (2, 2 + 1 + 4))
             self.assertEqual(tags.seen.count("b"), 1)  # a name is text, whatever it is
             self.assertIn("&lt;b&gt;.error", html)
             self.assertEqual(html.count("background:#d00"), 1)
@@ -72,7 +72,7 @@ class Notebook(unittest.TestCase):
                 deck.step()
         html = tapedeck.Run(deck.folder)._repr_html_()
         self.assertEqual(html.count("background:#d00"), 1)
-        self.assertLess(html.count("<td"), 70)
+        self.assertLess(html.count("title='step"), 62)
 
     def test_an_empty_run_renders_itself(self):
         with tapedeck.Deck(os.path.join(self.folder, "empty")) as deck:
