@@ -457,9 +457,11 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
 
 async function begin() {
     listing = await fetchRuns();
-    if (!location.hash && listing.runs.length === 1 && !listing.runs[0].loading) {
-        history.replaceState(null, "", link("layers", listing.runs[0].id));
-        Object.assign(state, { page: "layers", run: listing.runs[0].id });
+    // Of one run alone, an address without a run ("#/layers", or nothing) is that run's.
+    const page = location.hash ? state.page : "layers";
+    if (page !== "runs" && !state.run && listing.runs.length === 1 && !listing.runs[0].loading) {
+        history.replaceState(null, "", link(page, listing.runs[0].id));
+        Object.assign(state, { page, run: listing.runs[0].id });
     }
     await open();
     follow(refresh, (now) => {

@@ -166,6 +166,9 @@ typedef struct td_run_query {
     const char *what;              /* globs, separated by commas */
     uint32_t forms;                /* td_form bits */
     int64_t first_step, last_step; /* both 0: all */
+    /* Do not load tensors and pictures from their files: their records have a place, and neither view nor
+     * png. Of event files they are loaded all the same. */
+    bool places;
 } td_run_query;
 
 /* Every record, by step and then by signal; of event files every value in the order they are in. */

@@ -553,6 +553,11 @@ class Deck:
         state = "finished" if self._finished else f"step {self.steps}"
         return f"<tapedeck.Deck {self.folder}: {state}>"
 
+    def _repr_html_(self) -> str:
+        from .run import Run
+
+        return Run(self.folder)._repr_html_()
+
     def sample(
         self, x: Any, y: Any = None, *, n: int = 10, every_epochs: int = 1, every: int = 0, predict: Any = None,
         to: Names = "csv,print",
