@@ -16,7 +16,8 @@ static const char help[] =
     "\n"
     "Compares runs with the first: the last and (in brackets) best value of each metric; what "
     "differs\n"
-    "in their experiments; and for each signal that both recorded the first step at which they "
+    "in their environments (command, machine, versions, commit) and experiments; and for each "
+    "signal that both recorded the first step at which they "
     "part.\n"
     "Hashes part when they differ at all, metrics and statistics (norm, mean) when they differ by\n"
     "more than T times the larger of the two (default 0: at all).\n"
@@ -106,13 +107,23 @@ static void print_fork(const td_run_info *a, const td_run_info *b) {
     }
 }
 
-static void print_settings(const comparing *c, size_t other, const td_comparison *found) {
-    printf("\nexperiment, %s and %s\n", c->names[0], c->names[other]);
-    for (size_t i = 0; i < found->difference_count; i++) {
-        const td_difference *setting = &found->differences[i];
-        printf("  %s: %s\n", c->names[setting->run ? other : 0], setting->text);
+static void print_differences(const comparing *c, size_t other, const td_difference *differences,
+                              size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        printf("  %s: %s\n", c->names[differences[i].run ? other : 0], differences[i].text);
     }
-    if (found->difference_count == 0) {
+}
+
+static void print_settings(const comparing *c, size_t other, const td_comparison *found) {
+    size_t environment = found->environment_count;
+    if (environment) {
+        printf("\nenvironment, %s and %s\n", c->names[0], c->names[other]);
+        print_differences(c, other, found->differences, environment);
+    }
+    printf("\nexperiment, %s and %s\n", c->names[0], c->names[other]);
+    print_differences(c, other, found->differences + environment,
+                      found->difference_count - environment);
+    if (found->difference_count == environment) {
         printf("  the same\n");
     }
 }

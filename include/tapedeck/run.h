@@ -243,6 +243,7 @@ typedef struct td_comparison {
     size_t parting_count;
     const td_difference *differences; /* of their experiments and facts; the first run's first */
     size_t difference_count;
+    size_t environment_count; /* of the differences, the first: of their environments */
 } td_comparison;
 
 /* NULL on failure. Texts are the first run's or the comparison's own: destroy it before the runs

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "base/thread.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +19,8 @@
 #include <unistd.h>
 
 #define MIB ((int64_t)1 << 20)
+
+static const double DEFAULT_SYSTEM_SECONDS = 5;
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
@@ -509,14 +512,32 @@ static td_status check_options(const td_deck_options *options, td_error *error) 
         return td_error_set(error, TD_INVALID, "deck: a queue holds at least %d bytes, not %lld",
                             TD__SMALLEST_QUEUE, (long long)options->queue_bytes);
     }
+    if (options->diff_bytes < 0 || options->diff_bytes > 64 * MIB ||
+        isnan(options->system_seconds)) {
+        return td_error_set(error, TD_INVALID,
+                            "deck: a diff has at most 64 MiB, and system_seconds is a number");
+    }
     if ((uint32_t)options->policy > TD_POLICY_DEGRADE || !(options->overhead >= 0)) {
         return td_error_set(error, TD_INVALID, "deck: policy or overhead is not valid");
     }
     return td__cpu_check(error);
 }
 
+static void note_fact(void *user, const char *key, const char *value) {
+    const td_deck *deck = user;
+    for (int32_t i = 0; i < deck->outlet_count; i++) {
+        const td__outlet *outlet = &deck->outlets[i];
+        if (outlet->sink && outlet->class->note) {
+            (void)outlet->class->note(outlet->sink, key, value, NULL);
+        }
+    }
+}
+
 /* Before the writer thread starts, no other thread calls sinks. A failure shows at the next call. */
-static void note_start(td_deck *deck) {
+static void note_start(td_deck *deck, bool environment) {
+    if (environment) {
+        td__environment_facts(note_fact, deck);
+    }
     char started[TIME_TEXT];
     format_time(started);
     for (int32_t i = 0; i < deck->outlet_count; i++) {
@@ -533,7 +554,7 @@ static void note_start(td_deck *deck) {
     }
 }
 
-static td_status start_deck(td_deck *deck, td_error *error) {
+static td_status start_deck(td_deck *deck, bool environment, td_error *error) {
     td__deck_lock(deck);
     td_status status = TD_OK;
     for (int32_t i = 0; i < deck->outlet_count && status == TD_OK; i++) {
@@ -543,7 +564,7 @@ static td_status start_deck(td_deck *deck, td_error *error) {
     }
     td__deck_unlock(deck);
     if (status == TD_OK) {
-        note_start(deck);
+        note_start(deck, environment);
         if (td__thread_start(&deck->writer, td__writer_run, deck) != 0) {
             status = td_error_set(error, TD_MEMORY, "deck: the writer thread does not start");
         }
@@ -584,7 +605,12 @@ td_deck *td__deck_open(const char *folder, const td_deck_options *options,
         release_deck(deck);
         return NULL;
     }
-    if (start_deck(deck, error) != TD_OK) {
+    bool environment = td__environment_wanted();
+    deck->system_seconds = !environment               ? -1
+                           : full.system_seconds == 0 ? DEFAULT_SYSTEM_SECONDS
+                                                      : full.system_seconds;
+    deck->diff.limit = environment && full.diff_bytes > 0 ? (size_t)full.diff_bytes : 0;
+    if (start_deck(deck, environment && !full.no_environment, error) != TD_OK) {
         if (!full.resume) {
             td__folder_disclaim(deck->folder);
         }

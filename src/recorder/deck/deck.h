@@ -19,6 +19,7 @@
 #define TAPEDECK_DECK_DECK_H
 
 #include "deck/condition.h"
+#include "deck/environment.h"
 #include "deck/folder.h"
 #include "deck/open.h"
 #include "deck/snapshot.h"
@@ -194,6 +195,11 @@ struct td_deck {
     uint64_t opened_ticks, step_ticks, first_step_ticks, cost_at_step;
     double opened_seconds;
     td__overhead budget;
+
+    /* The writer thread's. */
+    double system_seconds; /* between two samples; negative: none */
+    td__system system;
+    td__git_diff diff;
 
     td__scalars scalars;
 };
