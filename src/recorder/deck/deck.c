@@ -6,6 +6,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/network.h"
 #include "base/number.h"
 #include "base/options.h"
 #include "base/thread.h"
@@ -186,7 +187,9 @@ td_status td_deck_note(td_deck *deck, const char *key, const char *value) {
     }
     td__deck_lock(deck);
     td_status status = write_note(deck, key, value);
-    deck->state_known |= strcmp(key, "state") == 0;
+    if (strcmp(key, "state") == 0) {
+        (void)snprintf(deck->state, sizeof deck->state, "%s", value);
+    }
     td__deck_unlock(deck);
     return status;
 }
@@ -303,6 +306,7 @@ static void release_deck(td_deck *deck) {
     pthread_cond_destroy(&deck->work);
     pthread_cond_destroy(&deck->room);
     pthread_mutex_destroy(&deck->lock);
+    td__heartbeat_stop(deck->heartbeat, *deck->state ? deck->state : "failed");
     if (deck->folder_lock >= 0) {
         close(deck->folder_lock);
     }
@@ -334,8 +338,9 @@ static void note_end(td_deck *deck) {
         text[td__format_int(text, reached[i].value)] = 0;
         (void)write_note(deck, reached[i].key, text);
     }
-    if (!deck->state_known) {
-        (void)write_note(deck, "state", "finished");
+    if (!*deck->state) {
+        (void)snprintf(deck->state, sizeof deck->state, "finished");
+        (void)write_note(deck, "state", deck->state);
     }
 }
 
@@ -582,7 +587,17 @@ static td_status take_folder(const char *folder, const td_deck_options *options,
     td_status status = options->resume
                            ? td__folder_find(folder, &deck->folder, error)
                            : td__folder_claim(folder, options->exact_folder, &deck->folder, error);
-    return status ? status : td__folder_lock(deck->folder, &deck->folder_lock, error);
+    status = status ? status : td__folder_lock(deck->folder, &deck->folder_lock, error);
+    if (status || deck->folder_lock < 0) {
+        return status;
+    }
+    if (td__folder_is_network(deck->folder_lock)) {
+        return td__heartbeat_start(deck->folder_lock, &deck->heartbeat, error);
+    }
+    if (options->resume) {
+        td__heartbeat_remove(deck->folder_lock);
+    }
+    return TD_OK;
 }
 
 td_deck *td__deck_open(const char *folder, const td_deck_options *options,

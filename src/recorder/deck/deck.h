@@ -21,6 +21,7 @@
 #include "deck/condition.h"
 #include "deck/environment.h"
 #include "deck/folder.h"
+#include "deck/heartbeat.h"
 #include "deck/open.h"
 #include "deck/snapshot.h"
 
@@ -117,8 +118,9 @@ typedef struct td__scalars {
 
 struct td_deck {
     char *folder;
-    int folder_lock;  /* the folder, open and locked while the deck is; -1: file system without */
-    bool state_known; /* the program has set how the run ended */
+    int folder_lock; /* the folder, open and locked while the deck is; -1: file system without */
+    td__heartbeat *heartbeat; /* NULL: the lock is enough */
+    char state[16];           /* how the run ended, once it is known; the lock */
     td_policy policy;
     size_t queue_limit, history_limit;
     double overhead_limit;

@@ -21,16 +21,20 @@ const char *td_run_state_name(td_run_state state) {
 /* ---- How it is doing ------------------------------------------------------------------------ */
 
 static td_run_state state_of(const char *folder, const char *noted) {
-    if (td__run_is_written(folder)) {
+    char ended[TD__ENDED];
+    td__written_by by = td__run_written_by(folder, ended);
+    if (by == TD__LOCK_HOLDER || by == TD__OTHER_MACHINE) {
         return TD_RUN_RUNNING;
     }
+    /* The heartbeat may be visible here before the end of run.db is. */
     static const td_run_state ends[] = {TD_RUN_FINISHED, TD_RUN_INTERRUPTED, TD_RUN_FAILED};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        if (strcmp(noted, td_run_state_name(ends[i])) == 0) {
+        const char *name = td_run_state_name(ends[i]);
+        if (strcmp(noted, name) == 0 || strcmp(ended, name) == 0) {
             return ends[i];
         }
     }
-    return TD_RUN_CRASHED;
+    return by == TD__PERHAPS ? TD_RUN_RUNNING : TD_RUN_CRASHED;
 }
 
 static double parse_time(const char *text) {
