@@ -169,10 +169,9 @@ static const optimizer_kind kinds[TD_OPTIMIZER_KIND_COUNT] = {
     [TD_NADAM] = {FIELDS(moments_fields), .states = {"m", "v"}, .run = run_nadam},
     [TD_LION] = {FIELDS(lion_fields), .states = {"m"}, .run = run_lion},
 };
-static const char *const names[TD_OPTIMIZER_KIND_COUNT] = {
-    [TD_SGD] = "sgd",         [TD_ADAM] = "adam",       [TD_ADAMW] = "adamw",
-    [TD_RMSPROP] = "rmsprop", [TD_ADAGRAD] = "adagrad", [TD_ADADELTA] = "adadelta",
-    [TD_ADAMAX] = "adamax",   [TD_NADAM] = "nadam",     [TD_LION] = "lion"};
+#define NAME(name, text) text,
+static const char *const names[] = {TD_OPTIMIZER_LIST(NAME)};
+#undef NAME
 static const td__words words = {"optimizer", names, TD_OPTIMIZER_KIND_COUNT, NULL, NULL};
 
 const char *td_optimizer_kind_name(td_optimizer_kind kind) {
