@@ -18,6 +18,8 @@ DROP VIEW histogram;
 DROP TABLE histogram_packed;
 ALTER TABLE text_of RENAME TO histogram;
 ALTER TABLE signal DROP COLUMN layout;
+ALTER TABLE signal DROP COLUMN sequence;
+DROP TABLE replayed;
 PRAGMA user_version=2;
 """
 

@@ -207,6 +207,10 @@ td_status td__input_read_at(const td__input *input, void *buffer, size_t size, i
     return changed ? changed : td_error_set(error, TD_IO, "%s: %s", input->path, strerror(reason));
 }
 
+int td__input_descriptor(const td__input *input) {
+    return input->file ? fcntl(input->descriptor, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
 const struct stat *td__input_stat(const td__input *input) {
     return &input->stat;
 }

@@ -177,7 +177,7 @@ static td_status check_source(void *user, const td__source_file *source, td_erro
     td_error reason = {0};
     c->source = source;
     *c->noted = 0;
-    td_status status = td__source_describe(source->path, now, &reason);
+    td_status status = td__source_describe(source->path, -1, now, &reason);
     if (status) {
         return td_error_set(error, status, "%s: its data (%s) cannot be read: %s", c->folder,
                             source->key, reason.text);

@@ -129,11 +129,20 @@ static void note_number(td_trainer *trainer, const char *key, int64_t number) {
     (void)td_deck_note(trainer->recording.deck, key, text);
 }
 
-/* A file that was read a moment ago and cannot be read now has no fingerprint, and a replay says so. */
+/* The data set still has the files open that it read. */
+static int find_opened(const td_trainer *trainer, const char *path) {
+    int opened = td__dataset_descriptor(trainer->feed.data, path);
+    for (size_t i = 0; opened < 0 && i < trainer->layer_target_count; i++) {
+        opened = td__dataset_descriptor(trainer->layer_targets[i].data, path);
+    }
+    return opened;
+}
+
+/* A file that was read a moment ago and cannot be read now has no fingerprint; a replay reports that. */
 static td_status note_source(void *user, const td__source_file *source, td_error *error) {
     td_trainer *trainer = user;
     char text[TD__SOURCE_TEXT];
-    if (!td__source_describe(source->path, text, error)) {
+    if (!td__source_describe(source->path, find_opened(trainer, source->path), text, error)) {
         (void)td_deck_note(trainer->recording.deck, source->key, text);
     }
     return TD_OK;
