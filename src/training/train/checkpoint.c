@@ -611,7 +611,7 @@ static const td__named_view *find_in_file(const void *file, const char *name) {
 }
 
 static void let_go_in_file(const void *file, const td__named_view *part) {
-    td__safetensors_let_go(file, part);
+    td__safetensors_unmap(file, part);
 }
 
 td_status td__checkpoint_read(td_trainer *trainer, const char *path, td_error *error) {
