@@ -73,7 +73,8 @@ TD_API uint32_t td_form_find(const char *name);
     X(INPUT, "input")                 /* of the network */                                         \
     X(LABEL, "label")                                                                              \
     X(PREDICTION, "prediction")                                                                    \
-    X(TEXT, "text")
+    X(TEXT, "text")                                                                                \
+    X(SYSTEM, "system") /* load of the machine: system.cpu, … */
 
 typedef enum td_signal_kind {
 #define TD_SIGNAL_KIND_MEMBER(name, text) TD_SIGNAL_##name,
@@ -326,6 +327,12 @@ typedef struct td_deck_options {
     /* Calls part(context, 0 … parts - 1), maybe on several threads, and returns when all are done: with
      * it, large tensors are summed up on the busy cores together (td_threads_run of tape.h). */
     void (*run_parts)(int32_t parts, void (*part)(void *context, int32_t index), void *context);
+    /* What is recorded without being asked for, see docs/environment.md. The variable
+     * TAPEDECK_ENVIRONMENT=off turns all of it off. */
+    bool no_environment; /* no facts about the process, machine and source code */
+    double
+        system_seconds; /* between two samples of the machine's load; default 5; negative: none */
+    int64_t diff_bytes; /* of `git diff HEAD`, which a child process prints; 0: none */
     /* With a world above 1 the run is written to FOLDER/rank-00000, FOLDER/rank-00001, … (of later
      * attempts FOLDER/attempt-2/rank-00000, …), one folder for each process of a launch. Processes do
      * not wait for each other. td_run_open of FOLDER reads them as one run. */

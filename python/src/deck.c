@@ -30,24 +30,25 @@ static void choose_rank(td_rank *identity, char launch[TD_RANK_TEXT_SIZE], long 
 }
 
 static PyObject *deck_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
-    static char *keywords[] = {"folder",   "policy",     "queue_bytes",   "history_bytes",
-                               "overhead", "seed",       "stop_on_error", "exact_folder",
-                               "resume",   "busy_cores", "rank",          "world",
-                               "mesh",     NULL};
+    static char *keywords[] = {"folder",     "policy",     "queue_bytes",   "history_bytes",
+                               "overhead",   "seed",       "stop_on_error", "exact_folder",
+                               "resume",     "busy_cores", "environment",   "system_seconds",
+                               "diff_bytes", "rank",       "world",         "mesh",
+                               NULL};
     td_deck_options options = {.size = sizeof options};
     PyObject *path;
     const char *policy = "block";
     long long queue = 0, history = 0, resume = 0, cores = 0;
     unsigned long long seed = 0;
-    int stop = 0, exact = 0;
+    int stop = 0, exact = 0, environment = 1;
     td_rank identity = {.size = sizeof identity};
     char launch[TD_RANK_TEXT_SIZE];
-    long long rank = 0, world = 0;
+    long long diff = 0, rank = 0, world = 0;
     const char *mesh = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|sLLdKppLLLLz", keywords,
-                                     PyUnicode_FSConverter, &path, &policy, &queue, &history,
-                                     &options.overhead, &seed, &stop, &exact, &resume, &cores,
-                                     &rank, &world, &mesh)) {
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, names, "O&|sLLdKppLLpdLLLz", keywords, PyUnicode_FSConverter, &path, &policy,
+            &queue, &history, &options.overhead, &seed, &stop, &exact, &resume, &cores,
+            &environment, &options.system_seconds, &diff, &rank, &world, &mesh)) {
         return NULL;
     }
     deck_object *self = NULL;
@@ -59,6 +60,8 @@ static PyObject *deck_new(PyTypeObject *type, PyObject *arguments, PyObject *nam
         options.exact_folder = exact;
         options.resume = resume;
         options.busy_cores = cores;
+        options.no_environment = !environment;
+        options.diff_bytes = diff;
         if (world > 1) {
             choose_rank(&identity, launch, rank, world);
             identity.mesh = mesh;

@@ -59,5 +59,7 @@ bool tdpy_number(PyObject *object, double *value);
 /* Adds the types to the module. False with an exception set. */
 bool tdpy_deck_add(PyObject *module);
 bool tdpy_run_add(PyObject *module);
+/* The run of a Run; NULL with an exception set when it is closed. */
+td_run *tdpy_run_opened(PyObject *object);
 
 #endif

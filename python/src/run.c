@@ -1,6 +1,6 @@
 /* Run: a td_run as a Python object. Numbers over time come as columns of bytes, for NumPy to look at
  * without a copy. */
-#include "native.h"
+#include "arrow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@ typedef struct run_object {
     PyObject_HEAD td_run *run; /* NULL once it is closed */
 } run_object;
 
-static td_run *opened(PyObject *object) {
+td_run *tdpy_run_opened(PyObject *object) {
     td_run *run = ((run_object *)object)->run;
     if (!run) {
         PyErr_SetString(PyExc_ValueError, "the run is closed");
@@ -66,7 +66,7 @@ static void run_dealloc(PyObject *object) {
 
 static PyObject *run_refresh(PyObject *object, PyObject *unused) {
     (void)unused;
-    td_run *run = opened(object);
+    td_run *run = tdpy_run_opened(object);
     td_error error = {0};
     if (!run) {
         return NULL;
@@ -76,7 +76,7 @@ static PyObject *run_refresh(PyObject *object, PyObject *unused) {
 
 static PyObject *run_about(PyObject *object, PyObject *unused) {
     (void)unused;
-    td_run *run = opened(object);
+    td_run *run = tdpy_run_opened(object);
     if (!run) {
         return NULL;
     }
@@ -94,7 +94,7 @@ static PyObject *run_about(PyObject *object, PyObject *unused) {
 
 /* (the last step that was recorded at or before this one, its epoch, how many come after); 0: none. */
 static PyObject *run_when(PyObject *object, PyObject *argument) {
-    td_run *run = opened(object);
+    td_run *run = tdpy_run_opened(object);
     long long step = run ? PyLong_AsLongLong(argument) : -1;
     if (!run || (step == -1 && PyErr_Occurred())) {
         return NULL;
@@ -109,7 +109,7 @@ static PyObject *run_when(PyObject *object, PyObject *argument) {
 
 static PyObject *run_problems(PyObject *object, PyObject *unused) {
     (void)unused;
-    td_run *run = opened(object);
+    td_run *run = tdpy_run_opened(object);
     PyObject *list = run ? PyList_New(0) : NULL;
     if (!list) {
         return NULL;
@@ -130,7 +130,7 @@ static PyObject *run_problems(PyObject *object, PyObject *unused) {
 
 static PyObject *run_signals(PyObject *object, PyObject *unused) {
     (void)unused;
-    td_run *run = opened(object);
+    td_run *run = tdpy_run_opened(object);
     PyObject *list = run ? PyList_New(0) : NULL;
     if (!list) {
         return NULL;
@@ -164,7 +164,7 @@ static void add_note(void *user, const char *key, const char *value) {
 
 static PyObject *run_notes(PyObject *object, PyObject *arguments) {
     const char *table = "run";
-    td_run *run = opened(object);
+    td_run *run = tdpy_run_opened(object);
     if (!run || !PyArg_ParseTuple(arguments, "|s", &table)) {
         return NULL;
     }
@@ -219,7 +219,7 @@ static PyObject *listed(PyObject *list, td_status status, const td_error *error)
 
 static PyObject *run_events(PyObject *object, PyObject *unused) {
     (void)unused;
-    td_run *run = opened(object);
+    td_run *run = tdpy_run_opened(object);
     PyObject *list = run ? PyList_New(0) : NULL;
     td_error error = {0};
     return listed(list, list ? td_run_events(run, add_event, list, &error) : TD_MEMORY, &error);
@@ -227,7 +227,7 @@ static PyObject *run_events(PyObject *object, PyObject *unused) {
 
 static PyObject *run_findings(PyObject *object, PyObject *unused) {
     (void)unused;
-    td_run *run = opened(object);
+    td_run *run = tdpy_run_opened(object);
     PyObject *list = run ? PyList_New(0) : NULL;
     td_error error = {0};
     return listed(list, list ? td_run_findings(run, add_finding, list, &error) : TD_MEMORY, &error);
@@ -295,7 +295,7 @@ static char *exactly(const char *name) {
 }
 
 static PyObject *run_table(PyObject *object, PyObject *arguments) {
-    td_run *run = opened(object);
+    td_run *run = tdpy_run_opened(object);
     const char *name;
     unsigned form;
     if (!run || !PyArg_ParseTuple(arguments, "sI", &name, &form)) {
@@ -322,23 +322,24 @@ static PyObject *run_table(PyObject *object, PyObject *arguments) {
     return result;
 }
 
-static td_status add_step(void *list, const td_record *record, td_error *error) {
-    return add_item(list, PyLong_FromLongLong(record->step), error);
+static td_status add_tensor_place(void *list, const td_record *record, td_error *error) {
+    return add_item(list,
+                    Py_BuildValue("LsL", (long long)record->step,
+                                  record->place ? record->place->file : "",
+                                  (long long)(record->place ? record->place->record : 0)),
+                    error);
 }
 
-static PyObject *run_steps(PyObject *object, PyObject *arguments) {
-    td_run *run = opened(object);
-    const char *name;
-    unsigned form;
-    if (!run || !PyArg_ParseTuple(arguments, "sI", &name, &form)) {
-        return NULL;
-    }
-    char *glob = exactly(name);
-    PyObject *list = glob ? PyList_New(0) : PyErr_NoMemory();
+static PyObject *run_places(PyObject *object, PyObject *argument) {
+    td_run *run = tdpy_run_opened(object);
+    PyObject *name = run ? PyUnicode_AsUTF8String(argument) : NULL;
+    char *glob = name ? exactly(PyBytes_AsString(name)) : NULL;
+    PyObject *list = glob ? PyList_New(0) : NULL;
     td_error error = {0};
-    td_run_query query = {.size = sizeof query, .what = glob, .forms = form};
-    td_status status = list ? td_run_read(run, &query, add_step, list, &error) : TD_MEMORY;
+    td_run_query query = {.size = sizeof query, .what = glob, .forms = TD_TENSOR, .places = true};
+    td_status status = list ? td_run_read(run, &query, add_tensor_place, list, &error) : TD_MEMORY;
     free(glob);
+    Py_XDECREF(name);
     return listed(list, status, &error);
 }
 
@@ -431,7 +432,7 @@ static td_status take_record(void *user, const td_record *record, td_error *erro
 }
 
 static PyObject *run_at(PyObject *object, PyObject *arguments) {
-    td_run *run = opened(object);
+    td_run *run = tdpy_run_opened(object);
     const char *name;
     unsigned form;
     long long step;
@@ -475,7 +476,8 @@ bool tdpy_run_add(PyObject *module) {
         {"events", run_events, METH_NOARGS, "td_run_events"},
         {"findings", run_findings, METH_NOARGS, "td_run_findings"},
         {"table", run_table, METH_VARARGS, "Scalars or statistics as bytes of a table."},
-        {"steps", run_steps, METH_VARARGS, "The steps that have a record of this form."},
+        {"places", run_places, METH_O, "(step, file, record) of every tensor of a signal"},
+        {"arrow", tdpy_run_arrow, METH_VARARGS, "arrow(what, form, values=None): an Arrow stream"},
         {"at", run_at, METH_VARARGS, "td_run_at: (epoch, step, content)"},
         {"close", run_close, METH_NOARGS, "td_run_close"},
         {NULL, NULL, 0, NULL},

@@ -85,5 +85,12 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(ipython: Any) -> None:
+    """``%load_ext tapedeck`` in a notebook: then ``%tapedeck runs/a`` shows a run, ``%tapedeck runs`` the list."""
+    from ._notebook import load
+
+    load(ipython)
+
+
 def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__getattr__("__all__")))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from . import _native, _resume
+from . import _environment, _native, _resume
 from ._options import Names, Policy
 
 _FORMS = _native.FORMS
@@ -124,6 +124,11 @@ class Deck:
         rank, world: of this process, and how many there are. With more than one, each process writes
             ``FOLDER/rank-00000``, …, without waiting for another; ``Run(FOLDER)`` reads them as one.
         mesh: coordinates of this process, ``"dp=0,tp=1"``.
+        environment: record command line, folder, host, user, versions of Python and its packages, commit and branch.
+        system: seconds between two samples of the machine's load (``system.cpu``, …); 0 for none.
+        diff: bytes that are kept of ``git diff HEAD``; 0 for none.
+        console: also record what Python prints to standard output and error, as the texts ``console.output`` and
+            ``console.error`` of the step that is open.
     """
 
     def __init__(
@@ -147,12 +152,18 @@ class Deck:
         rank: int = 0,
         world: int = 1,
         mesh: str = "",
+        environment: bool = True,
+        system: float = 5.0,
+        diff: int = 256 << 10,
+        console: bool = False,
     ) -> None:
         folder = os.fspath(folder)
         after, self.epoch = _resume.plan(folder, resume, discard)
         self._native = _native.Deck(
             folder, policy=policy, queue_bytes=queue, history_bytes=history, overhead=overhead,
-            seed=seed, exact_folder=exact_folder, resume=after, busy_cores=busy_cores, rank=rank, world=world, mesh=mesh,
+            seed=seed, exact_folder=exact_folder, resume=after, busy_cores=busy_cores,
+            environment=environment, system_seconds=system if system > 0 else -1.0, diff_bytes=diff if environment else 0, rank=rank, world=world,
+            mesh=mesh,
         )
         self._pid = os.getpid()
         self._metrics = metrics
@@ -176,6 +187,11 @@ class Deck:
             _made.decks.append(self)
         try:
             self._about(name, group, tags, config)
+            if environment:
+                for key, value in _environment.facts():
+                    self._native.note(f"environment.{key}", value)
+            if console:
+                self._parts.append(_environment.Console(self))
         except BaseException:
             self._abandon()
             raise
@@ -556,6 +572,11 @@ class Deck:
     def __repr__(self) -> str:
         state = "finished" if self._finished else f"step {self.steps}"
         return f"<tapedeck.Deck {self.folder}: {state}>"
+
+    def _repr_html_(self) -> str:
+        from .run import Run
+
+        return Run(self.folder)._repr_html_()
 
     def sample(
         self, x: Any, y: Any = None, *, n: int = 10, every_epochs: int = 1, every: int = 0, predict: Any = None,

@@ -10,16 +10,18 @@ import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._arrow import FORMS, ArrowTable
 from ._options import Names
 from .deck import _listed
 
 if TYPE_CHECKING:
     import numpy
     import pandas
+
+    from ._notebook import Page
 
 _FORMS = _native.FORMS
 _VALUE = [("epoch", "<i8"), ("step", "<i8"), ("wall_time", "<f8"), ("value", "<f8")]
@@ -167,13 +169,21 @@ class Signal:
             return self.values["value"]
         if "tensor" not in self.forms:
             raise KeyError(f"{self.name} was not recorded as a tensor: record it with form=\"tensor\" (it has: {', '.join(self.forms)})")
-        steps = self.steps
-        first = self._place(int(steps[0]))
-        last = self._place(int(steps[-1]))
-        if first and last and first[0] == last[0] and last[1] - first[1] == len(steps) - 1:
-            path = os.path.join(self._run.folder, first[0])
-            return numpy.load(path, mmap_mode="r")[first[1]:last[1] + 1]
-        return numpy.stack([self.at(int(step), "tensor") for step in steps])
+        mapped = self._mapped()
+        return numpy.stack([self.at(int(step), "tensor") for step in self.steps]) if mapped is None else mapped
+
+    def _mapped(self) -> "numpy.ndarray | None":
+        """All tensors as they lie in their file; None where they are in several places, or NumPy is not installed."""
+        places = self._run._native.places(self.name)
+        file, first = places[0][1:] if places else ("", 0)
+        if not file.endswith(".npy") or any(place[1:] != (file, first + i) for i, place in enumerate(places)):
+            return None
+        try:
+            import numpy
+        except ImportError:
+            return None
+        array = numpy.load(os.path.join(self._run.folder, file), mmap_mode="r")[first:first + len(places)]
+        return array if len(array) == len(places) and array.dtype.isnative else None
 
     @property
     def steps(self) -> "numpy.ndarray":
@@ -182,13 +192,22 @@ class Signal:
 
         if "scalar" in self.forms and "tensor" not in self.forms:
             return self.values["step"]
-        return numpy.array(self._run._native.steps(self.name, _FORMS["tensor"]), numpy.int64)
+        return numpy.array([place[0] for place in self._run._native.places(self.name)], numpy.int64)
 
-    def _place(self, step: int) -> tuple[str, int] | None:
-        """The NPY file that has the tensor of a step, and its place there."""
-        found = self._run._native.at(self.name, _FORMS["tensor"], step)
-        content = found[2] if found else None
-        return (content[3], content[4]) if isinstance(content, tuple) and content[3].endswith(".npy") else None
+    def to_arrow(self, form: str | None = None) -> ArrowTable:
+        """This signal's records for pyarrow, polars, pandas and DuckDB: a row each, of a histogram a row for each bin.
+
+        Tensors stay where they are, mapped from their file, when it holds them all. The form is by default the first
+        that was recorded of scalar, tensor, rows, stats, histogram, text.
+        """
+        found = form or next((word for word in FORMS if word in self.forms), "scalar")
+        if found not in self.forms and found in FORMS:
+            raise KeyError(f"{self.name} was not recorded as {found} (it has: {', '.join(self.forms)})")
+        what = "".join("\\" + letter if letter in "*?[]\\,!" else letter for letter in self.name)
+        return ArrowTable(self._run, what, found, self.name)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def table(self, step: int | None = None) -> "pandas.DataFrame":
         """A table that `Deck.table` recorded at this step, or last before it (by default: last of all)."""
@@ -344,6 +363,23 @@ class Run(Mapping[str, Signal]):
         columns = {name: signal.to_pandas() for name, signal in self.items() if "scalar" in signal.forms}
         return pandas.DataFrame(columns)
 
+    def to_arrow(self, form: str = "scalar", what: Names | None = None) -> ArrowTable:
+        """All records of one form as one table for pyarrow, polars, pandas and DuckDB: a row each, by step.
+
+        >>> pyarrow.table(run.to_arrow())                                  # doctest: +SKIP
+        >>> polars.DataFrame(run.to_arrow("stats", "*.error"))             # doctest: +SKIP
+
+        Args:
+            form: ``scalar``, ``stats``, ``histogram`` (a row for each bin), ``rows`` (a row for each example),
+                ``tensor`` (signals of one type) or ``text``.
+            what: names and globs of signals; by default all.
+        """
+        return ArrowTable(self, _listed(what) if what is not None else None, form)
+
+    def to_parquet(self, path: str | os.PathLike[str], form: str = "scalar", what: Names | None = None) -> str:
+        """Writes `to_arrow`'s table as a Parquet file, which needs pyarrow; the file's path."""
+        return self.to_arrow(form, what).to_parquet(path)
+
     def report(self, path: str | os.PathLike[str] = "report.html") -> str:
         """The pages of ``tapedeck view`` with this run's data as one file, which needs no network; its path.
 
@@ -357,27 +393,28 @@ class Run(Mapping[str, Signal]):
         return f"<tapedeck.Run {self.folder}: {self.state}, {self.steps} steps, {len(self)} signals>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td style='text-align:left'>{escape(name)}</td><td>{', '.join(signal.forms)}</td>"
-            f"<td>{signal.first_step}&ndash;{signal.last_step}</td><td>{_latest(signal)}</td></tr>"
-            for name, signal in self.items()
-        )
-        return (
-            f"<b>{escape(self.name)}</b> {self.state}, {self.steps} steps"
-            f"<table><tr><th>signal</th><th>forms</th><th>steps</th><th>last</th></tr>{rows}</table>"
-        )
+        from ._notebook import to_html
 
+        return to_html(self)
 
-def _latest(signal: Signal) -> str:
-    try:
-        if "scalar" in signal.forms:
-            return f"{signal.at(form='scalar'):.6g}"
-        if "stats" in signal.forms:
-            stats = signal.at(form="stats")
-            return f"mean {stats['mean']:.3g}, norm {stats['norm']:.3g}"
-    except (KeyError, _native.Error):
-        pass
-    return ""
+    def show(self, page: str = "layers", height: int = 700) -> "Page":
+        """A page of ``tapedeck view`` with this run's data, inline in a notebook.
+
+        >>> run.show("layers")     # doctest: +SKIP
+        """
+        from ._notebook import Page
+
+        return Page(self, page, height)
+
+    def plot(self, *names: str, statistic: str = "norm", ax: Any = None) -> Any:
+        """Draws signals over the steps by matplotlib, by default the losses; returns the axes.
+
+        >>> run.plot("loss", "val_loss")                   # doctest: +SKIP
+        >>> run.plot("conv1.error", statistic="max")       # doctest: +SKIP
+        """
+        from ._notebook import plot
+
+        return plot(self, *names, statistic=statistic, ax=ax)
 
 
 def runs(folder: str | os.PathLike[str] = "runs") -> "pandas.DataFrame":

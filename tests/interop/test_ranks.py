@@ -67,9 +67,8 @@ class Ranks(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder.name, name)
 
-    def train(self, kind, out, *, world=1, steps=3, dies=0, restarts=0, fails=False):
-        start = [] if world == 1 else ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}",
-                                       f"--max-restarts={restarts}"]
+    def train(self, kind, out, *, world=1, steps=3, dies=0, fails=False):
+        start = [] if world == 1 else ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world}"]
         done = subprocess.run([sys.executable, "-W", "ignore", *start, self.script, kind, out, str(steps), str(dies)],
                               env=dict(os.environ, OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode != 0, fails, done.stderr[-2000:])
@@ -119,17 +118,29 @@ class Ranks(unittest.TestCase):
     def test_watching_changes_no_weight(self):
         self.assertEqual(self.train("ddp", self.path("a"), world=2), self.train("ddp", "-", world=2))
 
-    def test_a_killed_rank_is_named_and_a_restart_is_an_attempt(self):
+    def test_a_killed_rank_is_named(self):
         path = self.path("killed")
         self.train("ddp", path, world=2, steps=6, dies=3, fails=True)
         done = subprocess.run([os.environ["TAPEDECK"], "show", path], capture_output=True, text=True)
         self.assertIn("rank 1 ended without closing its run: its last recorded step is 3", done.stderr + done.stdout)
         self.assertGreaterEqual(len(tapedeck.Run(path)["loss"].values), 3)
+
+    def test_a_restart_is_the_next_attempt(self):
+        """As torchrun's agent starts workers again: the same launch, another restart count, port and rendezvous."""
         path = self.path("restarted")
-        self.train("ddp", path, world=2, steps=6, dies=3, restarts=1)
+        for attempt, (steps, dies) in enumerate(((3, 2), (5, 0))):
+            common = dict(os.environ, OMP_NUM_THREADS="1", MASTER_ADDR="127.0.0.1", WORLD_SIZE="2", LOCAL_WORLD_SIZE="2",
+                          MASTER_PORT=str(20000 + (os.getpid() + attempt) % 20000), TORCHELASTIC_RUN_ID="job",
+                          TORCHELASTIC_RESTART_COUNT=str(attempt))
+            workers = [subprocess.Popen([sys.executable, "-W", "ignore", self.script, "ddp", path, str(steps), str(dies)],
+                                        env=dict(common, RANK=str(rank), LOCAL_RANK=str(rank)), stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL) for rank in range(2)]
+            codes = [worker.wait(120) for worker in workers]
+            self.assertEqual(codes[1], -9 if dies else 0)
         self.assertEqual(sorted(os.listdir(os.path.join(path, "attempt-2"))), ["rank-00000", "rank-00001"])
         self.assertEqual(tapedeck.Run(path).state, "finished")
-        self.assertEqual(self.rows(path, "select count(*), max(step) from scalars where signal='loss'"), [["6", "6"]])
+        self.assertEqual(self.rows(path, "select count(*), max(step) from scalars where signal='loss'"), [["5", "5"]])
+        self.assertEqual(self.rows(path, "select notes.value from notes where key='world_size'"), [["2"]])
 
 
 if __name__ == "__main__":

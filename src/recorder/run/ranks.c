@@ -711,15 +711,17 @@ bool td__ranks_are_in(const char *folder) {
     return found;
 }
 
-static void keep_mesh(source *s) {
+/* A note of a rank; "" where there is none. */
+static void read_note(source *s, const char *key, char *out, size_t size) {
     td__rows *notes =
         s->store->class->select(s->store, &(td__query){.source = TD__RUN_NOTES}, NULL);
+    out[0] = 0;
     if (notes) {
         td__rows_bind(notes, 0, INT64_MIN, INT64_MAX, -1);
     }
     while (notes && td__rows_next(notes, NULL) > 0) {
-        if (strcmp(td__run_text(notes, 0), "mesh") == 0) {
-            (void)snprintf(s->mesh, sizeof s->mesh, "%s", td__run_text(notes, 1));
+        if (strcmp(td__run_text(notes, 0), key) == 0) {
+            (void)snprintf(out, size, "%s", td__run_text(notes, 1));
         }
     }
     td__rows_end(notes);
@@ -727,14 +729,16 @@ static void keep_mesh(source *s) {
 
 static td_status add_source(td_run *run, ranks_store *store, const char *below, int64_t attempt,
                             td_error *error) {
-    char path[PATH_ROOM];
+    char path[PATH_ROOM], ended[TD__ENDED];
     td_error reason = {0};
     bool damaged = false;
     source made = {.attempt = attempt, .last = INT64_MAX};
     const char *number = strrchr(below, '-');
     made.rank = number ? strtoll(number + 1, NULL, 10) : 0;
     (void)snprintf(path, sizeof path, "%s/%s", run->folder, below);
-    if (td__store_read(path, td__run_is_written(path), &made.store, &damaged, &reason) || damaged) {
+    if (td__store_read(path, td__run_written_by(path, ended) == TD__LOCK_HOLDER, &made.store,
+                       &damaged, &reason) ||
+        damaged) {
         td__run_problem(&run->problems, "%s: %s", below,
                         damaged ? "its run.db is damaged; some of it is missing" : reason.text);
     }
@@ -748,7 +752,7 @@ static td_status add_source(td_run *run, ranks_store *store, const char *below, 
         td__store_close(made.store);
         return td_error_set(error, TD_MEMORY, "out of memory for a run's ranks");
     }
-    keep_mesh(&made);
+    read_note(&made, "mesh", made.mesh, sizeof made.mesh);
     store->sources[store->count++] = made;
     return TD_OK;
 }
@@ -839,25 +843,6 @@ td_status td__ranks_open(td_run *run, td__store **opened, td_error *error) {
 
 /* ---- How it is doing ------------------------------------------------------------------------ */
 
-static td_run_state noted_state(source *s) {
-    static const td_run_state ends[] = {TD_RUN_FINISHED, TD_RUN_INTERRUPTED, TD_RUN_FAILED};
-    td_run_state state = TD_RUN_CRASHED;
-    td__rows *notes =
-        s->store->class->select(s->store, &(td__query){.source = TD__RUN_NOTES}, NULL);
-    if (notes) {
-        td__rows_bind(notes, 0, INT64_MIN, INT64_MAX, -1);
-    }
-    while (notes && td__rows_next(notes, NULL) > 0) {
-        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-            bool is = strcmp(td__run_text(notes, 0), "state") == 0 &&
-                      strcmp(td__run_text(notes, 1), td_run_state_name(ends[i])) == 0;
-            state = is ? ends[i] : state;
-        }
-    }
-    td__rows_end(notes);
-    return state;
-}
-
 td_run_state td__ranks_state(td_run *run) {
     ranks_store *store = (ranks_store *)run->store;
     int64_t attempt = store->sources[store->count - 1].attempt;
@@ -865,11 +850,11 @@ td_run_state td__ranks_state(td_run *run) {
     bool running = false;
     for (size_t i = 0; i < store->count; i++) {
         source *s = &store->sources[i];
-        char path[PATH_ROOM];
+        char path[PATH_ROOM], noted[32];
         (void)snprintf(path, sizeof path, "%s/%s", run->folder, s->folder);
-        bool written = td__run_is_written(path);
-        running |= written;
-        td_run_state state = written ? TD_RUN_FINISHED : noted_state(s);
+        read_note(s, "state", noted, sizeof noted);
+        td_run_state state = td__run_state_of(path, noted);
+        running |= state == TD_RUN_RUNNING;
         if (state == TD_RUN_CRASHED && s->attempt == attempt) { /* else another attempt went on */
             int64_t last;
             (void)end_step(s->store, true, &last);

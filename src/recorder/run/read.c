@@ -27,6 +27,7 @@ typedef struct reading {
     cursor *heap; /* the earliest first */
     size_t count;
     calendar calendar;
+    bool places;
     td_record_function *each;
     void *user;
 } reading;
@@ -48,6 +49,7 @@ static td_stats stats_of(td__rows *row) {
 
 /* What a record points to. */
 typedef struct parts {
+    bool places; /* tensors: where they are, and nothing else */
     td_stats stats;
     td_histogram histogram;
     td_view view;
@@ -63,6 +65,11 @@ static td_status load_tensor_row(td_run *run, td__rows *row, td_record *record, 
         return td_error_set(error, TD_IO, "%s: its tensors are in no file beside run.db",
                             record->signal);
     }
+    p->place.record = index;
+    (void)snprintf(p->place.file, sizeof p->place.file, "%s", file);
+    if (p->places) {
+        return TD_OK;
+    }
     if (record->form == TD_IMAGE) {
         td_status status = td__run_load_file(run, file, &record->png_size, error);
         record->png = run->bytes;
@@ -70,8 +77,6 @@ static td_status load_tensor_row(td_run *run, td__rows *row, td_record *record, 
     }
     td_status status = td__run_load_tensor(run, file, index, &p->view, error);
     record->view = &p->view;
-    p->place.record = index;
-    (void)snprintf(p->place.file, sizeof p->place.file, "%s", file);
     if (!status && p->view.shape.rank > 0) {
         record->samples = td__run_load_samples(run, file, index, p->view.shape.dims[0]);
     }
@@ -208,7 +213,7 @@ static td_status read_all(reading *r, uint32_t forms, td_error *error) {
         look_up_step(r, &record);
         bool wanted = c->form != TD_TENSOR || (td_form_find(td__run_text(c->rows, 1)) & forms) != 0;
         if (wanted) {
-            parts p = {0};
+            parts p = {.places = r->places};
             td_error damage = {0};
             if (fill_record(r->run, c->rows, &record, &p, &damage)) {
                 td__run_problem(&r->run->problems, "%s", damage.text);
@@ -233,7 +238,11 @@ td_status td_run_read(td_run *run, const td_run_query *query, td_record_function
     if (run->events) {
         return td__run_read_events(run, &full, each, user, error);
     }
-    reading r = {.run = run, .each = each, .user = user, .calendar = {.step = INT64_MIN}};
+    reading r = {.run = run,
+                 .each = each,
+                 .user = user,
+                 .places = full.places,
+                 .calendar = {.step = INT64_MIN}};
     r.heap = td__calloc(run->signal_count * SOURCES + 1, sizeof *r.heap);
     if (!r.heap) {
         return td_error_set(error, TD_MEMORY, "out of memory for reading a run");

@@ -12,10 +12,11 @@ struct td_run {
     td__store *store; /* run.db, or what was read from event files */
     bool shared;      /* opened while a deck wrote it */
     bool events;
-    bool ranks; /* the store merges those of several processes (ranks.h) */
+    bool ranks;         /* the store merges those of several processes (ranks.h) */
     char **event_files; /* when events */
     size_t event_file_count;
     td_run_info info;
+    char *parent; /* info's; NULL: none */
     td_run_signal *signals;
     size_t signal_count, signal_capacity;
     uint32_t *by_name; /* indices of signals, sorted */
@@ -32,6 +33,8 @@ struct td_run {
 
 /* td_run_open, before anything is read. */
 td_run *td__run_begin(const char *path, td_error *error);
+/* Of a folder that one process writes; noted: its note `state`. */
+td_run_state td__run_state_of(const char *folder, const char *noted);
 /* How it is doing. */
 void td__run_read_info(td_run *run);
 
@@ -39,8 +42,16 @@ void td__run_read_info(td_run *run);
 
 /* Opens FOLDER/run.db for reading, again when it is open already and may have changed. */
 td_status td__run_open_store(td_run *run, td_error *error);
-/* Whether a process holds the lock that a deck takes on its folder. */
-bool td__run_is_written(const char *folder);
+/* Who writes the run now. */
+typedef enum td__written_by {
+    TD__NOBODY,
+    TD__LOCK_HOLDER, /* a process of this machine, whose database can be shared */
+    TD__OTHER_MACHINE, /* a process that is known by its heartbeat, or holds a lock on a network file system */
+    TD__PERHAPS, /* a file was written a moment ago */
+} td__written_by;
+enum { TD__ENDED = 16 };
+/* ended: what the heartbeat says of the run's state, or "". */
+td__written_by td__run_written_by(const char *folder, char ended[TD__ENDED]);
 /* NULL, and a problem, when they cannot be read. */
 td__rows *td__run_select(td_run *run, const td__query *query);
 /* All of a source that is not a signal's. */

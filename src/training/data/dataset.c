@@ -232,6 +232,9 @@ static td_status read_table(td__table *table, const td__request *request, td_err
     td_status status =
         request->path ? td__reader_open(request->path, &reader, &opened.input, error) : TD_OK;
     status = status ? status : reader(table, &opened, error);
+    if (!status && opened.input) {
+        td__table_keep_file(table, opened.input);
+    }
     td__input_close(opened.input);
     return status;
 }
@@ -411,6 +414,18 @@ void td_dataset_close(td_dataset *dataset) {
     td__free(dataset->mean);
     td__free(dataset->deviation);
     td__free(dataset);
+}
+
+int td__dataset_descriptor(const td_dataset *dataset, const char *path) {
+    for (int t = 0; t < dataset->table_count; t++) {
+        const td__table *table = &dataset->tables[t];
+        for (size_t i = 0; i < table->read_count; i++) {
+            if (!strcmp(table->read[i].path, path)) {
+                return table->read[i].descriptor;
+            }
+        }
+    }
+    return -1;
 }
 
 const td_data_info *td_dataset_info(const td_dataset *dataset) {

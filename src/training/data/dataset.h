@@ -37,6 +37,9 @@ struct td_dataset {
     td_augment augment; /* of the training part's batches */
 };
 
+/* The open file that was read from path, owned by the data set; -1 when it read none there. */
+int td__dataset_descriptor(const td_dataset *dataset, const char *path);
+
 /* labels.c: decides what the labels are and checks them. */
 td_status td__labels_prepare(td_dataset *dataset, const td_data_options *options, td_error *error);
 /* Hands labels that are classes out as values or one-hot instead, and values stored as integers as

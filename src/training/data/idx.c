@@ -81,7 +81,7 @@ td_status td__idx_read(td__table *table, const td__request *request, td_error *e
     }
     const char *labels = request->labels ? request->labels : found;
     if (!status && labels) {
-        status = td__bytes_get(&table->bytes[1], labels, maximum, error);
+        status = td__table_get_bytes(table, &table->bytes[1], labels, maximum, error);
         if (!status) {
             status = td__idx_parse(&label, &rows, &table->bytes[1], labels, error);
         }

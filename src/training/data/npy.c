@@ -100,7 +100,7 @@ td_status td__npy_read(td__table *table, const td__request *request, td_error *e
     if (!status && request->labels) {
         td__array label = {0};
         int64_t rows = 0;
-        status = td__bytes_get(&table->bytes[1], request->labels, maximum, error);
+        status = td__table_get_bytes(table, &table->bytes[1], request->labels, maximum, error);
         if (!status) {
             status = td__npy_parse(&label, &rows, &table->bytes[1], request->labels, error);
         }

@@ -94,8 +94,8 @@ static td_status read_columns(td__table *table, const td__request *request, td_e
 /* ---- Arrays ---------------------------------------------------------------------------------- */
 
 /* A file of its own. */
-static td_status load_file(const char *path, int64_t maximum, td__array *array, int64_t *rows,
-                           td__bytes *bytes, td_error *error) {
+static td_status load_file(td__table *table, const char *path, int64_t maximum, td__array *array,
+                           int64_t *rows, td__bytes *bytes, td_error *error) {
     td__reader *reader = NULL;
     td__input *input = NULL;
     td_status status = td__reader_open(path, &reader, &input, error);
@@ -106,7 +106,10 @@ static td_status load_file(const char *path, int64_t maximum, td__array *array, 
                          "CSV file, and arrays of an .npz, are taken from `train`",
                          path);
     }
-    status = status ? status : td__input_bytes(input, bytes, maximum, error);
+    if (!status) {
+        td__table_keep_file(table, input);
+        status = td__input_bytes(input, bytes, maximum, error);
+    }
     td__input_close(input);
     if (status) {
         return status;
@@ -116,8 +119,9 @@ static td_status load_file(const char *path, int64_t maximum, td__array *array, 
 }
 
 /* npz: the open file whose arrays pieces are; NULL: each has its own. */
-static td_status load_piece(const td__request *request, const td__input *npz, const td_piece *piece,
-                            td__array *array, int64_t *rows, td__bytes *bytes, td_error *error) {
+static td_status load_piece(td__table *table, const td__request *request, const td__input *npz,
+                            const td_piece *piece, td__array *array, int64_t *rows,
+                            td__bytes *bytes, td_error *error) {
     int64_t maximum = request->options->memory;
     if (npz && piece->from.count == 1) {
         return td__npz_array(npz, piece->from.items[0], false, maximum, array, rows, bytes, error);
@@ -126,7 +130,7 @@ static td_status load_piece(const td__request *request, const td__input *npz, co
         return td_error_set(error, TD_INVALID, "'%s' is %s, by its name", piece->name,
                             npz ? "one array of an .npz file" : "a file of its own");
     }
-    return load_file(piece->path, maximum, array, rows, bytes, error);
+    return load_file(table, piece->path, maximum, array, rows, bytes, error);
 }
 
 /* Puts the arrays of pieces together: array, with as many rows as the table has, if it has any. */
@@ -141,7 +145,7 @@ static td_status join(td__table *table, const td__request *request, const td__in
         const td_piece *piece = &pieces->items[i];
         td__array *part = &array->parts[i];
         int64_t rows = 0;
-        status = load_piece(request, npz, piece, part, &rows,
+        status = load_piece(table, request, npz, piece, part, &rows,
                             &table->more_bytes[table->more_count++], error);
         if (status) {
             break;
@@ -176,7 +180,7 @@ static td_status read_label(td__table *table, const td__request *request, const 
     td_status status = TD_OK;
     const char *what = request->labels;
     if (request->labels) {
-        status = load_file(what, options->memory, &label, &rows, &table->bytes[1], error);
+        status = load_file(table, what, options->memory, &label, &rows, &table->bytes[1], error);
     } else if (npz) {
         what = options->y ? options->y : "y";
         status = td__npz_array(npz, what, !options->y, options->memory, &label, &rows,
@@ -238,6 +242,9 @@ td_status td__pieces_read(td__table *table, const td__request *request, td_error
     td_status status =
         request->path ? td__reader_open(request->path, &reader, &opened.input, error) : TD_OK;
     status = status ? status : read_opened(table, reader, &opened, error);
+    if (!status && opened.input) {
+        td__table_keep_file(table, opened.input);
+    }
     td__input_close(opened.input);
     return status;
 }

@@ -7,6 +7,36 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+enum { READ_MAXIMUM = 4096 };
+
+/* Where there is no memory or no descriptor left, the file is opened again by whoever asks for it. */
+void td__table_keep_file(td__table *table, const td__input *input) {
+    td__read_file kept = {.path = td__strdup(td__input_path(input)),
+                          .descriptor = td__input_descriptor(input)};
+    if (kept.path && kept.descriptor >= 0 &&
+        td__grow(&table->read, &table->read_room, table->read_count + 1, READ_MAXIMUM,
+                 sizeof *table->read)) {
+        table->read[table->read_count++] = kept;
+        return;
+    }
+    td__free(kept.path);
+    if (kept.descriptor >= 0) {
+        close(kept.descriptor);
+    }
+}
+
+td_status td__table_get_bytes(td__table *table, td__bytes *bytes, const char *path, int64_t maximum,
+                              td_error *error) {
+    td__input *input = NULL;
+    td_status status = td__input_open(&input, path, error);
+    if (!status) {
+        td__table_keep_file(table, input);
+        status = td__input_bytes(input, bytes, maximum, error);
+    }
+    td__input_close(input);
+    return status;
+}
+
 void td__table_release(td__table *table) {
     td__supply_destroy(table->supply);
     td__array_release(&table->input);
@@ -27,6 +57,11 @@ void td__table_release(td__table *table) {
     td__free(table->more_bytes);
     td__pieces_release(&table->input_pieces);
     td__pieces_release(&table->label_pieces);
+    for (size_t i = 0; i < table->read_count; i++) {
+        close(table->read[i].descriptor);
+        td__free(table->read[i].path);
+    }
+    td__free(table->read);
     *table = (td__table){0};
 }
 
@@ -51,7 +86,7 @@ void td__table_set_labels(td__table *table, const void *data, int64_t labels, bo
 #define LARGE_FILE ((size_t)64 << 20)
 #define LET_GO ((size_t)16 << 20)
 
-void td__table_let_go(const td__table *table, int64_t row, size_t *done) {
+void td__table_release_rows(const td__table *table, int64_t row, size_t *done) {
     const td__bytes *bytes = &table->bytes[0];
     const td__array *array = &table->input;
     if (array->offsets || !bytes->mapped || bytes->size < LARGE_FILE) {

@@ -94,6 +94,12 @@ int64_t td__names_add(td__names *names, const char *text);
 int64_t td__names_find(const td__names *names, const char *text);
 void td__names_release(td__names *names);
 
+/* A file that a table was read from, still open. */
+typedef struct td__read_file {
+    char *path;
+    int descriptor;
+} td__read_file;
+
 /* One file, read. Zero-initialise; td__table_release whatever happened. */
 typedef struct td__table {
     int64_t rows;
@@ -113,17 +119,24 @@ typedef struct td__table {
     td__bytes *more_bytes; /* the same of arrays that have parts */
     size_t more_count;
     td__pieces input_pieces, label_pieces;
+    td__read_file *read; /* the files that it was read from */
+    size_t read_count, read_room;
     td__supply *supply; /* makes rows of input that are not there yet; NULL: all are. Labels are */
 } td__table;
 
 void td__table_release(td__table *table);
+/* Keeps the file open, so that it can be fingerprinted later without being opened again. */
+void td__table_keep_file(td__table *table, const td__input *input);
+/* The bytes of a file of labels, which is kept too. */
+TD_NODISCARD td_status td__table_get_bytes(td__table *table, td__bytes *bytes, const char *path,
+                                           int64_t maximum, td_error *error);
 /* Returns when input has this row. */
 TD_NODISCARD td_status td__table_need(const td__table *table, int64_t row, td_error *error);
 /* Labels, and where weighted a weight behind them, in rows of float32 at data. */
 void td__table_set_labels(td__table *table, const void *data, int64_t labels, bool weighted);
 /* Rows of a large mapped file that were read in order, up to this one, are not needed soon: their
  * pages are let go, now and then. *done is 0 at first, and how far that got. */
-void td__table_let_go(const td__table *table, int64_t row, size_t *done);
+void td__table_release_rows(const td__table *table, int64_t row, size_t *done);
 
 /* Rows of a mapped file will be read in random order, and it is larger than what the system can keep: what stands beside them is not to be read too. */
 void td__table_scatter(const td__table *table);

@@ -129,11 +129,20 @@ static void note_number(td_trainer *trainer, const char *key, int64_t number) {
     (void)td_deck_note(trainer->recording.deck, key, text);
 }
 
-/* A file that was read a moment ago and cannot be read now has no fingerprint, and a replay says so. */
+/* The data set still has the files open that it read. */
+static int find_opened(const td_trainer *trainer, const char *path) {
+    int opened = td__dataset_descriptor(trainer->feed.data, path);
+    for (size_t i = 0; opened < 0 && i < trainer->layer_target_count; i++) {
+        opened = td__dataset_descriptor(trainer->layer_targets[i].data, path);
+    }
+    return opened;
+}
+
+/* A file that was read a moment ago and cannot be read now has no fingerprint; a replay reports that. */
 static td_status note_source(void *user, const td__source_file *source, td_error *error) {
     td_trainer *trainer = user;
     char text[TD__SOURCE_TEXT];
-    if (!td__source_describe(source->path, text, error)) {
+    if (!td__source_describe(source->path, find_opened(trainer, source->path), text, error)) {
         (void)td_deck_note(trainer->recording.deck, source->key, text);
     }
     return TD_OK;
@@ -209,7 +218,8 @@ static td_status claim_folder(td_trainer *trainer, td_error *error) {
                                .stream = trainer->options.stream,
                                .resume = trainer->resume ? trainer->at.step : 0,
                                .busy_cores = td_threads(),
-                               .run_parts = td_threads_run};
+                               .run_parts = td_threads_run,
+                               .diff_bytes = 256 << 10};
     size_t room = strlen(trainer->out) + strlen(experiment->name) + 2;
     char *folder = td__calloc(room, 1);
     recording->norms = td__norms_create();

@@ -104,32 +104,45 @@ static void add_folder(int folder, int depth, uint64_t seed, folder_sum *sum) {
     closedir(listing);
 }
 
-td_status td__source_describe(const char *path, char out[TD__SOURCE_TEXT], td_error *error) {
+static td_status describe_open(const char *path, int file, char out[TD__SOURCE_TEXT],
+                               td_error *error) {
     struct stat about;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0 || fstat(file, &about) != 0) {
-        td_status status = errno == ENOENT ? TD_NOT_FOUND : TD_IO;
-        td__file_error(error, path, "open");
-        if (file >= 0) {
-            close(file);
-        }
-        return status;
+    uint64_t hash = 0;
+    if (fstat(file, &about) != 0) {
+        td__file_error(error, path, "read");
+        return TD_IO;
     }
     if (S_ISDIR(about.st_mode)) {
         folder_sum sum = {0};
-        add_folder(file, 0, 0, &sum);
+        int listed = fcntl(file, F_DUPFD_CLOEXEC, 0); /* add_folder closes it */
+        if (listed >= 0) {
+            add_folder(listed, 0, 0, &sum);
+        }
         (void)snprintf(out, TD__SOURCE_TEXT,
                        "%lld files, %lld bytes, names and sizes xxh64 %016llx",
                        (long long)sum.files, (long long)sum.bytes, (unsigned long long)sum.hash);
         return TD_OK;
     }
-    uint64_t hash = 0;
-    bool good = S_ISREG(about.st_mode) && hash_pieces(file, about.st_size, &hash);
-    if (!good) {
+    if (!S_ISREG(about.st_mode) || !hash_pieces(file, about.st_size, &hash)) {
         td__file_error(error, path, "read");
+        return TD_IO;
     }
-    close(file);
     (void)snprintf(out, TD__SOURCE_TEXT, "%lld bytes, xxh64 %016llx", (long long)about.st_size,
                    (unsigned long long)hash);
-    return good ? TD_OK : TD_IO;
+    return TD_OK;
+}
+
+td_status td__source_describe(const char *path, int opened, char out[TD__SOURCE_TEXT],
+                              td_error *error) {
+    int file = opened >= 0 ? opened : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) {
+        td_status status = errno == ENOENT ? TD_NOT_FOUND : TD_IO;
+        td__file_error(error, path, "open");
+        return status;
+    }
+    td_status status = describe_open(path, file, out, error);
+    if (file != opened) {
+        close(file);
+    }
+    return status;
 }

@@ -19,8 +19,9 @@ TD_NODISCARD td_status td__sources_visit(const td_experiment *experiment, td__so
                                          void *user, td_error *error);
 
 /* "5230 bytes, xxh64 1f…": of a file its size and contents (of one beyond 64 MiB, 64 pieces of 1 MiB, evenly
- * spaced); of a folder the names and sizes of its files. TD_NOT_FOUND, TD_IO. */
-TD_NODISCARD td_status td__source_describe(const char *path, char out[TD__SOURCE_TEXT],
+ * spaced); of a folder the names and sizes of its files. opened is the file if it is open already; -1: path is
+ * opened. TD_NOT_FOUND, TD_IO. */
+TD_NODISCARD td_status td__source_describe(const char *path, int opened, char out[TD__SOURCE_TEXT],
                                            td_error *error);
 
 #endif
